@@ -1,0 +1,53 @@
+"""The `Graph` protocol: all that an agent, a tool or a server may ask of a knowledge graph.
+
+A store on disk, a view over it, a SPARQL endpoint and another kgwalk server all look like this.
+Entities and relations are names (strings); a name that is not there raises UnknownEntity or UnknownRelation.
+Knows nothing of how triples are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+from kgwalk.types import Found, Neighbors, Triple
+
+
+@runtime_checkable
+class Graph(Protocol):
+    def __contains__(self, entity: object) -> bool:
+        """Whether an entity of this name has a fact here."""
+        ...
+
+    def has_relation(self, relation: str) -> bool:
+        """Whether any fact here uses the relation."""
+        ...
+
+    def relations(self, entity: str, *, out: bool = True) -> list[str]:
+        """The distinct relations that leave the entity (`out`) or arrive at it, in alphabetical order."""
+        ...
+
+    def neighbors(
+        self, entity: str, relation: str, *, out: bool = True, limit: int | None = None
+    ) -> Neighbors:
+        """Tails of (entity, relation, ?) if `out`, else heads of (?, relation, entity); at most `limit` names."""
+        ...
+
+    def match(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        limit: int | None = None,
+    ) -> Iterator[Triple]:
+        """Facts that fit the pattern; None stands for anything."""
+        ...
+
+    def find(self, text: str, k: int = 5) -> list[Found]:
+        """The k entities whose names are nearest to the text, best first."""
+        ...
+
+    def find_relation(self, text: str, k: int = 5) -> list[Found]:
+        """The k relations whose names are nearest to the text, best first."""
+        ...

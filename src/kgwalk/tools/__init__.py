@@ -1,0 +1,1 @@
+"""What an agent may do with a graph, as typed functions."""
