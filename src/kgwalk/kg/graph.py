@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
-from kgwalk.types import Found, Neighbors, Triple
+from kgwalk.types import Found, Neighbors, Triple, UnknownName, UnknownRelation
 
 
 @runtime_checkable
@@ -51,3 +51,9 @@ class Graph(Protocol):
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
         """The k relations whose names are nearest to the text, best first."""
         ...
+
+
+def with_nearest(graph: Graph, error: UnknownName, k: int = 3) -> UnknownName:
+    """The same error with the nearest names that are in the graph. Looking for them takes milliseconds."""
+    look = graph.find_relation if isinstance(error, UnknownRelation) else graph.find
+    return type(error)(error.name, [found.name for found in look(error.name, k)])

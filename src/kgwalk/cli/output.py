@@ -1,0 +1,81 @@
+"""What the command line prints: results on stdout (text, or one JSON object), progress and messages on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import ProgressColumn, Task
+from rich.text import Text
+
+# Names are data: never read as rich markup, never wrapped or coloured by guess.
+out = Console(markup=False, highlight=False, soft_wrap=True)
+err = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on stdout."""
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.flush()
+
+
+def size(count: float) -> str:
+    """Bytes for people: 1536 -> 1.5 KiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def parse_size(text: str) -> int:
+    """`512M`, `1.5G`, `2GiB` or plain bytes."""
+    units = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+    trimmed = text.strip().lower().removesuffix("ib").removesuffix("b")
+    unit = trimmed[-1:] if trimmed[-1:].isalpha() else ""
+    try:
+        value = float(trimmed.removesuffix(unit)) * units[unit]
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{text!r} is not a size; write it like 512M or 2G") from error
+    if value < 1 << 20:
+        raise ValueError(f"{text!r} is too little to work in; give at least 1M")
+    return int(value)
+
+
+class _Rate(ProgressColumn):
+    """How fast it goes, in the unit of the task."""
+
+    def render(self, task: Task) -> Text:
+        if not task.speed:
+            return Text("")
+        rate = f"{size(task.speed)}/s" if task.fields.get("bytes") else f"{task.speed:,.0f}/s"
+        return Text(rate, style="progress.data.speed")
+
+
+@contextmanager
+def progress_bar(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar on stderr for each thing done in turn; nothing where stderr is not a terminal, or when asked to be quiet."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=err,
+        disable=quiet or not err.is_terminal,
+    )
+    tasks: dict[str, Any] = {}
+
+    def update(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=total, bytes=what.startswith("reading"))
+        bar.update(tasks[what], completed=done, total=total)
+
+    with bar:
+        yield update

@@ -1,0 +1,251 @@
+"""Sources to a store: read, number the names, sort the triples both ways, write.
+
+Memory follows the `memory` setting, not the input: names and rows wait in spools, and sorts deal them to files.
+Knows the order of the steps; each step is a module of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kgwalk import __version__
+from kgwalk.kg.csr import CsrWriter, Edges
+from kgwalk.kg.entity_names import EntityWriter, write_relations
+from kgwalk.kg.files import FolderWriter, naming_disk_errors
+from kgwalk.kg.intern import FewNames, Interner, alphabetical
+from kgwalk.kg.name_arrays import write_table
+from kgwalk.kg.names import U32
+from kgwalk.kg.question_sets import BothEdges, QuestionWriter, grouped
+from kgwalk.kg.sorting import RowSorter
+from kgwalk.kg.sources import Labels, Options, Rows, Tally, read, read_labels
+from kgwalk.kg.spool import NumberSpool, Pool
+from kgwalk.kg.store import KIND, VERSION
+from kgwalk.kg.times import parse_time
+from kgwalk.types import InputError
+
+MOST_TRIPLES = (1 << 32) - 1
+Progress = Callable[[str, int, int | None], None]  # (what is being done, how far, out of how much if known)
+
+
+@dataclass
+class BuildReport:
+    """What a build read and wrote; stands in the store's header and in `kg build --json`."""
+
+    triples: int = 0
+    entities: int = 0
+    relations: int = 0
+    dates: int = 0
+    questions: int = 0
+    rows: int = 0
+    duplicates: int = 0
+    skipped: int = 0
+    labelled: bool = False
+    notes: list[str] = field(default_factory=list)
+    first_skipped: list[str] = field(default_factory=list)
+
+
+def build(
+    sources: Sequence[str | Path],
+    target: str | Path,
+    *,
+    options: Options | None = None,
+    labels: str | Path | None = None,
+    memory: int = 1 << 30,
+    replace: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> BuildReport:
+    """Build a store at `target` from files of triples; it appears there whole, or not at all."""
+    target = Path(target)
+    with FolderWriter(target, kind=KIND, version=VERSION, replace=replace) as out:
+        with naming_disk_errors(f"while building {target}"):
+            scratch = out.folder / "scratch"
+            scratch.mkdir()
+            report = _Build(out, scratch, memory, progress).run(sources, labels, options or Options())
+            shutil.rmtree(scratch)
+            out.finish({"kgwalk": __version__, **asdict(report)})
+    return report
+
+
+class _Build:
+    """The steps of one build and what passes between them."""
+
+    def __init__(self, out: FolderWriter, scratch: Path, memory: int, progress: Progress) -> None:
+        self.out, self.scratch, self.progress = out, scratch, progress
+        # Shares of the memory setting, by the copies each step was measured to hold.
+        self.block_bytes = min(64 << 20, max(64 << 10, memory // 40))
+        self.sort_rows = max(10_000, memory // 100)
+        self.entities = Interner(scratch, budget=memory // 8)
+        self.relations = FewNames("relations")
+        self.dates = FewNames("dates")
+        self.questions = FewNames("questions")
+        self.waiting_pool = Pool(memory // 8)
+        self.waiting = NumberSpool(self.waiting_pool, scratch / "triples", np.uint32)
+        self.block_rows: list[int] = []
+        self.timed = self.questioned = False
+        self.report = BuildReport()
+
+    def run(
+        self, sources: Sequence[str | Path], labels: str | Path | None, options: Options
+    ) -> BuildReport:
+        options.block_bytes = self.block_bytes
+        self._read(sources, labels, options)
+        relation_keys = self.relations.keys
+        EntityWriter(self.out, self.scratch, self.sort_rows, self.progress).write(self.entities, relation_keys)
+        self.relation_number = write_relations(self.out, relation_keys, self.entities)
+        date_names, self.date_number = _in_order(self.dates)
+        question_names, self.question_number = _in_order(self.questions)
+        if self.timed:
+            self._write_dates(date_names)
+        self._write_triples(question_names)
+        self.report.entities, self.report.relations = self.entities.total, len(relation_keys)
+        self.report.dates = len(date_names) - ("" in date_names)
+        self.report.questions = len(question_names) - ("" in question_names)
+        self.report.labelled = self.entities.labelled
+        return self.report
+
+    def _read(self, sources: Sequence[str | Path], labels: str | Path | None, options: Options) -> None:
+        report = self.report
+        for source in sources:
+            tally = Tally()
+            for block in read(source, options, tally):
+                if isinstance(block, Labels):
+                    self.entities.add_labels(block.key, block.label, block.rank)
+                else:
+                    self._add_rows(block)
+                self.progress(f"reading {Path(source).name}", tally.bytes_read, tally.bytes_total)
+            report.rows += tally.rows
+            report.skipped += tally.skipped
+            report.notes += tally.notes
+            report.first_skipped += tally.first_skipped[: 5 - len(report.first_skipped)]
+        if labels is not None:
+            tally = Tally()
+            for block in read_labels(labels, options, tally):
+                self.entities.add_labels(block.key, block.label, block.rank)
+            report.skipped += tally.skipped
+
+    def _add_rows(self, rows: Rows) -> None:
+        count = len(rows.head)
+        head, tail = self.entities.add([rows.head, rows.tail])
+        relation = self.relations.add(rows.relation)
+        none = pa.repeat(pa.scalar(""), count)
+        self.timed |= rows.time is not None
+        self.questioned |= rows.question is not None
+        time = self.dates.add(none if rows.time is None else rows.time)
+        question = self.questions.add(none if rows.question is None else rows.question)
+        self.waiting.append(np.concatenate([head, relation, tail, time, question]))
+        self.block_rows.append(count)
+        self.waiting_pool.relieve()
+
+    def _write_dates(self, names: list[str]) -> None:
+        write_table(self.out, "date", names)
+        spans = [parse_time(name) if name else (1, 0) for name in names]  # an undated fact: an empty span
+        self.out.write("date.first", np.array([first for first, _ in spans], np.int32))
+        self.out.write("date.last", np.array([last for _, last in spans], np.int32))
+
+    def _numbered(self) -> Iterator[npt.NDArray[np.uint32]]:
+        """The rows read, block by block, with final numbers: (n, 5) head relation tail date question."""
+        start = 0
+        for block, count in enumerate(self.block_rows):
+            head, relation, tail, time, question = self.waiting.read(start, start + 5 * count).reshape(5, count)
+            number = self.entities.numbers(block)
+            yield np.stack(
+                [
+                    number[head],
+                    self.relation_number[relation],
+                    number[tail],
+                    self.date_number[time],
+                    self.question_number[question],
+                ],
+                axis=1,
+            )
+            start += 5 * count
+
+    def _write_triples(self, question_names: list[str]) -> None:
+        columns = [0, 1, 2] + [3] * self.timed + [4] * self.questioned
+        rows = sum(self.block_rows)
+        forward = RowSorter(self.scratch, "forward", columns=len(columns), limit=self.sort_rows)
+        done = 0
+        for block in self._numbered():
+            forward.add(block[:, columns])
+            done += len(block)
+            self.progress("sorting", done, 3 * rows)
+        self.waiting.remove()
+        backward = RowSorter(self.scratch, "backward", columns=4, keys=3, limit=self.sort_rows)
+        members = RowSorter(self.scratch, "members", columns=2, limit=self.sort_rows)
+        out_edges = CsrWriter(self.out, "out", self.entities.total)
+        dates = self.out.array("date.of", np.uint32) if self.timed else None
+        width = 3 + self.timed
+        total = 0
+        for block in _with_numbers(forward.sorted(), width):
+            fresh = block.fresh
+            triples = block.rows[fresh]
+            out_edges.append(triples[:, 0], triples[:, 1], triples[:, 2])
+            if dates is not None:
+                dates.append(triples[:, 3])
+            ids = block.ids[fresh]
+            backward.add(np.stack([triples[:, 2], triples[:, 1], ids, triples[:, 0]], axis=1))
+            if self.questioned:
+                members.add(np.stack([block.rows[:, width], block.ids], axis=1))
+            total = block.total
+            self.progress("sorting", rows + total, 3 * rows)
+        out_edges.finish()
+        self.report.triples, self.report.duplicates = total, rows - total
+        in_edges = CsrWriter(self.out, "in", self.entities.total)
+        ids_file = self.out.array("in.triple", np.uint32)
+        done = 0
+        for rows_in in backward.sorted():
+            in_edges.append(rows_in[:, 0], rows_in[:, 1], rows_in[:, 3])
+            ids_file.append(rows_in[:, 2])
+            done += len(rows_in)
+            self.progress("sorting", 2 * rows + done, 3 * rows)
+        in_edges.finish()
+        if self.questioned:
+            self._write_questions(question_names, members)
+
+    def _write_questions(self, names: list[str], members: RowSorter) -> None:
+        blank = names[:1] == [""]  # rows of another source, which belong to no question
+        write_table(self.out, "question", names[blank:])
+        edges = BothEdges(Edges(self.out, "out"), Edges(self.out, "in"), self.out["in.triple"])
+        writer = QuestionWriter(self.out, edges)
+        lists = grouped(members.sorted(), len(names))
+        for triples in itertools.islice(lists, int(blank), None):
+            writer.append(triples)
+
+
+def _in_order(few: FewNames) -> tuple[list[str], U32]:
+    keys = few.keys
+    order, numbers = alphabetical(keys)
+    return [keys[at] for at in order], numbers
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    rows: npt.NDArray[np.uint32]
+    ids: U32  # the triple's number, for each row
+    fresh: npt.NDArray[np.bool_]  # the first row of each triple
+    total: int  # triples so far
+
+
+def _with_numbers(blocks: Iterable[npt.NDArray[np.uint32]], width: int) -> Iterator[_Numbered]:
+    """Number the triples of sorted rows: rows that agree in the first `width` columns are one triple."""
+    last: npt.NDArray[np.uint32] | None = None
+    total = 0
+    for rows in blocks:
+        keys = rows[:, :width]
+        fresh = np.empty(len(rows), np.bool_)
+        fresh[0] = last is None or bool(np.any(keys[0] != last))
+        np.any(keys[1:] != keys[:-1], axis=1, out=fresh[1:])
+        ids = total - 1 + np.cumsum(fresh)
+        total = int(ids[-1]) + 1
+        if total > MOST_TRIPLES:
+            raise InputError(f"more than {MOST_TRIPLES:,} triples; a store holds no more")
+        last = keys[-1].copy()
+        yield _Numbered(rows, ids.astype(np.uint32), fresh, total)

@@ -1,0 +1,101 @@
+"""Edges in one direction, grouped by entity and then by relation (compressed sparse rows on two levels).
+
+Four arrays: `groups[e] .. groups[e+1]` are the groups of entity e; `relation[g]` is a group's relation, ascending
+within an entity; `start[g] .. start[g+1]` are its edges; `other[p]` is the entity at the far end of the edge at
+position p, ascending within a group. So a hub lists its relations without a look at its edges.
+Knows numbers only, no names.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import numpy as np
+import numpy.typing as npt
+
+from kgwalk.kg.files import Folder, FolderWriter
+from kgwalk.kg.names import U32
+
+I64 = npt.NDArray[np.int64]
+
+
+class Edges:
+    """One direction of a store."""
+
+    def __init__(self, folder: Folder | FolderWriter, name: str) -> None:
+        self.groups_array: U32 = folder[f"{name}.groups"]
+        self.relation_array: U32 = folder[f"{name}.relation"]
+        self.start_array: U32 = folder[f"{name}.start"]
+        self.other_array: U32 = folder[f"{name}.other"]
+        # memoryviews give Python ints several times faster than NumPy scalars do
+        self.groups = memoryview(self.groups_array)
+        self.relation = memoryview(self.relation_array)
+        self.start = memoryview(self.start_array)
+        self.other = memoryview(self.other_array)
+
+    def group(self, entity: int, relation: int) -> int | None:
+        """The group of (entity, relation), or None."""
+        low, high = self.groups[entity], self.groups[entity + 1]
+        at = bisect_left(self.relation, relation, low, high)
+        return at if at < high and self.relation[at] == relation else None
+
+    def span(self, entity: int) -> tuple[int, int]:
+        """The positions of all edges of an entity."""
+        return self.start[self.groups[entity]], self.start[self.groups[entity + 1]]
+
+    def owners(self, positions: I64) -> tuple[I64, I64]:
+        """(entity, relation) of the edges at these positions."""
+        groups = np.searchsorted(self.start_array, positions, side="right") - 1
+        entities = np.searchsorted(self.groups_array, groups, side="right") - 1
+        return entities, self.relation_array[groups].astype(np.int64)
+
+    def groups_of(self, entities: I64, relations: I64) -> I64:
+        """The group of each (entity, relation), all of which exist: a binary search for all of them at once."""
+        low = self.groups_array[entities].astype(np.int64)
+        high = self.groups_array[entities + 1].astype(np.int64)
+        while True:
+            open_ = low < high
+            if not open_.any():
+                return low
+            middle = (low + high) // 2
+            less = open_ & (self.relation_array[np.minimum(middle, len(self.relation_array) - 1)] < relations)
+            low = np.where(less, middle + 1, low)
+            high = np.where(open_ & ~less, middle, high)
+
+
+class CsrWriter:
+    """Writes one direction from edges that arrive sorted by (entity, relation, other), in blocks."""
+
+    _FILL = 1 << 20  # entities whose group bounds are written at once
+
+    def __init__(self, folder: FolderWriter, name: str, entities: int) -> None:
+        self._groups = folder.array(f"{name}.groups", np.uint32)
+        self._relation = folder.array(f"{name}.relation", np.uint32)
+        self._start = folder.array(f"{name}.start", np.uint32)
+        self._other = folder.array(f"{name}.other", np.uint32)
+        self._entities = entities
+        self._bounded = 0  # entities whose first group has been written
+        self._last: tuple[int, int] | None = None
+
+    def append(self, entity: U32, relation: U32, other: U32) -> None:
+        fresh = np.empty(len(entity), np.bool_)
+        fresh[0] = self._last != (int(entity[0]), int(relation[0]))
+        fresh[1:] = (entity[1:] != entity[:-1]) | (relation[1:] != relation[:-1])
+        at = np.flatnonzero(fresh)
+        first_group = self._relation.items
+        self._relation.append(relation[at])
+        self._start.append((at + self._other.items).astype(np.uint32))
+        self._other.append(other)
+        self._bound(int(entity[-1]) + 1, entity[at], first_group)
+        self._last = (int(entity[-1]), int(relation[-1]))
+
+    def _bound(self, stop: int, group_entities: U32, first_group: int) -> None:
+        """Write the first group of every entity below `stop` that has none yet."""
+        for low in range(self._bounded, stop, self._FILL):
+            wanted = np.arange(low, min(low + self._FILL, stop), dtype=np.uint32)
+            self._groups.append((np.searchsorted(group_entities, wanted) + first_group).astype(np.uint32))
+        self._bounded = max(self._bounded, stop)
+
+    def finish(self) -> None:
+        self._bound(self._entities + 1, np.empty(0, np.uint32), self._relation.items)
+        self._start.append(np.array([self._other.items], np.uint32))

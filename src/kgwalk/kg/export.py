@@ -1,0 +1,172 @@
+"""A graph as text again: TSV, N-Triples or N-Quads, in blocks of bytes.
+
+What is written builds the same graph: the same names, facts and dates. TSV is plain where no name holds a tab or line
+break, else marked and escaped. N-Triples cannot carry dates; N-Quads can, as the graph's name.
+Knows nothing of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyoxigraph import Literal, NamedNode
+
+from kgwalk.kg.name_arrays import arrow_names
+from kgwalk.kg.names import NameTable
+from kgwalk.kg.sources import ESCAPED_MARK, RDFS_LABEL, TIME_GRAPH, escape
+from kgwalk.kg.sources.layout import TRIPLES
+from kgwalk.kg.store import Store, StoredGraph
+from kgwalk.types import KgwalkError
+
+FORMATS = ("tsv", "nt", "nq")
+ENTITY_IRI, RELATION_IRI = "urn:kgwalk:entity:", "urn:kgwalk:relation:"
+OWN_LABEL = "urn:kgwalk:label"  # where rdfs:label is an ordinary relation of the graph
+_BLOCK = 1 << 17
+_NOT_IN_IRI = frozenset('<>"{}|^`\\') | {chr(code) for code in range(0x21)}
+
+
+def export(graph: StoredGraph, format: str) -> Iterator[bytes]:
+    """The graph (or view) in one of FORMATS, block by block."""
+    if format == "tsv":
+        return _tsv(graph)
+    if format == "nt" and graph.store.timed:
+        raise KgwalkError("N-Triples cannot hold the dates of this graph; export it as nq or tsv")
+    if format in ("nt", "nq"):
+        return _rdf(graph, dated=format == "nq" and graph.store.timed)
+    raise KgwalkError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
+
+
+def _numbers(graph: StoredGraph) -> Iterator[npt.NDArray[np.int64]]:
+    """The numbers of the graph's triples, in blocks."""
+    total = len(graph.store.out.other)
+    for start in range(0, total, _BLOCK):
+        block = np.asarray(graph._positions(start, min(start + _BLOCK, total), True), np.int64)
+        if len(block):
+            yield block
+
+
+def _tsv(graph: StoredGraph) -> Iterator[bytes]:
+    store = graph.store
+    tables = [store.entity, store.relation]
+    entity, relation = arrow_names(store.entity), arrow_names(store.relation)
+    date = arrow_names(store.date) if store.timed else None
+    escaped = any(table.any_byte(b"\t\n\r") for table in tables) or _misread(graph)
+    if escaped:
+        yield f"{ESCAPED_MARK}\n".encode()
+    for numbers in _numbers(graph):
+        heads, relations = store.out.owners(numbers)
+        columns = [entity.take(pa.array(heads)), relation.take(pa.array(relations))]
+        columns.append(entity.take(pa.array(store.out.other_array[numbers])))
+        if escaped:
+            columns = [_escaped(column) for column in columns]
+        if date is not None:
+            columns.append(date.take(pa.array(store.date_of_array[numbers])))
+        yield from _lines(pc.binary_join_element_wise(*columns, pa.scalar("\t", pa.large_string())))
+
+
+def _misread(graph: StoredGraph) -> bool:
+    """Whether the first line could be taken for a header, a mark or a byte order mark."""
+    first = next(graph.match(limit=1), None)
+    if first is None:
+        return False
+    words = {word for column in TRIPLES.words for word in column}
+    header_like = all(name.strip(' #"').casefold() in words for name in first[:3])
+    return header_like or first.head.startswith(("\ufeff", ESCAPED_MARK))
+
+
+def _escaped(column: pa.LargeStringArray) -> pa.LargeStringArray:
+    encoded = column.dictionary_encode()
+    return pa.array([escape(name) for name in encoded.dictionary.to_pylist()], pa.large_string()).take(encoded.indices)
+
+
+def _lines(rows: pa.LargeStringArray) -> Iterator[bytes]:
+    if len(rows):
+        yield ("\n".join(rows.to_pylist()) + "\n").encode()
+
+
+def _rdf(graph: StoredGraph, *, dated: bool) -> Iterator[bytes]:
+    store = graph.store
+    used = label_predicate(store)
+    entity_term = partial(_term, store.entity, store.entity_id, ENTITY_IRI)
+    relation_term = partial(_term, store.relation, store.relation_id, RELATION_IRI)
+    yield from _labels(store, "entity", len(store.entity), entity_term, used)
+    yield from _labels(store, "relation", len(store.relation), relation_term, used)
+    for numbers in _numbers(graph):
+        heads, relations = store.out.owners(numbers)
+        columns = [
+            _terms(entity_term, heads),
+            _terms(relation_term, relations),
+            _terms(entity_term, store.out.other_array[numbers]),
+        ]
+        if dated:
+            columns.append(_terms(partial(_time_term, store.date), store.date_of_array[numbers]))
+        columns.append(pa.repeat(pa.scalar("."), len(numbers)))
+        rows = pc.binary_join_element_wise(*(c.cast(pa.large_string()) for c in columns), pa.scalar(" ", pa.large_string()))
+        yield from _lines(rows)
+
+
+def label_predicate(store: Store) -> str:
+    """The predicate that carries names in an export."""
+    ids = store.relation_id
+    return RDFS_LABEL if ids is None or ids.number(RDFS_LABEL) is None else OWN_LABEL
+
+
+def _terms(term: Callable[[int], str], numbers: npt.NDArray[np.integer]) -> pa.Array:
+    distinct, place = np.unique(numbers, return_inverse=True)
+    return pa.array([term(number) for number in distinct.tolist()], pa.large_string()).take(pa.array(place))
+
+
+def _term(names: NameTable, ids: NameTable | None, prefix: str, number: int) -> str:
+    """The RDF term of an entity or relation: the one it came from, else one made of its name."""
+    key = names[number] if ids is None else ids[number]
+    if ids is not None and key.startswith('"') and _is_literal(key):
+        return key
+    if ids is not None and key.startswith("_:"):
+        return key
+    if ids is not None and ":" in key and not _NOT_IN_IRI.intersection(key):
+        return f"<{key}>"
+    return f"<{prefix}{quote(key, safe='')}>"
+
+
+def _is_literal(key: str) -> bool:
+    """Keys in the N-Triples form of a literal come from RDF; the parser is asked, since a name may begin like one."""
+    from pyoxigraph import RdfFormat, parse
+
+    try:
+        quads = list(parse(f"<urn:s> <urn:p> {key} .".encode(), format=RdfFormat.N_TRIPLES))
+    except SyntaxError:
+        return False
+    return len(quads) == 1 and isinstance(quads[0].object, Literal)
+
+
+def _time_term(dates: NameTable, number: int) -> str:
+    return f"<{TIME_GRAPH}{quote(dates[number], safe='')}>" if dates[number] else ""
+
+
+def _labels(
+    store: Store, prefix: str, count: int, term: Callable[[int], str], predicate: str
+) -> Iterator[bytes]:
+    """A label for each IRI and blank node, as it was before homonyms were told apart."""
+    names = store.entity if prefix == "entity" else store.relation
+    told: dict[int, int] = {}
+    if f"{prefix}.told" in store.folder:
+        pairs = zip(store.folder[f"{prefix}.told"].tolist(), store.folder[f"{prefix}.suffix"].tolist(), strict=True)
+        told = dict(pairs)
+    property_ = str(NamedNode(predicate))
+    for start in range(0, count, _BLOCK):
+        lines: list[str] = []
+        for number in range(start, min(start + _BLOCK, count)):
+            subject = term(number)
+            if not subject.startswith('"'):
+                label = names[number].encode()
+                text = label[: len(label) - told.get(number, 0)].decode()
+                lines.append(f"{subject} {property_} {Literal(text)} .\n")
+        yield "".join(lines).encode()
+
+

@@ -1,0 +1,255 @@
+"""A store folder: named arrays in raw little-endian files, described by one checksummed header.
+
+The header `kgwalk.json` is written last and the folder takes its name last, by a rename, so what opens is whole.
+Opening checks the header's own checksum, the version and every file's size; `verify` also reads all the bytes.
+Knows nothing of graphs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import xxhash
+
+from kgwalk.types import StoreError
+
+HEADER = "kgwalk.json"
+_LOCK = "building.lock"
+Array = npt.NDArray[Any]
+
+
+class ArrayFile:
+    """One array that grows by appending; its checksum is taken as it is written."""
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
+        self.path, self.dtype, self.items = path, np.dtype(dtype).newbyteorder("<"), 0
+        self._digest = xxhash.xxh3_64()
+        self._file: BinaryIO = open(path, "wb", buffering=0)  # noqa: SIM115 - closed by close()
+
+    def append(self, values: Array | bytes) -> None:
+        data = values if isinstance(values, bytes) else np.ascontiguousarray(values, self.dtype).tobytes()
+        self._digest.update(data)
+        view = memoryview(data)
+        while view:  # a raw write may take only a part
+            view = view[self._file.write(view) :]
+        self.items += len(data) // self.dtype.itemsize
+
+    def close(self) -> dict[str, Any]:
+        """Flush to disk and describe the array, as it stands in the header."""
+        if not self._file.closed:
+            os.fsync(self._file.fileno())
+            self._file.close()
+        return {"dtype": self.dtype.str, "items": self.items, "xxh3": self._digest.hexdigest()}
+
+    def abandon(self) -> None:
+        self._file.close()
+
+
+class FolderWriter:
+    """Writes a store folder so that it appears whole or not at all.
+
+    Use as a context manager; leaving it by an exception removes what was written. A folder that a killed
+    process left behind holds no lock any more and is removed by the next writer of the same target.
+    """
+
+    def __init__(self, target: Path, *, kind: str, version: int, replace: bool = False) -> None:
+        self.target, self.kind, self.version, self.replace = target, kind, version, replace
+        self._arrays: dict[str, ArrayFile] = {}
+        if target.exists() and not replace:
+            raise StoreError(f"{target} exists; choose another name, or replace it with --force")
+        if target.exists() and not (target / HEADER).is_file():
+            raise StoreError(f"{target} exists and is not a kgwalk folder, so it will not be replaced")
+
+    def __enter__(self) -> FolderWriter:
+        parent = self.target.absolute().parent
+        with naming_disk_errors(f"cannot write {self.target}"):
+            parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(parent, self._prefix)
+            self.folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=parent))
+            self._lock = open(self.folder / _LOCK, "wb")  # noqa: SIM115 - held until the folder is done
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        return self
+
+    @property
+    def _prefix(self) -> str:
+        return f".{self.target.name}.building-"
+
+    def array(self, name: str, dtype: npt.DTypeLike) -> ArrayFile:
+        array = ArrayFile(self.folder / f"{name}.bin", dtype)
+        self._arrays[name] = array
+        return array
+
+    def write(self, name: str, values: Array) -> None:
+        self.array(name, values.dtype).append(values)
+
+    def __getitem__(self, name: str) -> Array:
+        """What has been written of an array so far, mapped: a later step of a build reads an earlier one's."""
+        array = self._arrays[name]
+        return np.memmap(array.path, array.dtype, "r") if array.items else np.empty(0, array.dtype)
+
+    def finish(self, facts: dict[str, Any]) -> None:
+        """Write the header and give the folder its name."""
+        arrays = {name: array.close() for name, array in self._arrays.items()}
+        body = {"kind": self.kind, "version": self.version, **facts, "arrays": arrays}
+        write_header(self.folder, body)
+        _sync_folder(self.folder)
+        if self.replace and self.target.exists():
+            # Two renames: a kill between them leaves no folder of that name, never a mixed one.
+            old = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self.folder.parent))
+            os.rename(self.target, old / "replaced")
+            os.rename(self.folder, self.target)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.rename(self.folder, self.target)
+        # Unlocked only now: a folder without its lock would look abandoned to another build.
+        (self.target / _LOCK).unlink()
+        _sync_folder(self.target.absolute().parent)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for array in self._arrays.values():
+            array.abandon()
+        self._lock.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Folder:
+    """A store folder opened read-only: the header's facts, and each array mapped into memory."""
+
+    def __init__(self, path: Path, *, kind: str, version: int) -> None:
+        self.path = path
+        self.header = read_header(path, kind=kind, version=version)
+        self._arrays: dict[str, Array] = {}
+        for name, entry in self.header["arrays"].items():
+            self._arrays[name] = _map(path / f"{name}.bin", entry)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def size(self) -> int:
+        return sum(array.nbytes for array in self._arrays.values())
+
+    def sizes(self) -> dict[str, int]:
+        return {name: array.nbytes for name, array in self._arrays.items()}
+
+    def verify(self) -> Iterator[tuple[str, int]]:
+        """Read every byte against its checksum; yields (array, bytes) as it goes, raises StoreError at a wrong one."""
+        for name, array in self._arrays.items():
+            digest = xxhash.xxh3_64()
+            data = array.view(np.uint8)
+            for start in range(0, len(data), 1 << 24):
+                digest.update(data[start : start + (1 << 24)])
+            if digest.hexdigest() != self.header["arrays"][name]["xxh3"]:
+                raise StoreError(
+                    f"{self.path / f'{name}.bin'} is corrupted: its bytes do not match the checksum in {HEADER}; "
+                    "build the store again"
+                )
+            yield name, array.nbytes
+
+
+def write_header(folder: Path, body: dict[str, Any]) -> None:
+    text = orjson.dumps(body, option=orjson.OPT_INDENT_2)
+    digest = xxhash.xxh3_64_hexdigest(text)
+    with open(folder / HEADER, "wb") as file:
+        file.write(text + b"\n" + digest.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_header(path: Path, *, kind: str, version: int) -> dict[str, Any]:
+    if not path.exists():
+        raise StoreError(f"{path} does not exist; build it with `kgwalk kg build SRC -o {path}`")
+    try:
+        text, digest, _ = (path / HEADER).read_bytes().rsplit(b"\n", 2)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StoreError(
+            f"{path} is not a kgwalk store (it has no {HEADER}); build one with `kgwalk kg build {path} -o NAME.kg`"
+        ) from error
+    except ValueError as error:
+        raise StoreError(f"{path / HEADER} is truncated; build the store again") from error
+    except OSError as error:
+        raise StoreError(f"cannot read {path / HEADER}: {error.strerror}") from error
+    if xxhash.xxh3_64_hexdigest(text).encode() != digest:
+        raise StoreError(f"{path / HEADER} is corrupted: its checksum does not match; build the store again")
+    header: dict[str, Any] = orjson.loads(text)
+    if header["kind"] != kind:
+        raise StoreError(f"{path} holds a {header['kind']}, not a {kind}")
+    if header["version"] != version:
+        raise StoreError(
+            f"{path} was written in version {header['version']} of the {kind} format and this kgwalk reads "
+            f"version {version}; build it again from its source"
+        )
+    return header
+
+
+def _map(path: Path, entry: dict[str, Any]) -> Array:
+    dtype = np.dtype(entry["dtype"])
+    expected = entry["items"] * dtype.itemsize
+    try:
+        actual = path.stat().st_size
+    except OSError as error:
+        raise StoreError(f"{path} is missing or unreadable ({error.strerror}); build the store again") from error
+    if actual != expected:
+        raise StoreError(f"{path} holds {actual:,} bytes and should hold {expected:,}; build the store again")
+    if expected == 0:  # an empty file cannot be mapped
+        return np.empty(0, dtype)
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, dtype)
+
+
+@contextlib.contextmanager
+def naming_disk_errors(doing: str) -> Iterator[None]:
+    """Turn an OSError into a message that says what was being done and what helps."""
+    advice = {
+        errno.ENOSPC: "the disk is full; free some space or choose a folder on another disk",
+        errno.EDQUOT: "the disk quota is used up; free some space or choose a folder on another disk",
+        errno.EFBIG: "the file would pass the largest size allowed here (ulimit -f, or the file system's limit)",
+        errno.EACCES: "no permission to write there; choose another folder",
+        errno.EROFS: "that file system is read-only; choose another folder",
+    }
+    try:
+        yield
+    except OSError as error:
+        why = advice.get(error.errno or 0, error.strerror or str(error))
+        raise StoreError(f"{doing}: {why}") from error
+
+
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    for folder in parent.glob(prefix.replace("[", "[[]") + "*"):
+        try:
+            with open(folder / _LOCK, "rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            continue  # another build is at work in it
+        except FileNotFoundError:
+            # Killed before it took its lock, or while it was being removed; a live one takes it at once.
+            if time.time() - folder.stat().st_mtime > 600:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,120 @@
+"""Which triples belong to which question: lists of triple numbers over one shared store.
+
+Arrays: a name table of question ids, `list` (bounds), `out` (positions among the outgoing edges, which are the
+triple numbers) and, once indexed, `in` (positions among the incoming edges), both ascending within a question.
+They stand in the store's own folder (a source with a graph per question) or in a folder of their own
+(`kgwalk kg subgraphs`), which names the store it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kgwalk.kg.csr import I64, Edges
+from kgwalk.kg.files import Folder, FolderWriter
+from kgwalk.kg.names import U32, NameTable
+from kgwalk.types import StoreError, UnknownQuestion
+
+KIND, VERSION = "kgwalk question subgraphs", 1
+
+
+class BothEdges(NamedTuple):
+    out: Edges
+    in_: Edges
+    triple_of: U32  # the triple number of each incoming edge
+
+
+class QuestionSets:
+    """Opened lists. `sets["WebQTest-7"]` is (out positions, in positions) of that question's triples."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.names = NameTable(folder, "question")
+        self._bounds = folder["question.list"]
+        self._out: U32 = folder["question.out"]
+        self._in: U32 = folder["question.in"]
+
+    @classmethod
+    def open(cls, path: Path, store_digest: str) -> QuestionSets:
+        folder = Folder(path, kind=KIND, version=VERSION)
+        if folder.header["store"] != store_digest:
+            raise StoreError(
+                f"{path} was made for another graph, or for this one before it was built again; "
+                "make it again with `kgwalk kg subgraphs`"
+            )
+        return cls(folder)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, question: str) -> bool:
+        return self.names.number(question) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.names[number] for number in range(len(self.names)))
+
+    def __getitem__(self, question: str) -> tuple[U32, U32]:
+        number = self.names.number(question)
+        if number is None:
+            raise UnknownQuestion(question)
+        low, high = int(self._bounds[number]), int(self._bounds[number + 1])
+        return self._out[low:high], self._in[low:high]
+
+    def sizes(self) -> npt.NDArray[np.uint64]:
+        return np.diff(self._bounds)
+
+
+class QuestionWriter:
+    """Writes lists, a question at a time, each an ascending array of triple numbers."""
+
+    def __init__(self, out: FolderWriter, edges: BothEdges) -> None:
+        self._edges = edges
+        self._bounds = out.array("question.list", np.uint64)
+        self._bounds.append(np.zeros(1, np.uint64))
+        self._out = out.array("question.out", np.uint32)
+        self._in = out.array("question.in", np.uint32)
+
+    def append(self, triples: U32) -> None:
+        self._out.append(triples)
+        self._in.append(np.sort(in_positions(self._edges, triples.astype(np.int64))).astype(np.uint32))
+        self._bounds.append(np.array([self._out.items], np.uint64))
+
+
+def in_positions(edges: BothEdges, triples: I64) -> I64:
+    """Where each triple stands among the incoming edges.
+
+    Incoming edges of one (tail, relation) ascend in their triple number, so a binary search finds it.
+    """
+    out, in_, triple_of = edges
+    _, relation = out.owners(triples)
+    tail = out.other_array[triples].astype(np.int64)
+    group = in_.groups_of(tail, relation)
+    low = in_.start_array[group].astype(np.int64)
+    high = in_.start_array[group + 1].astype(np.int64)
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        less = open_ & (triple_of[np.minimum(middle, len(triple_of) - 1)] < triples)
+        low = np.where(less, middle + 1, low)
+        high = np.where(open_ & ~less, middle, high)
+    return low
+
+
+def grouped(blocks: Iterable[npt.NDArray[np.uint32]], questions: int) -> Iterator[U32]:
+    """Rows (question, triple) in ascending order, as one array a question, empty ones too."""
+    held: list[U32] = []
+    current = 0
+    for rows in blocks:
+        cuts = np.flatnonzero(np.r_[True, rows[1:, 0] != rows[:-1, 0]])
+        for start, stop in zip(cuts.tolist(), [*cuts[1:].tolist(), len(rows)], strict=True):
+            while current < rows[start, 0]:
+                yield np.concatenate(held) if held else np.empty(0, np.uint32)
+                held, current = [], current + 1
+            held.append(rows[start:stop, 1])
+    for _ in range(current, questions):
+        yield np.concatenate(held) if held else np.empty(0, np.uint32)
+        held = []

@@ -1,0 +1,320 @@
+"""The store: one graph on disk, opened by memory map in milliseconds, shared between processes.
+
+Names in, names out; underneath, numbers and two directions of edges (`csr`). A view (`views`) is the same graph with
+some edges left out, so it is a subclass that answers a few questions differently; nothing is copied.
+Knows nothing of how the folder was built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kgwalk.kg.csr import I64, Edges
+from kgwalk.kg.files import Folder
+from kgwalk.kg.find import Finder
+from kgwalk.kg.names import U32, NameTable
+from kgwalk.kg.near import find_among
+from kgwalk.kg.question_sets import QuestionSets
+from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
+
+if TYPE_CHECKING:
+    from kgwalk.kg.views import View
+
+KIND, VERSION = "kgwalk graph", 1
+SUBGRAPHS = "subgraphs"  # the folder of question subgraphs inside a store's own
+
+
+class Store:
+    """The opened arrays of one folder, shared by the graph and all views over it."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = Folder(path, kind=KIND, version=VERSION)
+        self.entity = NameTable(self.folder, "entity")
+        self.relation = NameTable(self.folder, "relation")
+        # Relations are read again and again, and few: their names are kept once decoded.
+        self.relation_name = lru_cache(maxsize=1 << 16)(self.relation.__getitem__)
+        labelled = "entity_id.heap" in self.folder
+        self.entity_id = NameTable(self.folder, "entity_id") if labelled else None
+        self.relation_id = NameTable(self.folder, "relation_id") if labelled else None
+        self.out = Edges(self.folder, "out")
+        self.in_ = Edges(self.folder, "in")
+        self.triple_of_array: U32 = self.folder["in.triple"]
+        self.triple_of = memoryview(self.triple_of_array)
+        self.timed = "date.of" in self.folder
+        if self.timed:
+            self.date = NameTable(self.folder, "date")
+            self.date_of_array: U32 = self.folder["date.of"]
+            self.date_of = memoryview(self.date_of_array)
+            self.date_first: npt.NDArray[np.int32] = self.folder["date.first"]
+            self.date_last: npt.NDArray[np.int32] = self.folder["date.last"]
+        self.finder = Finder(
+            self.entity.__getitem__,
+            self.folder["find.hash"],
+            self.folder["find.ids"],
+            self.folder["find.signatures"].reshape(-1, 2),
+        )
+
+    @property
+    def digest(self) -> str:
+        """Stands for the store's triples: what belongs to it remembers this."""
+        arrays = self.folder.header["arrays"]
+        return "-".join(arrays[name]["xxh3"] for name in ("entity.heap", "relation.heap", "out.other"))
+
+    def entity_number(self, name: str) -> int | None:
+        number = self.entity.number(name)
+        return number if number is not None or self.entity_id is None else self.entity_id.number(name)
+
+    def relation_number(self, name: str) -> int | None:
+        number = self.relation.number(name)
+        return number if number is not None or self.relation_id is None else self.relation_id.number(name)
+
+
+class StoredGraph:
+    """A graph in a store folder. Open one with `open_graph(path)`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._entities = store.entity
+        self._edges = (store.in_, store.out)  # indexed by `out`
+        self._question_sets: QuestionSets | None | bool = False  # False: not looked for yet
+
+    # The questions that a view answers differently. Positions are indices into one direction's edges.
+
+    def _live_groups(self, edges: Edges, entity: int, out: bool) -> Sequence[int]:
+        """The groups of an entity that have an edge."""
+        return range(edges.groups[entity], edges.groups[entity + 1])
+
+    def _positions(self, low: int, high: int, out: bool) -> Sequence[int]:
+        """The edges among the positions low .. high."""
+        return range(low, high)
+
+    def _has_relation(self, relation: int) -> bool:
+        return True  # every relation of a store has a triple
+
+    def _is_live(self, entity: int) -> bool:
+        return True  # every entity of a store has a triple
+
+    # Names
+
+    def _known(self, name: str) -> int:
+        number = self.store.entity_number(name)
+        if number is None or not self._is_live(number):
+            raise UnknownEntity(name)
+        return number
+
+    def _known_relation(self, name: str) -> int:
+        number = self.store.relation_number(name)
+        if number is None or not self._has_relation(number):
+            raise UnknownRelation(name)
+        return number
+
+    def __contains__(self, entity: object) -> bool:
+        number = self.store.entity_number(entity) if isinstance(entity, str) else None
+        return number is not None and self._is_live(number)
+
+    def has_relation(self, relation: str) -> bool:
+        number = self.store.relation_number(relation)
+        return number is not None and self._has_relation(number)
+
+    def id_of(self, entity: str) -> str | None:
+        """The source's own id of an entity (an IRI, say); None where the source had only names."""
+        ids = self.store.entity_id
+        return None if ids is None else ids[self._known(entity)]
+
+    # Walking
+
+    def relations(self, entity: str, *, out: bool = True) -> list[str]:
+        number = self._known(entity)
+        edges = self._edges[out]
+        groups = self._live_groups(edges, number, out)
+        if isinstance(groups, range):
+            numbers = edges.relation[groups.start : groups.stop].tolist()
+        else:
+            numbers = [edges.relation[group] for group in groups]
+        return list(map(self.store.relation_name, numbers))  # numbered in alphabetical order
+
+    def neighbors(
+        self, entity: str, relation: str, *, out: bool = True, limit: int | None = None
+    ) -> Neighbors:
+        number = self._known(entity)
+        edges = self._edges[out]
+        group = edges.group(number, self._known_relation(relation))
+        if group is None:
+            return Neighbors([], 0, [] if self.store.timed else None)
+        positions = self._positions(edges.start[group], edges.start[group + 1], out)
+        if self.store.timed:
+            return self._dated(edges, positions, limit, out)
+        kept = positions if limit is None else positions[:limit]
+        if isinstance(kept, range):
+            others = edges.other[kept.start : kept.stop].tolist()
+        else:
+            others = [edges.other[p] for p in kept]
+        return Neighbors(self._entities.several(others), len(positions))
+
+    def _dated(self, edges: Edges, positions: Sequence[int], limit: int | None, out: bool) -> Neighbors:
+        """One neighbour may come with several dates: its edges stand together."""
+        store = self.store
+        places = np.asarray(positions, np.int64)
+        others = edges.other_array[places]
+        firsts = np.flatnonzero(np.r_[True, others[1:] != others[:-1]]) if len(places) else places
+        shown = firsts if limit is None else firsts[:limit]
+        bounds = [*firsts.tolist(), len(places)]
+        triples = (places if out else store.triple_of_array[places])[: bounds[len(shown)]].tolist()
+        dates = [store.date[store.date_of[t]] for t in triples]
+        times = [[d for d in dates[low:high] if d] for low, high in zip(bounds, bounds[1:len(shown) + 1], strict=False)]
+        return Neighbors(self._entities.several(others[shown].tolist()), len(firsts), times)
+
+    def match(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        limit: int | None = None,
+    ) -> Iterator[Triple]:
+        """Facts that fit the pattern, ordered by head, relation, tail number; None stands for anything.
+
+        A name that is not in the graph fits nothing.
+        """
+        for count, triple in enumerate(self._matching(head, relation, tail)):
+            if limit is not None and count >= limit:
+                return
+            yield self._triple(triple)
+
+    def _matching(self, head: str | None, relation: str | None, tail: str | None) -> Iterator[int]:
+        """The numbers of the triples that fit."""
+        numbers = [
+            None if head is None else self.store.entity_number(head),
+            None if relation is None else self.store.relation_number(relation),
+            None if tail is None else self.store.entity_number(tail),
+        ]
+        if any(n is None and name is not None for n, name in zip(numbers, (head, relation, tail), strict=True)):
+            return
+        h, r, t = numbers
+        out = h is not None or t is None
+        edges = self._edges[out]
+        entity = h if out else t
+        for group in self._groups(edges, entity, r):
+            for position in self._positions(edges.start[group], edges.start[group + 1], out):
+                if t is None or not out or edges.other[position] == t:
+                    yield position if out else self.store.triple_of[position]
+
+    def _groups(self, edges: Edges, entity: int | None, relation: int | None) -> Iterator[int]:
+        if entity is not None and relation is not None:
+            group = edges.group(entity, relation)
+            if group is not None:
+                yield group
+        elif entity is not None:
+            yield from range(edges.groups[entity], edges.groups[entity + 1])
+        elif relation is not None:
+            for start in range(0, len(edges.relation_array), 1 << 20):
+                block = edges.relation_array[start : start + (1 << 20)]
+                yield from (np.flatnonzero(block == relation) + start).tolist()
+        else:
+            yield from range(len(edges.relation_array))
+
+    def _triple(self, number: int) -> Triple:
+        store = self.store
+        (head,), (relation,) = store.out.owners(np.array([number]))
+        date = store.date[store.date_of[number]] if store.timed else ""
+        return Triple(
+            store.entity[int(head)], store.relation[int(relation)], store.entity[store.out.other[number]], date
+        )
+
+    def triples(self, numbers: I64) -> list[Triple]:
+        """The triples of these numbers."""
+        store = self.store
+        heads, relations = store.out.owners(numbers)
+        tails = store.out.other_array[numbers]
+        dates = store.date_of_array[numbers].tolist() if store.timed else None
+        return [
+            Triple(h, r, t, store.date[dates[at]] if dates else "")
+            for at, (h, r, t) in enumerate(
+                zip(
+                    store.entity.several(heads.tolist()),
+                    store.relation.several(relations.tolist()),
+                    store.entity.several(tails.tolist()),
+                    strict=True,
+                )
+            )
+        ]
+
+    def find(self, text: str, k: int = 5) -> list[Found]:
+        store = self.store
+        exact = store.entity_number(text)
+        rest = store.finder.find(text, k + (exact is not None))
+        ranked = [(exact, 1.0, "exact")] if exact is not None else []
+        ranked += [entry for entry in rest if entry[0] != exact]
+        ids = store.entity_id
+        return [
+            Found(store.entity[number], score, how, None if ids is None else ids[number])
+            for number, score, how in ranked[:k]
+        ]
+
+    def find_relation(self, text: str, k: int = 5) -> list[Found]:
+        return find_among(text, self.store.relation.several(range(len(self.store.relation))), k)
+
+    # Views, and what is known about the graph
+
+    def subgraph(self, triples: U32 | I64 | Sequence[int]) -> View:
+        """The view that has only these triples (by number)."""
+        from kgwalk.kg.views import subgraph
+
+        return subgraph(self, np.asarray(triples, np.int64))
+
+    def between(self, start: str | None, end: str | None, *, undated: bool = True) -> View:
+        """The view of facts that hold at some time from `start` to `end`; undated facts hold always, unless told not to."""
+        from kgwalk.kg.views import between
+
+        return between(self, start, end, undated=undated)
+
+    def question(self, question: str) -> View:
+        """The view of one question's own subgraph, stored with the graph."""
+        from kgwalk.kg.views import of_positions
+
+        sets = self.question_sets
+        if sets is None:
+            raise UnknownQuestion(question)
+        return of_positions(self, *sets[question])
+
+    @property
+    def question_sets(self) -> QuestionSets | None:
+        if self._question_sets is False:
+            folder = self.store.folder
+            if "question.out" in folder:
+                self._question_sets = QuestionSets(folder)
+            elif (folder.path / SUBGRAPHS).exists():
+                self._question_sets = QuestionSets.open(folder.path / SUBGRAPHS, self.store.digest)
+            else:
+                self._question_sets = None
+        assert not isinstance(self._question_sets, bool)
+        return self._question_sets
+
+    def __len__(self) -> int:
+        """How many facts there are."""
+        return len(self._positions(0, len(self.store.out.other), True))
+
+    def info(self) -> dict[str, Any]:
+        store = self.store
+        sets = self.question_sets
+        return {
+            "path": str(store.folder.path),
+            "triples": len(store.out.other),
+            "entities": len(store.entity),
+            "relations": len(store.relation),
+            "timed": store.timed,
+            "labelled": store.entity_id is not None,
+            "questions": 0 if sets is None else len(sets),
+            "bytes": store.folder.size(),
+        }
+
+
+def open_graph(path: str | Path) -> StoredGraph:
+    """Open a store folder; raises StoreError if it is missing, truncated, corrupted or of another version."""
+    return StoredGraph(Store(Path(path)))

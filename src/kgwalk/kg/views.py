@@ -1,0 +1,182 @@
+"""Views: the same store with some edges left out. Nothing is copied; views of views combine.
+
+A view keeps only some triples (a question's subgraph), hides some (an incomplete graph), or keeps those that hold in
+a time window. An entity or relation without a fact left in the view is not in it.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from kgwalk.kg.csr import I64, Edges
+from kgwalk.kg.near import find_among
+from kgwalk.kg.question_sets import BothEdges, in_positions
+from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.times import parse_window
+from kgwalk.types import Found, Triple
+
+Positions = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Ascending edge positions in both directions that stand for one set of triples; indexed by `out`."""
+
+    in_: Positions
+    out: Positions
+
+    def __getitem__(self, out: bool) -> Positions:
+        return self.out if out else self.in_
+
+
+@dataclass(frozen=True)
+class _Filter:
+    only: _Pair | None = None
+    without: _Pair | None = None
+    dates: npt.NDArray[np.bool_] | None = None  # for each date of the store, whether it is inside the window
+
+
+class View(StoredGraph):
+    """A store seen through a filter."""
+
+    def __init__(self, base: StoredGraph, filter_: _Filter) -> None:
+        super().__init__(base.store)
+        self._question_sets = base._question_sets
+        self._filter = filter_
+        self._relation_set: set[int] | None = None
+
+    def _positions(self, low: int, high: int, out: bool) -> Sequence[int]:
+        only, without, dates = self._filter.only, self._filter.without, self._filter.dates
+        if only is not None:
+            places: Positions | I64 = _within(only[out], low, high)
+        else:
+            places = np.arange(low, high)
+        if without is not None and len(hidden := _within(without[out], low, high)):
+            places = places[~np.isin(places, hidden, assume_unique=True)]
+        if dates is not None and len(places):
+            triples = places if out else self.store.triple_of_array[places]
+            places = places[dates[self.store.date_of_array[triples]]]
+        result: Sequence[int] = places.tolist()
+        return result
+
+    def _live_groups(self, edges: Edges, entity: int, out: bool) -> Sequence[int]:
+        low, high = edges.groups[entity], edges.groups[entity + 1]
+        start = edges.start
+        if self._filter.only is None:
+            groups: Iterable[int] = range(low, high)
+        else:
+            groups = _groups_of(memoryview(self._filter.only[out]), start, low, high)
+        if self._filter.without is None and self._filter.dates is None:
+            return list(groups)
+        return [g for g in groups if len(self._positions(start[g], start[g + 1], out))]
+
+    def _has_relation(self, relation: int) -> bool:
+        if self._relation_set is None:
+            places = np.asarray(self._positions(0, len(self.store.out.other), True), np.int64)
+            _, relations = self.store.out.owners(places)
+            self._relation_set = set(np.unique(relations).tolist())
+        return relation in self._relation_set
+
+    def _is_live(self, entity: int) -> bool:
+        return any(len(self._positions(*self._edges[out].span(entity), out)) for out in (True, False))
+
+    def _live_entities(self) -> I64:
+        """The entities of a view that names its triples one by one, most connected first."""
+        places = np.asarray(self._positions(0, len(self.store.out.other), True), np.int64)
+        return np.union1d(self.store.out.owners(places)[0], self.store.out.other_array[places])
+
+    def find(self, text: str, k: int = 5) -> list[Found]:
+        if self._filter.only is None:  # nearly the whole graph: look there for more than is needed, keep what is live
+            return [found for found in super().find(text, 10 * k) if found.name in self][:k]
+        return find_among(text, self.store.entity.several(self._live_entities().tolist()), k)
+
+    def find_relation(self, text: str, k: int = 5) -> list[Found]:
+        live = [n for n in range(len(self.store.relation)) if self._has_relation(n)]
+        return find_among(text, self.store.relation.several(live), k)
+
+
+def of_positions(graph: StoredGraph, out: Positions, in_: Positions) -> View:
+    """The view that has only the triples at these ascending positions."""
+    return _narrowed(graph, only=_Pair(in_, out))
+
+
+def subgraph(graph: StoredGraph, triples: I64) -> View:
+    """The view that has only these triples (by number)."""
+    return _narrowed(graph, only=_pair(graph, np.unique(triples)))
+
+
+def between(graph: StoredGraph, start: str | None, end: str | None, *, undated: bool = True) -> View:
+    """The view of facts that hold at some time from `start` to `end`."""
+    low, high = parse_window(start, end)
+    store = graph.store
+    if not store.timed:
+        return _narrowed(graph, only=None if undated else _pair(graph, np.empty(0, np.int64)))
+    no_date = store.date_first > store.date_last
+    inside = (store.date_first <= high) & (store.date_last >= low)
+    return _narrowed(graph, dates=np.where(no_date, undated, inside))
+
+
+def incomplete(graph: StoredGraph, crucial: Sequence[Triple], drop: float, seed: int = 0) -> View:
+    """The view with a share of the crucial triples gone, and every relation between those two entities with them.
+
+    Which ones go depends on the triples and the seed alone, not on their order. `drop` is rounded to whole triples,
+    upwards from half. (Graph-RFT's incomplete graphs: 0.2, 0.4, 0.6.)
+    """
+    if not 0 <= drop <= 1:
+        raise ValueError(f"drop is a share between 0 and 1, not {drop}")
+    pairs = sorted({Triple(*triple) for triple in crucial})
+    chosen = random.Random(seed).sample(pairs, int(drop * len(pairs) + 0.5))
+    gone = [number for triple in chosen for number in _between_pair(graph, triple.head, triple.tail)]
+    return _narrowed(graph, without=_pair(graph, np.unique(np.array(gone, np.int64))))
+
+
+def _between_pair(graph: StoredGraph, first: str, second: str) -> list[int]:
+    return [*graph._matching(first, None, second), *graph._matching(second, None, first)]
+
+
+def _narrowed(
+    graph: StoredGraph,
+    only: _Pair | None = None,
+    without: _Pair | None = None,
+    dates: npt.NDArray[np.bool_] | None = None,
+) -> View:
+    old = graph._filter if isinstance(graph, View) else _Filter()
+    if only is not None and old.only is not None:
+        only = _Pair(np.intersect1d(only.in_, old.only.in_), np.intersect1d(only.out, old.only.out))
+    if without is not None and old.without is not None:
+        without = _Pair(np.union1d(without.in_, old.without.in_), np.union1d(without.out, old.without.out))
+    if dates is not None and old.dates is not None:
+        dates = dates & old.dates
+    new = {"only": only, "without": without, "dates": dates}
+    return View(graph, replace(old, **{name: value for name, value in new.items() if value is not None}))
+
+
+def _pair(graph: StoredGraph, triples: I64) -> _Pair:
+    store = graph.store
+    if len(triples) and not 0 <= triples[0] <= triples[-1] < len(store.out.other):
+        raise ValueError(f"triple numbers go from 0 to {len(store.out.other) - 1}")
+    there = in_positions(BothEdges(store.out, store.in_, store.triple_of_array), triples)
+    return _Pair(np.sort(there).astype(np.uint32), triples.astype(np.uint32))
+
+
+def _within(positions: Positions, low: int, high: int) -> Positions:
+    view = memoryview(positions)
+    return positions[bisect_left(view, low) : bisect_left(view, high)]
+
+
+def _groups_of(positions: memoryview, start: memoryview, low: int, high: int) -> list[int]:
+    """The groups among low .. high that hold one of the positions: a jump from group to group."""
+    groups = []
+    at, end = bisect_left(positions, start[low]), bisect_left(positions, start[high])
+    while at < end:
+        group = bisect_right(start, positions[at], low, high + 1) - 1
+        groups.append(group)
+        low = group + 1
+        at = bisect_left(positions, start[low], at, end)
+    return groups
