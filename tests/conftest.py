@@ -49,9 +49,7 @@ AWKWARD = [
     "tail",
     "\ufeffbom",
 ]
-awkward_names = st.sampled_from(AWKWARD) | st.text(
-    st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
-)
+awkward_names = st.sampled_from(AWKWARD) | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 few_names = st.sampled_from("abcdef")
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from conftest import FILMS, store_of, write_jsonl
 
+from conftest import FILMS, store_of, write_jsonl
 from kgwalk.kg.build import build
 from kgwalk.kg.sorting import RowSorter
 from kgwalk.kg.sources import Options
@@ -111,8 +111,20 @@ def test_labels_from_a_file_and_a_label_that_imitates_a_told_apart_name(tmp_path
 
 def test_a_graph_per_question_becomes_one_store(tmp_path: Path) -> None:
     rows = [
-        {"id": "q1", "question": "?", "q_entity": ["a"], "a_entity": ["b"], "graph": [["a", "r", "b"], ["b", "r", "c"]]},
-        {"id": "q2", "question": "?", "q_entity": ["a"], "a_entity": ["c"], "graph": [["a", "r", "b"], ["a", "s", "c"]]},
+        {
+            "id": "q1",
+            "question": "?",
+            "q_entity": ["a"],
+            "a_entity": ["b"],
+            "graph": [["a", "r", "b"], ["b", "r", "c"]],
+        },
+        {
+            "id": "q2",
+            "question": "?",
+            "q_entity": ["a"],
+            "a_entity": ["c"],
+            "graph": [["a", "r", "b"], ["a", "s", "c"]],
+        },
     ]
     (tmp_path / "rog.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
     (tmp_path / "more.tsv").write_text("x\tr\ty\n")
@@ -168,7 +180,9 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
             build([source], tmp_path / "locked" / "x.kg")
 
 
-_BUILD = "import sys; from kgwalk.kg.build import build; build([sys.argv[1]], sys.argv[2], memory=8 << 20, replace=True)"
+_BUILD = (
+    "import sys; from kgwalk.kg.build import build; build([sys.argv[1]], sys.argv[2], memory=8 << 20, replace=True)"
+)
 
 
 def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path) -> None:
@@ -179,7 +193,10 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 
     done = subprocess.run(
-        [sys.executable, "-c", _BUILD, source, tmp_path / "x.kg"], preexec_fn=small_files, capture_output=True, text=True
+        [sys.executable, "-c", _BUILD, source, tmp_path / "x.kg"],
+        preexec_fn=small_files,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1
     assert f"while building {tmp_path / 'x.kg'}: the file would pass the largest size allowed here" in done.stderr

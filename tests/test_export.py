@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import FILMS, awkward_names, few_names, memory_folder, store_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import FILMS, awkward_names, few_names, memory_folder, store_of
 from kgwalk.kg.build import build
 from kgwalk.kg.export import export
 from kgwalk.kg.store import StoredGraph, open_graph
@@ -16,7 +16,9 @@ from kgwalk.types import KgwalkError, Triple
 
 triples = st.lists(st.tuples(awkward_names, awkward_names, awkward_names), min_size=1, max_size=10)
 dated = st.lists(
-    st.tuples(few_names, few_names, few_names, st.sampled_from(["", "1990", "1990..1991"])), min_size=1, max_size=10
+    st.tuples(few_names, few_names, few_names, st.sampled_from(["", "1990", "1990..1991"])),
+    min_size=1,
+    max_size=10,
 )
 
 
@@ -59,13 +61,15 @@ def test_a_tab_in_one_name_marks_and_escapes_the_file(tmp_path: Path) -> None:
 
 
 def test_a_triple_that_looks_like_a_header_survives(tmp_path: Path) -> None:
-    assert _again(store_of(tmp_path, [("head", "relation", "tail")]), "tsv", tmp_path) == [Triple("head", "relation", "tail")]
+    assert _again(store_of(tmp_path, [("head", "relation", "tail")]), "tsv", tmp_path) == [
+        Triple("head", "relation", "tail")
+    ]
 
 
 def test_rdf_comes_back_with_its_terms_labels_and_homonyms(tmp_path: Path) -> None:
     (tmp_path / "in.ttl").write_text(
         """@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . @prefix e: <http://x/> .
-        e:Q90 e:P17 e:Q142 ; rdfs:label "Paris" ; e:motto "Paris"@fr , "Paris" , "7"^^<http://www.w3.org/2001/XMLSchema#integer> .
+        e:Q90 e:P17 e:Q142 ; rdfs:label "Paris" ; e:motto "Paris"@fr , "Paris" , 7 .
         e:Q8 e:P17 e:Q30 ; rdfs:label "Paris" . e:Q90 e:near [ e:P17 e:Q142 ] ."""
     )
     build([tmp_path / "in.ttl"], tmp_path / "in.kg")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import few_names, store_of, temporary_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import few_names, store_of, temporary_store
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.kg.subgraphs import Seeds, around, write_subgraphs
 from kgwalk.types import InputError, StoreError, Triple, UnknownQuestion
@@ -33,7 +33,11 @@ def test_edges_are_followed_both_ways(tmp_path: Path) -> None:
 
 
 def test_a_hub_is_followed_only_so_far_but_keeps_every_relation(tmp_path: Path) -> None:
-    facts = [("h", "many", f"m{n}") for n in range(50)] + [("h", "one", "o"), ("m7", "r", "far"), ("m7", "r", "farther")]
+    facts = [("h", "many", f"m{n}") for n in range(50)] + [
+        ("h", "one", "o"),
+        ("m7", "r", "far"),
+        ("m7", "r", "farther"),
+    ]
     graph = store_of(tmp_path, facts)
     kept = graph.triples(around(graph, np.array([graph.store.entity_number("h")]), 1, hub=3, max_triples=99)[0])
     assert [t.relation for t in kept].count("many") == 3
@@ -43,7 +47,11 @@ def test_a_hub_is_followed_only_so_far_but_keeps_every_relation(tmp_path: Path) 
     assert (len(few), cut) == (10, True)
 
 
-@given(st.lists(st.tuples(few_names, st.sampled_from("pq"), few_names), min_size=1, max_size=25), few_names, st.integers(1, 4))
+@given(
+    st.lists(st.tuples(few_names, st.sampled_from("pq"), few_names), min_size=1, max_size=25),
+    few_names,
+    st.integers(1, 4),
+)
 @settings(max_examples=40)
 def test_the_same_as_a_plain_search(facts: list[tuple[str, str, str]], topic: str, hops: int) -> None:
     reached, kept = {topic}, set()

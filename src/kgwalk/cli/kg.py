@@ -68,19 +68,18 @@ def build(
         list[Path], typer.Argument(metavar="SRC...", help="Files of triples; - reads stdin (with --format).")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store folder to make.")],
-    format: Annotated[
-        SourceFormat | None, typer.Option(help="Format of the sources; else by file name.")
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="TSV of id and label: names for the ids in the sources.")
-    ] = None,
+    format: Annotated[SourceFormat | None, typer.Option(help="Format of the sources; else by file name.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="TSV of id and label: names for the ids in the sources.")] = None,
     label: Annotated[
         str | None, typer.Option(help="RDF: the predicate whose objects are names (default rdfs:label).")
     ] = None,
     lang: Annotated[str, typer.Option(help="RDF: the language of names to prefer.")] = "en",
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="TSV, CSV: the first row is, or is not, a header; else it is guessed."),
+        typer.Option(
+            "--header/--no-header",
+            help="TSV, CSV: the first row is, or is not, a header; else it is guessed.",
+        ),
     ] = None,
     on_error: Annotated[
         OnError, typer.Option(help="Malformed rows: stop at the first, or skip and count them.")
@@ -119,8 +118,14 @@ def build(
         return
     for note in [*report.notes, *report.first_skipped]:
         err.print(f"note: {note}")
-    parts = [f"{report.triples:,} triples", f"{report.entities:,} entities", f"{report.relations:,} relations"]
-    parts += [f"{report.dates:,} dates"] * bool(report.dates) + [f"{report.questions:,} questions"] * bool(report.questions)
+    parts = [
+        f"{report.triples:,} triples",
+        f"{report.entities:,} entities",
+        f"{report.relations:,} relations",
+    ]
+    parts += [f"{report.dates:,} dates"] * bool(report.dates) + [f"{report.questions:,} questions"] * bool(
+        report.questions
+    )
     out.print(f"{output}: {', '.join(parts)}, {size(open_graph(output).store.folder.size())}, in {seconds:.1f} s")
     if report.duplicates or report.skipped:
         out.print(f"left out: {report.duplicates:,} duplicates, {report.skipped:,} malformed rows")
@@ -160,7 +165,10 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
     used = np.zeros(len(store.relation), np.int64)
     np.add.at(used, store.out.relation_array, np.diff(store.out.start_array).astype(np.int64))
     top = np.argsort(-used, kind="stable")[:10].tolist()
-    degree = [(n, sum(high - low for low, high in (e.span(n) for e in (store.out, store.in_)))) for n in range(min(200, len(store.entity)))]
+    degree = [
+        (n, sum(high - low for low, high in (e.span(n) for e in (store.out, store.in_))))
+        for n in range(min(200, len(store.entity)))
+    ]
     degree.sort(key=lambda pair: -pair[1])
     sets = graph.question_sets
     header = sets.folder.header if sets is not None and "hops" in sets.folder.header else None
@@ -184,7 +192,8 @@ def query(
     entity: Annotated[str, typer.Argument(help="An entity's name or id.")],
     relation: Annotated[str | None, typer.Argument(help="A relation; without it, list the entity's relations.")] = None,
     direction: Annotated[
-        Direction, typer.Option("--direction", "-d", help="Edges that leave the entity, arrive at it, or both.")
+        Direction,
+        typer.Option("--direction", "-d", help="Edges that leave the entity, arrive at it, or both."),
     ] = Direction.both,
     start: Annotated[str | None, typer.Option("--from", help="Only facts that hold from this date on.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Only facts that hold up to this date.")] = None,
@@ -230,7 +239,11 @@ def _hop(graph: StoredGraph, entity: str, relation: str | None, out: bool, limit
             ]
         }
     neighbors: Neighbors = graph.neighbors(entity, relation, out=out, limit=limit)
-    value: dict[str, Any] = {"names": neighbors.names, "total": neighbors.total, "left_out": neighbors.left_out}
+    value: dict[str, Any] = {
+        "names": neighbors.names,
+        "total": neighbors.total,
+        "left_out": neighbors.left_out,
+    }
     return value if neighbors.times is None else value | {"times": neighbors.times}
 
 
@@ -268,7 +281,9 @@ def find(
         out.print(f"{entry.score:.2f}  {entry.how:<11} {entry.name}{known_as}")
 
 
-@app.command(epilog="Examples: kgwalk kg export facts.kg > facts.tsv · kgwalk kg export facts.kg --format nt -o facts.nt")
+@app.command(
+    epilog="Examples: kgwalk kg export facts.kg > facts.tsv · kgwalk kg export facts.kg --format nt -o facts.nt"
+)
 def export(
     graph: GraphPath,
     format: Annotated[ExportFormat, typer.Option(help="What to write.")] = ExportFormat.tsv,
@@ -322,19 +337,22 @@ def _write_whole(blocks: Iterator[bytes], path: Path, *, force: bool, quiet: boo
 def subgraphs(
     graph: GraphPath,
     questions: Annotated[
-        list[Path], typer.Argument(metavar="QUESTIONS...", help="JSONL files with id, topic_entities, answers.")
+        list[Path],
+        typer.Argument(metavar="QUESTIONS...", help="JSONL files with id, topic_entities, answers."),
     ],
     hops: Annotated[int, typer.Option(min=1, help="How far from the topics.")] = 2,
     with_answers: Annotated[
         bool,
-        typer.Option("--with-answers", help="Grow around the gold answers too (KG-R1's appendix B.2); recorded as such."),
+        typer.Option(
+            "--with-answers",
+            help="Grow around the gold answers too (KG-R1's appendix B.2); recorded as such.",
+        ),
     ] = False,
-    hub: Annotated[
-        int, typer.Option(min=1, help="Follow at most this many edges of one entity and relation.")
-    ] = 200,
+    hub: Annotated[int, typer.Option(min=1, help="Follow at most this many edges of one entity and relation.")] = 200,
     max_triples: Annotated[int, typer.Option(min=1, help="At most this many triples a question.")] = 50_000,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A folder; else inside the graph's, where queries find it.")
+        Path | None,
+        typer.Option("--output", "-o", help="A folder; else inside the graph's, where queries find it."),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,

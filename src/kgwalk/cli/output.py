@@ -9,8 +9,16 @@ from typing import Any
 
 import orjson
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import ProgressColumn, Task
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 # Names are data: never read as rich markup, never wrapped or coloured by guess.
@@ -59,7 +67,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress_bar(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar on stderr for each thing done in turn; nothing where stderr is not a terminal, or when asked to be quiet."""
+    """A bar on stderr for each thing done in turn; none where stderr is not a terminal, or when told to be quiet."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -17,7 +17,18 @@ from kgwalk.kg.sources.source import Source
 from kgwalk.kg.sources.stream import line_blocks, open_stream
 from kgwalk.types import Question, Triple
 
-_KNOWN = {"id", "question", "topic_entities", "q_entity", "answers", "a_entity", "hops", "gold_paths", "evidence", "type"}
+_KNOWN = {
+    "id",
+    "question",
+    "topic_entities",
+    "q_entity",
+    "answers",
+    "a_entity",
+    "hops",
+    "gold_paths",
+    "evidence",
+    "type",
+}
 
 
 def read_questions(path: str | Path) -> Iterator[Question]:

@@ -64,13 +64,15 @@ def build(
 ) -> BuildReport:
     """Build a store at `target` from files of triples; it appears there whole, or not at all."""
     target = Path(target)
-    with FolderWriter(target, kind=KIND, version=VERSION, replace=replace) as out:
-        with naming_disk_errors(f"while building {target}"):
-            scratch = out.folder / "scratch"
-            scratch.mkdir()
-            report = _Build(out, scratch, memory, progress).run(sources, labels, options or Options())
-            shutil.rmtree(scratch)
-            out.finish({"kgwalk": __version__, **asdict(report)})
+    with (
+        FolderWriter(target, kind=KIND, version=VERSION, replace=replace) as out,
+        naming_disk_errors(f"while building {target}"),
+    ):
+        scratch = out.folder / "scratch"
+        scratch.mkdir()
+        report = _Build(out, scratch, memory, progress).run(sources, labels, options or Options())
+        shutil.rmtree(scratch)
+        out.finish({"kgwalk": __version__, **asdict(report)})
     return report
 
 
@@ -92,9 +94,7 @@ class _Build:
         self.timed = self.questioned = False
         self.report = BuildReport()
 
-    def run(
-        self, sources: Sequence[str | Path], labels: str | Path | None, options: Options
-    ) -> BuildReport:
+    def run(self, sources: Sequence[str | Path], labels: str | Path | None, options: Options) -> BuildReport:
         options.block_bytes = self.block_bytes
         self._read(sources, labels, options)
         relation_keys = self.relations.keys
@@ -184,17 +184,17 @@ class _Build:
         dates = self.out.array("date.of", np.uint32) if self.timed else None
         width = 3 + self.timed
         total = 0
-        for block in _with_numbers(forward.sorted(), width):
-            fresh = block.fresh
-            triples = block.rows[fresh]
+        for numbered in _with_numbers(forward.sorted(), width):
+            fresh = numbered.fresh
+            triples = numbered.rows[fresh]
             out_edges.append(triples[:, 0], triples[:, 1], triples[:, 2])
             if dates is not None:
                 dates.append(triples[:, 3])
-            ids = block.ids[fresh]
+            ids = numbered.ids[fresh]
             backward.add(np.stack([triples[:, 2], triples[:, 1], ids, triples[:, 0]], axis=1))
             if self.questioned:
-                members.add(np.stack([block.rows[:, width], block.ids], axis=1))
-            total = block.total
+                members.add(np.stack([numbered.rows[:, width], numbered.ids], axis=1))
+            total = numbered.total
             self.progress("sorting", rows + total, 3 * rows)
         out_edges.finish()
         self.report.triples, self.report.duplicates = total, rows - total

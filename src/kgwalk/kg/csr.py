@@ -28,10 +28,10 @@ class Edges:
         self.start_array: U32 = folder[f"{name}.start"]
         self.other_array: U32 = folder[f"{name}.other"]
         # memoryviews give Python ints several times faster than NumPy scalars do
-        self.groups = memoryview(self.groups_array)
-        self.relation = memoryview(self.relation_array)
-        self.start = memoryview(self.start_array)
-        self.other = memoryview(self.other_array)
+        self.groups = self.groups_array.data
+        self.relation = self.relation_array.data
+        self.start = self.start_array.data
+        self.other = self.other_array.data
 
     def group(self, entity: int, relation: int) -> int | None:
         """The group of (entity, relation), or None."""

@@ -107,7 +107,9 @@ def _rdf(graph: StoredGraph, *, dated: bool) -> Iterator[bytes]:
         if dated:
             columns.append(_terms(partial(_time_term, store.date), store.date_of_array[numbers]))
         columns.append(pa.repeat(pa.scalar("."), len(numbers)))
-        rows = pc.binary_join_element_wise(*(c.cast(pa.large_string()) for c in columns), pa.scalar(" ", pa.large_string()))
+        rows = pc.binary_join_element_wise(
+            *(c.cast(pa.large_string()) for c in columns), pa.scalar(" ", pa.large_string())
+        )
         yield from _lines(rows)
 
 
@@ -149,9 +151,7 @@ def _time_term(dates: NameTable, number: int) -> str:
     return f"<{TIME_GRAPH}{quote(dates[number], safe='')}>" if dates[number] else ""
 
 
-def _labels(
-    store: Store, prefix: str, count: int, term: Callable[[int], str], predicate: str
-) -> Iterator[bytes]:
+def _labels(store: Store, prefix: str, count: int, term: Callable[[int], str], predicate: str) -> Iterator[bytes]:
     """A label for each IRI and blank node, as it was before homonyms were told apart."""
     names = store.entity if prefix == "entity" else store.relation
     told: dict[int, int] = {}
@@ -168,5 +168,3 @@ def _labels(
                 text = label[: len(label) - told.get(number, 0)].decode()
                 lines.append(f"{subject} {property_} {Literal(text)} .\n")
         yield "".join(lines).encode()
-
-

@@ -80,7 +80,7 @@ class FolderWriter:
             parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned(parent, self._prefix)
             self.folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=parent))
-            self._lock = open(self.folder / _LOCK, "wb")  # noqa: SIM115 - held until the folder is done
+            self._lock = open(self.folder / _LOCK, "wb")
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         return self
 
@@ -156,7 +156,7 @@ class Folder:
             digest = xxhash.xxh3_64()
             data = array.view(np.uint8)
             for start in range(0, len(data), 1 << 24):
-                digest.update(data[start : start + (1 << 24)])
+                digest.update(data[start : start + (1 << 24)].data)
             if digest.hexdigest() != self.header["arrays"][name]["xxh3"]:
                 raise StoreError(
                     f"{self.path / f'{name}.bin'} is corrupted: its bytes do not match the checksum in {HEADER}; "

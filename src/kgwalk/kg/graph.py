@@ -27,9 +27,7 @@ class Graph(Protocol):
         """The distinct relations that leave the entity (`out`) or arrive at it, in alphabetical order."""
         ...
 
-    def neighbors(
-        self, entity: str, relation: str, *, out: bool = True, limit: int | None = None
-    ) -> Neighbors:
+    def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
         """Tails of (entity, relation, ?) if `out`, else heads of (?, relation, entity); at most `limit` names."""
         ...
 

@@ -211,7 +211,8 @@ class FewNames:
             raise InputError(
                 f"more than {MOST_FEW:,} distinct {self._what}; are the columns head, relation, tail in that order?"
             )
-        return np.array(numbers, np.uint32)[encoded.indices.to_numpy(zero_copy_only=False)]
+        numbered: U32 = np.array(numbers, np.uint32)[encoded.indices.to_numpy(zero_copy_only=False)]
+        return numbered
 
 
 def alphabetical(names: Sequence[str]) -> tuple[list[int], U32]:

@@ -28,10 +28,10 @@ class NameTable:
         self.heap = folder[f"{prefix}.heap"]
         self.offsets = folder[f"{prefix}.offsets"]
         # memoryviews give Python ints and bytes several times faster than NumPy scalars do
-        self._heap = memoryview(self.heap)
-        self._offsets = memoryview(self.offsets)
-        self._hash = memoryview(folder[f"{prefix}.hash"])
-        self._byhash = memoryview(folder[f"{prefix}.byhash"])
+        self._heap = self.heap.data
+        self._offsets = self.offsets.data
+        self._hash = folder[f"{prefix}.hash"].data
+        self._byhash = folder[f"{prefix}.byhash"].data
 
     def __len__(self) -> int:
         return len(self._offsets) - 1

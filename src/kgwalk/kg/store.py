@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +46,12 @@ class Store:
         self.out = Edges(self.folder, "out")
         self.in_ = Edges(self.folder, "in")
         self.triple_of_array: U32 = self.folder["in.triple"]
-        self.triple_of = memoryview(self.triple_of_array)
+        self.triple_of = self.triple_of_array.data
         self.timed = "date.of" in self.folder
         if self.timed:
             self.date = NameTable(self.folder, "date")
             self.date_of_array: U32 = self.folder["date.of"]
-            self.date_of = memoryview(self.date_of_array)
+            self.date_of = self.date_of_array.data
             self.date_first: npt.NDArray[np.int32] = self.folder["date.first"]
             self.date_last: npt.NDArray[np.int32] = self.folder["date.last"]
         self.finder = Finder(
@@ -82,7 +83,7 @@ class StoredGraph:
         self.store = store
         self._entities = store.entity
         self._edges = (store.in_, store.out)  # indexed by `out`
-        self._question_sets: QuestionSets | None | bool = False  # False: not looked for yet
+        self._question_sets: QuestionSets | bool | None = False  # False: not looked for yet
 
     # The questions that a view answers differently. Positions are indices into one direction's edges.
 
@@ -139,9 +140,7 @@ class StoredGraph:
             numbers = [edges.relation[group] for group in groups]
         return list(map(self.store.relation_name, numbers))  # numbered in alphabetical order
 
-    def neighbors(
-        self, entity: str, relation: str, *, out: bool = True, limit: int | None = None
-    ) -> Neighbors:
+    def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
         number = self._known(entity)
         edges = self._edges[out]
         group = edges.group(number, self._known_relation(relation))
@@ -164,10 +163,10 @@ class StoredGraph:
         others = edges.other_array[places]
         firsts = np.flatnonzero(np.r_[True, others[1:] != others[:-1]]) if len(places) else places
         shown = firsts if limit is None else firsts[:limit]
-        bounds = [*firsts.tolist(), len(places)]
-        triples = (places if out else store.triple_of_array[places])[: bounds[len(shown)]].tolist()
+        bounds = [*firsts.tolist(), len(places)][: len(shown) + 1]
+        triples = (places if out else store.triple_of_array[places])[: bounds[-1]].tolist()
         dates = [store.date[store.date_of[t]] for t in triples]
-        times = [[d for d in dates[low:high] if d] for low, high in zip(bounds, bounds[1:len(shown) + 1], strict=False)]
+        times = [[date for date in dates[low:high] if date] for low, high in pairwise(bounds)]
         return Neighbors(self._entities.several(others[shown].tolist()), len(firsts), times)
 
     def match(
@@ -224,7 +223,10 @@ class StoredGraph:
         (head,), (relation,) = store.out.owners(np.array([number]))
         date = store.date[store.date_of[number]] if store.timed else ""
         return Triple(
-            store.entity[int(head)], store.relation[int(relation)], store.entity[store.out.other[number]], date
+            store.entity[int(head)],
+            store.relation[int(relation)],
+            store.entity[store.out.other[number]],
+            date,
         )
 
     def triples(self, numbers: I64) -> list[Triple]:
@@ -269,7 +271,7 @@ class StoredGraph:
         return subgraph(self, np.asarray(triples, np.int64))
 
     def between(self, start: str | None, end: str | None, *, undated: bool = True) -> View:
-        """The view of facts that hold at some time from `start` to `end`; undated facts hold always, unless told not to."""
+        """The view of facts that hold at some time from `start` to `end`; undated ones too, unless told not to."""
         from kgwalk.kg.views import between
 
         return between(self, start, end, undated=undated)

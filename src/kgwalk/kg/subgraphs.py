@@ -83,7 +83,8 @@ def _ranges(starts: I64, stops: I64) -> I64:
     """
     sizes = stops - starts
     before = np.cumsum(sizes) - sizes
-    return np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+    places: I64 = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+    return places
 
 
 def write_subgraphs(
@@ -105,25 +106,27 @@ def write_subgraphs(
     report = SubgraphReport()
     names: dict[str, None] = {}
     with_answers = False
-    with FolderWriter(target, kind=KIND, version=VERSION, replace=replace) as out:
-        with naming_disk_errors(f"while writing {target}"):
-            writer = QuestionWriter(out, BothEdges(store.out, store.in_, store.triple_of_array))
-            for seeds in questions:
-                if seeds.question in names:
-                    raise InputError(f"question id {seeds.question!r} occurs twice; ids must be distinct")
-                names[seeds.question] = None
-                with_answers |= bool(seeds.answers)
-                numbers = _known(graph, [*seeds.topics, *seeds.answers], report)
-                triples, cut = around(graph, numbers, hops, hub=hub, max_triples=max_triples)
-                writer.append(triples.astype(np.uint32))
-                _count(report, triples, cut)
-                progress(report.questions)
-            if not names:
-                raise InputError("no questions: there is nothing to make a subgraph for")
-            write_table(out, "question", list(names))
-            around_what = ["topics", "answers"] if with_answers else ["topics"]
-            settings = {"hops": hops, "hub": hub, "max_triples": max_triples, "around": around_what}
-            out.finish({"store": store.digest, **settings, **asdict(report)})
+    with (
+        FolderWriter(target, kind=KIND, version=VERSION, replace=replace) as out,
+        naming_disk_errors(f"while writing {target}"),
+    ):
+        writer = QuestionWriter(out, BothEdges(store.out, store.in_, store.triple_of_array))
+        for seeds in questions:
+            if seeds.question in names:
+                raise InputError(f"question id {seeds.question!r} occurs twice; ids must be distinct")
+            names[seeds.question] = None
+            with_answers |= bool(seeds.answers)
+            numbers = _known(graph, [*seeds.topics, *seeds.answers], report)
+            triples, cut = around(graph, numbers, hops, hub=hub, max_triples=max_triples)
+            writer.append(triples.astype(np.uint32))
+            _count(report, triples, cut)
+            progress(report.questions)
+        if not names:
+            raise InputError("no questions: there is nothing to make a subgraph for")
+        write_table(out, "question", list(names))
+        around_what = ["topics", "answers"] if with_answers else ["topics"]
+        settings = {"hops": hops, "hub": hub, "max_triples": max_triples, "around": around_what}
+        out.finish({"store": store.digest, **settings, **asdict(report)})
     return report
 
 

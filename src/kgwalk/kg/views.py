@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,7 @@ class View(StoredGraph):
         if self._filter.only is None:
             groups: Iterable[int] = range(low, high)
         else:
-            groups = _groups_of(memoryview(self._filter.only[out]), start, low, high)
+            groups = _groups_of(self._filter.only[out].data, start, low, high)
         if self._filter.without is None and self._filter.dates is None:
             return list(groups)
         return [g for g in groups if len(self._positions(start[g], start[g + 1], out))]
@@ -153,8 +153,7 @@ def _narrowed(
         without = _Pair(np.union1d(without.in_, old.without.in_), np.union1d(without.out, old.without.out))
     if dates is not None and old.dates is not None:
         dates = dates & old.dates
-    new = {"only": only, "without": without, "dates": dates}
-    return View(graph, replace(old, **{name: value for name, value in new.items() if value is not None}))
+    return View(graph, _Filter(only or old.only, without or old.without, old.dates if dates is None else dates))
 
 
 def _pair(graph: StoredGraph, triples: I64) -> _Pair:
@@ -166,7 +165,7 @@ def _pair(graph: StoredGraph, triples: I64) -> _Pair:
 
 
 def _within(positions: Positions, low: int, high: int) -> Positions:
-    view = memoryview(positions)
+    view = positions.data
     return positions[bisect_left(view, low) : bisect_left(view, high)]
 
 

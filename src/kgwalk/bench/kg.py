@@ -1,0 +1,304 @@
+"""`kgwalk bench kg`: this store and server beside a plain list scan, in one run on one machine.
+
+(a) 2,000 question subgraphs of 4,000 triples; (b) one graph of 1M triples, then 10M; with `--huge`, 100M.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgwalk.bench import worlds
+from kgwalk.bench.load import Load, ask, bodies
+from kgwalk.bench.rows import Row
+from kgwalk.bench.servers import Running, scan_server, store_server
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import open_graph
+from kgwalk.tools.actions import run
+from kgwalk.types import KgwalkError, UnknownName
+
+Progress = Callable[[str, int, int | None], None]
+ACTIONS = ("get_tail_relations", "get_head_relations", "get_tail_entities", "get_head_entities")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured. Goals hold for the full scale only."""
+
+    triples: int = 1_000_000
+    questions: int = 2_000
+    question_triples: int = 4_000
+    samples: int = 4_000
+    seconds: float = 4.0
+
+    @classmethod
+    def quick(cls) -> Scale:
+        return cls(triples=20_000, questions=20, question_triples=400, samples=300, seconds=0.3)
+
+
+def bench_kg(folder: Path, scale: Scale, progress: Progress) -> list[Row]:
+    """All figures but the huge one; `folder` holds the made graphs and is the caller's to remove."""
+    full = scale == Scale()
+    rows: list[Row] = []
+    one, one_store = _world(folder, "1m", scale.triples, progress)
+    rows += _build_rows(folder, scale.triples, progress, full)
+    ten_store = folder / "10m.kg"
+    single = _in_process(one_store, scale, 1)
+    ten = _in_process(ten_store, scale, 10)
+    scan = _in_process_scan(one)
+    label = f"{scale.triples:,}"
+    for action in ACTIONS:
+        goal = ("<=", 20.0) if full else None
+        rows.append(Row(f"{action}, {label} triples, p50", single[action], "us", scan[action], goal))
+        rows.append(Row(f"{action}, {10 * scale.triples:,} triples, p50", ten[action], "us", None, goal))
+        growth = ("<=", 1.5) if full else None
+        rows.append(Row(f"{action}, ten times the triples", ten[action] / single[action], "x", None, growth))
+    rows.append(Row(f"open, {label} triples", _open_ms(one_store), "ms", None, ("<=", 50.0) if full else None))
+    rows += _over_http(one, one_store, scale, full, progress)
+    rows += _questions(folder, scale, full, progress)
+    return rows
+
+
+def _world(folder: Path, name: str, triples: int, progress: Progress) -> tuple[Path, Path]:
+    """A random graph of so many triples: its TSV file and its store."""
+    source, store = folder / f"{name}.tsv", folder / f"{name}.kg"
+    if not source.exists():
+        worlds.write_tsv(source, triples, triples // 10, 300, lambda n: progress(f"making {name}", n, triples))
+    if not store.exists():
+        _build(source, store, "1G")
+    return source, store
+
+
+# Runs a command and prints, after its output, the most memory it had: a child's figure is not mixed with ours.
+_MEASURED = """
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE)
+most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+sys.stdout.buffer.write(done.stdout + b"\\n" + str(most).encode())
+sys.exit(done.returncode)
+"""
+
+
+@dataclass(frozen=True)
+class Built:
+    seconds: float
+    rss: float  # MB, the most at any moment
+    report: dict[str, Any]
+
+
+def _build(source: Path, store: Path, memory: str) -> Built:
+    """Build in a process of its own, so that its memory is its own."""
+    before = time.perf_counter()
+    command = [sys.executable, "-m", "kgwalk.cli.main", "kg", "build", str(source), "-o", str(store)]
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, *command, "--memory", memory, "--json"], stdout=subprocess.PIPE
+    )
+    if done.returncode:
+        raise KgwalkError(f"the build of {source} failed with status {done.returncode}")
+    report, kilobytes = done.stdout.rstrip().rsplit(b"\n", 1)
+    return Built(time.perf_counter() - before, int(kilobytes) * 1024 / 1e6, orjson.loads(report))
+
+
+def _build_rows(folder: Path, triples: int, progress: Progress, full: bool) -> list[Row]:
+    source, store = folder / "10m.tsv", folder / "10m.kg"
+    worlds.write_tsv(source, 10 * triples, triples, 300, lambda n: progress("making 10m", n, 10 * triples))
+    progress("building 10m", 0, None)
+    built = _build(source, store, "1G")
+    source.unlink()
+    return _store_rows(store, built, f"{10 * triples:,}", full)
+
+
+def _store_rows(store: Path, built: Built, label: str, full: bool) -> list[Row]:
+    sizes = open_graph(store).store.folder.sizes()
+    triples = built.report["triples"]
+    edges = sum(size for name, size in sizes.items() if name.startswith(("out.", "in.")))
+    return [
+        Row(f"build, {label} triples, --memory 1G", built.seconds, "s"),
+        Row(f"build, {label} triples, most memory", built.rss, "MB", None, ("<=", 2000.0) if full else None),
+        Row(
+            f"store, {label} triples, without names",
+            edges / triples,
+            "bytes a triple",
+            None,
+            ("<=", 40.0) if full else None,
+        ),
+        Row(f"store, {label} triples, with names", sum(sizes.values()) / triples, "bytes a triple"),
+        Row(f"open, {label} triples", _open_ms(store), "ms"),
+    ]
+
+
+def bench_huge(folder: Path, progress: Progress, triples: int = 100_000_000) -> list[Row]:
+    """100M triples: build, size, open, actions. Needs about 12 GB of disk."""
+    source, store = folder / "huge.tsv", folder / "huge.kg"
+    worlds.write_tsv(source, triples, triples // 10, 1000, lambda n: progress("making huge", n, triples))
+    progress("building huge", 0, None)
+    built = _build(source, store, "1G")
+    source.unlink()
+    label = f"{triples:,}"
+    rows = _store_rows(store, built, label, False)
+    measured = _in_process(store, Scale(triples=triples), 1)
+    return rows + [Row(f"{action}, {label} triples, p50", value, "us") for action, value in measured.items()]
+
+
+# In process
+
+
+def _questions_for(graph: Graph, names: Sequence[str], count: int) -> dict[str, list[tuple[str, str | None]]]:
+    """For each action, entities (and relations that they have) to ask about, chosen at random."""
+    rng = random.Random(7)
+    asked: dict[str, list[tuple[str, str | None]]] = {action: [] for action in ACTIONS}
+    while len(asked["get_head_entities"]) < count:
+        entity = rng.choice(names)
+        for out, side in ((True, "tail"), (False, "head")):
+            try:
+                relations = graph.relations(entity, out=out)
+            except UnknownName:
+                continue
+            if relations:
+                asked[f"get_{side}_relations"].append((entity, None))
+                asked[f"get_{side}_entities"].append((entity, rng.choice(relations)))
+    return asked
+
+
+def _p50(graph: Graph, asked: dict[str, list[tuple[str, str | None]]], count: int) -> dict[str, float]:
+    """The median time of each action, in microseconds, names and all."""
+    result = {}
+    for action, questions in asked.items():
+        times = []
+        for entity, relation in questions[:count]:
+            before = time.perf_counter_ns()
+            answer = run(graph, action, entity, relation, limit=100)
+            times.append(time.perf_counter_ns() - before)
+            if not answer.ok:
+                raise KgwalkError(f"{action}({entity}, {relation}) went wrong: {answer.text}")
+        result[action] = sorted(times)[len(times) // 2] / 1000
+    return result
+
+
+def _in_process(store: Path, scale: Scale, times: int) -> dict[str, float]:
+    graph = open_graph(store)
+    entities = scale.triples * times // 10
+    names = [worlds.entity(n) for n in random.Random(3).sample(range(entities), min(entities, 5000))]
+    asked = _questions_for(graph, names, scale.samples)
+    _p50(graph, asked, scale.samples)  # once to bring the pages in
+    return _p50(graph, asked, scale.samples)
+
+
+def _in_process_scan(source: Path) -> dict[str, float]:
+    from kgwalk.bench.servers import ListGraphs
+
+    graph = ListGraphs(source)
+    asked: dict[str, list[tuple[str, str | None]]] = {action: [] for action in ACTIONS}
+    for fact in random.Random(4).sample(graph.triples, 15):
+        asked["get_tail_relations"].append((fact.head, None))
+        asked["get_head_relations"].append((fact.tail, None))
+        asked["get_tail_entities"].append((fact.head, fact.relation))
+        asked["get_head_entities"].append((fact.tail, fact.relation))
+    return _p50(graph, asked, 15)
+
+
+def _open_ms(store: Path) -> float:
+    times = []
+    for _ in range(5):
+        before = time.perf_counter()
+        open_graph(store)
+        times.append((time.perf_counter() - before) * 1000)
+    return sorted(times)[2]
+
+
+# Over HTTP
+
+
+def _actions(graph: Graph, names: Sequence[str], count: int, question: str | None = None) -> list[dict[str, Any]]:
+    asked = _questions_for(graph, names, count)
+    more = {} if question is None else {"question": question}
+    mixed = [
+        {"action": action, "entity": entity, **({"relation": relation} if relation else {}), **more}
+        for action, questions in asked.items()
+        for entity, relation in questions[:count]
+    ]
+    random.Random(5).shuffle(mixed)
+    return mixed
+
+
+def _over_http(source: Path, store: Path, scale: Scale, full: bool, progress: Progress) -> list[Row]:
+    graph = open_graph(store)
+    entities = scale.triples // 10
+    names = [worlds.entity(n) for n in random.Random(11).sample(range(entities), min(entities, 5000))]
+    actions = _actions(graph, names, scale.samples)
+    progress("asking over HTTP", 0, None)
+    with store_server(store) as server:
+        ours = _three_loads(server, actions, scale.seconds)
+    progress("asking a list scan over HTTP", 0, None)
+    with scan_server(source) as server:
+        theirs = _three_loads(server, actions, max(scale.seconds, 1.0))
+    label = f"{scale.triples:,} triples, HTTP, one worker"
+    goals = (900.0, 2000.0, 25_000.0) if full else (None, None, None)
+    shapes = ("1 client", "64 clients", "batches of 256")
+    return [
+        Row(f"{label}, {shape}", mine, "actions/s", scanned, None if goal is None else (">=", goal))
+        for shape, mine, scanned, goal in zip(shapes, ours, theirs, goals, strict=True)
+    ]
+
+
+def _three_loads(server: Running, actions: list[dict[str, Any]], seconds: float) -> tuple[float, float, float]:
+    """Actions a second: one client, 64 clients, and batches of 256 from two."""
+    single = bodies(actions, 1)
+    one = _good(ask(server.url, single, clients=1, seconds=seconds))
+    many = _good(ask(server.url, single, clients=64, seconds=seconds))
+    batches = _good(ask(server.url, bodies(actions, min(256, len(actions))), clients=2, seconds=seconds))
+    return one.rate, many.rate, batches.rate * min(256, len(actions))
+
+
+def _good(load: Load) -> Load:
+    if set(load.statuses) != {200}:
+        raise KgwalkError(f"the server answered {load.statuses}")
+    return load
+
+
+def _questions(folder: Path, scale: Scale, full: bool, progress: Progress) -> list[Row]:
+    source, store = folder / "questions.jsonl", folder / "questions.kg"
+    progress("making question subgraphs", 0, scale.questions)
+    worlds.write_rog(
+        source,
+        scale.questions,
+        scale.question_triples,
+        lambda n: progress("making question subgraphs", n, scale.questions),
+    )
+    progress("building question subgraphs", 0, None)
+    built = _build(source, store, "1G")
+    graph = open_graph(store)
+    actions: list[dict[str, Any]] = []
+    for number in range(scale.questions):
+        view = graph.question(f"q{number}")
+        names = [triple.head for triple in view.match(limit=4)]
+        actions += _actions(view, names, 2, f"q{number}")
+    random.Random(6).shuffle(actions)
+    with store_server(store) as server:
+        ready = server.ready_seconds
+        ours = _three_loads(server, actions, scale.seconds)
+        rss = server.rss()
+    progress("asking lists of question subgraphs", 0, None)
+    with scan_server(source) as server:
+        scan_ready = server.ready_seconds
+        theirs = _three_loads(server, actions, scale.seconds)
+        scan_rss = server.rss()
+    label = f"{scale.questions:,} subgraphs of {scale.question_triples:,}"
+    rows = [
+        Row(f"{label}: ready after start", ready, "s", scan_ready, ("<=", 0.5) if full else None),
+        Row(f"{label}: server's memory", rss, "MB", scan_rss, ("<=", 300.0) if full else None),
+        Row(f"{label}: build", built.seconds, "s"),
+    ]
+    shapes = ("1 client", "64 clients", "batches of 256")
+    return rows + [
+        Row(f"{label}, HTTP, one worker, {shape}", mine, "actions/s", scanned)
+        for shape, mine, scanned in zip(shapes, ours, theirs, strict=True)
+    ]

@@ -1,0 +1,53 @@
+"""A measured figure beside its baseline; a benchmark is a list of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`goal` is what this project sets itself: ("<=", 20.0) or (">=", 900.0)."""
+
+    name: str
+    value: float
+    unit: str
+    baseline: float | None = None
+    goal: tuple[str, float] | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times better than the baseline: more of a rate, less of anything else."""
+        if not self.baseline or not self.value:
+            return None
+        return self.value / self.baseline if self.unit.endswith("/s") else self.baseline / self.value
+
+    @property
+    def met(self) -> bool | None:
+        if self.goal is None:
+            return None
+        sign, bound = self.goal
+        return self.value <= bound if sign == "<=" else self.value >= bound
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "ratio": self.ratio, "met": self.met}
+
+
+def table(title: str, rows: list[Row]) -> Table:
+    shown = Table(title=title, title_justify="left")
+    for column in ("figure", "value", "unit", "list scan", "times better", "goal", "met"):
+        shown.add_column(column, justify="left" if column in ("figure", "unit") else "right")
+    for row in rows:
+        ratio = "" if row.ratio is None else f"{row.ratio:,.1f}"
+        goal = "" if row.goal is None else f"{row.goal[0]} {row.goal[1]:,g}"
+        met = {None: "", True: "yes", False: "NO"}[row.met]
+        baseline = "" if row.baseline is None else _figure(row.baseline)
+        shown.add_row(row.name, _figure(row.value), row.unit, baseline, ratio, goal, met)
+    return shown
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"

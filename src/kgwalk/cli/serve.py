@@ -1,0 +1,68 @@
+"""`kgwalk serve`: graphs over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kgwalk.types import KgwalkError
+
+
+def serve(
+    graph: Annotated[
+        list[str], typer.Option("--graph", metavar="[NAME=]DIR", help="A store to serve; repeat for several.")
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; they share the graph's memory.")] = 1,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="A file with the key clients must send; else KGWALK_API_KEY.")
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond this machine without a key.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many names in a result.")] = 1000,
+    max_batch: Annotated[int, typer.Option(min=1, help="At most this many actions in a request.")] = 1024,
+    max_body: Annotated[int, typer.Option(min=1, help="At most this many bytes in a request.")] = 4 << 20,
+    time_limit: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 5.0,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log every request to stderr.")] = False,
+) -> None:
+    """Serve graphs over HTTP: KG-R1's four actions in batches, the graph protocol, health, metrics, OpenAPI.
+
+    On this machine alone (127.0.0.1) no key is needed; listening elsewhere needs one.
+    """
+    try:
+        from kgwalk.serve import security
+        from kgwalk.serve.run import run_server
+        from kgwalk.serve.settings import ServeSettings
+    except ModuleNotFoundError as error:
+        raise KgwalkError(f"{error.name} is not installed; pip install 'kgwalk[serve]'") from error
+
+    run_server(
+        ServeSettings(
+            graphs=_named(graph),
+            host=host,
+            port=port,
+            workers=workers,
+            api_key=security.read_key(api_key_file),
+            insecure=insecure,
+            limit=limit,
+            max_batch=max_batch,
+            max_body=max_body,
+            time_limit=time_limit,
+            access_log=access_log,
+        )
+    )
+
+
+def _named(graphs: list[str]) -> dict[str, str]:
+    """`films=my/films.kg` is called films; a bare path is called by its folder's name without .kg."""
+    named: dict[str, str] = {}
+    for text in graphs:
+        name, found, path = text.partition("=")
+        if not found:
+            name, path = Path(text).name.removesuffix(".kg"), text
+        if name in named:
+            raise typer.BadParameter(f"two graphs are called {name!r}; name them: --graph NAME=DIR")
+        named[name] = path
+    return named

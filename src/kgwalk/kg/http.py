@@ -1,0 +1,350 @@
+"""A graph on another kgwalk server, with the same face as one here.
+
+Every call is a batch of one to `POST /kg/query`; `batch` sends many in one request. Graphs do not change
+while they are served, so answers are kept. Knows the format of that route, nothing of how a server works.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import httpx
+import orjson
+
+from kgwalk.types import (
+    Found,
+    KgwalkError,
+    Neighbors,
+    RemoteError,
+    Triple,
+    UnknownEntity,
+    UnknownName,
+    UnknownQuestion,
+    UnknownRelation,
+)
+
+Query = Mapping[str, object]
+
+BATCH = 1000  # queries in one request; halved where a server takes fewer
+PAGE = 5000  # names or facts in one answer
+FIRST_PAUSE = 0.1  # seconds before the first retry; each further one waits twice as long
+# Idle connections are given up before a kgwalk server does it (30 s), perhaps in the moment of a new request.
+IDLE = 20.0
+CONNECTIONS = 128
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_UNKNOWN: dict[str, type[UnknownName]] = {
+    "unknown_entity": UnknownEntity,
+    "unknown_relation": UnknownRelation,
+    "unknown_question": UnknownQuestion,
+}
+_DECODE: dict[object, Callable[[Any], object]] = {
+    "neighbors": lambda value: Neighbors(value["names"], value["total"], value["times"]),
+    "match": lambda value: [Triple(*fact) for fact in value],
+    "find": lambda value: [Found(**found) for found in value],
+    "find_relation": lambda value: [Found(**found) for found in value],
+}
+
+
+class HttpGraph:
+    """The Graph at a server's URL. Many threads may share one; a forked process opens its own.
+
+    `graph` may be left out where the server has one graph; `question` narrows it to one question's subgraph,
+    and an unknown one is found out by the first call. `cache` counts answers, not bytes.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        graph: str | None = None,
+        question: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout: float = 10,
+        retries: int = 2,
+        cache: int = 4096,
+    ) -> None:
+        self._view: dict[str, str] = {}
+        if graph is not None:
+            self._view["graph"] = graph
+        if question is not None:
+            self._view["question"] = question
+        self._server = _Server(url, api_key, timeout, retries)
+        self._answers = _Answers(cache)
+
+    def __repr__(self) -> str:
+        view = "".join(f", {name}={value!r}" for name, value in self._view.items())
+        return f"HttpGraph({self._server.url!r}{view})"
+
+    def __enter__(self) -> HttpGraph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; views over this graph share them."""
+        self._server.client.close()
+
+    # The Graph protocol
+
+    def __contains__(self, entity: object) -> bool:
+        return isinstance(entity, str) and bool(self._one(op="contains", entity=entity))
+
+    def has_relation(self, relation: str) -> bool:
+        return bool(self._one(op="has_relation", relation=relation))
+
+    def relations(self, entity: str, *, out: bool = True) -> list[str]:
+        names: list[str] = self._one(op="relations", entity=entity, out=out)
+        return names
+
+    def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
+        names: list[str] = []
+        times: list[list[str]] = []
+        while True:
+            size = PAGE if limit is None else min(PAGE, limit - len(names))
+            page: Neighbors = self._one(
+                op="neighbors", entity=entity, relation=relation, out=out, limit=size, offset=len(names)
+            )
+            names += page.names
+            times += page.times or []
+            if len(names) >= (page.total if limit is None else min(limit, page.total)) or not page.names:
+                return Neighbors(names, page.total, None if page.times is None else times)
+
+    def match(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        limit: int | None = None,
+    ) -> Iterator[Triple]:
+        """Facts, a page at a time as they are used; a later page costs the server more than an early one."""
+        given = 0
+        pattern = {"head": head, "relation": relation, "tail": tail}
+        while limit is None or given < limit:
+            size = PAGE if limit is None else min(PAGE, limit - given)
+            # Not kept: whoever walks a graph from end to end would push everything else out.
+            query = _clean({"op": "match", **pattern, "limit": size, "offset": given, **self._view})
+            result = self._server.ask([query])[0]
+            yield from self._value(query, result)
+            given += size
+            if not result["more"]:
+                return
+
+    def find(self, text: str, k: int = 5) -> list[Found]:
+        found: list[Found] = self._one(op="find", text=text, k=k)
+        return found
+
+    def find_relation(self, text: str, k: int = 5) -> list[Found]:
+        found: list[Found] = self._one(op="find_relation", text=text, k=k)
+        return found
+
+    # Many at once, views, what is known
+
+    def batch(self, queries: Sequence[Query]) -> list[Any]:
+        """One value for each query, in order, with as few requests as there can be.
+
+        A query is an item of /kg/query: {"op": "relations", "entity": "Paris", "out": False}. Its value is
+        what the method of that name returns (match: a list, one page), or the error that it would raise.
+        """
+        asked = [_clean({**self._view, **query}) for query in queries]
+        keys = [orjson.dumps(query, option=orjson.OPT_SORT_KEYS) for query in asked]
+        known = self._answers.get(keys)
+        missing = {key: query for key, query in zip(keys, asked, strict=True) if key not in known}
+        if missing:
+            new = dict(zip(missing, self._server.ask(list(missing.values())), strict=True))
+            self._answers.put({key: result for key, result in new.items() if _lasting(result)})
+            known.update(new)
+        return [self._decode(query, known[key]) for query, key in zip(asked, keys, strict=True)]
+
+    def question(self, question: str) -> HttpGraph:
+        """The view of one question's subgraph, over the same connections."""
+        return self._narrowed(question=question)
+
+    def between(self, start: str | None, end: str | None) -> HttpGraph:
+        """The view of facts that hold at some time from `start` to `end`, over the same connections."""
+        return self._narrowed(start=start, end=end)
+
+    def info(self) -> dict[str, Any]:
+        """The counts that the server gives for the graph."""
+        entries = self._server.request("GET", "/kg/graphs")["graphs"]
+        wanted = self._view.get("graph")
+        for entry in entries:
+            if entry["name"] == wanted or (wanted is None and len(entries) == 1):
+                return dict(entry["info"])
+        names = ", ".join(entry["name"] for entry in entries)
+        raise RemoteError(f"{self._server.url} serves {names}; choose one with `graph`, not {wanted!r}")
+
+    def _narrowed(self, **limits: str | None) -> HttpGraph:
+        given = {name: value for name, value in limits.items() if value is not None}
+        if not self._view.keys().isdisjoint(given):
+            raise ValueError(f"{self!r} is narrowed already; start from the graph itself")
+        view = HttpGraph.__new__(HttpGraph)
+        view._view = {**self._view, **given}
+        view._server, view._answers = self._server, self._answers
+        return view
+
+    def _one(self, **query: object) -> Any:
+        value = self.batch([query])[0]
+        if isinstance(value, KgwalkError):
+            raise value
+        return value
+
+    def _value(self, query: Query, result: dict[str, Any]) -> Any:
+        value = self._decode(query, result)
+        if isinstance(value, KgwalkError):
+            raise value
+        return value
+
+    def _decode(self, query: Query, result: dict[str, Any]) -> object:
+        """Made afresh for each caller, who may change the lists."""
+        if result["ok"]:
+            value = result["value"]
+            decode = _DECODE.get(query.get("op"))
+            if decode is not None:
+                return decode(value)
+            return list(value) if isinstance(value, list) else value
+        error = result["error"]
+        unknown = _UNKNOWN.get(error["kind"])
+        if unknown is not None:
+            return unknown(error["name"], error.get("nearest", ()))
+        return RemoteError(f"{self._server.url}: {error['message']} ({error['kind']})")
+
+
+class _Server:
+    """Requests to one server: a pool of connections, retries, and errors that say what to do."""
+
+    def __init__(self, url: str, api_key: str | None, timeout: float, retries: int) -> None:
+        self.url = url.rstrip("/")
+        parsed = httpx.URL(self.url)
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise KgwalkError(f"{url!r} is not the address of a server; expected http://HOST:PORT")
+        self._timeout, self._retries = timeout, retries
+        self.client = httpx.Client(
+            headers={} if api_key is None else {"Authorization": f"Bearer {api_key}"},
+            timeout=timeout,
+            limits=httpx.Limits(
+                max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS, keepalive_expiry=IDLE
+            ),
+            # Reading the system's certificates takes longer than a thousand plain requests.
+            verify=parsed.scheme == "https",
+            # A proxy set for the web must not swallow what goes to this machine.
+            trust_env=parsed.host not in _LOOPBACK,
+        )
+
+    def ask(self, queries: list[dict[str, object]]) -> list[dict[str, Any]]:
+        """One result a query, in order."""
+        results: list[dict[str, Any]] = []
+        size = BATCH
+        while len(results) < len(queries):
+            some = queries[len(results) : len(results) + size]
+            try:
+                reply = self.request("POST", "/kg/query", {"queries": some})
+            except _TooLarge:
+                if len(some) == 1:
+                    raise
+                size = len(some) // 2
+                continue
+            answers = reply.get("results") if isinstance(reply, dict) else None
+            if not isinstance(answers, list) or len(answers) != len(some):
+                message = f"{self.url} did not give one result for each query; is it a kgwalk server?"
+                raise RemoteError(message)
+            # Where the server ran out of time the rest is late; it always tries the first, so this ends.
+            late = next((at for at, one in enumerate(answers) if at and _is_late(one)), len(answers))
+            results += answers[:late]
+        return results
+
+    def request(self, method: str, path: str, content: object = None) -> Any:
+        """The JSON that the server answers with; tried again while it cannot be reached or is overloaded."""
+        body = None if content is None else orjson.dumps(content)
+        headers = None if content is None else {"Content-Type": "application/json"}
+        reason = ""
+        for attempt in range(self._retries + 1):
+            if attempt:
+                # Spread, so that many clients of a server that restarts do not come back at once.
+                time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
+            try:
+                response = self.client.request(method, self.url + path, content=body, headers=headers)
+            except httpx.TimeoutException:
+                reason = f"no answer within {self._timeout:g} s"
+            except httpx.TransportError as error:
+                reason = str(error) or type(error).__name__
+            else:
+                if response.status_code not in (429, 502, 503, 504):
+                    return self._read(response)
+                reason = f"HTTP {response.status_code}"
+        raise RemoteError(
+            f"{self.url}{path} could not be reached in {self._retries + 1} tries: {reason}\n"
+            "  Check the address, and that `kgwalk serve` runs there."
+        )
+
+    def _read(self, response: httpx.Response) -> Any:
+        where = f"{self.url}{response.url.path}"
+        try:
+            value = orjson.loads(response.content)
+        except orjson.JSONDecodeError as error:
+            message = f"{where} answered HTTP {response.status_code} without JSON; is it a kgwalk server?"
+            raise RemoteError(message) from error
+        if response.status_code == 200:
+            return value
+        about = value.get("error") if isinstance(value, dict) else None
+        kind, reason = (about.get("kind"), about.get("message")) if isinstance(about, dict) else (None, None)
+        text = f"{where} answered HTTP {response.status_code}: {reason or 'no reason given'}"
+        if response.status_code == 401:
+            raise RemoteError(f"{text}\n  Pass the server's key: api_key=..., or KGWALK_API_KEY.")
+        if kind in ("batch_too_large", "body_too_large"):
+            raise _TooLarge(text)
+        raise RemoteError(text)
+
+
+class _TooLarge(RemoteError):
+    """A request that the server would take in smaller parts."""
+
+
+class _Answers:
+    """The last answers, least recently used first; safe for threads."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
+        found = {}
+        with self._lock:
+            for key in keys:
+                if key in self._kept:
+                    self._kept.move_to_end(key)
+                    found[key] = self._kept[key]
+        return found
+
+    def put(self, answers: dict[bytes, dict[str, Any]]) -> None:
+        with self._lock:
+            self._kept.update(answers)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+
+
+def _lasting(result: dict[str, Any]) -> bool:
+    return bool(result["ok"]) or result["error"]["kind"] in _UNKNOWN
+
+
+def _is_late(result: dict[str, Any]) -> bool:
+    return not result["ok"] and bool(result["error"]["kind"] == "time_limit")
+
+
+def _clean(query: Query) -> dict[str, object]:
+    """The query with half characters (lone surrogates, no name has one) made U+FFFD: they cannot be sent."""
+    return {
+        name: value.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if isinstance(value, str) else value
+        for name, value in query.items()
+    }

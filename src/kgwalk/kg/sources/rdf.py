@@ -1,0 +1,248 @@
+"""N-Triples, N-Quads and Turtle, parsed by pyoxigraph.
+
+Keys: an IRI is its plain text; a literal its N-Triples form, so that it can be written back; a blank node
+`_:` with a prefix of its file, so that nodes of several files stay apart. Triples of the label predicate
+become names, not rows. Every key also gets a name made from itself, for the case that there is no better one.
+Knows nothing of other formats, and no graph names but those that carry a time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import blake2s
+from math import inf
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
+
+from kgwalk.kg.sources.block import FALLBACK_RANK, GIVEN_RANK, Block, Labels, Rows, strings
+from kgwalk.kg.sources.source import Source, TimeCheck, shown
+from kgwalk.kg.sources.stream import Lines, line_blocks, open_stream
+
+# A graph name that starts so is the row's time, percent-encoded: <urn:kgwalk:time:2005-05>.
+TIME_GRAPH = "urn:kgwalk:time:"
+
+_LINE_FORMATS = {"nt": RdfFormat.N_TRIPLES, "nq": RdfFormat.N_QUADS}
+_NAMES = {"nt": "N-Triples", "nq": "N-Quads", "ttl": "Turtle"}
+_SIMILAR_RANK, _FOREIGN_RANK = 1, 2  # untagged or another region's; another language's
+# pyoxigraph calls a node that Turtle leaves unnamed ([], lists) by 128 random bits.
+_RANDOM_ID = re.compile(r"[a-f][0-9a-f]{31}")
+_MOST_RENUMBERED = 1 << 20
+
+
+def read_lines(source: Source, form: str) -> Iterator[Block]:
+    """N-Triples or N-Quads. A block that fails is read again line by line, to refuse only what is wrong."""
+    keys = _Keys(source)
+    with open_stream(source) as stream:
+        for lines in line_blocks(source, stream):
+            batch = _Batch(source, keys)
+            try:
+                batch.fill(parse(lines.data, _LINE_FORMATS[form]))
+            except (SyntaxError, MemoryError, ValueError):
+                batch = _line_by_line(source, keys, lines, form)
+            yield from batch.blocks()
+    keys.write_note()
+
+
+def _line_by_line(source: Source, keys: _Keys, lines: Lines, form: str) -> _Batch:
+    batch = _Batch(source, keys)
+    for number, raw in enumerate(lines.data.split(b"\n"), lines.first):
+        try:
+            batch.fill(parse(raw, _LINE_FORMATS[form]))
+        except (SyntaxError, MemoryError, ValueError) as error:
+            source.refuse(_message(error, form), line=number, text=shown(raw))
+    return batch
+
+
+def read_turtle(source: Source) -> Iterator[Block]:
+    keys = _Keys(source, renumber=True)
+    with open_stream(source) as stream:
+        # pyoxigraph reads as it goes, and lets an InputError of the stream through.
+        quads = parse(stream, RdfFormat.TURTLE)  # type: ignore[arg-type]
+        more = True
+        while more:
+            batch = _Batch(source, keys)
+            more = _fill_from_turtle(source, batch, quads)
+            yield from batch.blocks()
+    keys.write_note()
+
+
+def _fill_from_turtle(source: Source, batch: _Batch, quads: Iterator[Quad]) -> bool:
+    """Whether the batch was full before the triples ended."""
+    while True:
+        try:
+            return batch.fill(quads, source.options.block_bytes)
+        except ValueError as error:
+            source.refuse(str(error))
+        except (SyntaxError, MemoryError) as error:
+            raise source.error(
+                _message(error, "ttl"),
+                line=getattr(error, "lineno", None),
+                hint="an error in Turtle cannot be skipped; one in N-Triples can, with --on-error skip",
+            ) from None
+
+
+def _message(error: SyntaxError | MemoryError | ValueError, form: str) -> str:
+    if isinstance(error, MemoryError):
+        if "buffer" not in str(error):
+            raise error
+        return f"{_NAMES[form]} statement too long: the parser takes 16 MiB at most"
+    if isinstance(error, SyntaxError):
+        # "Parser error at line 3 between columns 14 and 17: The predicate ...": the place is given elsewhere.
+        return f"not {_NAMES[form]}: {error.msg.partition(': ')[2] or error.msg} (column {error.offset})"
+    return str(error)
+
+
+class _Keys:
+    """Terms to keys, for one file."""
+
+    def __init__(self, source: Source, renumber: bool = False) -> None:
+        self._source = source
+        self._prefix = "_:" + blake2s(os.fsencode(source.path), digest_size=4).hexdigest()
+        self._renumber = renumber
+        self._numbers: dict[str, int] = {}
+        self.empty_literals = 0
+
+    def blank(self, label: str) -> str:
+        """`_:1f3a5b7c_label`, or `_:1f3a5b7c-12` for an unnamed node, so that two runs agree on it.
+        Past a million, new unnamed nodes keep their random names: memory is bounded."""
+        if self._renumber and _RANDOM_ID.fullmatch(label):
+            number = self._numbers.get(label)
+            if number is None and len(self._numbers) < _MOST_RENUMBERED:
+                number = self._numbers[label] = len(self._numbers) + 1
+            if number is not None:
+                return f"{self._prefix}-{number}"
+        return f"{self._prefix}_{label}"
+
+    def write_note(self) -> None:
+        if self.empty_literals:
+            plural = "" if self.empty_literals == 1 else "s"
+            self._source.note(f"{self.empty_literals:,} triple{plural} with an empty literal left out")
+
+
+class _Batch:
+    """One block being filled."""
+
+    def __init__(self, source: Source, keys: _Keys) -> None:
+        self._keys = keys
+        self._label, self._lang = source.options.label, source.options.lang.lower()
+        self._heads: list[str] = []
+        self._relations: list[str] = []
+        self._tails: list[str] = []
+        self._times: list[str] = []
+        self._time_check = TimeCheck()
+        self._literals: dict[str, str] = {}  # key to lexical value
+        self._labels: dict[int, tuple[list[str], list[str]]] = {}  # rank to keys and labels
+        self._empty_literals = 0
+        self._size = 0  # characters of text held
+
+    def fill(self, quads: Iterable[Quad], limit: float = inf) -> bool:
+        """Add triples until `limit` characters are held (True) or none are left (False).
+
+        Raises ValueError for a triple that has no place in a graph of names; call again to read on after it.
+        """
+        add_head, add_relation, add_tail = self._heads.append, self._relations.append, self._tails.append
+        for quad in quads:
+            subject, term, relation = quad.subject, quad.object, quad.predicate.value
+            head = subject.value if type(subject) is NamedNode else self._key(subject)
+            if type(term) is NamedNode:
+                tail = term.value
+            elif type(term) is Literal:
+                if not term.value:
+                    self._empty_literals += 1
+                    continue
+                if relation == self._label:
+                    self._add_label(head, term)
+                    continue
+                tail = str(term)
+                self._literals[tail] = term.value
+            else:
+                tail = self._key(term)
+            time = "" if type(quad.graph_name) is DefaultGraph else self._time(quad.graph_name)
+            if time:
+                self._times.extend([""] * (len(self._heads) - len(self._times)))
+                self._times.append(time)
+            add_head(head)
+            add_relation(relation)
+            add_tail(tail)
+            self._size += len(head) + len(relation) + len(tail)
+            if self._size >= limit:
+                return True
+        return False
+
+    def _key(self, term: object) -> str:
+        if isinstance(term, BlankNode):
+            return self._keys.blank(term.value)
+        raise ValueError("expected an IRI, a literal or a blank node, got a triple inside a triple (RDF-star)")
+
+    def _time(self, graph: object) -> str:
+        if not (isinstance(graph, NamedNode) and graph.value.startswith(TIME_GRAPH)):
+            return ""
+        time = unquote(graph.value.removeprefix(TIME_GRAPH))
+        if problem := self._time_check.problem(time):
+            raise ValueError(f"the graph name is the time: {problem}")
+        return time
+
+    def _add_label(self, key: str, name: Literal) -> None:
+        keys, labels = self._labels.setdefault(_rank(name.language, self._lang), ([], []))
+        keys.append(key)
+        labels.append(name.value)
+        self._size += len(key) + len(name.value)
+
+    def blocks(self) -> Iterator[Block]:
+        self._keys.empty_literals += self._empty_literals
+        heads, relations, tails = map(strings, (self._heads, self._relations, self._tails))
+        if self._heads:
+            untimed = [""] * (len(self._heads) - len(self._times))
+            time = strings(self._times + untimed) if self._times else None
+            yield Rows(heads, relations, tails, time)
+        for rank, (keys, labels) in sorted(self._labels.items()):
+            yield Labels(strings(keys), strings(labels), rank)
+        if self._heads:
+            distinct = pa.concat_arrays([heads, relations, tails]).unique()
+            yield Labels(distinct, fallback_labels(distinct, self._literals), FALLBACK_RANK)
+
+
+def fallback_labels(keys: pa.StringArray, literals: Mapping[str, str]) -> pa.StringArray:
+    """A name for each key: its literal's value, its IRI's local part, or itself for a blank node."""
+    names = pc.replace_substring_regex(keys, r"(?s)^.*[/#]", "")
+    # A plain local part has a letter or digit and no percent sign; the keys without one go through Python.
+    plain = pc.and_(
+        pc.match_substring_regex(names, r"^[^%]*[\pL\pN][^%]*$"),
+        pc.invert(pc.match_substring_regex(keys, r'^(_:|")')),
+    )
+    others = pc.invert(plain)
+    replaced = [literals.get(key) or local_part(key) for key in keys.filter(others).to_pylist()]
+    return pc.replace_with_mask(names, others, strings(replaced))
+
+
+def local_part(key: str) -> str:
+    """What follows the last `#` or `/` of an IRI, percent-decoded; the whole key if nothing does.
+
+    >>> local_part("http://example.org/film/Am%C3%A9lie")
+    'Amélie'
+    >>> local_part("http://example.org/")
+    'http://example.org/'
+    """
+    if key.startswith("_:"):
+        return key
+    local = key[max(key.rfind("#"), key.rfind("/")) + 1 :]
+    if "%" in local:
+        with suppress(UnicodeDecodeError):  # percent signs that encode no text are shown as they stand
+            local = unquote(local, errors="strict")
+    return local if local.strip() else key
+
+
+def _rank(tag: str | None, lang: str) -> int:
+    """0 for the language asked, 1 for an untagged name or another region's (en-GB for en), 2 for others."""
+    if tag is None:
+        return _SIMILAR_RANK
+    tag = tag.lower()
+    if tag == lang:
+        return GIVEN_RANK
+    return _SIMILAR_RANK if tag.partition("-")[0] == lang.partition("-")[0] else _FOREIGN_RANK

@@ -1,0 +1,229 @@
+"""A SPARQL 1.1 endpoint over HTTP: retries, pages, and a cache of replies.
+
+Knows nothing of graphs, labels or names, and does not parse SPARQL: it sends what it is given.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import random
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+import httpx
+import orjson
+
+from kgwalk.kg.sparql_terms import Term, literal
+from kgwalk.types import InputError, RemoteError
+
+FIRST_WAIT = 0.5  # seconds before the first retry; each later one doubles it
+LONGEST_WAIT = 30.0  # seconds; also the most that a Retry-After is believed
+
+_ADVICE = {
+    401: "check the credentials in headers",
+    403: "check the credentials in headers",
+    404: "check the address",
+    405: "check that the address is the one for queries",
+}
+_sleep = time.sleep  # a name of its own, so that tests can watch the waits
+
+
+Row = Mapping[str, Term]
+V = TypeVar("V")
+
+
+class Lru(Generic[V]):
+    """A dictionary that forgets what was used longest ago. An entry weighs 1 + `weight`; safe in threads."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.weight = capacity, 0
+        self.hits = self.misses = 0
+        self._entries: OrderedDict[str, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> V | None:
+        with self._lock:
+            if key not in self._entries:
+                self.misses += 1
+                return None
+            self.hits += 1
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
+
+    def put(self, key: str, value: V, weight: int = 0) -> None:
+        with self._lock:
+            _, before = self._entries.pop(key, (None, 0))
+            self._entries[key] = (value, 1 + weight)
+            self.weight += 1 + weight - before
+            while self.weight > self.capacity:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self.weight -= freed
+
+    def recent(self, most: int) -> list[str]:
+        """The keys used last, the latest first."""
+        with self._lock:
+            return [key for key, _ in zip(reversed(self._entries), range(most), strict=False)]
+
+
+class CacheInfo(NamedTuple):
+    hits: int
+    misses: int
+    weight: int
+    """Rows held, plus one for each query."""
+    capacity: int
+
+
+class Endpoint:
+    """One SPARQL endpoint. A query's rows are kept, so asking again costs no request; safe in threads."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float,
+        retries: int,
+        page: int,
+        cache: int,
+        headers: Mapping[str, str] | None = None,
+        client: httpx.Client | None = None,
+    ) -> None:
+        try:
+            parsed = httpx.URL(url)
+        except httpx.InvalidURL:
+            parsed = httpx.URL("")
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise InputError("not the address of a SPARQL endpoint", text=url, hint="it starts http:// or https://")
+        if page < 1 or retries < 0 or cache < 0:
+            raise InputError(f"page={page}, retries={retries}, cache={cache}: page is at least 1, the others 0")
+        self.url, self.timeout, self.retries, self.page = url, timeout, retries, page
+        # what errors call it: without a password or a key, which may stand before the host or after the "?"
+        self.shown = str(parsed.copy_with(userinfo=b"", query=None, fragment=None))
+        self._headers = httpx.Headers({"User-Agent": "kgwalk (https://github.com/kgwalk/kgwalk)"})
+        self._headers.update(headers)
+        self._headers["Accept"] = "application/sparql-results+json"
+        self._rows: Lru[list[Row]] = Lru(cache)
+        self._owned = client is None
+        self._client = client or httpx.Client()
+
+    def close(self) -> None:
+        """Closes the connections, unless the caller brought the client."""
+        if self._owned:
+            self._client.close()
+
+    def cache_info(self) -> CacheInfo:
+        return CacheInfo(self._rows.hits, self._rows.misses, self._rows.weight, self._rows.capacity)
+
+    def select(self, query: str) -> list[Row]:
+        """The rows of a SELECT query, from the cache where they are there."""
+        rows = self._rows.get(query)
+        if rows is None:
+            rows = self._parse(self._post(query))
+            self._rows.put(query, rows, weight=len(rows))
+        return rows
+
+    def pages(self, query: str, order: str, *, size: int | None = None) -> Iterator[list[Row]]:
+        """The rows page by page, `size` (or the endpoint's page) a time, until a page comes back short.
+
+        `order` must tell any two rows apart that the caller tells apart: pages are cut from the sorted rows.
+        """
+        size = min(size or self.page, self.page)
+        offset = 0
+        while True:
+            rows = self.select(f"{query}\nORDER BY {order}\nLIMIT {size} OFFSET {offset}")
+            yield rows
+            if len(rows) < size:
+                return
+            offset += size
+
+    def count(self, query: str) -> int:
+        """The number that a query gives as the `?n` of its one row."""
+        rows = self.select(query)
+        try:
+            return int(rows[0]["n"].value)
+        except (IndexError, KeyError, ValueError) as error:
+            raise self._error("no number where one was asked for", "check that it speaks SPARQL 1.1") from error
+
+    def _post(self, query: str) -> httpx.Response:
+        trouble, wait = "", 0.0
+        for attempt in range(self.retries + 1):
+            if attempt:
+                _sleep(wait)
+            wait = min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
+            try:
+                reply = self._client.post(self.url, data={"query": query}, headers=self._headers, timeout=self.timeout)
+            except httpx.ConnectTimeout:
+                trouble = f"no connection within {self.timeout:g} s"
+            except httpx.TimeoutException as error:
+                # not tried again: the query is too slow, and asking twice only slows the endpoint further
+                raise self._error(
+                    f"no answer within {self.timeout:g} s", "raise timeout, or ask for less at once"
+                ) from error
+            except httpx.TransportError as error:
+                trouble = f"no connection ({error or type(error).__name__})"
+            except httpx.RequestError as error:
+                raise self._error(f"an unreadable reply ({error})", "check the address") from error
+            else:
+                if reply.status_code != 429 and reply.status_code < 500:
+                    return self._accepted(reply)
+                trouble = _describe(reply)
+                wait = max(wait, _retry_after(reply))
+        tries = "once" if self.retries == 0 else f"{self.retries + 1} times"
+        raise self._error(f"{trouble}, tried {tries}", "check that it is up, or raise retries")
+
+    def _accepted(self, reply: httpx.Response) -> httpx.Response:
+        if reply.is_redirect:
+            where = reply.headers.get("Location", "another address")
+            raise self._error(_describe(reply), f"give the address it sends to: {where}")
+        if reply.is_error:
+            advice = _ADVICE.get(reply.status_code, "check that it speaks SPARQL 1.1")
+            raise self._error(_describe(reply), advice)
+        # Virtuoso's "anytime" queries end like this when its own time is up: some rows are missing
+        if reply.status_code == 206 or "X-SQL-State" in reply.headers:
+            told = reply.headers.get("X-SQL-Message", "206 Partial Content")
+            raise self._error(f"only part of the rows ({_short(told)})", "lower page, or ask for less at once")
+        return reply
+
+    def _parse(self, reply: httpx.Response) -> list[Row]:
+        try:
+            bindings = orjson.loads(reply.content)["results"]["bindings"]
+            return [{name: _term(cell) for name, cell in binding.items()} for binding in bindings]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            begins = f"a reply that is not SPARQL JSON results: {_short(reply.text)!r}"
+            raise self._error(begins, "check that the address is the one for queries") from error
+
+    def _error(self, trouble: str, advice: str) -> RemoteError:
+        return RemoteError(f"SPARQL endpoint {self.shown}: {trouble}; {advice}")
+
+
+def _term(cell: Mapping[str, object]) -> Term:
+    kind, value = cell["type"], cell["value"]
+    if kind not in ("uri", "literal", "typed-literal", "bnode") or not isinstance(value, str):
+        raise ValueError(f"not an RDF term: {cell!r}")
+    if kind in ("uri", "bnode"):
+        return Term(str(kind), value)
+    return literal(value, lang=str(cell.get("xml:lang", "")), datatype=str(cell.get("datatype", "")))
+
+
+def _describe(reply: httpx.Response) -> str:
+    said = _short(reply.text)
+    return f"{reply.status_code} {reply.reason_phrase}".strip() + (f": {said}" if said else "")
+
+
+def _short(text: str, most: int = 200) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]}..."
+
+
+def _retry_after(reply: httpx.Response) -> float:
+    """Seconds that the endpoint asks us to wait, as a number or a date; 0 where it does not say."""
+    told = reply.headers.get("Retry-After", "").strip()
+    if told.isascii() and told.isdigit():
+        return min(float(told), LONGEST_WAIT)
+    try:
+        until = email.utils.parsedate_to_datetime(told).timestamp()
+    except ValueError:
+        return 0.0
+    return min(max(until - time.time(), 0.0), LONGEST_WAIT)

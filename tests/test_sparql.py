@@ -1,0 +1,779 @@
+"""SparqlGraph against a real SPARQL engine, Oxigraph, behind HTTP on a loopback port."""
+
+from __future__ import annotations
+
+import http.server
+import re
+import socket
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
+from typing import Any, NamedTuple
+
+import httpx
+import pyoxigraph
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kgwalk.kg import sparql_client
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.sparql import SparqlGraph
+from kgwalk.kg.sparql_client import Lru
+from kgwalk.kg.sparql_names import local_part, rank
+from kgwalk.kg.sparql_terms import XSD, Term, iri, is_iri, is_wellformed, literal, render
+from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownEntity, UnknownRelation
+
+EX = "http://example.org/"
+
+# Two films called Titanic; two things called Twin whose IRIs end alike; Winslet and the relation `year`
+# without a label; Cast Away with an untagged one; :paris with an Italian one only; a crew without an IRI.
+FILMS = r"""
+@prefix : <http://example.org/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+
+:starring rdfs:label "starring"@en, "mit"@de .
+:director rdfs:label "directed by"@en .
+:wrote rdfs:label "made"@en .
+:built rdfs:label "made"@en .
+
+:hanks rdfs:label "Tom Hanks"@en, "Tom Jeffrey Hanks"@de ; :born "1956-07-09"^^xsd:date ; :wrote :apollo13 .
+:howard rdfs:label "Ron Howard"@en ; :built :apollo13 .
+:apollo13 rdfs:label "Apollo 13"@en ; :starring :hanks ; :director :howard ; :year "1995"^^xsd:gYear ;
+    :crew [ :role "pilot" ] .
+:cast_away rdfs:label "Cast Away" ; :starring :hanks ; :year "2000"^^xsd:gYear, "2000"^^xsd:integer .
+:t1943 rdfs:label "Titanic"@en ; :year "1943"^^xsd:gYear .
+:t1997 rdfs:label "Titanic"@en ; :starring :winslet ; :year "1997"^^xsd:gYear ;
+    :tagline "Nothing \"on\" Earth\n\\o/" .
+<http://example.org/a/twin> rdfs:label "Twin"@en ; :knows <http://example.org/b/twin> .
+<http://example.org/b/twin> rdfs:label "Twin"@en ; :knows :paris .
+:paris rdfs:label "Parigi"@it ; :motto "fluctuat"@la .
+:only_a_label rdfs:label "Ghost"@en .
+"""
+
+FACTS = {  # all of FILMS that is a fact, by hand: no labels, no blank node
+    Triple("Tom Hanks", f"{EX}born", "1956-07-09"),
+    Triple("Tom Hanks", "made (wrote)", "Apollo 13"),
+    Triple("Ron Howard", "made (built)", "Apollo 13"),
+    Triple("Apollo 13", "starring", "Tom Hanks"),
+    Triple("Apollo 13", "directed by", "Ron Howard"),
+    Triple("Apollo 13", f"{EX}year", "1995"),
+    Triple("Cast Away", "starring", "Tom Hanks"),
+    Triple("Cast Away", f"{EX}year", "2000"),
+    Triple("Titanic (t1943)", f"{EX}year", "1943"),
+    Triple("Titanic (t1997)", "starring", f"{EX}winslet"),
+    Triple("Titanic (t1997)", f"{EX}year", "1997"),
+    Triple("Titanic (t1997)", f"{EX}tagline", 'Nothing "on" Earth\n\\o/'),
+    Triple(f"{EX}a/twin", f"{EX}knows", f"{EX}b/twin"),
+    Triple(f"{EX}b/twin", f"{EX}knows", f"{EX}paris"),
+    Triple(f"{EX}paris", f"{EX}motto", "fluctuat"),
+}
+
+WIKIBASE = """
+@prefix wd: <http://www.wikidata.org/entity/> .
+@prefix wdt: <http://www.wikidata.org/prop/direct/> .
+@prefix p: <http://www.wikidata.org/prop/> .
+@prefix wikibase: <http://wikiba.se/ontology#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+
+wd:P31 wikibase:directClaim wdt:P31 ; wikibase:claim p:P31 ; rdfs:label "instance of"@en .
+wd:P99 wikibase:directClaim wdt:P99 ; rdfs:label "never used"@en .
+wd:Q42 rdfs:label "Douglas Adams"@en ; wdt:P31 wd:Q5 ; p:P31 <http://www.wikidata.org/entity/statement/1> .
+wd:Q5 rdfs:label "human"@en .
+"""
+
+FREEBASE = """
+@prefix : <http://rdf.freebase.com/ns/> .
+
+:m.02mjmr :type.object.name "Barack Obama"@en ; :people.person.place_of_birth :m.02hrh0_ .
+:m.02hrh0_ :type.object.name "Honolulu"@en ; :location.location.containedby :m.nameless .
+:people.person.place_of_birth :type.object.name "Place of birth"@en .
+"""
+
+
+CLIENT = httpx.Client()  # shared: making one costs 20 ms, and the server keeps no connection open
+
+
+class Reply(NamedTuple):
+    """What the server answers instead of asking the store."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+
+class Server:
+    """A store behind HTTP. It answers with `script` while that lasts, then from the store."""
+
+    def __init__(self, turtle: str = "") -> None:
+        self.store = pyoxigraph.Store()
+        self.store.load(turtle.encode(), format=pyoxigraph.RdfFormat.TURTLE)
+        self.script: list[Reply] = []
+        self.queries: list[str] = []
+        self.requests: list[Any] = []
+        self.release = threading.Event()  # a slow reply waits for it
+        self.release.set()
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                server.answer(self)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = False  # so that server_close waits for the last reply
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._http.server_port}/sparql"
+
+    def answer(self, request: http.server.BaseHTTPRequestHandler) -> None:
+        body = request.rfile.read(int(request.headers["Content-Length"])).decode()
+        query = urllib.parse.parse_qs(body)["query"][0]
+        self.queries.append(query)
+        self.requests.append(request.headers)
+        self.release.wait(5)
+        reply = self.script.pop(0) if self.script else self.ask(query)
+        try:
+            request.send_response(reply.status)
+            for name, value in reply.headers.items():
+                request.send_header(name, value)
+            request.end_headers()
+            request.wfile.write(reply.body)
+        except ConnectionError:
+            pass  # the client stopped waiting, as the test of the timeout wants
+
+    def ask(self, query: str) -> Reply:
+        try:
+            results = self.store.query(query)
+        except SyntaxError as error:
+            return Reply(400, str(error).encode())
+        assert isinstance(results, pyoxigraph.QuerySolutions)
+        return Reply(body=results.serialize(format=pyoxigraph.QueryResultsFormat.JSON) or b"")
+
+    def close(self) -> None:
+        self.release.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _close_client() -> Iterator[None]:
+    yield
+    CLIENT.close()
+
+
+@pytest.fixture(scope="module")
+def films() -> Iterator[Server]:
+    server = Server(FILMS)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of its own, for a test that scripts replies or counts queries."""
+    server = Server(FILMS)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def graph(films: Server) -> Iterator[SparqlGraph]:
+    with SparqlGraph(films.url, client=CLIENT) as graph:
+        yield graph
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits between tries, in seconds; none is slept."""
+    slept: list[float] = []
+    monkeypatch.setattr(sparql_client, "_sleep", slept.append)
+    return slept
+
+
+# --- the graph, by hand
+
+
+def test_is_a_graph(graph: SparqlGraph, films: Server) -> None:
+    assert isinstance(graph, Graph)
+    assert repr(graph) == f"SparqlGraph('{films.url}')"
+
+
+def test_contains_what_has_a_fact(graph: SparqlGraph) -> None:
+    for name in ("Tom Hanks", "Cast Away", f"{EX}winslet", f"{EX}hanks", "1995"):
+        assert name in graph, name
+    for name in ("Ghost", "Parigi", "tom hanks", "", f"{EX}nobody", "pilot", 13, None):
+        assert name not in graph, name
+
+
+def test_has_relation(graph: SparqlGraph) -> None:
+    for name in ("starring", "made", "made (built)", f"{EX}year", f"{EX}starring"):
+        assert graph.has_relation(name), name
+    for name in ("Starring", "mit", "year", "http://www.w3.org/2000/01/rdf-schema#label", f"{EX}role"):
+        assert not graph.has_relation(name), name
+
+
+def test_relations_are_alphabetical_without_labels_and_blank_nodes(graph: SparqlGraph) -> None:
+    assert graph.relations("Apollo 13") == ["directed by", f"{EX}year", "starring"]
+    assert graph.relations("Apollo 13", out=False) == ["made (built)", "made (wrote)"]
+    assert graph.relations("Tom Hanks", out=False) == ["starring"]
+    assert graph.relations(f"{EX}winslet") == []
+
+
+def test_neighbors_both_ways(graph: SparqlGraph) -> None:
+    assert graph.neighbors("Apollo 13", "starring") == Neighbors(["Tom Hanks"], 1)
+    assert graph.neighbors("Tom Hanks", "starring", out=False) == Neighbors(["Apollo 13", "Cast Away"], 2)
+    assert graph.neighbors("Ron Howard", "starring") == Neighbors([], 0)
+    assert graph.neighbors(f"{EX}apollo13", f"{EX}director") == Neighbors(["Ron Howard"], 1)
+
+
+def test_match_every_pattern(graph: SparqlGraph) -> None:
+    everything = list(graph.match())
+    assert set(everything) == FACTS
+    assert len(everything) == len(FACTS)
+    for fact in FACTS:
+        for pattern in range(8):
+            given = [name if pattern >> place & 1 else None for place, name in enumerate(fact[:3])]
+            expected = {one for one in FACTS if all(g in (None, name) for g, name in zip(given, one, strict=False))}
+            assert set(graph.match(*given)) == expected, given
+
+
+def test_match_shows_the_name_of_what_was_given_by_iri_or_bare_label(graph: SparqlGraph) -> None:
+    assert list(graph.match("Titanic", f"{EX}starring")) == [Triple("Titanic (t1997)", "starring", f"{EX}winslet")]
+
+
+def test_match_limits(graph: SparqlGraph) -> None:
+    assert list(graph.match(limit=0)) == []
+    assert len(list(graph.match(limit=4))) == 4
+    assert len(list(graph.match(limit=400))) == len(FACTS)
+
+
+def test_unknown_names_raise_with_near_ones_that_were_shown(graph: SparqlGraph) -> None:
+    graph.neighbors("Apollo 13", "starring")
+    with pytest.raises(UnknownEntity, match="'Tom Hank' is not in the graph; did you mean 'Tom Hanks'") as unknown:
+        graph.relations("Tom Hank")
+    assert unknown.value.nearest == ["Tom Hanks"]
+    with pytest.raises(UnknownRelation, match="'staring'"):
+        graph.neighbors("Apollo 13", "staring")
+    with pytest.raises(UnknownEntity):
+        graph.neighbors("Ghost", "starring")
+    for pattern in (("nobody", None, None), (None, "nothing", None), (None, None, "nobody")):
+        with pytest.raises((UnknownEntity, UnknownRelation)):
+            graph.match(*pattern)
+
+
+# --- names
+
+
+def test_homonyms_are_told_apart_and_can_be_given_back(graph: SparqlGraph) -> None:
+    assert graph.neighbors("Titanic (t1943)", f"{EX}year").names == ["1943"]
+    assert graph.neighbors("Titanic (t1997)", f"{EX}year").names == ["1997"]
+    assert graph.neighbors(f"{EX}a/twin", f"{EX}knows").names == [f"{EX}b/twin"]
+    assert "Twin (twin)" in graph  # carried by both: the first of them
+
+
+def test_a_bare_label_means_the_thing_with_most_outgoing_facts(graph: SparqlGraph) -> None:
+    assert graph.neighbors("Titanic", f"{EX}year").names == ["1997"]  # three facts against one
+    assert graph.neighbors("Twin", f"{EX}knows").names == [f"{EX}b/twin"]  # one each: the first by IRI
+    assert graph.neighbors("Ron Howard", "made").total == 1  # :built is the shorter IRI by none, first by alphabet
+
+
+def test_a_name_does_not_depend_on_who_else_is_shown(graph: SparqlGraph) -> None:
+    assert [fact.head for fact in graph.match(tail="1943")] == ["Titanic (t1943)"]
+
+
+def test_every_name_comes_back_without_any_memory(films: Server) -> None:
+    with SparqlGraph(films.url, client=CLIENT, cache=0) as graph:
+        for head, relation, tail, _ in FACTS:
+            if tail != "fluctuat":  # known by its language tag alone, which a name does not tell
+                assert Triple(head, relation, tail) in set(graph.match(head, relation, tail))
+        assert graph.cache_info()[:3:2] == (0, 0)
+
+
+def test_a_shown_literal_leads_back(graph: SparqlGraph) -> None:
+    with pytest.raises(UnknownEntity):
+        graph.neighbors("fluctuat", f"{EX}motto", out=False)
+    assert graph.neighbors(f"{EX}paris", f"{EX}motto").names == ["fluctuat"]
+    assert graph.neighbors("fluctuat", f"{EX}motto", out=False).names == [f"{EX}paris"]
+    assert graph.relations("fluctuat") == []
+    assert graph.neighbors("fluctuat", "starring") == Neighbors([], 0)
+    assert list(graph.match("fluctuat")) == []
+
+
+def test_literals_of_two_types_that_read_the_same_are_one_name(films: Server) -> None:
+    for page in (1, 2, 1000):
+        with SparqlGraph(films.url, client=CLIENT, page=page) as graph:
+            assert graph.neighbors("Cast Away", f"{EX}year") == Neighbors(["2000"], 1)
+            assert graph.neighbors("Cast Away", f"{EX}year", limit=1) == Neighbors(["2000"], 1)
+            assert graph.neighbors("2000", f"{EX}year", out=False) == Neighbors(["Cast Away"], 1)
+
+
+def test_labels_in_another_language(films: Server) -> None:
+    with SparqlGraph(films.url, client=CLIENT, lang="de") as graph:
+        assert list(graph.match("Tom Jeffrey Hanks", f"{EX}born")) == [
+            Triple("Tom Jeffrey Hanks", f"{EX}born", "1956-07-09")
+        ]
+        assert graph.relations("Tom Jeffrey Hanks", out=False) == ["mit"]
+        assert "Cast Away" in graph
+        assert "Tom Hanks" not in graph
+    with SparqlGraph(films.url, client=CLIENT, lang="") as graph:
+        assert graph.neighbors("Cast Away", f"{EX}starring").names == [f"{EX}hanks"]
+
+
+def test_names_that_would_pass_for_others_are_not_shown() -> None:
+    server = Server(r"""
+        @prefix : <http://example.org/> .
+        @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+        :list :has :evil, :b1, :b2, :plain, <http://example.org/>, <http://example.org/c/b1> .
+        :evil rdfs:label "http://example.org/plain" .
+        :b1 rdfs:label "Berlin" . :b2 rdfs:label "Berlin" .
+        <http://example.org/c/b1> rdfs:label "Berlin (b2)" .
+        <http://example.org/> rdfs:label "Berlin" .
+    """)
+    with SparqlGraph(server.url, client=CLIENT) as graph:
+        shown = {one.id: one.name for name in ("Berlin", "Berlin (b2)") for one in graph.find(name)}
+        assert shown == {
+            f"{EX}b1": "Berlin (b1)",
+            f"{EX}b2": f"{EX}b2",  # "Berlin (b2)" is another's label
+            f"{EX}c/b1": "Berlin (b2)",
+            EX: EX,  # no local part
+        }
+        assert f"{EX}plain (evil)" in graph.neighbors(f"{EX}list", f"{EX}has").names
+        for name in graph.neighbors(f"{EX}list", f"{EX}has"):
+            assert list(graph.match(tail=name)) == [Triple(f"{EX}list", f"{EX}has", name)]
+        with SparqlGraph(server.url, client=CLIENT) as fresh:
+            assert [fact.tail for fact in fresh.match(tail=f"{EX}plain")] == [f"{EX}plain"]
+    server.close()
+
+
+def test_a_namespace_shortens_what_has_no_label(films: Server) -> None:
+    with SparqlGraph(films.url, client=CLIENT, namespace=EX) as graph:
+        assert graph.relations("Apollo 13") == ["directed by", "starring", "year"]
+        assert graph.neighbors("Titanic", "starring").names == ["winslet"]
+        assert graph.neighbors("a/twin", "knows").names == [f"{EX}b/twin"]  # it has a label, only not one of its own
+    with SparqlGraph(films.url, client=CLIENT, namespace=EX, cache=0) as graph:
+        assert graph.neighbors("winslet", "starring", out=False).names == ["Titanic (t1997)"]
+
+
+def test_freebase_names_relations_by_id() -> None:
+    server, ns = Server(FREEBASE), "http://rdf.freebase.com/ns/"
+    with SparqlGraph(server.url, label=f"{ns}type.object.name", relation_label=None, namespace=ns) as graph:
+        assert list(graph.match()) == [
+            Triple("Honolulu", "location.location.containedby", "m.nameless"),
+            Triple("Barack Obama", "people.person.place_of_birth", "Honolulu"),
+        ]
+        assert graph.find_relation("place of birth", 1)[0].name == "people.person.place_of_birth"
+    server.close()
+
+
+def test_wikibase_relations_are_direct_claims_named_by_their_property() -> None:
+    server = Server(WIKIBASE)
+    with SparqlGraph(server.url, wikibase=True) as graph:
+        assert list(graph.match()) == [Triple("Douglas Adams", "instance of", "human")]
+        assert graph.relations("human", out=False) == ["instance of"]
+        assert graph.has_relation("http://www.wikidata.org/prop/direct/P31")
+        assert not graph.has_relation("http://www.wikidata.org/prop/P31")
+        assert [one.name for one in graph.find_relation("instance")] == ["instance of"]
+    server.close()
+
+
+# --- find
+
+
+def test_find_puts_the_exact_first(graph: SparqlGraph) -> None:
+    assert graph.find("Titanic") == [
+        Found("Titanic (t1997)", 1.0, "exact", f"{EX}t1997"),
+        Found("Titanic (t1943)", 1.0, "exact", f"{EX}t1943"),
+    ]
+    assert graph.find("Titanic", 1) == [Found("Titanic (t1997)", 1.0, "exact", f"{EX}t1997")]
+    assert graph.find("Titanic (t1943)")[0] == Found("Titanic (t1943)", 1.0, "exact", f"{EX}t1943")
+    assert graph.find(f"{EX}winslet") == [Found(f"{EX}winslet", 1.0, "exact", f"{EX}winslet")]
+
+
+def test_find_without_case_and_by_words(graph: SparqlGraph) -> None:
+    assert graph.find("tom_hanks", 1) == []  # one word to the endpoint; no label has it
+    assert graph.find("TOM HANKS", 1) == [Found("Tom Hanks", 1.0, "normalised", f"{EX}hanks")]
+    [found] = graph.find("Thom Hanks")
+    assert (found.name, found.how) == ("Tom Hanks", "fuzzy")
+    assert 0.8 < found.score < 1
+    assert [one.name for one in graph.find("apollo")] == ["Apollo 13"]
+    for nothing in ("Ghost", "Parigi", "zzz", "", " ", "?"):
+        assert graph.find(nothing) == [], nothing
+
+
+def test_find_relation(graph: SparqlGraph) -> None:
+    assert graph.find_relation("starring")[0] == Found("starring", 1.0, "exact", f"{EX}starring")
+    assert graph.find_relation("Directed_By", 1) == [Found("directed by", 1.0, "normalised", f"{EX}director")]
+    assert graph.find_relation(f"{EX}year", 1)[0].how == "exact"
+    assert graph.find_relation("yaer", 1)[0].name == f"{EX}year"
+    assert {one.name for one in graph.find_relation("made", 2)} == {"made (wrote)", "made (built)"}
+
+
+def test_rank_and_local_part() -> None:
+    ranked = rank("paris", {"a": "Parma", "b": "Paris", "c": "paris"}, 2)
+    assert ranked == [("c", 1.0, "exact"), ("b", 1.0, "normalised")]
+    assert [local_part(one) for one in (f"{EX}a#b", "urn:isbn:1", EX, f"{EX}x:y")] == ["b", "1", "", "x:y"]
+
+
+# --- hostile names
+
+HOSTILE = [
+    '"} DROP ALL #',
+    "> . ?s ?p ?o",
+    "<http://example.org/hanks>",
+    f"{EX}hanks> ?p ?o . <{EX}howard",
+    'Tom Hanks"@en } UNION { ?x ?r ?t',
+    "Tom Hanks\n",
+    "\\u0022 } #",
+    "\\",
+    '\\"',
+    "'''",
+    '"""',
+    "?x",
+    "_:b0",
+    "$e",
+    "x:%zz",
+    "http://[",
+    "a\x00b",
+    "\ud800",
+    "Tom Hanks (hanks",
+    "Tom Hanks ()",
+    " ()",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_match_nothing_and_leave_the_query_as_it_is(server: Server, name: str) -> None:
+    with SparqlGraph(server.url, client=CLIENT) as graph:
+        for harmless in ("zzz", "zzz (zzz)", "zzz:zzz"):
+            assert harmless not in graph
+            assert not graph.has_relation(harmless)
+        shapes = {_shape(query) for query in server.queries}
+        assert name not in graph
+        assert not graph.has_relation(name)
+        assert {_shape(query) for query in server.queries} == shapes
+        for lookup in (graph.relations, lambda name: graph.match(tail=name)):
+            with pytest.raises(UnknownEntity):
+                lookup(name)
+        with pytest.raises(UnknownRelation):
+            graph.neighbors("Tom Hanks", name)
+        assert all(one.how != "exact" for one in graph.find(name) + graph.find_relation(name))
+
+
+def _shape(query: str) -> str:
+    """The query with its literals made one and the IRI that was asked for blotted out."""
+    literal = r'"(?:[^"\\\n\r]|\\.)*"(?:@en|\^\^<[^<>]*>)?'
+    return re.sub(rf"{literal}(?:\s*{literal})*", '""', query.replace("<zzz:zzz>", "<>"))
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name != "\ud800"])
+def test_hostile_labels_and_literals_are_found_and_lead_back(name: str) -> None:
+    server = Server()
+    label = pyoxigraph.NamedNode("http://www.w3.org/2000/01/rdf-schema#label")
+    thing, says, other = (pyoxigraph.NamedNode(EX + local) for local in ("thing", "says", "other"))
+    server.store.extend(
+        [
+            pyoxigraph.Quad(thing, label, pyoxigraph.Literal(name, language="en")),
+            pyoxigraph.Quad(other, says, thing),
+            pyoxigraph.Quad(other, says, pyoxigraph.Literal(f"{name}!", language="fr")),
+        ]
+    )
+    with SparqlGraph(server.url, client=CLIENT) as graph:
+        assert graph.neighbors(f"{EX}other", f"{EX}says").total == 2
+        for one in graph.neighbors(f"{EX}other", f"{EX}says"):
+            assert graph.neighbors(one, f"{EX}says", out=False).names == [f"{EX}other"]
+        assert graph.find(name)[0].id == f"{EX}thing"
+    server.close()
+
+
+EMPTY = pyoxigraph.Store()
+
+
+@given(text=st.text(), lang=st.sampled_from(["", "en", "pt-BR"]))
+def test_a_rendered_literal_reads_back(text: str, lang: str) -> None:
+    assert _read_back(render(literal(text, lang=lang))) == pyoxigraph.Literal(text, language=lang or None)
+
+
+@given(text=st.text(alphabet='\\uU0025Cc"n\n'))
+def test_a_rendered_literal_reads_back_where_escapes_are_replaced_before_parsing(text: str) -> None:
+    replaced = re.sub(r"\\u([0-9A-F]{4})", lambda match: chr(int(match[1], 16)), render(literal(text)))
+    assert _read_back(replaced) == pyoxigraph.Literal(text)
+
+
+def _read_back(rendered: str) -> object:
+    [row] = EMPTY.query(f"SELECT ({rendered} AS ?x) {{}}")
+    return row["x"]
+
+
+@given(text=st.text() | st.from_regex(r"[a-z]+:[^ ]*", fullmatch=True))
+def test_a_wellformed_iri_is_taken_by_the_engine(text: str) -> None:
+    if is_wellformed(text):
+        assert _read_back(f"IRI({render(literal(text))})") == pyoxigraph.NamedNode(text)
+        assert list(EMPTY.query(f"SELECT ?o {{ {render(iri(text))} ?p ?o }}")) == []
+    if not is_iri(text):
+        with pytest.raises(ValueError):
+            render(iri(text))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.text(alphabet=st.sampled_from('ab:/"\\<>{}()#?. \n') | st.characters()))
+def test_any_name_is_answered(graph: SparqlGraph, name: str) -> None:
+    assert name not in graph
+    assert not graph.has_relation(name)
+
+
+def test_terms_that_cannot_be_written_are_refused() -> None:
+    assert render(literal("5", datatype=f"{XSD}integer")) == f'"5"^^<{XSD}integer>'
+    assert render(literal("5", datatype=f"{XSD}string")) == '"5"'
+    for term in (
+        Term("bnode", "b0"),
+        iri("relative/path"),
+        iri("http://example.org/a b"),
+        literal("x", lang='en" }'),
+        literal("x", datatype="integer> }"),
+        literal("\ud800"),
+    ):
+        with pytest.raises(ValueError):
+            render(term)
+
+
+# --- pages, counts and the cache
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 1000])
+def test_pages_give_everything_once(films: Server, page: int) -> None:
+    with SparqlGraph(films.url, client=CLIENT, page=page) as graph:
+        assert sorted(graph.match()) == sorted(FACTS)
+        assert graph.relations("Apollo 13") == ["directed by", f"{EX}year", "starring"]
+        assert graph.neighbors("Tom Hanks", "starring", out=False).names == ["Apollo 13", "Cast Away"]
+        assert graph.find_relation("starring")[0].name == "starring"
+
+
+def test_match_streams_pages(server: Server) -> None:
+    with SparqlGraph(server.url, client=CLIENT, page=2) as graph:
+        facts = graph.match()
+        next(facts)
+        assert [query[-8:] for query in server.queries if "?h ?r ?t WHERE" in query] == ["OFFSET 0"]
+        next(facts)
+        next(facts)
+        assert [query[-8:] for query in server.queries if "?h ?r ?t WHERE" in query] == [
+            "OFFSET 0",
+            "OFFSET 2",
+        ]
+
+
+def test_a_limit_fetches_only_so_many_and_counts_only_if_the_page_was_full(server: Server) -> None:
+    with SparqlGraph(server.url, client=CLIENT) as graph:
+        assert graph.neighbors("Tom Hanks", "starring", out=False, limit=1) == Neighbors(["Apollo 13"], 2)
+        assert any("LIMIT 1 OFFSET 0" in query for query in server.queries)
+        assert sum("COUNT(DISTINCT" in query for query in server.queries) == 1
+        assert graph.neighbors("Tom Hanks", "starring", out=False, limit=3).total == 2
+        assert graph.neighbors("Tom Hanks", "starring", out=False, limit=0) == Neighbors([], 2)
+        assert sum("COUNT(DISTINCT" in query for query in server.queries) == 1  # the last came from the cache
+        with pytest.raises(ValueError, match="less than none"):
+            graph.neighbors("Tom Hanks", "starring", limit=-1)
+
+
+def test_the_second_time_costs_no_request(server: Server) -> None:
+    with SparqlGraph(server.url, client=CLIENT) as graph:
+        first = graph.neighbors("Tom Hanks", "starring", out=False)
+        asked, before = len(server.queries), graph.cache_info()
+        assert before.misses == asked
+        assert graph.neighbors("Tom Hanks", "starring", out=False) == first
+        assert len(server.queries) == asked
+        assert graph.cache_info().hits > before.hits
+        assert graph.cache_info().misses == before.misses
+
+
+def test_what_was_shown_is_given_back_without_a_lookup(server: Server) -> None:
+    with SparqlGraph(server.url, client=CLIENT) as graph:
+        graph.neighbors("Tom Hanks", "starring", out=False)
+        asked = len(server.queries)
+        graph.relations("Cast Away")
+        assert [query for query in server.queries[asked:] if "?l" not in query] == server.queries[asked : asked + 1]
+
+
+def test_the_cache_is_bounded_by_rows() -> None:
+    lru: Lru[str] = Lru(6)
+    lru.put("a", "A", weight=2)
+    lru.put("b", "B", weight=2)
+    assert lru.get("a") == "A"
+    lru.put("c", "C")  # 3 + 3 + 1 is one too many, and b was used longest ago
+    assert [lru.get(key) for key in "abc"] == ["A", None, "C"]
+    lru.put("d", "D", weight=10)  # more than all there is room for
+    assert lru.get("d") is None
+    assert (lru.hits, lru.misses, lru.weight) == (3, 2, 0)
+
+
+def test_threads_share_a_graph(films: Server) -> None:
+    with SparqlGraph(films.url, client=CLIENT, page=2, cache=20) as graph, ThreadPoolExecutor(8) as pool:
+        for facts in pool.map(lambda _: set(graph.match()), range(8)):
+            assert facts == FACTS
+
+
+# --- an endpoint in trouble
+
+
+def test_tries_again_after_a_503_and_waits_longer_each_time(server: Server, waits: list[float]) -> None:
+    server.script = [Reply(503), Reply(500)]
+    with SparqlGraph(server.url) as graph:
+        assert "Tom Hanks" in graph
+    assert 0.25 <= waits[0] <= 0.5 <= waits[1] <= 1.0
+
+
+def test_waits_as_long_as_a_429_asks(server: Server, waits: list[float]) -> None:
+    later = formatdate(time.time() + 20, usegmt=True)
+    server.script = [Reply(429, headers={"Retry-After": told}) for told in ("7", "86400", later, "soon", "")]
+    with SparqlGraph(server.url, retries=5) as graph:
+        assert "Tom Hanks" in graph
+    assert waits[:2] == [7.0, sparql_client.LONGEST_WAIT]
+    assert 17 < waits[2] <= 20
+    assert waits[3] <= 4
+    assert waits[4] <= 8
+
+
+def test_gives_up_after_the_retries(server: Server, waits: list[float]) -> None:
+    server.script = [Reply(503, b"down\n for   repairs")] * 9
+    with (
+        SparqlGraph(server.url) as graph,
+        pytest.raises(RemoteError, match=r"503 Service Unavailable: down for repairs, tried 3 times; .*retries"),
+    ):
+        graph.relations("Tom Hanks")
+    assert len(server.queries) == 3
+    assert len(waits) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (Reply(400, b"Parse error " + b"x" * 1000), r"400 Bad Request: Parse error x+\.\.\.; check"),
+        (Reply(401), "401 Unauthorized; check the credentials in headers"),
+        (Reply(404), "404 Not Found; check the address"),
+        (
+            Reply(302, headers={"Location": "https://new.example.org/"}),
+            "302 Found; .* https://new.example.org/",
+        ),
+        (Reply(206, b"{}"), "only part of the rows"),
+        (
+            Reply(200, b"{}", {"X-SQL-State": "S1TAT", "X-SQL-Message": "timed out"}),
+            r"\(timed out\); lower page",
+        ),
+    ],
+)
+def test_a_refusal_is_told_at_once(server: Server, waits: list[float], reply: Reply, message: str) -> None:
+    server.script = [reply] * 2
+    with SparqlGraph(server.url) as graph, pytest.raises(RemoteError, match=message) as error:
+        graph.relations("Tom Hanks")
+    assert server.url in str(error.value)
+    assert len(str(error.value)) < 400
+    assert len(server.queries) == 1
+    assert waits == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>a form</html>",
+        b"",
+        b"[]",
+        b'{"boolean": true}',
+        b'{"results": {"bindings": 5}}',
+        b'{"results": {"bindings": [5]}}',
+        b'{"results": {"bindings": [{"x": {"type": "uri"}}]}}',
+        b'{"results": {"bindings": [{"x": {"type": "uri", "value": 5}}]}}',
+        b'{"results": {"bindings": [{"x": {"type": "triple", "value": "a"}}]}}',
+        b'{"results": {"bindings": [{"x": {"ty',
+    ],
+)
+def test_a_reply_that_is_not_sparql_json(server: Server, body: bytes) -> None:
+    server.script = [Reply(body=body)]
+    with SparqlGraph(server.url) as graph:
+        with pytest.raises(RemoteError, match="not SPARQL JSON results"):
+            graph.relations("Tom Hanks")
+        assert "Tom Hanks" in graph  # the bad reply was not kept
+
+
+def test_a_count_that_is_no_number(server: Server) -> None:
+    with SparqlGraph(server.url) as graph:
+        graph.neighbors("Tom Hanks", "starring", out=False)
+        server.script = [Reply(body=b'{"results": {"bindings": []}}')]
+        with pytest.raises(RemoteError, match="no number"):
+            graph.neighbors("Tom Hanks", "starring", out=False, limit=0)
+
+
+def test_a_broken_encoding(server: Server) -> None:
+    server.script = [Reply(body=b"not gzip", headers={"Content-Encoding": "gzip"})]
+    with SparqlGraph(server.url) as graph, pytest.raises(RemoteError, match="unreadable reply"):
+        graph.relations("Tom Hanks")
+
+
+def test_a_slow_endpoint(server: Server, waits: list[float]) -> None:
+    server.release.clear()
+    with (
+        SparqlGraph(server.url, timeout=0.1) as graph,
+        pytest.raises(RemoteError, match=r"no answer within 0\.1 s; raise timeout"),
+    ):
+        graph.relations("Tom Hanks")
+    assert waits == []
+
+
+def test_no_endpoint_there(waits: list[float]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but nobody listens: connections are refused
+        url = f"http://user:secret@127.0.0.1:{taken.getsockname()[1]}/sparql?key=secret"
+        with (
+            SparqlGraph(url) as graph,
+            pytest.raises(RemoteError, match=r"no connection .*, tried 3 times") as error,
+        ):
+            graph.relations("Tom Hanks")
+    assert "secret" not in str(error.value) + repr(graph)
+    assert len(waits) == 2
+
+
+def test_no_connection_in_time(waits: list[float]) -> None:
+    def connect(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectTimeout("slow", request=request)
+
+    with httpx.Client(transport=httpx.MockTransport(connect)) as client:
+        graph = SparqlGraph("http://example.org/sparql", client=client, retries=0)
+        with pytest.raises(RemoteError, match="no connection within 10 s, tried once"):
+            graph.relations("Tom Hanks")
+    assert waits == []
+
+
+def test_a_client_and_headers_of_the_caller(server: Server) -> None:
+    with httpx.Client() as client:
+        with SparqlGraph(server.url, client=client, headers={"user-agent": "me", "X-Key": "1"}) as graph:
+            assert "Tom Hanks" in graph
+        assert not client.is_closed
+    [headers, *_] = server.requests
+    assert headers.get_all("User-Agent") == ["me"]
+    assert headers["X-Key"] == "1"
+    assert headers["Accept"] == "application/sparql-results+json"
+    assert headers["Content-Type"] == "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SparqlGraph("ftp://example.org"),
+        lambda: SparqlGraph("example.org/sparql"),
+        lambda: SparqlGraph("http://"),
+        lambda: SparqlGraph("http://example.org:port"),
+        lambda: SparqlGraph("http://example.org", label="label"),
+        lambda: SparqlGraph("http://example.org", relation_label="a b:"),
+        lambda: SparqlGraph("http://example.org", namespace="> }"),
+        lambda: SparqlGraph("http://example.org", lang='en" }'),
+        lambda: SparqlGraph("http://example.org", page=0),
+    ],
+)
+def test_settings_that_cannot_be(make: Callable[[], SparqlGraph]) -> None:
+    with pytest.raises(InputError):
+        make()
