@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test lint format bench clean help
+.PHONY: demo test lint format reference bench clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,9 @@ lint: $(VENV)/dev.stamp  ## ruff and mypy --strict
 format: $(VENV)/dev.stamp  ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+reference: $(VENV)/dev.stamp  ## what the docs read off the code: commands, the README's file tree
+	$(BIN)/python docs/reference/make.py
 
 bench: $(VENV)/dev.stamp  ## the README's figures, measured again here
 	$(BIN)/kgwalk bench kg

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil  # type: ignore[import-untyped]
 import pytest
 from fastapi import HTTPException
 from hypothesis import HealthCheck, given, settings
@@ -655,13 +656,16 @@ run_server(ServeSettings(port=0), graphs={"slow": Slow([("a", "r", "b")])})
 
 
 @contextmanager
-def process(*command: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def process(
+    *command: str, environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A running server and its URL, read from its first line."""
     with subprocess.Popen(
         [sys.executable, *command],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **(environment or {})},
+        cwd=folder,
     ) as server:
         try:
             assert server.stderr is not None
@@ -670,7 +674,12 @@ def process(*command: str, environment: Mapping[str, str] | None = None) -> Iter
             assert found is not None, line + server.stderr.read()
             yield server, found[0]
         finally:
-            server.kill()
+            # in order, so that a failing test leaves no workers behind
+            server.terminate()
+            try:
+                server.wait(15)
+            finally:
+                server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -733,6 +742,53 @@ def test_several_workers_count_together_and_leave_nothing(store: Path, tmp_path:
     assert after["kgwalk_actions_total", "get_tail_relations", "ok"] == 30
     assert after["kgwalk_graphs",] == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def _workers(server: subprocess.Popen[str], number: int) -> list[psutil.Process]:
+    """The worker processes, once there are so many of them."""
+    for _ in range(200):
+        children = psutil.Process(server.pid).children()
+        workers = [child for child in children if "spawn_main" in _command(child)]
+        if len(workers) == number:
+            return workers
+        time.sleep(0.05)
+    raise AssertionError(f"{number} workers did not start")
+
+
+def _command(child: psutil.Process) -> str:
+    try:
+        return " ".join(child.cmdline())
+    except psutil.Error:  # gone meanwhile
+        return ""
+
+
+def test_a_worker_that_dies_is_replaced_and_its_counts_stay(store: Path) -> None:
+    settings = json.dumps({"graphs": {"films": str(store)}, "port": 0, "workers": 2})
+    with process("-m", "kgwalk.serve.run", settings) as (server, url):
+        assert httpx.get(f"{url}/health", trust_env=False).status_code == 200
+        first = _workers(server, 2)
+        for worker in first:
+            worker.kill()
+        psutil.wait_procs(first, 10)
+        assert _workers(server, 2) != first
+        with httpx.Client(base_url=url, trust_env=False) as client:
+            assert client.get("/health").status_code == 200
+            assert counts(client)["kgwalk_requests_total", "/health", "200"] == 2
+        server.terminate()
+        assert server.wait(10) == 0
+
+
+def test_no_worker_outlives_a_parent_that_fails(store: Path, tmp_path: Path) -> None:
+    settings = json.dumps({"graphs": {"films": str(store)}, "port": 0, "workers": 2})
+    folder = tmp_path / "here"
+    folder.mkdir()
+    with process("-m", "kgwalk.serve.run", settings, folder=folder) as (server, url):
+        assert httpx.get(f"{url}/health", trust_env=False).status_code == 200
+        first = _workers(server, 2)
+        folder.rmdir()  # no process can be started from a folder that is gone
+        first[0].kill()
+        assert server.wait(20) == 1
+        assert psutil.wait_procs(first, 5)[1] == []
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_sources import error, triples, write
 
 from kgwalk.kg.sources import ESCAPED_MARK, Rows, Tally, escape, unescape
+from test_sources import error, triples, write
 
 SKIP = "  give --on-error skip to leave such rows out"
 EXPECTED = "expected head<TAB>relation<TAB>tail with an optional 4th column time"
@@ -129,8 +129,7 @@ def test_escaped_tsv(tmp_path: Path, block_bytes: int) -> None:
 def test_escaped_tsv_refuses_other_escapes(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", f"{ESCAPED_MARK}\na\tr\tb\nC:\\dir\tr\tb\n")
     assert error(path) == (
-        "a.tsv:3: expected one of the escapes \\t \\n \\r \\\\, got '\\\\d'\n"
-        f"  the line: C:\\dir\tr\tb\n{SKIP}"
+        f"a.tsv:3: expected one of the escapes \\t \\n \\r \\\\, got '\\\\d'\n  the line: C:\\dir\tr\tb\n{SKIP}"
     )
     assert triples(path, on_error="skip") == [("a", "r", "b")]
 

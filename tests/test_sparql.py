@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import httpx
 import pyoxigraph
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kgwalk.kg import sparql_client
@@ -95,6 +95,16 @@ FREEBASE = """
 """
 
 
+IMPOSTORS = """
+@prefix : <http://example.org/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:list :has :evil, :b1, :b2, :plain, <http://example.org/>, <http://example.org/c/b1> .
+:evil rdfs:label "http://example.org/plain" .
+:b1 rdfs:label "Berlin" . :b2 rdfs:label "Berlin" .
+<http://example.org/c/b1> rdfs:label "Berlin (b2)" .
+<http://example.org/> rdfs:label "Berlin" .
+"""
+
 CLIENT = httpx.Client()  # shared: making one costs 20 ms, and the server keeps no connection open
 
 
@@ -126,8 +136,11 @@ class Server:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = False  # so that server_close waits for the last reply
+        class Http(http.server.ThreadingHTTPServer):
+            request_queue_size = 64  # the default of 5 turns threads away, and they come back a second later
+            daemon_threads = False  # so that server_close waits for the last reply
+
+        self._http = Http(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._http.server_port}/sparql"
@@ -156,7 +169,10 @@ class Server:
         assert isinstance(results, pyoxigraph.QuerySolutions)
         return Reply(body=results.serialize(format=pyoxigraph.QueryResultsFormat.JSON) or b"")
 
-    def close(self) -> None:
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.release.set()
         self._http.shutdown()
         self._http.server_close()
@@ -171,17 +187,15 @@ def _close_client() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def films() -> Iterator[Server]:
-    server = Server(FILMS)
-    yield server
-    server.close()
+    with Server(FILMS) as server:
+        yield server
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A server of its own, for a test that scripts replies or counts queries."""
-    server = Server(FILMS)
-    yield server
-    server.close()
+    with Server(FILMS) as server:
+        yield server
 
 
 @pytest.fixture
@@ -276,13 +290,14 @@ def test_homonyms_are_told_apart_and_can_be_given_back(graph: SparqlGraph) -> No
     assert graph.neighbors("Titanic (t1943)", f"{EX}year").names == ["1943"]
     assert graph.neighbors("Titanic (t1997)", f"{EX}year").names == ["1997"]
     assert graph.neighbors(f"{EX}a/twin", f"{EX}knows").names == [f"{EX}b/twin"]
+    assert "Titanic (997)" not in graph
     assert "Twin (twin)" in graph  # carried by both: the first of them
 
 
 def test_a_bare_label_means_the_thing_with_most_outgoing_facts(graph: SparqlGraph) -> None:
     assert graph.neighbors("Titanic", f"{EX}year").names == ["1997"]  # three facts against one
     assert graph.neighbors("Twin", f"{EX}knows").names == [f"{EX}b/twin"]  # one each: the first by IRI
-    assert graph.neighbors("Ron Howard", "made").total == 1  # :built is the shorter IRI by none, first by alphabet
+    assert graph.neighbors("Ron Howard", "made").total == 1  # a relation: :built comes before :wrote
 
 
 def test_a_name_does_not_depend_on_who_else_is_shown(graph: SparqlGraph) -> None:
@@ -316,7 +331,7 @@ def test_literals_of_two_types_that_read_the_same_are_one_name(films: Server) ->
 
 
 def test_labels_in_another_language(films: Server) -> None:
-    with SparqlGraph(films.url, client=CLIENT, lang="de") as graph:
+    with SparqlGraph(films.url, client=CLIENT, lang="DE") as graph:
         assert list(graph.match("Tom Jeffrey Hanks", f"{EX}born")) == [
             Triple("Tom Jeffrey Hanks", f"{EX}born", "1956-07-09")
         ]
@@ -328,16 +343,7 @@ def test_labels_in_another_language(films: Server) -> None:
 
 
 def test_names_that_would_pass_for_others_are_not_shown() -> None:
-    server = Server(r"""
-        @prefix : <http://example.org/> .
-        @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
-        :list :has :evil, :b1, :b2, :plain, <http://example.org/>, <http://example.org/c/b1> .
-        :evil rdfs:label "http://example.org/plain" .
-        :b1 rdfs:label "Berlin" . :b2 rdfs:label "Berlin" .
-        <http://example.org/c/b1> rdfs:label "Berlin (b2)" .
-        <http://example.org/> rdfs:label "Berlin" .
-    """)
-    with SparqlGraph(server.url, client=CLIENT) as graph:
+    with Server(IMPOSTORS) as server, SparqlGraph(server.url, client=CLIENT) as graph:
         shown = {one.id: one.name for name in ("Berlin", "Berlin (b2)") for one in graph.find(name)}
         assert shown == {
             f"{EX}b1": "Berlin (b1)",
@@ -350,7 +356,6 @@ def test_names_that_would_pass_for_others_are_not_shown() -> None:
             assert list(graph.match(tail=name)) == [Triple(f"{EX}list", f"{EX}has", name)]
         with SparqlGraph(server.url, client=CLIENT) as fresh:
             assert [fact.tail for fact in fresh.match(tail=f"{EX}plain")] == [f"{EX}plain"]
-    server.close()
 
 
 def test_a_namespace_shortens_what_has_no_label(films: Server) -> None:
@@ -363,25 +368,23 @@ def test_a_namespace_shortens_what_has_no_label(films: Server) -> None:
 
 
 def test_freebase_names_relations_by_id() -> None:
-    server, ns = Server(FREEBASE), "http://rdf.freebase.com/ns/"
-    with SparqlGraph(server.url, label=f"{ns}type.object.name", relation_label=None, namespace=ns) as graph:
+    ns = "http://rdf.freebase.com/ns/"
+    settings = {"label": f"{ns}type.object.name", "relation_label": None, "namespace": ns}
+    with Server(FREEBASE) as server, SparqlGraph(server.url, client=CLIENT, **settings) as graph:
         assert list(graph.match()) == [
             Triple("Honolulu", "location.location.containedby", "m.nameless"),
             Triple("Barack Obama", "people.person.place_of_birth", "Honolulu"),
         ]
         assert graph.find_relation("place of birth", 1)[0].name == "people.person.place_of_birth"
-    server.close()
 
 
 def test_wikibase_relations_are_direct_claims_named_by_their_property() -> None:
-    server = Server(WIKIBASE)
-    with SparqlGraph(server.url, wikibase=True) as graph:
+    with Server(WIKIBASE) as server, SparqlGraph(server.url, client=CLIENT, wikibase=True) as graph:
         assert list(graph.match()) == [Triple("Douglas Adams", "instance of", "human")]
         assert graph.relations("human", out=False) == ["instance of"]
         assert graph.has_relation("http://www.wikidata.org/prop/direct/P31")
         assert not graph.has_relation("http://www.wikidata.org/prop/P31")
         assert [one.name for one in graph.find_relation("instance")] == ["instance of"]
-    server.close()
 
 
 # --- find
@@ -398,8 +401,10 @@ def test_find_puts_the_exact_first(graph: SparqlGraph) -> None:
 
 
 def test_find_without_case_and_by_words(graph: SparqlGraph) -> None:
-    assert graph.find("tom_hanks", 1) == []  # one word to the endpoint; no label has it
-    assert graph.find("TOM HANKS", 1) == [Found("Tom Hanks", 1.0, "normalised", f"{EX}hanks")]
+    for text in ("TOM HANKS", "tom_hanks", "Hanks, Tom"):
+        [found] = graph.find(text, 1)
+        assert found == Found("Tom Hanks", found.score, found.how, f"{EX}hanks")
+        assert (found.how == "normalised") == (found.score == 1.0) == (text != "Hanks, Tom")
     [found] = graph.find("Thom Hanks")
     assert (found.name, found.how) == ("Tom Hanks", "fuzzy")
     assert 0.8 < found.score < 1
@@ -449,19 +454,26 @@ HOSTILE = [
 ]
 
 
+@pytest.fixture(scope="module")
+def shapes() -> set[str]:
+    """The shapes of all queries that `in` and has_relation send for names that are not there."""
+    with Server(FILMS) as server, SparqlGraph(server.url, client=CLIENT) as graph:
+        for name in ("zzz", "zzz (zzz)", "zzz:zzz"):
+            assert name not in graph
+            assert not graph.has_relation(name)
+        return {_shape(query) for query in server.queries}
+
+
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_match_nothing_and_leave_the_query_as_it_is(server: Server, name: str) -> None:
+def test_hostile_names_match_nothing_and_leave_the_query_as_it_is(server: Server, shapes: set[str], name: str) -> None:
     with SparqlGraph(server.url, client=CLIENT) as graph:
-        for harmless in ("zzz", "zzz (zzz)", "zzz:zzz"):
-            assert harmless not in graph
-            assert not graph.has_relation(harmless)
-        shapes = {_shape(query) for query in server.queries}
         assert name not in graph
         assert not graph.has_relation(name)
-        assert {_shape(query) for query in server.queries} == shapes
-        for lookup in (graph.relations, lambda name: graph.match(tail=name)):
-            with pytest.raises(UnknownEntity):
-                lookup(name)
+        assert {_shape(query) for query in server.queries} <= shapes
+        with pytest.raises(UnknownEntity):
+            graph.relations(name)
+        with pytest.raises(UnknownEntity):
+            graph.match(tail=name)
         with pytest.raises(UnknownRelation):
             graph.neighbors("Tom Hanks", name)
         assert all(one.how != "exact" for one in graph.find(name) + graph.find_relation(name))
@@ -475,22 +487,19 @@ def _shape(query: str) -> str:
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name != "\ud800"])
 def test_hostile_labels_and_literals_are_found_and_lead_back(name: str) -> None:
-    server = Server()
     label = pyoxigraph.NamedNode("http://www.w3.org/2000/01/rdf-schema#label")
     thing, says, other = (pyoxigraph.NamedNode(EX + local) for local in ("thing", "says", "other"))
-    server.store.extend(
-        [
-            pyoxigraph.Quad(thing, label, pyoxigraph.Literal(name, language="en")),
-            pyoxigraph.Quad(other, says, thing),
-            pyoxigraph.Quad(other, says, pyoxigraph.Literal(f"{name}!", language="fr")),
-        ]
-    )
-    with SparqlGraph(server.url, client=CLIENT) as graph:
+    facts = [
+        pyoxigraph.Quad(thing, label, pyoxigraph.Literal(name, language="en")),
+        pyoxigraph.Quad(other, says, thing),
+        pyoxigraph.Quad(other, says, pyoxigraph.Literal(f"{name}!", language="fr")),
+    ]
+    with Server() as server, SparqlGraph(server.url, client=CLIENT) as graph:
+        server.store.extend(facts)
         assert graph.neighbors(f"{EX}other", f"{EX}says").total == 2
         for one in graph.neighbors(f"{EX}other", f"{EX}says"):
             assert graph.neighbors(one, f"{EX}says", out=False).names == [f"{EX}other"]
         assert graph.find(name)[0].id == f"{EX}thing"
-    server.close()
 
 
 EMPTY = pyoxigraph.Store()
@@ -501,6 +510,7 @@ def test_a_rendered_literal_reads_back(text: str, lang: str) -> None:
     assert _read_back(render(literal(text, lang=lang))) == pyoxigraph.Literal(text, language=lang or None)
 
 
+@example(text="\\u0022 } \\U00000022")
 @given(text=st.text(alphabet='\\uU0025Cc"n\n'))
 def test_a_rendered_literal_reads_back_where_escapes_are_replaced_before_parsing(text: str) -> None:
     replaced = re.sub(r"\\u([0-9A-F]{4})", lambda match: chr(int(match[1], 16)), render(literal(text)))
@@ -522,7 +532,7 @@ def test_a_wellformed_iri_is_taken_by_the_engine(text: str) -> None:
             render(iri(text))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text(alphabet=st.sampled_from('ab:/"\\<>{}()#?. \n') | st.characters()))
 def test_any_name_is_answered(graph: SparqlGraph, name: str) -> None:
     assert name not in graph
@@ -547,7 +557,7 @@ def test_terms_that_cannot_be_written_are_refused() -> None:
 # --- pages, counts and the cache
 
 
-@pytest.mark.parametrize("page", [1, 2, 3, 1000])
+@pytest.mark.parametrize("page", [1, 2, 1000])
 def test_pages_give_everything_once(films: Server, page: int) -> None:
     with SparqlGraph(films.url, client=CLIENT, page=page) as graph:
         assert sorted(graph.match()) == sorted(FACTS)
@@ -613,7 +623,7 @@ def test_the_cache_is_bounded_by_rows() -> None:
 
 
 def test_threads_share_a_graph(films: Server) -> None:
-    with SparqlGraph(films.url, client=CLIENT, page=2, cache=20) as graph, ThreadPoolExecutor(8) as pool:
+    with SparqlGraph(films.url, client=CLIENT, page=5, cache=20) as graph, ThreadPoolExecutor(8) as pool:
         for facts in pool.map(lambda _: set(graph.match()), range(8)):
             assert facts == FACTS
 
@@ -669,7 +679,7 @@ def test_gives_up_after_the_retries(server: Server, waits: list[float]) -> None:
 )
 def test_a_refusal_is_told_at_once(server: Server, waits: list[float], reply: Reply, message: str) -> None:
     server.script = [reply] * 2
-    with SparqlGraph(server.url) as graph, pytest.raises(RemoteError, match=message) as error:
+    with SparqlGraph(server.url, client=CLIENT) as graph, pytest.raises(RemoteError, match=message) as error:
         graph.relations("Tom Hanks")
     assert server.url in str(error.value)
     assert len(str(error.value)) < 400
@@ -694,7 +704,7 @@ def test_a_refusal_is_told_at_once(server: Server, waits: list[float], reply: Re
 )
 def test_a_reply_that_is_not_sparql_json(server: Server, body: bytes) -> None:
     server.script = [Reply(body=body)]
-    with SparqlGraph(server.url) as graph:
+    with SparqlGraph(server.url, client=CLIENT) as graph:
         with pytest.raises(RemoteError, match="not SPARQL JSON results"):
             graph.relations("Tom Hanks")
         assert "Tom Hanks" in graph  # the bad reply was not kept
@@ -710,7 +720,7 @@ def test_a_count_that_is_no_number(server: Server) -> None:
 
 def test_a_broken_encoding(server: Server) -> None:
     server.script = [Reply(body=b"not gzip", headers={"Content-Encoding": "gzip"})]
-    with SparqlGraph(server.url) as graph, pytest.raises(RemoteError, match="unreadable reply"):
+    with SparqlGraph(server.url, client=CLIENT) as graph, pytest.raises(RemoteError, match="unreadable reply"):
         graph.relations("Tom Hanks")
 
 

@@ -1,3 +1,66 @@
-"""kgwalk: small language models that answer questions by walking a knowledge graph."""
+"""kgwalk: small language models that answer questions by walking a knowledge graph.
+
+    >>> import kgwalk
+    >>> graph = kgwalk.load_graph("films.kg")           # doctest: +SKIP
+    >>> graph.neighbors("Big", "directed_by").names     # doctest: +SKIP
+    ['Penny Marshall']
+
+The names below are the public door; they are imported when first used, so `import kgwalk` stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from kgwalk.kg.build import build as build_graph
+    from kgwalk.kg.graph import Graph
+    from kgwalk.kg.http import HttpGraph
+    from kgwalk.kg.open import load_graph
+    from kgwalk.kg.sparql import SparqlGraph
+    from kgwalk.kg.views import incomplete
+    from kgwalk.types import Found, KgwalkError, Neighbors, Question, Triple
+
+_WHERE = {
+    "Found": "kgwalk.types",
+    "Graph": "kgwalk.kg.graph",
+    "HttpGraph": "kgwalk.kg.http",
+    "KgwalkError": "kgwalk.types",
+    "Neighbors": "kgwalk.types",
+    "Question": "kgwalk.types",
+    "SparqlGraph": "kgwalk.kg.sparql",
+    "Triple": "kgwalk.types",
+    "build_graph": "kgwalk.kg.build:build",
+    "incomplete": "kgwalk.kg.views",
+    "load_graph": "kgwalk.kg.open",
+}
+
+__all__ = [
+    "Found",
+    "Graph",
+    "HttpGraph",
+    "KgwalkError",
+    "Neighbors",
+    "Question",
+    "SparqlGraph",
+    "Triple",
+    "build_graph",
+    "incomplete",
+    "load_graph",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'kgwalk' has no attribute {name!r}")
+    module, _, inside = _WHERE[name].partition(":")
+    value = getattr(import_module(module), inside or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,4 +1,4 @@
-"""The nouns every other part shares: triples, what a lookup found, and the errors.
+"""The nouns every other part shares: triples, questions, steps, turns, episodes, and the errors.
 
 Knows nothing of stores, models, prompts or files.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 
@@ -71,6 +72,131 @@ class Question:
     extra: dict[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat; `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+# What a model's turn says, read once by the protocol's parser.
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool is asked for."""
+
+    tool: str
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The walk ends with these names; a protocol with named sets may have one of them stand for its members."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Neither: what is wrong with the turn, in words the model can act on."""
+
+    why: str
+
+
+Step = Call | Answer | Malformed
+
+
+class StopReason(StrEnum):
+    """Why an episode ended. The last two are no fault of the model: such an episode is left out of any loss."""
+
+    answered = "answered"
+    turns = "turns"  # the turns were used up, the forced answer included
+    tokens = "tokens"  # the context was full
+    time = "time"
+    prompt = "prompt"  # the prompt alone is longer than the context
+    tool_failed = "tool_failed"
+    engine_failed = "engine_failed"
+
+
+@dataclass(slots=True)
+class Turn:
+    """What the model wrote (its own tokens, as they came) and what it was told after that."""
+
+    ids: list[int]
+    logprobs: list[float]
+    text: str
+    step: Step
+    observation: str = ""
+    observation_ids: list[int] = field(default_factory=list)
+    ok: bool = True  # False: malformed, or the tool answered with an error
+    error: str | None = None  # its kind
+    shown: list[str] = field(default_factory=list)  # entities in the observation, after truncation
+    seconds: float = 0.0
+
+
+class Flat(NamedTuple):
+    """An episode as one sequence, for a trainer. `mask` is 1 on the engine's tokens, `turn_index` -1 elsewhere."""
+
+    ids: list[int]
+    mask: list[int]
+    logprobs: list[float]
+    turn_index: list[int]
+
+
+@dataclass(slots=True)
+class Episode:
+    """One walk from a question to an answer."""
+
+    question: Question
+    topics: list[str]
+    prompt_ids: list[int]
+    prompt: str
+    turns: list[Turn] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    evidence: dict[str, list[Triple]] = field(default_factory=dict)
+    stop: StopReason = StopReason.turns
+    failure: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def generated_tokens(self) -> int:
+        return sum(len(turn.ids) for turn in self.turns)
+
+    @property
+    def total_tokens(self) -> int:
+        return len(self.prompt_ids) + sum(len(turn.ids) + len(turn.observation_ids) for turn in self.turns)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether the outcome is the model's own doing."""
+        return self.stop not in (StopReason.tool_failed, StopReason.engine_failed, StopReason.prompt)
+
+    def flatten(self) -> Flat:
+        """The one bridge to every trainer: all tokens in order, the model's own marked.
+
+        >>> turn = Turn([7, 8], [-0.5, -0.25], "hi", Call("look"), observation_ids=[3])
+        >>> last = Turn([9], [-1.0], "x", Answer(("x",)))
+        >>> episode = Episode(Question("q", "?", [], []), [], [1, 2], "", [turn, last])
+        >>> episode.flatten()
+        Flat(ids=[1, 2, 7, 8, 3, 9], mask=[0, 0, 1, 1, 0, 1], logprobs=[0.0, 0.0, -0.5, -0.25, 0.0, -1.0], \
+turn_index=[-1, -1, 0, 0, -1, 1])
+        """
+        flat = Flat(list(self.prompt_ids), [0] * len(self.prompt_ids), [0.0] * len(self.prompt_ids), [])
+        flat.turn_index.extend([-1] * len(self.prompt_ids))
+        for index, turn in enumerate(self.turns):
+            for ids, mask, logprobs, number in (
+                (turn.ids, 1, turn.logprobs, index),
+                (turn.observation_ids, 0, [0.0] * len(turn.observation_ids), -1),
+            ):
+                flat.ids.extend(ids)
+                flat.mask.extend([mask] * len(ids))
+                flat.logprobs.extend(logprobs)
+                flat.turn_index.extend([number] * len(ids))
+        return flat
+
+
 class KgwalkError(Exception):
     """An error with a message for a person: what, given what, do what. The command line prints it and exits 1."""
 
@@ -100,6 +226,10 @@ class StoreError(KgwalkError):
 
 class RemoteError(KgwalkError):
     """A graph behind a network that did not answer rightly, after the retries it was allowed."""
+
+
+class EngineError(KgwalkError):
+    """A language model that did not answer, after the retries it was allowed; or a model that cannot be loaded."""
 
 
 class UnknownName(KgwalkError):

@@ -68,7 +68,9 @@ def build(
         list[Path], typer.Argument(metavar="SRC...", help="Files of triples; - reads stdin (with --format).")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store folder to make.")],
-    format: Annotated[SourceFormat | None, typer.Option(help="Format of the sources; else by file name.")] = None,
+    format: Annotated[
+        SourceFormat | None, typer.Option(help="tsv, csv, nt, ttl, nq, jsonl or rog; else by file name.")
+    ] = None,
     labels: Annotated[Path | None, typer.Option(help="TSV of id and label: names for the ids in the sources.")] = None,
     label: Annotated[
         str | None, typer.Option(help="RDF: the predicate whose objects are names (default rdfs:label).")
@@ -82,7 +84,7 @@ def build(
         ),
     ] = None,
     on_error: Annotated[
-        OnError, typer.Option(help="Malformed rows: stop at the first, or skip and count them.")
+        OnError, typer.Option(help="Malformed rows: stop at the first, or skip and count them (stop, skip).")
     ] = OnError.stop,
     memory: Annotated[
         str, typer.Option(help="About how much memory to use, whatever the input's size.", metavar="SIZE")
@@ -185,7 +187,7 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
 
 @app.command(
     epilog="Examples: kgwalk kg query facts.kg 'Tom Hanks' · kgwalk kg query facts.kg 'Tom Hanks' starred_in · "
-    "kgwalk kg query events.kg Japan 'Make a visit' --in --from 2014-03 --to 2014-04"
+    "kgwalk kg query events.kg Japan 'Make a visit' -d in --from 2014-03 --to 2014-04"
 )
 def query(
     graph: GraphPath,
@@ -193,7 +195,7 @@ def query(
     relation: Annotated[str | None, typer.Argument(help="A relation; without it, list the entity's relations.")] = None,
     direction: Annotated[
         Direction,
-        typer.Option("--direction", "-d", help="Edges that leave the entity, arrive at it, or both."),
+        typer.Option("--direction", "-d", help="out (edges that leave the entity), in (that arrive at it) or both."),
     ] = Direction.both,
     start: Annotated[str | None, typer.Option("--from", help="Only facts that hold from this date on.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Only facts that hold up to this date.")] = None,
@@ -286,7 +288,7 @@ def find(
 )
 def export(
     graph: GraphPath,
-    format: Annotated[ExportFormat, typer.Option(help="What to write.")] = ExportFormat.tsv,
+    format: Annotated[ExportFormat, typer.Option(help="tsv, nt or nq.")] = ExportFormat.tsv,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; else stdout.")] = None,
     question: Annotated[str | None, typer.Option(help="Only this question's subgraph.")] = None,
     start: Annotated[str | None, typer.Option("--from", help="Only facts that hold from this date on.")] = None,

@@ -54,7 +54,7 @@ class Names:
 
     def __init__(self, endpoint: Endpoint, kind: Kind, *, lang: str, namespace: str, cache: int) -> None:
         self._endpoint, self._kind, self._namespace = endpoint, kind, namespace
-        self._langs = dict.fromkeys((lang.lower(), ""))  # in order of preference
+        self._langs = dict.fromkeys((lang, ""))  # in order of preference
         self._names: Lru[str] = Lru(cache)
         self._iris: Lru[str] = Lru(cache)
 
@@ -113,7 +113,7 @@ class Names:
 
         A scan of all labels, in most engines: slow on a large endpoint, and bounded by its timeout.
         """
-        words = sorted(set(re.findall(r"\w+", text.lower())) or {text.lower()}, key=lambda word: (-len(word), word))
+        words = sorted(set(re.findall(r"[^\W_]+", text.lower())) or {text.lower()}, key=lambda word: (-len(word), word))
         if self._kind.label is None or not text.strip() or not can_render(literal(text)):
             return {}
         tests = [f"IF(CONTAINS(LCASE(STR(?l)), {render(literal(word))}), 1, 0)" for word in words[:MOST_WORDS]]
@@ -165,7 +165,7 @@ class Names:
             f"SELECT DISTINCT ?x ?l WHERE {{ {values('?x', map(iri, things))} {self._labelled()}\n"
             f"{self._filter_language()} }}"
         )
-        ranks = {lang: rank for rank, lang in enumerate(self._langs)}
+        ranks = {lang.lower(): rank for rank, lang in enumerate(self._langs)}
         best: dict[str, tuple[int, str]] = {}
         for rows in self._endpoint.pages(query, "STR(?x) LANG(?l) STR(?l)"):
             for row in rows:
@@ -216,7 +216,7 @@ class Names:
         return f"{self._kind.bearer} {bearer} {render(iri(self._kind.label or ''))} ?l ."
 
     def _filter_language(self) -> str:
-        langs = ", ".join(render(literal(lang)) for lang in self._langs)
+        langs = ", ".join(render(literal(lang.lower())) for lang in self._langs)
         return f"FILTER(LCASE(LANG(?l)) IN ({langs}))"
 
     def _spellings(self, label: str) -> list[Term]:

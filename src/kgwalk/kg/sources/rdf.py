@@ -30,8 +30,8 @@ TIME_GRAPH = "urn:kgwalk:time:"
 _LINE_FORMATS = {"nt": RdfFormat.N_TRIPLES, "nq": RdfFormat.N_QUADS}
 _NAMES = {"nt": "N-Triples", "nq": "N-Quads", "ttl": "Turtle"}
 _SIMILAR_RANK, _FOREIGN_RANK = 1, 2  # untagged or another region's; another language's
-# pyoxigraph calls a node that Turtle leaves unnamed ([], lists) by 128 random bits.
-_RANDOM_ID = re.compile(r"[a-f][0-9a-f]{31}")
+# pyoxigraph calls a node that Turtle leaves unnamed ([], lists) by 128 random bits, without leading zeros.
+_RANDOM_ID = re.compile(r"[a-f][0-9a-f]{15,31}")
 _MOST_RENUMBERED = 1 << 20
 
 

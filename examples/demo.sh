@@ -1,0 +1,16 @@
+#!/bin/sh
+# What `make demo` runs: a file of triples becomes a graph, is looked at, queried and served.
+set -eu
+here=$(dirname "$0")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+run() { printf '\n$ kgwalk %s\n' "$*"; kgwalk "$@"; }
+
+cd "$work"
+cp "$OLDPWD/$here/films.tsv" .
+run kg build films.tsv -o films.kg
+run kg query films.kg "Tom Hanks"
+run kg query films.kg "Robert Zemeckis" directed_by --direction in
+run kg find films.kg "amelie"
+printf '\n$ python examples/served.py films.kg\n'
+python "$OLDPWD/$here/served.py" films.kg

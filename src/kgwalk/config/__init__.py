@@ -1,0 +1,1 @@
+"""Recipes: what differs between the systems, as data."""

@@ -1,0 +1,1 @@
+"""Language models behind one interface: token ids in, token ids and log-probabilities out."""

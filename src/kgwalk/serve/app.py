@@ -1,0 +1,210 @@
+"""The ASGI application: five routes answered directly, all else by FastAPI, with one door in front of both.
+
+The door checks the key, bounds the body, counts the request and turns a bug into a plain 500. The routes of
+an agent in training take the short way behind it: they need nothing that a framework offers, and importing
+FastAPI takes longer than opening a graph. FastAPI (api.py) describes those routes, serves /docs and
+/openapi.json, and is where further pages belong; it is built when the first request needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from kgwalk import __version__
+from kgwalk.kg.graph import Graph
+from kgwalk.serve import batch, security
+from kgwalk.serve.actions import ActionRoute
+from kgwalk.serve.asgi import (
+    ClientGone,
+    HttpError,
+    Message,
+    Receive,
+    Reply,
+    Scope,
+    Send,
+    error_reply,
+    read_body,
+    send_reply,
+)
+from kgwalk.serve.graphs import Graphs
+from kgwalk.serve.metrics import Metrics
+from kgwalk.serve.query import QueryRoute
+from kgwalk.serve.settings import ServeSettings
+from kgwalk.types import KgwalkError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+log = logging.getLogger("kgwalk.serve")
+
+INTERNAL = error_reply(500, "internal", "the server failed on this request; its log has the reason")
+UNAUTHORIZED = error_reply(
+    401,
+    "unauthorized",
+    "this server wants a key: send `Authorization: Bearer KEY`",
+    ((b"www-authenticate", b"Bearer"),),
+)
+
+
+class Route(NamedTuple):
+    method: str
+    reads_body: bool
+    handle: Callable[[bytes, float], Awaitable[Reply]]  # (body, deadline on the monotonic clock)
+
+
+def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = None) -> App:
+    """The application over the stores of the settings, or over graphs that are open already."""
+    if graphs is not None:
+        return App(settings, Graphs(graphs))
+    opened = open_graphs(settings.graphs)
+    return App(settings, Graphs(opened), close=list(opened.values()))
+
+
+def open_graphs(paths: Mapping[str, str]) -> dict[str, Graph]:
+    from kgwalk.kg.store import open_graph
+
+    if not paths:
+        raise KgwalkError("there is no graph to serve; give at least one, as NAME=PATH or PATH")
+    opened: dict[str, Graph] = {}
+    try:
+        for name, path in paths.items():
+            opened[name] = open_graph(path)
+    except BaseException:
+        close_graphs(opened.values())
+        raise
+    return opened
+
+
+def close_graphs(graphs: Iterable[Graph]) -> None:
+    for graph in graphs:
+        close = getattr(graph, "close", None)
+        if close is not None:
+            close()
+
+
+class App:
+    def __init__(self, settings: ServeSettings, graphs: Graphs, close: Sequence[Graph] = ()) -> None:
+        self.settings, self.graphs = settings, graphs
+        self.metrics = Metrics(len(graphs.by_name))
+        self.routes: dict[str, Route] = {
+            "/kg/actions": Route("POST", True, ActionRoute(graphs, settings, self.metrics)),
+            "/kg/query": Route("POST", True, QueryRoute(graphs, settings, self.metrics)),
+            "/kg/graphs": Route("GET", False, self._list_graphs),
+            "/health": Route("GET", False, self._health),
+            "/metrics": Route("GET", False, self._metrics),
+        }
+        self._key = None if settings.api_key is None else settings.api_key.encode()
+        self._close = close
+        self._api: FastAPI | None = None
+        self._building = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            raise NotImplementedError(f"kgwalk serves HTTP only, not {scope['type']}")
+        began = monotonic()
+        path = scope["path"]
+        watched = _Watched(send)
+        try:
+            await self._answer(scope, receive, watched, path, began)
+        except HttpError as error:
+            await send_reply(watched, error.reply)
+        except ClientGone:
+            pass
+        except Exception:
+            self.metrics.exception()
+            log.exception("%s %s failed", scope["method"], path)
+            if watched.status == NO_ANSWER:
+                await send_reply(watched, INTERNAL)
+        finally:
+            self.metrics.request(self._label(scope, path), watched.status, monotonic() - began)
+
+    async def api(self) -> FastAPI:
+        """The FastAPI application; importing it takes a third of a second, so another thread does."""
+        async with self._building:
+            if self._api is None:
+                self._api = await asyncio.to_thread(self._build_api)
+        return self._api
+
+    async def _answer(self, scope: Scope, receive: Receive, send: _Watched, path: str, began: float) -> None:
+        if self._key is not None and path != "/health" and not security.authorized(scope["headers"], self._key):
+            await send_reply(send, UNAUTHORIZED)
+            return
+        settings = self.settings
+        route = self.routes.get(path)
+        method = scope["method"]
+        if route is not None and (method == route.method or (method, route.method) == ("HEAD", "GET")):
+            body = b""
+            if route.reads_body:
+                body = await read_body(scope, receive, settings.max_body, settings.time_limit)
+            await send_reply(send, await route.handle(body, began + settings.time_limit))
+            return
+        body = await read_body(scope, receive, settings.max_body, settings.time_limit)
+        api = self._api or await self.api()
+        await api(scope, _replay(body, receive), send)
+
+    async def _list_graphs(self, body: bytes, deadline: float) -> Reply:
+        return Reply(200, orjson.dumps({"graphs": self.graphs.info()}, option=batch.OPTIONS))
+
+    async def _health(self, body: bytes, deadline: float) -> Reply:
+        return Reply(200, orjson.dumps({"status": "ok", "version": __version__, "graphs": len(self.graphs.by_name)}))
+
+    async def _metrics(self, body: bytes, deadline: float) -> Reply:
+        return self.metrics.reply()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                close_graphs(self._close)
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    def _build_api(self) -> FastAPI:
+        from kgwalk.serve.api import create_api
+
+        return create_api(self)
+
+    def _label(self, scope: Scope, path: str) -> str:
+        """The path for the counts: FastAPI's template of it, "other" for what nobody serves."""
+        if path in self.routes:
+            return path
+        return str(getattr(scope.get("route"), "path", "other"))
+
+
+NO_ANSWER = 499  # as nginx counts a client that left before it was answered
+
+
+class _Watched:
+    """`send`, remembering the status that was sent."""
+
+    __slots__ = ("_send", "status")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = NO_ANSWER
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body again, then whatever comes after it."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return again

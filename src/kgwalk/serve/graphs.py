@@ -1,0 +1,81 @@
+"""The graphs that a server has, by name, and the view of one that an item asks for.
+
+A view (one question's subgraph, a time window) is made once and kept while it is in use. Knows the Graph
+protocol and, of views, only that a graph may have `question(id)` and `between(start, end)`; nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from kgwalk.kg.graph import Graph
+from kgwalk.serve.batch import ItemError
+from kgwalk.types import KgwalkError, UnknownQuestion
+
+log = logging.getLogger("kgwalk.serve")
+
+# A training step asks about a few hundred questions at a time.
+VIEWS = 1024
+
+
+class Graphs:
+    """Graphs by name. Where there is one, an item need not name it."""
+
+    def __init__(self, graphs: Mapping[str, Graph]) -> None:
+        if not graphs:
+            raise ValueError("a server needs at least one graph")
+        self.by_name = dict(graphs)
+        self._only = next(iter(graphs)) if len(graphs) == 1 else None
+        self._view = lru_cache(VIEWS)(self._make_view)
+
+    def select(self, name: str | None, question: str | None, start: str | None, end: str | None) -> Graph:
+        """The graph or view; raises UnknownQuestion, or ItemError for anything else that is not there."""
+        if name is None:
+            name = self._only
+            if name is None:
+                raise ItemError("bad_request", f'"graph" is missing; there are {self._names()}')
+        graph = self.by_name.get(name)
+        if graph is None:
+            message = f'graph "{name[:60]}" is not served; there are {self._names()}'
+            raise ItemError("unknown_graph", message)
+        if question is None and start is None and end is None:
+            return graph
+        return self._view(name, question, start, end)
+
+    def info(self) -> list[dict[str, Any]]:
+        return [{"name": name, "info": self._info(graph)} for name, graph in self.by_name.items()]
+
+    def _make_view(self, name: str, question: str | None, start: str | None, end: str | None) -> Graph:
+        graph = self.by_name[name]
+        if question is not None:
+            of_question = getattr(graph, "question", None)
+            if of_question is None:
+                raise UnknownQuestion(question)
+            graph = of_question(question)
+        if start is not None or end is not None:
+            between = getattr(graph, "between", None)
+            if between is None:
+                raise ItemError("bad_request", 'this graph has no time windows; leave out "start" and "end"')
+            try:
+                graph = between(start, end)
+            except ValueError as error:
+                raise ItemError("bad_request", f"bad time window: {error}") from error
+        return graph
+
+    def _info(self, graph: Graph) -> dict[str, Any]:
+        info = getattr(graph, "info", None)
+        about: dict[str, Any] = {} if info is None else info()
+        # Where the files lie is nothing to a client.
+        return {key: value for key, value in about.items() if key != "path"}
+
+    def _names(self) -> str:
+        return ", ".join(f'"{name}"' for name in self.by_name)
+
+
+def failed_graph(error: KgwalkError) -> ItemError:
+    """A graph that could not answer. The reason may name files and hosts, so it goes to the log only."""
+    log.error("a graph failed: %s", error)
+    return ItemError("graph_failed", "the graph could not answer; the server's log has the reason")

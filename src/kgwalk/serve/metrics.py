@@ -1,0 +1,77 @@
+"""What the server counts, and the text in which Prometheus reads it.
+
+With several workers each process writes its counts into files of a private folder (run.py makes it before
+they start), and any of them adds all the files up. Knows nothing of what a request means.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+
+from kgwalk.serve.asgi import Reply
+
+# prometheus_client looks at this variable when it is imported: with it, values live in files.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_ITEMS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class Metrics:
+    def __init__(self, graphs: int) -> None:
+        # Its own registry: several apps can live in one process.
+        self._registry = registry = CollectorRegistry()
+        self._requests = Counter("kgwalk_requests", "Requests answered.", ["path", "status"], registry=registry)
+        self._seconds = Histogram(
+            "kgwalk_request_seconds",
+            "Seconds from a request's first byte to its answer.",
+            ["path"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._actions = Counter("kgwalk_actions", "Actions run.", ["action", "outcome"], registry=registry)
+        self._queries = Counter("kgwalk_queries", "Queries run.", ["op", "outcome"], registry=registry)
+        self._items = Histogram(
+            "kgwalk_batch_items", "Items in a request.", ["path"], buckets=_ITEMS, registry=registry
+        )
+        self._exceptions = Counter("kgwalk_exceptions", "Requests that met a bug of the server.", registry=registry)
+        served = Gauge("kgwalk_graphs", "Graphs served.", registry=registry, multiprocess_mode="max")
+        served.set(graphs)
+
+    def request(self, path: str, status: int, seconds: float) -> None:
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
+
+    def exception(self) -> None:
+        self._exceptions.inc()
+
+    def actions(self, outcomes: Mapping[tuple[str, str], int]) -> None:
+        """Counts by (action, outcome), a whole batch at once."""
+        self._batch("/kg/actions", self._actions, outcomes)
+
+    def queries(self, outcomes: Mapping[tuple[str, str], int]) -> None:
+        self._batch("/kg/query", self._queries, outcomes)
+
+    def reply(self) -> Reply:
+        registry = self._registry
+        if FOLDER_VARIABLE in os.environ:
+            from prometheus_client.multiprocess import MultiProcessCollector
+
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return Reply(200, generate_latest(registry), CONTENT_TYPE_LATEST.encode())
+
+    def _batch(self, path: str, counter: Counter, outcomes: Mapping[tuple[str, str], int]) -> None:
+        for labels, times in outcomes.items():
+            counter.labels(*labels).inc(times)
+        self._items.labels(path).observe(sum(outcomes.values()))

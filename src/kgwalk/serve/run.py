@@ -1,0 +1,272 @@
+"""Start and stop a server: bind the address, run uvicorn in one process or several, drain, clean up.
+
+`run_server` is what the command line calls and returns when the server was told to stop (SIGTERM, SIGINT);
+`in_background` serves from a thread, for tests and benchmarks. `python -m kgwalk.serve.run SETTINGS_JSON` is
+the first without the command line. Knows nothing of what is served.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import math
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from kgwalk.kg.graph import Graph
+from kgwalk.serve import security
+from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
+from kgwalk.serve.metrics import FOLDER_VARIABLE
+from kgwalk.serve.settings import ENVIRONMENT, ServeSettings
+from kgwalk.types import KgwalkError
+
+log = logging.getLogger("kgwalk.serve")
+
+BACKLOG = 2048
+# Longer than clients keep an idle connection (httpx: 5 s), so that it is the client who closes, not we in the
+# moment of its next request.
+KEEP_ALIVE = 30
+STARTUP_FAILURE = 3  # uvicorn's exit status of a worker that could not start
+
+
+def run_server(
+    settings: ServeSettings,
+    *,
+    graphs: Mapping[str, Graph] | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; requests under way are answered first. `ready` is told the URL."""
+    security.check_bind(settings)
+    if settings.workers > 1 and graphs is not None:
+        raise KgwalkError("graphs that are open here cannot be given to worker processes; give their paths")
+    with (
+        _early_signals(),
+        bind(settings.host, settings.port) as listener,
+        _metrics_folder(settings.workers),
+    ):
+        if settings.workers > 1:
+            _run_workers(settings, listener, ready or announce)
+        else:
+            _log_accesses(settings)
+            app = create_app(settings, graphs)
+            _Server(_config(app, settings), ready or announce).run([listener])
+
+
+def announce(url: str) -> None:
+    print(f"kgwalk serves at {url} (docs: {url}/docs); Ctrl-C stops it", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def in_background(app: App) -> Iterator[str]:
+    """The URL of the app, served from a thread of this process on a free port until the block ends."""
+    listener = bind("127.0.0.1", 0)
+    started = threading.Event()
+    server = _Server(_config(app, app.settings), lambda url: started.set())
+
+    def serve() -> None:
+        try:
+            server.run([listener])
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=serve, name="kgwalk-serve")
+    thread.start()
+    try:
+        started.wait()
+        if not server.started:
+            raise KgwalkError("the server did not start; the log has the reason")
+        yield url_of(listener)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket: connections wait in its queue from now on, even while the graphs are opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise KgwalkError(
+            f"cannot listen on {host or '0.0.0.0'}:{port}: {error.strerror or error}\n"
+            "  Stop what listens there, or choose another port; 0 takes any free one."
+        ) from error
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def worker_app() -> App:
+    """The application of a worker process, from the settings in its environment."""
+    settings = ServeSettings.from_json(os.environ[ENVIRONMENT])
+    _log_accesses(settings)
+    try:
+        return create_app(settings)
+    except KgwalkError as error:
+        log.error("a worker process cannot start: %s", error)
+        # With another status the parent would start it again, and again.
+        sys.exit(STARTUP_FAILURE)
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m kgwalk.serve.run SETTINGS_JSON (the key: KGWALK_API_KEY)", file=sys.stderr)
+        return 2
+    try:
+        settings = ServeSettings.from_json(arguments[0])
+        if settings.api_key is None:
+            settings = dataclasses.replace(settings, api_key=security.read_key())
+        run_server(settings)
+    except KgwalkError as error:
+        print(f"kgwalk: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which tells when it is ready and does not die of the signal that stopped it."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and sockets:
+            self._ready(url_of(sockets[0]))
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        # uvicorn would raise the signal again afterwards: the exit status of a killed process.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        with _handlers(self.handle_exit):
+            yield
+
+
+def _run_workers(settings: ServeSettings, listener: socket.socket, ready: Callable[[str], None]) -> None:
+    from uvicorn.supervisors import Multiprocess
+
+    # A store that cannot be opened is told here once, and not by each worker.
+    graphs = open_graphs(settings.graphs)
+    close_graphs(graphs.values())
+    with _environment(ENVIRONMENT, settings.to_json()):
+        supervisor = Multiprocess(_config("kgwalk.serve.run:worker_app", settings), [listener])
+        # The socket listens: a request from now on waits until the first worker is up.
+        ready(url_of(listener))
+        try:
+            supervisor.run()
+        except BaseException:
+            # A worker that died could not be replaced. The others must not stay behind without a parent.
+            supervisor.terminate_all()
+            supervisor.join_all()
+            raise
+    if any(process.process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise KgwalkError("a worker process could not start; the log has the reason")
+
+
+def _config(app: App | str, settings: ServeSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        workers=settings.workers,
+        backlog=BACKLOG,
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        log_config=None,
+        access_log=settings.access_log,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=math.ceil(settings.time_limit) + 5,
+    )
+
+
+@contextlib.contextmanager
+def _early_signals() -> Iterator[None]:
+    """A signal before the server listens to signals ends the process in order, too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _Stopped
+
+    with contextlib.suppress(_Stopped), _handlers(stop):
+        yield
+
+
+class _Stopped(Exception):
+    pass
+
+
+@contextlib.contextmanager
+def _handlers(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """The variable set while the block runs."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
+
+
+@contextlib.contextmanager
+def _metrics_folder(workers: int) -> Iterator[None]:
+    """A private folder for the counts of several processes, gone afterwards.
+
+    Also where the variable is set already: prometheus_client then writes files whatever we do, and those that
+    lie in that folder are not ours to count.
+    """
+    if workers == 1 and FOLDER_VARIABLE not in os.environ:
+        yield
+        return
+    folder = tempfile.mkdtemp(prefix="kgwalk-metrics-")
+    try:
+        with _environment(FOLDER_VARIABLE, folder):
+            yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _log_accesses(settings: ServeSettings) -> None:
+    if not settings.access_log:
+        return
+    logger = logging.getLogger("uvicorn.access")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""What a server is told before it starts, and how that reaches its worker processes: one JSON text.
+
+Knows nothing of HTTP, graphs or keys beyond their values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import asdict, dataclass, field, fields
+
+from kgwalk.types import KgwalkError
+
+# Worker processes read their settings here. It holds the key, as KGWALK_API_KEY does: an environment is
+# readable by its own user only.
+ENVIRONMENT = "KGWALK_SERVE_SETTINGS"
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """`graphs` maps the names that clients use to the stores' paths."""
+
+    graphs: dict[str, str] = field(default_factory=dict)
+    host: str = "127.0.0.1"
+    port: int = 8000  # 0: any free one
+    workers: int = 1  # processes; each maps the same files, so the pages are in memory once
+    api_key: str | None = field(default=None, repr=False)
+    insecure: bool = False  # listen beyond this machine without a key
+    max_batch: int = 1024  # items in a request
+    max_body: int = 4 * 1024 * 1024  # bytes in a request
+    time_limit: float = 5.0  # seconds for a request, its body included
+    limit: int = 1000  # most names in one action's result, whatever the request asks for
+    access_log: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "max_batch", "max_body", "limit"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise KgwalkError(f"`{name}` must be a whole number of at least 1, not {value!r}")
+        if type(self.port) is not int or not 0 <= self.port <= 65535:
+            raise KgwalkError(f"`port` must be between 0 and 65535, not {self.port!r}")
+        if not isinstance(self.time_limit, int | float) or not self.time_limit > 0:
+            raise KgwalkError(f"`time_limit` must be a number of seconds above 0, not {self.time_limit!r}")
+        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
+            raise KgwalkError("the API key must be printable ASCII: it travels in an HTTP header")
+        if self.api_key is not None and (not self.api_key or " " in self.api_key):
+            raise KgwalkError("the API key must not be empty or hold spaces")
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> ServeSettings:
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise KgwalkError(f"the settings of the server are not JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise KgwalkError(f"the settings of the server are a JSON object, not {type(values).__name__}")
+        known = [one.name for one in fields(cls)]
+        for name in values:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                hint = f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known)}"
+                raise KgwalkError(f"unknown setting `{name}`{hint}")
+        return cls(**values)
