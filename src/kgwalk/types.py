@@ -85,17 +85,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool is asked for."""
+    """A tool is asked for. An argument is a name, or the number of a named set."""
 
     tool: str
-    args: tuple[str, ...] = ()
+    args: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The walk ends with these names; a protocol with named sets may have one of them stand for its members."""
+    """The walk ends with these names; a number stands for the members of a named set."""
 
-    names: tuple[str, ...]
+    names: tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)

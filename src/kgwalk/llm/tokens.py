@@ -7,7 +7,7 @@ send text. Knows nothing of models.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from kgwalk.types import Message
 
@@ -49,7 +49,7 @@ class ByteTokenizer:
     SYSTEM, USER, ASSISTANT, END = 256, 257, 258, 259
     size = 260
     end_ids = frozenset({END})
-    _ROLES = {"system": SYSTEM, "user": USER, "assistant": ASSISTANT}
+    _ROLES: ClassVar = {"system": SYSTEM, "user": USER, "assistant": ASSISTANT}
 
     def encode(self, text: str) -> list[int]:
         return list(text.encode("utf-8", "surrogatepass"))

@@ -39,24 +39,14 @@ class Action(NamedTuple):
         return "head" if self.out else "tail"
 
 
-# The order is that of the paper's error message; the descriptions are those of its server instruction.
+# The order is that of the paper's error message.
 ACTIONS: dict[str, Action] = {
     action.name: action
     for action in (
-        Action("get_head_relations", False, False, "Returns relations where the entity is the object/tail."),
-        Action("get_tail_relations", True, False, "Returns relations where the entity is the subject/head."),
-        Action(
-            "get_head_entities",
-            False,
-            True,
-            "Returns entities from which the given entity is connected by the specified relation.",
-        ),
-        Action(
-            "get_tail_entities",
-            True,
-            True,
-            "Returns entities connected to the given entity by the specified relation.",
-        ),
+        Action("get_head_relations", False, False, "relations of facts that have the entity as their tail"),
+        Action("get_tail_relations", True, False, "relations of facts that have the entity as their head"),
+        Action("get_head_entities", False, True, "heads of the facts with this relation and the entity as tail"),
+        Action("get_tail_entities", True, True, "tails of the facts with the entity as head and this relation"),
     )
 }
 

@@ -1,0 +1,228 @@
+"""Named result sets: every result is `$1`, `$2`, ...; tools take a set or a quoted entity and make the next set.
+
+So a director's thirty films are one call and one name, an answer is a set and cannot be misspelt, and each member
+knows the facts it came by. Knows graphs, nothing of prompts.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.times import parse_time
+from kgwalk.types import Triple, UnknownName
+
+# Members asked for the relations around a set: a set of thousands shares its relations among the first few.
+RELATIONS_OF = 200
+MOST_MEMBERS = 100_000
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+
+
+Reference = str | int  # an entity by name, or a set by number
+
+
+class SetError(Exception):
+    """A call that makes no set: the message is for the model."""
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """Members in a fixed order, and how each came to be: the fact by which, and the set from which."""
+
+    members: tuple[str, ...]
+    came: dict[str, Triple]  # members reached by a fact
+    parents: tuple[int, ...]  # numbers of the sets it was made from
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+class Sets:
+    """The sets of one walk, over one graph.
+
+    A tool's first line of documentation is what the model reads about it.
+    """
+
+    def __init__(self, graph: Graph, topics: Sequence[str]) -> None:
+        self.graph = graph
+        self.made: list[NamedSet] = [NamedSet((topic,), {}, ()) for topic in topics]
+
+    def get(self, reference: Reference) -> tuple[NamedSet, tuple[int, ...]]:
+        """The set of a number, or of one entity by its name; and the number, if it has one."""
+        if isinstance(reference, int):
+            if not 1 <= reference <= len(self.made):
+                raise SetError(f"there is no set ${reference}; the last is ${len(self.made)}")
+            return self.made[reference - 1], (reference,)
+        if reference not in self.graph:
+            raise SetError(f'entity "{reference}" is not in the graph')
+        return NamedSet((reference,), {}, ()), ()
+
+    def add(self, made: NamedSet) -> int:
+        if not made.members:
+            raise SetError("the result is empty")
+        self.made.append(made)
+        return len(self.made)
+
+    # Tools
+
+    def tail_entities(self, source: Reference, relation: str) -> int:
+        """follow a relation forwards: the tails of facts whose heads are in the set"""
+        return self._hop(source, relation, out=True)
+
+    def head_entities(self, source: Reference, relation: str) -> int:
+        """follow a relation backwards: the heads of facts whose tails are in the set"""
+        return self._hop(source, relation, out=False)
+
+    def intersect(self, left: Reference, right: Reference) -> int:
+        """members of both sets"""
+        return self._combine(left, right, lambda a, b: [name for name in a if name in b])
+
+    def union(self, left: Reference, right: Reference) -> int:
+        """members of either set"""
+        return self._combine(left, right, lambda a, b: dict.fromkeys([*a, *b]))
+
+    def minus(self, left: Reference, right: Reference) -> int:
+        """members of the first set that are not in the second"""
+        return self._combine(left, right, lambda a, b: [name for name in a if name not in b])
+
+    def count(self, source: Reference) -> int:
+        """how many members a set has"""
+        members, number = self.get(source)
+        return self.add(NamedSet((str(len(members)),), {}, number))
+
+    def argmax(self, source: Reference, relation: str) -> int:
+        """the members with the largest value of a relation"""
+        return self._extreme(source, relation, max)
+
+    def argmin(self, source: Reference, relation: str) -> int:
+        """the members with the smallest value of a relation"""
+        return self._extreme(source, relation, min)
+
+    def filter(self, source: Reference, relation: str, comparison: str, value: str) -> int:
+        """members whose value of a relation compares so (> >= < <= = !=) with a value"""
+        compare = COMPARISONS.get(comparison)
+        if compare is None:
+            raise SetError(f'"{comparison}" is no comparison; use one of {" ".join(COMPARISONS)}')
+        bound = number_of(value)
+        members, number = self.get(source)
+        if bound is None and comparison not in ("=", "!="):
+            raise SetError(f'"{value}" is not a number or date')
+        kept: dict[str, Triple] = {}
+        for name in members.members:
+            for fact in self._values(name, relation):
+                found = number_of(fact.tail)
+                same = fact.tail == value
+                fits = compare(found, bound) if found is not None and bound is not None else same == (comparison == "=")
+                if fits:
+                    kept[name] = fact
+                    break
+        return self.add(NamedSet(tuple(kept), {}, number))
+
+    def between(self, source: Reference, relation: str, start: str, end: str) -> int:
+        """follow a relation forwards, only by facts that hold at some time from start to end"""
+        view = getattr(self.graph, "between", None)
+        if view is None:
+            raise SetError("this graph has no dates")
+        try:
+            window = view(start or None, end or None, undated=False)
+        except ValueError as error:
+            raise SetError(str(error)) from error
+        return self._hop(source, relation, out=True, graph=window)
+
+    # How
+
+    def _hop(self, source: Reference, relation: str, *, out: bool, graph: Graph | None = None) -> int:
+        members, number = self.get(source)
+        came: dict[str, Triple] = {}
+        seen = graph or self.graph
+        for name in members.members:
+            for other in self._neighbors(seen, name, relation, out):
+                if other not in came:
+                    came[other] = Triple(name, relation, other) if out else Triple(other, relation, name)
+            if len(came) > MOST_MEMBERS:
+                raise SetError(f"the result has more than {MOST_MEMBERS:,} members; narrow it down first")
+        return self.add(NamedSet(tuple(came), came, number))
+
+    def _neighbors(self, graph: Graph, name: str, relation: str, out: bool) -> Iterable[str]:
+        try:
+            return graph.neighbors(name, relation, out=out).names
+        except UnknownName as error:
+            if error.name == relation and not self.graph.has_relation(relation):
+                raise SetError(f'relation "{relation}" is not in the graph') from None
+            return ()  # a member that is no entity (a count), or has no fact in the view
+
+    def _combine(
+        self, left: Reference, right: Reference, how: Callable[[dict[str, None], dict[str, None]], Iterable[str]]
+    ) -> int:
+        (one, first), (two, second) = self.get(left), self.get(right)
+        names = tuple(how(dict.fromkeys(one.members), dict.fromkeys(two.members)))
+        return self.add(NamedSet(names, {}, first + second))
+
+    def _values(self, name: str, relation: str) -> list[Triple]:
+        return [Triple(name, relation, value) for value in self._neighbors(self.graph, name, relation, True)]
+
+    def _extreme(self, source: Reference, relation: str, choose: Callable[[Iterable[float]], float]) -> int:
+        members, number = self.get(source)
+        values: dict[str, float] = {}
+        for name in members.members:
+            numbers = [found for fact in self._values(name, relation) if (found := number_of(fact.tail)) is not None]
+            if numbers:
+                values[name] = choose(numbers)
+        if not values:
+            raise SetError(f'no member has a number for "{relation}"')
+        best = choose(values.values())
+        return self.add(NamedSet(tuple(name for name, value in values.items() if value == best), {}, number))
+
+    def relations_around(self, number: int) -> tuple[list[str], list[str]]:
+        """The relations that leave and that enter a set, the most shared first."""
+        result = []
+        for out in (True, False):
+            counts: dict[str, int] = {}
+            for name in self.made[number - 1].members[:RELATIONS_OF]:
+                try:
+                    for relation in self.graph.relations(name, out=out):
+                        counts[relation] = counts.get(relation, 0) + 1
+                except UnknownName:
+                    continue
+            result.append(sorted(counts, key=lambda relation: (-counts[relation], relation)))
+        return result[0], result[1]
+
+    def evidence(self, name: str, number: int) -> list[Triple]:
+        """The facts of one path from a topic to a member of a set."""
+        made = self.made[number - 1]
+        fact = made.came.get(name)
+        if fact is None:  # a topic, or a combination: the same member further up, if it is there
+            for parent in made.parents:
+                if name in self.made[parent - 1].members:
+                    return self.evidence(name, parent)
+            return []
+        before = fact.head if fact.tail == name else fact.tail
+        earlier = self.evidence(before, made.parents[0]) if made.parents else []
+        return [*earlier, fact]
+
+
+def number_of(text: str) -> float | None:
+    """A number, or a date as a year with its fraction, so that years and days compare; None for anything else.
+
+    >>> number_of("67391582"), number_of("1,234.5"), number_of("Paris")
+    (67391582.0, 1234.5, None)
+    >>> number_of("1999") < number_of("1999-12-31") < number_of("2000")
+    True
+    """
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        pass
+    try:
+        return 1970 + parse_time(text)[0] / 365.2425
+    except ValueError:
+        return None
