@@ -229,6 +229,23 @@ def test_killed_twenty_times_nothing_opens_wrong(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.jsonl", "x.kg"]
 
 
+def test_two_builds_of_one_target_do_not_mix(tmp_path: Path) -> None:
+    from kgwalk.kg.files import FolderWriter
+
+    source = write_jsonl(tmp_path / "x.jsonl", FILMS)
+    with FolderWriter(tmp_path / "x.kg", kind="test", version=1), pytest.raises(StoreError, match="another process"):
+        build([source], tmp_path / "x.kg")
+    build([source], tmp_path / "x.kg")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.jsonl", "x.kg"]
+
+
+def test_a_labels_file_beats_the_labels_of_the_source(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"head": {"id": "Q1", "name": "A"}, "relation": "r", "tail": "b"}\n')
+    (tmp_path / "names.tsv").write_text("Q1\tZ\n")
+    build([tmp_path / "x.jsonl"], tmp_path / "x.kg", labels=tmp_path / "names.tsv")
+    assert "Z" in open_graph(tmp_path / "x.kg")
+
+
 def test_no_triples(tmp_path: Path) -> None:
     (tmp_path / "empty.tsv").write_text("\n\n")
     with pytest.raises(InputError, match="no triples"):

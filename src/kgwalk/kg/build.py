@@ -83,7 +83,7 @@ class _Build:
         self.out, self.scratch, self.progress = out, scratch, progress
         # Shares of the memory setting, by the copies each step was measured to hold.
         self.block_bytes = min(64 << 20, max(64 << 10, memory // 40))
-        self.sort_rows = max(10_000, memory // 100)
+        self.sort_rows = max(10_000, memory // 200)
         self.entities = Interner(scratch, budget=memory // 8)
         self.relations = FewNames("relations")
         self.dates = FewNames("dates")
@@ -117,7 +117,7 @@ class _Build:
             tally = Tally()
             for block in read(source, options, tally):
                 if isinstance(block, Labels):
-                    self.entities.add_labels(block.key, block.label, block.rank)
+                    self.entities.add_labels(block.key, block.label, block.rank + 1)  # 0 is the labels file's
                 else:
                     self._add_rows(block)
                 self.progress(f"reading {Path(source).name}", tally.bytes_read, tally.bytes_total)
@@ -128,7 +128,7 @@ class _Build:
         if labels is not None:
             tally = Tally()
             for block in read_labels(labels, options, tally):
-                self.entities.add_labels(block.key, block.label, block.rank)
+                self.entities.add_labels(block.key, block.label, 0)
             report.skipped += tally.skipped
 
     def _add_rows(self, rows: Rows) -> None:

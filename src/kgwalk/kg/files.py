@@ -8,13 +8,14 @@ Knows nothing of graphs.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
+import glob
 import mmap
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +29,6 @@ import xxhash
 from kgwalk.types import StoreError
 
 HEADER = "kgwalk.json"
-_LOCK = "building.lock"
 Array = npt.NDArray[Any]
 
 
@@ -60,10 +60,10 @@ class ArrayFile:
 
 
 class FolderWriter:
-    """Writes a store folder so that it appears whole or not at all.
+    """Writes a folder so that it appears whole or not at all; use as a context manager.
 
-    Use as a context manager; leaving it by an exception removes what was written. A folder that a killed
-    process left behind holds no lock any more and is removed by the next writer of the same target.
+    One writer a target: a second one is refused while the first is at work, so whatever a killed process left
+    behind can be told from a living one's and is removed by the next. Leaving by an exception leaves nothing.
     """
 
     def __init__(self, target: Path, *, kind: str, version: int, replace: bool = False) -> None:
@@ -76,17 +76,15 @@ class FolderWriter:
 
     def __enter__(self) -> FolderWriter:
         parent = self.target.absolute().parent
+        prefix = f".{self.target.name}.building-"
         with naming_disk_errors(f"cannot write {self.target}"):
             parent.mkdir(parents=True, exist_ok=True)
-            _remove_abandoned(parent, self._prefix)
-            self.folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=parent))
-            self._lock = open(self.folder / _LOCK, "wb")
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._lock_path = parent / f".{self.target.name}.lock"
+            self._lock = _locked(self._lock_path, self.target)
+            for abandoned in parent.glob(glob.escape(prefix) + "*"):
+                shutil.rmtree(abandoned, ignore_errors=True)
+            self.folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         return self
-
-    @property
-    def _prefix(self) -> str:
-        return f".{self.target.name}.building-"
 
     def array(self, name: str, dtype: npt.DTypeLike) -> ArrayFile:
         array = ArrayFile(self.folder / f"{name}.bin", dtype)
@@ -106,17 +104,12 @@ class FolderWriter:
         arrays = {name: array.close() for name, array in self._arrays.items()}
         body = {"kind": self.kind, "version": self.version, **facts, "arrays": arrays}
         write_header(self.folder, body)
+        os.chmod(self.folder, 0o777 & ~_umask())  # mkdtemp's folders are for their owner only
         _sync_folder(self.folder)
-        if self.replace and self.target.exists():
-            # Two renames: a kill between them leaves no folder of that name, never a mixed one.
-            old = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self.folder.parent))
-            os.rename(self.target, old / "replaced")
-            os.rename(self.folder, self.target)
-            shutil.rmtree(old, ignore_errors=True)
+        if self.target.exists():
+            _exchange(self.folder, self.target)
         else:
             os.rename(self.folder, self.target)
-        # Unlocked only now: a folder without its lock would look abandoned to another build.
-        (self.target / _LOCK).unlink()
         _sync_folder(self.target.absolute().parent)
 
     def __exit__(
@@ -124,8 +117,9 @@ class FolderWriter:
     ) -> None:
         for array in self._arrays.values():
             array.abandon()
+        shutil.rmtree(self.folder, ignore_errors=True)  # what failed, or what was replaced
+        self._lock_path.unlink(missing_ok=True)
         self._lock.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Folder:
@@ -233,18 +227,36 @@ def naming_disk_errors(doing: str) -> Iterator[None]:
         raise StoreError(f"{doing}: {why}") from error
 
 
-def _remove_abandoned(parent: Path, prefix: str) -> None:
-    for folder in parent.glob(prefix.replace("[", "[[]") + "*"):
+def _locked(path: Path, target: Path) -> BinaryIO:
+    """The lock of a target, held while the file is open; the kernel frees it when a process dies."""
+    while True:
+        lock = open(path, "wb")  # noqa: SIM115 - closed by the writer
         try:
-            with open(folder / _LOCK, "rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            continue  # another build is at work in it
-        except FileNotFoundError:
-            # Killed before it took its lock, or while it was being removed; a live one takes it at once.
-            if time.time() - folder.stat().st_mtime > 600:
-                shutil.rmtree(folder, ignore_errors=True)
+            lock.close()
+            raise StoreError(f"another process is writing {target}; wait for it, or choose another name") from None
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(path), os.fstat(lock.fileno())):
+                return lock
+        lock.close()  # its last holder removed the file between our open and our lock: take the new one
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Swap two folders in one step where the system can (Linux); else in two, with a moment of neither between."""
+    at_cwd, exchange = -100, 2
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None or renameat2(at_cwd, os.fsencode(new), at_cwd, os.fsencode(old), exchange) != 0:
+        aside = new.with_name(new.name + "-replaced")
+        os.rename(old, aside)
+        os.rename(new, old)
+        os.rename(aside, new)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _sync_folder(path: Path) -> None:

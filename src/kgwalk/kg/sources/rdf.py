@@ -158,6 +158,8 @@ class _Batch:
                     continue
                 if relation == self._label:
                     self._add_label(head, term)
+                    if self._size >= limit:
+                        return True
                     continue
                 tail = str(term)
                 self._literals[tail] = term.value
