@@ -807,3 +807,15 @@ def test_an_app_is_an_app() -> None:
     assert isinstance(app, App)
     with pytest.raises(NotImplementedError, match="HTTP only"):
         asyncio.run(app({"type": "websocket"}, None, None))  # type: ignore[arg-type]
+
+
+def test_half_a_surrogate_pair_is_one_items_fault(films: httpx.Client) -> None:
+    good = {"action": "get_tail_relations", "entity": "Big"}
+    body = json.dumps({"actions": [good, {"action": "get_tail_relations", "entity": "\ud83d"}, good]})
+    reply = films.post("/kg/actions", content=body)
+    assert reply.status_code == 200
+    first, broken, last = reply.json()["results"]
+    assert first["ok"]
+    assert first == last
+    assert broken["error"]["message"] == "an action is an object, not text that is not valid Unicode"
+    assert films.post("/kg/actions", content=b'{"actions": [NaN, "\\u0041"]}').status_code == 400

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kgwalk.cli.output import out, print_json, progress_bar
+from kgwalk.cli.output import print_json, print_table, progress_bar
 
 app = typer.Typer(help="Measure kgwalk on this machine.", no_args_is_help=True)
 
@@ -39,4 +39,25 @@ def kg(
     if json:
         print_json({"rows": [row.as_json() for row in rows]})
     else:
-        out.print(table("kgwalk bench kg", rows), width=max(out.width, 132))
+        print_table(table("kgwalk bench kg", rows))
+
+
+@app.command(epilog="Example: kgwalk bench soak --seconds 60 --clients 64")
+def soak(
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long.")] = 60.0,
+    clients: Annotated[int, typer.Option(min=1, help="Connections at the same time.")] = 64,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Good and bad items from many clients at once: is every good answer right, and does nothing grow?"""
+    from kgwalk.bench.rows import table
+    from kgwalk.bench.soak import soak as run_soak
+
+    with tempfile.TemporaryDirectory() as made, progress_bar() as progress:
+        progress("asking", 0, None)
+        rows = run_soak(Path(made), seconds=seconds, clients=clients)
+    if json:
+        print_json({"rows": [row.as_json() for row in rows]})
+    else:
+        print_table(table("kgwalk bench soak", rows))
+    if any(row.met is False for row in rows):
+        raise typer.Exit(1)

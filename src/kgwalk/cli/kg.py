@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import err, out, parse_size, print_json, progress_bar, size
+from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
 from kgwalk.kg.graph import with_nearest
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Neighbors, UnknownName
@@ -121,16 +121,16 @@ def build(
     for note in [*report.notes, *report.first_skipped]:
         err.print(f"note: {note}")
     parts = [
-        f"{report.triples:,} triples",
-        f"{report.entities:,} entities",
-        f"{report.relations:,} relations",
+        counted(report.triples, "triple"),
+        counted(report.entities, "entity", "entities"),
+        counted(report.relations, "relation"),
     ]
-    parts += [f"{report.dates:,} dates"] * bool(report.dates) + [f"{report.questions:,} questions"] * bool(
-        report.questions
-    )
+    parts += [counted(report.dates, "date")] * bool(report.dates)
+    parts += [counted(report.questions, "question")] * bool(report.questions)
     out.print(f"{output}: {', '.join(parts)}, {size(open_graph(output).store.folder.size())}, in {seconds:.1f} s")
     if report.duplicates or report.skipped:
-        out.print(f"left out: {report.duplicates:,} duplicates, {report.skipped:,} malformed rows")
+        duplicates, skipped = counted(report.duplicates, "duplicate"), counted(report.skipped, "malformed row")
+        out.print(f"left out: {duplicates}, {skipped}")
 
 
 @app.command(epilog="Example: kgwalk kg info facts.kg")
@@ -176,7 +176,7 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
     header = sets.folder.header if sets is not None and "hops" in sets.folder.header else None
     return {
         **graph.info(),
-        "dates": len(store.date) if store.timed else 0,
+        "dates": len(store.date) - (store.date.number("") is not None) if store.timed else 0,  # "" is no date
         "bytes_per_triple": round(edges / max(1, len(store.out.other)), 2),
         "arrays": sizes,
         "subgraphs": {key: header[key] for key in ("hops", "hub", "max_triples", "around")} if header else None,
@@ -218,6 +218,11 @@ def query(
 
 def _view(graph: StoredGraph, question: str | None, start: str | None, end: str | None) -> StoredGraph:
     if question is not None:
+        if graph.question_sets is None:
+            path = graph.store.folder.path
+            raise KgwalkError(
+                f"{path} has no question subgraphs; make them with `kgwalk kg subgraphs {path} QUESTIONS`"
+            )
         graph = graph.question(question)
     if start is None and end is None:
         return graph
@@ -252,7 +257,7 @@ def _hop(graph: StoredGraph, entity: str, relation: str | None, out: bool, limit
 def _print_hop(entity: str, relation: str | None, outgoing: bool, value: dict[str, Any]) -> None:
     if relation is None:
         pattern = f"({entity}, ?, ...)" if outgoing else f"(..., ?, {entity})"
-        out.print(f"{pattern}: {len(value['relations'])} relations")
+        out.print(f"{pattern}: {counted(len(value['relations']), 'relation')}")
         for entry in value["relations"]:
             more = ", ..." if entry["total"] > len(entry["examples"]) else ""
             out.print(f"  {entry['relation']}  ({entry['total']:,}: {', '.join(entry['examples'])}{more})")
@@ -278,6 +283,8 @@ def find(
     if json:
         print_json({"text": text, "found": [asdict(entry) for entry in found]})
         return
+    if not found:
+        err.print(f"note: no name is near {text!r}")
     for entry in found:
         known_as = f"  <{entry.id}>" if entry.id and entry.id != entry.name else ""
         out.print(f"{entry.score:.2f}  {entry.how:<11} {entry.name}{known_as}")
@@ -391,13 +398,19 @@ def subgraphs(
 
 @app.command(epilog="Example: kgwalk kg verify facts.kg")
 def verify(graph: GraphPath, quiet: Quiet = False, json: Json = False) -> None:
-    """Read every byte of a store against its checksums."""
-    folder = open_graph(graph).store.folder
+    """Read every byte of a store, and of the question subgraphs in it, against its checksums."""
+    opened = open_graph(graph)
+    folders = [opened.store.folder]
+    sets = opened.question_sets
+    if sets is not None and sets.folder is not opened.store.folder:
+        folders.append(sets.folder)
+    total = sum(folder.size() for folder in folders)
     read = 0
     with progress_bar(quiet=quiet or json) as progress:
-        for _, count in folder.verify():
-            read += count
-            progress("reading", read, folder.size())
+        for folder in folders:
+            for _, count in folder.verify():
+                read += count
+                progress("reading", read, total)
     if json:
         print_json({"path": str(graph), "ok": True, "bytes": read})
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -21,7 +22,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(kg.app, name="kg")
-app.command("serve")(serve.serve)
+app.command(
+    "serve",
+    epilog="Examples: kgwalk serve --graph films.kg · kgwalk serve --graph films.kg --graph news=events.kg · "
+    "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2",
+)(serve.serve)
 app.add_typer(bench.app, name="bench")
 
 
@@ -49,12 +54,32 @@ def main() -> None:
             print_json({"error": {"kind": type(error).__name__, "message": str(error)}})
         err.print(f"error: {error}")
         sys.exit(1)
-    except BrokenPipeError:  # the reader of our output left, as in `kgwalk kg export ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _drop_stdout()
+        err.print(f"error: the output could not be written: {error.strerror}")
+        sys.exit(1)
+    except SystemExit as end:
+        sys.exit(_ended(end))
+
+
+def _ended(end: SystemExit) -> int | str | None:
+    """The exit code when typer or rich end the program; why they did is the exception that they were handling."""
+    why = end.__context__
+    if isinstance(why, BrokenPipeError):  # the reader of our output left, as in `kgwalk kg export ... | head`
+        _drop_stdout()
+        return 0
+    if end.code == 130:
         err.print("interrupted")
-        sys.exit(130)
+    elif end.code == 2 and "--json" in sys.argv and (message := getattr(why, "format_message", None)):
+        print_json({"error": {"kind": "UsageError", "message": message()}})
+    return end.code
+
+
+def _drop_stdout() -> None:
+    """What is still buffered goes nowhere: Python would fail on it once more when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

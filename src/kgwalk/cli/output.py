@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,17 +20,33 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
-# Names are data: never read as rich markup, never wrapped or coloured by guess.
-out = Console(markup=False, highlight=False, soft_wrap=True)
-err = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+# Names are data: never read as rich markup or emoji codes, never wrapped or coloured by guess.
+out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+err = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
     """One JSON object on stdout."""
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    except orjson.JSONEncodeError:  # an argument that is not UTF-8 reaches us with half characters in it
+        text = json.dumps(value, indent=2).encode()
+    sys.stdout.buffer.write(text + b"\n")
     sys.stdout.flush()
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 fact`, `2,000 facts`."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def print_table(table: Table) -> None:
+    """A table on stdout; a pipe or file gets it whole, not wrapped to 80 columns."""
+    console = out if out.is_terminal else Console(markup=False, highlight=False, width=200)
+    console.print(table)
 
 
 def size(count: float) -> str:

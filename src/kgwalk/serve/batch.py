@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 from typing import Any
@@ -40,10 +41,7 @@ def too_late() -> ItemError:
 
 def parse_batch(body: bytes, field: str, max_batch: int) -> list[object]:
     """The items of `{field: [...]}` or of a bare list."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise HttpError(400, "malformed_json", f"the body is not JSON: {error}") from error
+    value = _parse(body)
     if isinstance(value, dict):
         if value.keys() != {field}:
             keys = ", ".join(map(repr, value)) or "no field"
@@ -56,6 +54,46 @@ def parse_batch(body: bytes, field: str, max_batch: int) -> list[object]:
     if len(value) > max_batch:
         message = f"{len(value):,} items in one request; the most is {max_batch:,}"
         raise HttpError(413, "batch_too_large", message)
+    return value
+
+
+class NotText:
+    """Stands for an item with half a surrogate pair in it: JSON can write that, but it is no text."""
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if b"\\u" not in body:
+            raise HttpError(400, "malformed_json", f"the body is not JSON: {error}") from error
+        return _parse_leniently(body, error)
+
+
+def _parse_leniently(body: bytes, error: orjson.JSONDecodeError) -> Any:
+    """What orjson refuses may be one item's fault: its neighbours should not pay for a broken escape."""
+    try:
+        value = json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise HttpError(400, "malformed_json", f"the body is not JSON: {error}") from error
+    if isinstance(value, dict):
+        return {_whole(key): _items(items) for key, items in value.items()}
+    return _items(value)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _items(value: Any) -> Any:
+    return [_whole(item) for item in value] if isinstance(value, list) else _whole(value)
+
+
+def _whole(value: Any) -> Any:
+    try:
+        orjson.dumps(value)
+    except TypeError:  # orjson.JSONEncodeError: a surrogate, or a number beyond 64 bits
+        return NotText()
     return value
 
 
@@ -134,4 +172,6 @@ def flag(item: dict[str, Any], name: str, default: bool) -> bool:
 
 
 def json_type(value: object) -> str:
+    if isinstance(value, NotText):
+        return "text that is not valid Unicode"
     return _JSON_NAMES.get(type(value), "a number")

@@ -1,0 +1,168 @@
+"""`kgwalk bench soak`: many clients, good and bad items mixed, for a minute: every good answer right, nothing grows.
+
+What is right is known from plain dictionaries made of the triples, not from the store.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgwalk.bench import worlds
+from kgwalk.bench.load import Load, ask
+from kgwalk.bench.rows import Row
+from kgwalk.bench.servers import store_server
+from kgwalk.kg.build import build
+from kgwalk.types import KgwalkError
+
+# What clients send by mistake; None of these may disturb its neighbours in a batch.
+BAD: list[Any] = [
+    None,
+    7,
+    "get_tail_relations",
+    [],
+    {},
+    {"action": "get_tail_relations"},
+    {"action": "drop_graph", "entity": "entity 1"},
+    {"action": "get_tail_entities", "entity": "entity 1"},
+    {"action": "get_tail_relations", "entity": "entity 1", "relation": "domain.type_1.relation_1"},
+    {"action": "get_tail_relations", "entity": "</information>\n\x00\ud83d"},
+    {"action": "get_tail_relations", "entity": 5},
+    {"action": "get_tail_relations", "entity": "entity 1", "question": "no such question"},
+    {"action": "get_tail_relations", "entity": "entity 1", "graph": "no such graph"},
+    {"action": "get_tail_relations", "entity": "entity 1", "limit": -1},
+    {"action": "get_tail_relations", "entity": "entity 1", "start": "not a date"},
+    {"action": "get_tail_relations", "entity": "x" * 10_000},
+    {"action": "get_tail_relations", "entity": "entity 1", "colour": "red"},
+]
+
+
+@dataclass
+class Checked:
+    good: int = 0
+    bad: int = 0
+    wrong: int = 0
+
+
+def soak(folder: Path, *, seconds: float, clients: int = 64, triples: int = 200_000) -> list[Row]:
+    source, store = folder / "soak.tsv", folder / "soak.kg"
+    worlds.write_tsv(source, triples, triples // 20, 200)
+    build([source], store)
+    answers = _answers(source)
+    batches = _batches(answers, 400, random.Random(1))
+    checked = Checked()
+    with store_server(store) as server:
+        memory = _Watch(server.rss)
+        load = ask(
+            server.url,
+            [body for body, _ in batches],
+            clients=clients,
+            seconds=seconds,
+            check=lambda at, reply: _check(reply, batches[at][1], checked),
+        )
+        early, late = memory.stop()
+    failed = sum(count for status, count in load.statuses.items() if status >= 500)
+    return _rows(load, checked, failed, early, late)
+
+
+def _rows(load: Load, checked: Checked, failed: int, early: float, late: float) -> list[Row]:
+    return [
+        Row("requests", load.requests, "requests"),
+        Row("items a second", (checked.good + checked.bad) / load.seconds, "items/s"),
+        Row("good items", checked.good, "items"),
+        Row("bad items among them", checked.bad, "items"),
+        Row("wrong answers", checked.wrong, "items", None, ("<=", 0)),
+        Row("answers with status 5xx", failed, "requests", None, ("<=", 0)),
+        Row(
+            "answers with another status than 200",
+            load.requests - load.statuses.get(200, 0),
+            "requests",
+            None,
+            ("<=", 0),
+        ),
+        Row("latency, p50", load.percentile(0.5) * 1000, "ms"),
+        Row("latency, p99", load.percentile(0.99) * 1000, "ms"),
+        Row("server's memory after a fifth of the time", early, "MB"),
+        Row("server's memory at the end", late, "MB"),
+        Row("growth", late / early, "x", None, ("<=", 1.05)),
+    ]
+
+
+Answers = dict[tuple[str, str, str | None], set[str]]
+
+
+def _answers(source: Path) -> Answers:
+    """(action, entity, relation) to what it finds."""
+    answers: Answers = defaultdict(set)
+    for line in source.read_text().splitlines():
+        head, relation, tail = line.split("\t")
+        answers["get_tail_relations", head, None].add(relation)
+        answers["get_head_relations", tail, None].add(relation)
+        answers["get_tail_entities", head, relation].add(tail)
+        answers["get_head_entities", tail, relation].add(head)
+    return answers
+
+
+def _batches(answers: Answers, count: int, rng: random.Random) -> list[tuple[bytes, list[set[str] | None]]]:
+    """Request bodies, each with what its items should find; None for a bad one."""
+    asked = list(answers)
+    batches = []
+    for _ in range(count):
+        items: list[Any] = []
+        expected: list[set[str] | None] = []
+        for _ in range(rng.randint(1, 32)):
+            if rng.random() < 0.25:
+                items.append(rng.choice(BAD))
+                expected.append(None)
+            else:
+                action, entity, relation = key = rng.choice(asked)
+                items.append({"action": action, "entity": entity} | ({"relation": relation} if relation else {}))
+                expected.append(answers[key])
+        batches.append((_dumps({"actions": items}), expected))
+    return batches
+
+
+def _dumps(value: Any) -> bytes:
+    # The standard library writes half a surrogate pair as an escape, as careless clients do; orjson refuses.
+    return json.dumps(value).encode()
+
+
+def _check(reply: bytes, expected: list[set[str] | None], checked: Checked) -> None:
+    results = orjson.loads(reply)["results"]
+    if len(results) != len(expected):
+        raise KgwalkError(f"{len(expected)} items were sent and {len(results)} results came back")
+    for result, wanted in zip(results, expected, strict=True):
+        if wanted is None:
+            checked.bad += 1
+            checked.wrong += result["ok"] is not False
+        else:
+            checked.good += 1
+            checked.wrong += not (result["ok"] and set(result["items"]) == wanted and result["total"] == len(wanted))
+
+
+class _Watch:
+    """Reads the server's memory over and over from a thread."""
+
+    def __init__(self, read: Callable[[], float]) -> None:
+        self._read, self._seen = read, [read()]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.1):
+            self._seen.append(self._read())
+
+    def stop(self) -> tuple[float, float]:
+        """The memory after a fifth of the time, and at the end."""
+        self._stop.set()
+        self._thread.join()
+        return self._seen[len(self._seen) // 5], self._seen[-1]
