@@ -1,0 +1,86 @@
+"""A recipe: one system as data, a TOML file of sections and values. The bundled ones are listed by `names()`.
+
+Reads and overrides; which sections and keys there are is for the parts to say that use them (`unknown` words their
+complaint). Knows no system by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from kgwalk.types import KgwalkError
+
+_FOLDER = resources.files("kgwalk.config") / "recipes"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`sections["rollout"]["turn_tokens"]` and so on; `about` is the comment at the file's top."""
+
+    name: str
+    sections: Mapping[str, Mapping[str, Any]]
+    about: str = ""
+
+    def section(self, name: str) -> dict[str, Any]:
+        return dict(self.sections.get(name, {}))
+
+    def with_values(self, assignments: Iterable[str]) -> Recipe:
+        """The recipe with `section.key=value` set; a value is read as TOML, else taken as text."""
+        sections = {name: dict(values) for name, values in self.sections.items()}
+        for assignment in assignments:
+            key, found, text = assignment.partition("=")
+            section, dot, inside = key.strip().partition(".")
+            if not found or not dot or not inside:
+                raise KgwalkError(f"{assignment!r} is not section.key=value, such as rollout.turn_tokens=64")
+            if section not in sections:
+                raise unknown("section", section, sections)
+            sections[section][inside] = _value(text.strip())
+        return Recipe(self.name, sections, self.about)
+
+
+def names() -> list[str]:
+    """The bundled recipes."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _FOLDER.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_recipe(name: str) -> Recipe:
+    """A bundled recipe by its name, or a file by its path."""
+    if name.endswith(".toml"):
+        try:
+            text = Path(name).read_text("utf-8")
+        except OSError as error:
+            raise KgwalkError(f"cannot read the recipe {name}: {error.strerror}") from error
+    elif name in names():
+        text = (_FOLDER / f"{name}.toml").read_text("utf-8")
+    else:
+        raise unknown("recipe", name, names())
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise KgwalkError(f"the recipe {name} is not TOML: {error}") from error
+    for section, inside in values.items():
+        if not isinstance(inside, dict):
+            raise KgwalkError(f"the recipe {name}: `{section}` must be a section, [{section}]")
+    about = "\n".join(line.lstrip("# ") for line in text.split("\n\n")[0].splitlines() if line.startswith("#"))
+    return Recipe(Path(name).stem, values, about)
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> KgwalkError:
+    """The error for a name that is not there, with the nearest that is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(names)}"
+    return KgwalkError(f"unknown {what} `{name}`; {hint}")
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
