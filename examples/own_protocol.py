@@ -1,0 +1,61 @@
+"""A protocol of one's own in under 60 lines: the model says `go RELATION` until it says `done`.
+
+Run: python examples/own_protocol.py
+"""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import kgwalk
+from kgwalk.agent.observation import Listing, Observation
+from kgwalk.agent.protocol import Protocol, Task, Walk, World, said
+from kgwalk.agent.rollout import rollout
+from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.types import Answer, Call, Malformed, Message, Question, Step
+
+
+@dataclass(frozen=True)
+class Go(Protocol):
+    name = "go"
+    stop = ("\n",)
+    inline = False
+    turns: int = 4
+
+    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> "GoWalk":
+        return GoWalk(task, world, here=list(task.topics))
+
+
+@dataclass
+class GoWalk(Walk):
+    here: list[str] = field(default_factory=list)
+
+    def prompt(self) -> list[Message]:
+        return [Message("user", f"{self.task.question.question}\nYou are at {self.here}. Say: go RELATION, or done.")]
+
+    def parse(self, text: str) -> Step:
+        match text.split(maxsplit=1):
+            case ["done"]:
+                return Answer(tuple(self.here))
+            case ["go", relation]:
+                return Call("go", (relation.strip(),))
+        return Malformed("say: go RELATION, or done")
+
+    def act(self, call: Call) -> Observation:
+        relation = str(call.args[0])
+        if not self.world.graph.has_relation(relation):
+            return self.tell(f"no relation {relation}")
+        self.here = sorted({to for name in self.here for to in self.world.graph.neighbors(name, relation)})
+        return Observation("", "", [Listing("now at: ", self.here, entities=True)])
+
+    def tell(self, text: str) -> Observation:
+        return said("", text, "")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    kgwalk.build_graph([Path(__file__).with_name("films.tsv")], f"{folder}/films.kg")
+    world = World(kgwalk.load_graph(f"{folder}/films.kg"))
+    task = Task(Question("q1", "Who directed Big?", [], []), ["Big"])
+    (episode,) = rollout([(task, world)], Go(), ScriptedEngine(["go directed_by\n", "done\n"]))
+    print(episode.answers, episode.stop.value, [turn.observation for turn in episode.turns])
