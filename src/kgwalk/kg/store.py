@@ -196,27 +196,31 @@ class StoredGraph:
         if any(n is None and name is not None for n, name in zip(numbers, (head, relation, tail), strict=True)):
             return
         h, r, t = numbers
-        out = h is not None or t is None
+        if h is None and t is None:
+            yield from self._scan(r)
+            return
+        out = h is not None
         edges = self._edges[out]
-        entity = h if out else t
-        for group in self._groups(edges, entity, r):
+        entity = h if h is not None else t
+        assert entity is not None
+        if r is None:
+            groups: Sequence[int] = range(edges.groups[entity], edges.groups[entity + 1])
+        else:
+            group = edges.group(entity, r)
+            groups = [] if group is None else [group]
+        for group in groups:
             for position in self._positions(edges.start[group], edges.start[group + 1], out):
                 if t is None or not out or edges.other[position] == t:
                     yield position if out else self.store.triple_of[position]
 
-    def _groups(self, edges: Edges, entity: int | None, relation: int | None) -> Iterator[int]:
-        if entity is not None and relation is not None:
-            group = edges.group(entity, relation)
-            if group is not None:
-                yield group
-        elif entity is not None:
-            yield from range(edges.groups[entity], edges.groups[entity + 1])
-        elif relation is not None:
-            for start in range(0, len(edges.relation_array), 1 << 20):
-                block = edges.relation_array[start : start + (1 << 20)]
-                yield from (np.flatnonzero(block == relation) + start).tolist()
-        else:
-            yield from range(len(edges.relation_array))
+    def _scan(self, relation: int | None) -> Iterator[int]:
+        """All triples, or all with a relation: by their groups, since only the groups say their relation."""
+        edges = self.store.out
+        for start in range(0, len(edges.relation_array), 1 << 20):
+            block = edges.relation_array[start : start + (1 << 20)]
+            groups = range(len(block)) if relation is None else np.flatnonzero(block == relation).tolist()
+            for group in groups:
+                yield from self._positions(edges.start[start + group], edges.start[start + group + 1], True)
 
     def _triple(self, number: int) -> Triple:
         store = self.store

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,6 +85,15 @@ class View(StoredGraph):
 
     def _is_live(self, entity: int) -> bool:
         return any(len(self._positions(*self._edges[out].span(entity), out)) for out in (True, False))
+
+    def _scan(self, relation: int | None) -> Iterator[int]:
+        if self._filter.only is None:
+            yield from super()._scan(relation)
+            return
+        places = np.asarray(self._positions(0, len(self.store.out.other), True), np.int64)
+        if relation is not None and len(places):
+            places = places[self.store.out.owners(places)[1] == relation]
+        yield from places.tolist()
 
     def _live_entities(self) -> I64:
         """The entities of a view that names its triples one by one, most connected first."""
