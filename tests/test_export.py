@@ -85,8 +85,19 @@ def test_rdf_comes_back_with_its_terms_labels_and_homonyms(tmp_path: Path) -> No
     assert again.id_of("Paris (Q90)") == "http://x/Q90"
 
 
+def test_ids_that_are_no_iris_come_back_from_ntriples(tmp_path: Path) -> None:
+    (tmp_path / "wd.tsv").write_text("Q90\tP17\tQ142\nQ8\tP17\tQ30\n")
+    (tmp_path / "names.tsv").write_text("Q90\tParis\nQ8\tParis\nQ142\tFrance\nP17\tcountry\n")
+    build([tmp_path / "wd.tsv"], tmp_path / "wd.kg", labels=tmp_path / "names.tsv")
+    graph = open_graph(tmp_path / "wd.kg")
+    assert _again(graph, "nt", tmp_path) == sorted(graph.match())
+    assert open_graph(tmp_path / "again-nt.kg").neighbors("Q90", "P17").names == ["France"]
+
+
 def test_a_view_exports_what_it_shows(tmp_path: Path) -> None:
     graph = store_of(tmp_path, [("a", "r", "b", "1990"), ("a", "r", "c", "2000")])
     assert b"".join(export(graph.between("1999", None), "tsv")) == b"a\tr\tc\t2000\n"
+    lines = b"".join(export(graph.subgraph([0]), "nq")).decode().splitlines()
+    assert len(lines) == 4  # one fact, and labels for what is in it
     with pytest.raises(KgwalkError, match="choose one of tsv, nt, nq"):
         export(graph, "xlsx")

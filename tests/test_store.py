@@ -239,8 +239,8 @@ def _damage(path: Path, name: str, how: Callable[[bytes], bytes]) -> None:
 @pytest.mark.parametrize(
     ("name", "how", "message"),
     [
-        ("kgwalk.json", lambda b: b[:-30], "checksum does not match|truncated"),
-        ("kgwalk.json", lambda b: b"", "truncated"),
+        ("kgwalk.json", lambda b: b[:-30], "truncated or corrupted"),
+        ("kgwalk.json", lambda b: b"[]", "truncated or corrupted"),
         ("kgwalk.json", lambda b: b.replace(b'"triples": 7', b'"triples": 8'), "checksum does not match"),
         ("out.other.bin", lambda b: b[:-4], "holds 24 bytes and should hold 28"),
         ("entity.heap.bin", lambda b: b + b"x", "build the store again"),

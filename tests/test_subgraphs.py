@@ -92,10 +92,10 @@ def test_gold_answers_are_marked(tmp_path: Path) -> None:
 
 
 def test_lists_of_another_store_are_refused(tmp_path: Path) -> None:
-    write_subgraphs(store_of(tmp_path, CHAIN), [Seeds("q1", ["a"])], target=tmp_path / "lists")
+    write_subgraphs(store_of(tmp_path, CHAIN), [Seeds("q1", ["a"])])
     (tmp_path / "b").mkdir()
     other = store_of(tmp_path / "b", CHAIN[:3])
-    (tmp_path / "lists").rename(other.store.folder.path / "subgraphs")
+    (tmp_path / "graph.kg" / "subgraphs").rename(other.store.folder.path / "subgraphs")
     with pytest.raises(StoreError, match="made for another graph"):
         other.question("q1")
 

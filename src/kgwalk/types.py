@@ -22,7 +22,7 @@ class Triple(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Neighbors:
-    """The entities one relation away, most connected first.
+    """The entities one relation away; from a store, those first that its source mentions most.
 
     `total` counts the distinct entities there are; `names` may hold fewer (a limit was given).
     `times[i]` lists the dates of the facts that lead to `names[i]`; None where the graph has no time column.
@@ -237,10 +237,10 @@ class UnknownName(KgwalkError):
 
     kind = "name"
 
-    def __init__(self, name: str, nearest: Sequence[str] = ()) -> None:
-        self.name, self.nearest = name, list(nearest)
+    def __init__(self, name: str, nearest: Sequence[str] = (), *, where: str = "the graph") -> None:
+        self.name, self.nearest, self.where = name, list(nearest), where
         hint = f"; did you mean {_listed(self.nearest)}?" if self.nearest else ""
-        super().__init__(f"{self.kind} {_shorten(name)!r} is not in the graph{hint}")
+        super().__init__(f"{self.kind} {_shorten(name)!r} is not in {where}{hint}")
 
 
 class UnknownEntity(UnknownName):

@@ -13,12 +13,16 @@ from typing import Annotated, Any
 import typer
 
 from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
-from kgwalk.kg.graph import with_nearest
+from kgwalk.kg.graph import Graph, with_nearest
+from kgwalk.kg.open import load_graph
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Neighbors, UnknownName
 
 app = typer.Typer(help="Build, query and export knowledge graphs.", no_args_is_help=True)
 
+GraphAddress = Annotated[
+    str, typer.Argument(metavar="GRAPH", help="A store folder, a kgwalk server's URL, or sparql+URL of an endpoint.")
+]
 GraphPath = Annotated[Path, typer.Argument(metavar="GRAPH", help="A store folder made by `kgwalk kg build`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what stands there.")]
@@ -190,7 +194,7 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
     "kgwalk kg query events.kg Japan 'Make a visit' -d in --from 2014-03 --to 2014-04"
 )
 def query(
-    graph: GraphPath,
+    graph: GraphAddress,
     entity: Annotated[str, typer.Argument(help="An entity's name or id.")],
     relation: Annotated[str | None, typer.Argument(help="A relation; without it, list the entity's relations.")] = None,
     direction: Annotated[
@@ -204,7 +208,7 @@ def query(
     json: Json = False,
 ) -> None:
     """One hop from an entity: its relations, or its neighbours along one."""
-    seen = _view(open_graph(graph), question, start, end)
+    seen = _view(load_graph(graph), question, start, end)
     try:
         found = {out: _hop(seen, entity, relation, out, limit) for out in _directions(direction)}
     except UnknownName as error:
@@ -216,34 +220,39 @@ def query(
         _print_hop(entity, relation, outgoing, value)
 
 
-def _view(graph: StoredGraph, question: str | None, start: str | None, end: str | None) -> StoredGraph:
-    if question is not None:
-        if graph.question_sets is None:
-            path = graph.store.folder.path
-            raise KgwalkError(
-                f"{path} has no question subgraphs; make them with `kgwalk kg subgraphs {path} QUESTIONS`"
-            )
-        graph = graph.question(question)
-    if start is None and end is None:
-        return graph
-    try:
-        return graph.between(start, end)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+def _view(graph: Graph, question: str | None, start: str | None, end: str | None) -> Any:
+    """The graph, or the part of it that is asked for; graphs elsewhere may lack such parts."""
+    if isinstance(graph, StoredGraph) and question is not None and graph.question_sets is None:
+        path = graph.store.folder.path
+        raise KgwalkError(f"{path} has no question subgraphs; make them with `kgwalk kg subgraphs {path} QUESTIONS`")
+    view: Any = graph
+    for name, wanted, arguments in (
+        ("question", question is not None, (question,)),
+        ("between", start is not None or end is not None, (start, end)),
+    ):
+        if wanted and not hasattr(view, name):
+            raise KgwalkError(f"a {type(graph).__name__} has no such parts; build a store of it for that")
+        try:
+            view = getattr(view, name)(*arguments) if wanted else view
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+    return view
 
 
 def _directions(direction: Direction) -> tuple[bool, ...]:
     return {Direction.out: (True,), Direction.in_: (False,), Direction.both: (True, False)}[direction]
 
 
-def _hop(graph: StoredGraph, entity: str, relation: str | None, out: bool, limit: int) -> dict[str, Any]:
+def _hop(graph: Graph, entity: str, relation: str | None, out: bool, limit: int) -> dict[str, Any]:
     if relation is None:
-        relations = graph.relations(entity, out=out)
+        every = graph.relations(entity, out=out)
+        relations = every[:limit]
         counts = [graph.neighbors(entity, r, out=out, limit=3) for r in relations]
         return {
             "relations": [
                 {"relation": r, "total": c.total, "examples": c.names} for r, c in zip(relations, counts, strict=True)
-            ]
+            ],
+            "left_out": len(every) - len(relations),
         }
     neighbors: Neighbors = graph.neighbors(entity, relation, out=out, limit=limit)
     value: dict[str, Any] = {
@@ -257,10 +266,12 @@ def _hop(graph: StoredGraph, entity: str, relation: str | None, out: bool, limit
 def _print_hop(entity: str, relation: str | None, outgoing: bool, value: dict[str, Any]) -> None:
     if relation is None:
         pattern = f"({entity}, ?, ...)" if outgoing else f"(..., ?, {entity})"
-        out.print(f"{pattern}: {counted(len(value['relations']), 'relation')}")
+        out.print(f"{pattern}: {counted(len(value['relations']) + value['left_out'], 'relation')}")
         for entry in value["relations"]:
             more = ", ..." if entry["total"] > len(entry["examples"]) else ""
             out.print(f"  {entry['relation']}  ({entry['total']:,}: {', '.join(entry['examples'])}{more})")
+        if value["left_out"]:
+            out.print(f"  ... {value['left_out']:,} more (--limit)")
         return
     pattern = f"({entity}, {relation}, ?)" if outgoing else f"(?, {relation}, {entity})"
     out.print(f"{pattern}: {value['total']:,}")
@@ -273,13 +284,13 @@ def _print_hop(entity: str, relation: str | None, outgoing: bool, value: dict[st
 
 @app.command(epilog="Example: kgwalk kg find facts.kg 'tom hancks'")
 def find(
-    graph: GraphPath,
+    graph: GraphAddress,
     text: Annotated[str, typer.Argument(help="A name, roughly.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many to show.")] = 5,
     json: Json = False,
 ) -> None:
     """Entities whose names are nearest to a text."""
-    found = open_graph(graph).find(text, k)
+    found = load_graph(graph).find(text, k)
     if json:
         print_json({"text": text, "found": [asdict(entry) for entry in found]})
         return
@@ -359,10 +370,6 @@ def subgraphs(
     ] = False,
     hub: Annotated[int, typer.Option(min=1, help="Follow at most this many edges of one entity and relation.")] = 200,
     max_triples: Annotated[int, typer.Option(min=1, help="At most this many triples a question.")] = 50_000,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="A folder; else inside the graph's, where queries find it."),
-    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -381,7 +388,6 @@ def subgraphs(
             hops=hops,
             hub=hub,
             max_triples=max_triples,
-            target=output,
             replace=force,
             progress=lambda done: progress("subgraphs", done, len(asked)),
         )
@@ -389,11 +395,12 @@ def subgraphs(
         print_json({"around": ["topics", "answers"] if with_answers else ["topics"], **asdict(report)})
         return
     mean = report.triples / report.questions
-    out.print(f"{report.questions:,} subgraphs, {mean:,.0f} triples on average, {report.largest:,} at most")
+    out.print(f"{counted(report.questions, 'subgraph')}, {mean:,.0f} triples on average, {report.largest:,} at most")
     if report.truncated:
         out.print(f"{report.truncated:,} were cut at {max_triples:,} triples (--max-triples)")
     if report.empty or report.unknown:
-        err.print(f"note: {report.empty:,} are empty; not in the graph, for example: {', '.join(report.unknown)}")
+        missing = f"; not in the graph, for example: {', '.join(report.unknown)}" if report.unknown else ""
+        err.print(f"note: {counted(report.empty, 'is', 'are')} empty{missing}")
 
 
 @app.command(epilog="Example: kgwalk kg verify facts.kg")

@@ -7,7 +7,7 @@ Knows nothing of files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from urllib.parse import quote
 
@@ -21,11 +21,11 @@ from kgwalk.kg.name_arrays import arrow_names
 from kgwalk.kg.names import NameTable
 from kgwalk.kg.sources import ESCAPED_MARK, RDFS_LABEL, TIME_GRAPH, escape
 from kgwalk.kg.sources.layout import TRIPLES
+from kgwalk.kg.sources.rdf import ENTITY_IRI, RELATION_IRI
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import KgwalkError
 
 FORMATS = ("tsv", "nt", "nq")
-ENTITY_IRI, RELATION_IRI = "urn:kgwalk:entity:", "urn:kgwalk:relation:"
 OWN_LABEL = "urn:kgwalk:label"  # where rdfs:label is an ordinary relation of the graph
 _BLOCK = 1 << 17
 _NOT_IN_IRI = frozenset('<>"{}|^`\\') | {chr(code) for code in range(0x21)}
@@ -95,8 +95,8 @@ def _rdf(graph: StoredGraph, *, dated: bool) -> Iterator[bytes]:
     used = label_predicate(store)
     entity_term = partial(_term, store.entity, store.entity_id, ENTITY_IRI)
     relation_term = partial(_term, store.relation, store.relation_id, RELATION_IRI)
-    yield from _labels(store, "entity", len(store.entity), entity_term, used)
-    yield from _labels(store, "relation", len(store.relation), relation_term, used)
+    yield from _labels(store, "entity", graph.live_entities(), entity_term, used)
+    yield from _labels(store, "relation", graph.live_relations(), relation_term, used)
     for numbers in _numbers(graph):
         heads, relations = store.out.owners(numbers)
         columns = [
@@ -151,7 +151,9 @@ def _time_term(dates: NameTable, number: int) -> str:
     return f"<{TIME_GRAPH}{quote(dates[number], safe='')}>" if dates[number] else ""
 
 
-def _labels(store: Store, prefix: str, count: int, term: Callable[[int], str], predicate: str) -> Iterator[bytes]:
+def _labels(
+    store: Store, prefix: str, numbers: Sequence[int], term: Callable[[int], str], predicate: str
+) -> Iterator[bytes]:
     """A label for each IRI and blank node, as it was before homonyms were told apart."""
     names = store.entity if prefix == "entity" else store.relation
     told: dict[int, int] = {}
@@ -159,9 +161,9 @@ def _labels(store: Store, prefix: str, count: int, term: Callable[[int], str], p
         pairs = zip(store.folder[f"{prefix}.told"].tolist(), store.folder[f"{prefix}.suffix"].tolist(), strict=True)
         told = dict(pairs)
     property_ = str(NamedNode(predicate))
-    for start in range(0, count, _BLOCK):
+    for start in range(0, len(numbers), _BLOCK):
         lines: list[str] = []
-        for number in range(start, min(start + _BLOCK, count)):
+        for number in numbers[start : start + _BLOCK]:
             subject = term(number)
             if not subject.startswith('"'):
                 label = names[number].encode()

@@ -160,30 +160,36 @@ class Folder:
 
 
 def write_header(folder: Path, body: dict[str, Any]) -> None:
-    text = orjson.dumps(body, option=orjson.OPT_INDENT_2)
-    digest = xxhash.xxh3_64_hexdigest(text)
+    text = orjson.dumps({"xxh3": _header_digest(body), "header": body}, option=orjson.OPT_INDENT_2)
     with open(folder / HEADER, "wb") as file:
-        file.write(text + b"\n" + digest.encode() + b"\n")
+        file.write(text + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _header_digest(body: dict[str, Any]) -> str:
+    return xxhash.xxh3_64_hexdigest(orjson.dumps(body))
 
 
 def read_header(path: Path, *, kind: str, version: int) -> dict[str, Any]:
     if not path.exists():
         raise StoreError(f"{path} does not exist; build it with `kgwalk kg build SRC -o {path}`")
     try:
-        text, digest, _ = (path / HEADER).read_bytes().rsplit(b"\n", 2)
+        text = (path / HEADER).read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
             f"{path} is not a kgwalk store (it has no {HEADER}); build one with `kgwalk kg build {path} -o NAME.kg`"
         ) from error
-    except ValueError as error:
-        raise StoreError(f"{path / HEADER} is truncated; build the store again") from error
     except OSError as error:
         raise StoreError(f"cannot read {path / HEADER}: {error.strerror}") from error
-    if xxhash.xxh3_64_hexdigest(text).encode() != digest:
+    try:
+        whole = orjson.loads(text)
+        header: dict[str, Any] = whole["header"]
+        good = _header_digest(header) == whole["xxh3"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise StoreError(f"{path / HEADER} is truncated or corrupted; build the store again") from None
+    if not good:
         raise StoreError(f"{path / HEADER} is corrupted: its checksum does not match; build the store again")
-    header: dict[str, Any] = orjson.loads(text)
     if header["kind"] != kind:
         raise StoreError(f"{path} holds a {header['kind']}, not a {kind}")
     if header["version"] != version:

@@ -39,7 +39,7 @@ class Graph(Protocol):
         *,
         limit: int | None = None,
     ) -> Iterator[Triple]:
-        """Facts that fit the pattern; None stands for anything."""
+        """Facts that fit the pattern; None stands for anything. A name that is not there fits nothing."""
         ...
 
     def find(self, text: str, k: int = 5) -> list[Found]:
@@ -54,4 +54,4 @@ class Graph(Protocol):
 def with_nearest(graph: Graph, error: UnknownName, k: int = 3) -> UnknownName:
     """The same error with the nearest names that are in the graph. Looking for them takes milliseconds."""
     look = graph.find_relation if isinstance(error, UnknownRelation) else graph.find
-    return type(error)(error.name, [found.name for found in look(error.name, k)])
+    return type(error)(error.name, [found.name for found in look(error.name, k)], where=error.where)

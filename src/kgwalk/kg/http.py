@@ -6,6 +6,7 @@ while they are served, so answers are kept. Knows the format of that route, noth
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -75,7 +76,7 @@ class HttpGraph:
             self._view["graph"] = graph
         if question is not None:
             self._view["question"] = question
-        self._server = _Server(url, api_key, timeout, retries)
+        self._server = _Server(url, api_key or os.environ.get("KGWALK_API_KEY"), timeout, retries)
         self._answers = _Answers(cache)
 
     def __repr__(self) -> str:

@@ -35,7 +35,7 @@ from kgwalk.kg.sparql_terms import (
     render,
     values,
 )
-from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownRelation
+from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownName, UnknownRelation
 
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 MOST_RELATIONS = 10_000  # that find_relation fetches: Wikidata, with the most of any, has about that many
@@ -177,10 +177,13 @@ class SparqlGraph:
         limit: int | None = None,
     ) -> Iterator[Triple]:
         """As the protocol has it, a page at a time, sorted by IRI. With few names given the endpoint sorts
-        much, and may give up. A name that is not there raises here, before the first fact is taken."""
-        heads = None if head is None else self._known_node(head).terms(head=True)
-        relations = None if relation is None else [iri(self._known_relation(relation))]
-        tails = None if tail is None else self._known_node(tail).terms(head=False)
+        much, and may give up."""
+        try:
+            heads = None if head is None else self._known_node(head).terms(head=True)
+            relations = None if relation is None else [iri(self._known_relation(relation))]
+            tails = None if tail is None else self._known_node(tail).terms(head=False)
+        except UnknownName:
+            return iter(())
         if heads == [] or limit == 0:  # a literal is the head of nothing
             return iter(())
         return itertools.islice(self._facts(self._where(heads, relations, tails), limit), limit)

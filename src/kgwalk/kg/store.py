@@ -79,6 +79,8 @@ class Store:
 class StoredGraph:
     """A graph in a store folder. Open one with `open_graph(path)`."""
 
+    _where = "the graph"
+
     def __init__(self, store: Store) -> None:
         self.store = store
         self._entities = store.entity
@@ -106,13 +108,13 @@ class StoredGraph:
     def _known(self, name: str) -> int:
         number = self.store.entity_number(name)
         if number is None or not self._is_live(number):
-            raise UnknownEntity(name)
+            raise UnknownEntity(name, where=self._where)
         return number
 
     def _known_relation(self, name: str) -> int:
         number = self.store.relation_number(name)
         if number is None or not self._has_relation(number):
-            raise UnknownRelation(name)
+            raise UnknownRelation(name, where=self._where)
         return number
 
     def __contains__(self, entity: object) -> bool:
@@ -264,7 +266,14 @@ class StoredGraph:
         ]
 
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
-        return find_among(text, self.store.relation.several(range(len(self.store.relation))), k)
+        return find_among(text, self.store.relation.several(self.live_relations()), k)
+
+    def live_entities(self) -> Sequence[int]:
+        """The numbers of the entities that have a fact, most mentioned first."""
+        return range(len(self.store.entity))
+
+    def live_relations(self) -> Sequence[int]:
+        return range(len(self.store.relation))
 
     # Views, and what is known about the graph
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -94,15 +93,16 @@ def write_subgraphs(
     hops: int = 2,
     hub: int = 200,
     max_triples: int = 50_000,
-    target: Path | None = None,
     replace: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> SubgraphReport:
-    """Store a subgraph for each question, by default inside the graph's own folder, where `graph.question` finds it."""
+    """Store a subgraph for each question inside the graph's own folder, where `graph.question` finds it."""
     if hops < 1 or hub < 1 or max_triples < 1:
         raise ValueError("hops, hub and max_triples are at least 1")
     store = graph.store
-    target = target or store.folder.path / SUBGRAPHS
+    if "question.out" in store.folder:
+        raise InputError(f"{store.folder.path} came with a graph for each question, and keeps those")
+    target = store.folder.path / SUBGRAPHS
     report = SubgraphReport()
     names: dict[str, None] = {}
     with_answers = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,8 @@ class _Filter:
 
 class View(StoredGraph):
     """A store seen through a filter."""
+
+    _where = "this part of the graph"
 
     def __init__(self, base: StoredGraph, filter_: _Filter) -> None:
         super().__init__(base.store)
@@ -95,19 +97,21 @@ class View(StoredGraph):
             places = places[self.store.out.owners(places)[1] == relation]
         yield from places.tolist()
 
-    def _live_entities(self) -> I64:
-        """The entities of a view that names its triples one by one, most connected first."""
+    def live_entities(self) -> Sequence[int]:
         places = np.asarray(self._positions(0, len(self.store.out.other), True), np.int64)
-        return np.union1d(self.store.out.owners(places)[0], self.store.out.other_array[places])
+        numbers: Sequence[int] = np.union1d(
+            self.store.out.owners(places)[0], self.store.out.other_array[places]
+        ).tolist()
+        return numbers
+
+    def live_relations(self) -> Sequence[int]:
+        return [number for number in range(len(self.store.relation)) if self._has_relation(number)]
 
     def find(self, text: str, k: int = 5) -> list[Found]:
         if self._filter.only is None:  # nearly the whole graph: look there for more than is needed, keep what is live
             return [found for found in super().find(text, 10 * k) if found.name in self][:k]
-        return find_among(text, self.store.entity.several(self._live_entities().tolist()), k)
-
-    def find_relation(self, text: str, k: int = 5) -> list[Found]:
-        live = [n for n in range(len(self.store.relation)) if self._has_relation(n)]
-        return find_among(text, self.store.relation.several(live), k)
+        found = find_among(text, self.store.entity.several(self.live_entities()), k)
+        return [replace(one, id=self.id_of(one.name)) for one in found]
 
 
 def of_positions(graph: StoredGraph, out: Positions, in_: Positions) -> View:

@@ -25,6 +25,9 @@ from kgwalk.kg.sources.source import Source, TimeCheck, shown
 from kgwalk.kg.sources.stream import Lines, line_blocks, open_stream
 
 # A graph name that starts so is the row's time, percent-encoded: <urn:kgwalk:time:2005-05>.
+# What an export calls entities and relations whose keys are no IRIs.
+ENTITY_IRI, RELATION_IRI = "urn:kgwalk:entity:", "urn:kgwalk:relation:"
+OWN_IRIS = (ENTITY_IRI, RELATION_IRI)
 TIME_GRAPH = "urn:kgwalk:time:"
 
 _LINE_FORMATS = {"nt": RdfFormat.N_TRIPLES, "nq": RdfFormat.N_QUADS}
@@ -148,10 +151,10 @@ class _Batch:
         """
         add_head, add_relation, add_tail = self._heads.append, self._relations.append, self._tails.append
         for quad in quads:
-            subject, term, relation = quad.subject, quad.object, quad.predicate.value
-            head = subject.value if type(subject) is NamedNode else self._key(subject)
+            subject, term, relation = quad.subject, quad.object, _iri(quad.predicate.value)
+            head = _iri(subject.value) if type(subject) is NamedNode else self._key(subject)
             if type(term) is NamedNode:
-                tail = term.value
+                tail = _iri(term.value)
             elif type(term) is Literal:
                 if not term.value:
                     self._empty_literals += 1
@@ -248,3 +251,10 @@ def _rank(tag: str | None, lang: str) -> int:
     if tag == lang:
         return GIVEN_RANK
     return _SIMILAR_RANK if tag.partition("-")[0] == lang.partition("-")[0] else _FOREIGN_RANK
+
+
+def _iri(text: str) -> str:
+    """The key of an IRI: itself, or, for one that an export made of a plain key, that key."""
+    if text.startswith(OWN_IRIS):
+        return unquote(text.split(":", 3)[3])
+    return text
