@@ -14,6 +14,8 @@ from typing import ClassVar
 from kgwalk.agent.evidence import path_to
 from kgwalk.agent.observation import Listing, Observation
 from kgwalk.kg.graph import Graph
+from kgwalk.llm.embed import Embedder
+from kgwalk.tools.rank import Ranker
 from kgwalk.tools.web import WebSearch
 from kgwalk.types import Answer, Call, Malformed, Message, Question, Step, Triple
 
@@ -24,6 +26,8 @@ class World:
 
     graph: Graph
     web: WebSearch | None = None
+    embed: Embedder | None = None  # texts are ranked by meaning with it, by their letters without
+    ranker: Ranker | None = None  # of candidate entities; without one, their texts are ranked
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TypeVar
 
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.observation import Observation
@@ -32,6 +34,8 @@ from kgwalk.types import (
     Turn,
 )
 
+_T = TypeVar("_T")
+_RUNS = itertools.count()  # sessions of two rollouts that share an engine must differ
 Watch = Callable[[Episode, Turn | None], None]  # told of each turn as it is done, and of the end (None)
 
 
@@ -61,14 +65,20 @@ async def rollout_async(
     budget = budget or Budget()
     sampling = replace(sampling or Sampling(), stop=protocol.stop, max_tokens=budget.turn_tokens)
     gate = asyncio.Semaphore(budget.at_once)
-    with ThreadPoolExecutor(budget.threads, thread_name_prefix="kgwalk-tool") as threads:
+    run = next(_RUNS)
+    threads = ThreadPoolExecutor(budget.threads, thread_name_prefix="kgwalk-tool")
 
-        async def one(number: int, task: Task, world: World) -> Episode:
-            async with gate:
-                session = f"{number}:{task.question.id}"
-                return await _Run(task, world, protocol, engine, sampling, budget, watch, session, threads).run()
+    async def one(number: int, task: Task, world: World) -> Episode:
+        async with gate:
+            key = f"{number}:{task.question.id}"
+            own = replace(sampling, seed=_seed(sampling.seed, key))
+            return await _Run(task, world, protocol, engine, own, budget, watch, f"{run}:{key}", threads).run()
 
+    try:
         return list(await asyncio.gather(*(one(n, task, world) for n, (task, world) in enumerate(tasks))))
+    finally:
+        # Not waited for: when a rollout is cancelled, a slow tool must not hold up the event loop.
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 class _Run:
@@ -86,23 +96,24 @@ class _Run:
         session: str,
         threads: ThreadPoolExecutor,
     ) -> None:
-        self.protocol, self.engine, self.budget, self.watch = protocol, engine, budget, watch
-        self.sampling = replace(sampling, seed=_seed(sampling.seed, session))
+        self.task, self.world, self.protocol, self.engine = task, world, protocol, engine
+        self.budget, self.watch = budget, watch
+        self.sampling = sampling
         self.session, self.threads = session, threads
         # A store answers in microseconds: a hop to another thread would take longer than the answer.
-        self.quick = isinstance(world.graph, StoredGraph) and world.web is None
-        self.count = lambda text: len(engine.tokens.encode(text))
-        self.walk: Walk = protocol.begin(task, world, self.count)
-        self.messages = self.walk.prompt()
-        ids = engine.tokens.open_chat(self.messages)
-        text = "\n\n".join(message.content for message in self.messages)
-        self.episode = Episode(task.question, list(task.topics), ids, text)
-        self.ids = list(ids)
+        slow = (world.web, world.embed, world.ranker)
+        self.quick = isinstance(world.graph, StoredGraph) and all(part is None for part in slow)
+        self.episode = Episode(task.question, list(task.topics), [], "")
+        self.ids: list[int] = []
         self.started = time.monotonic()
+
+    def count(self, text: str) -> int:
+        return len(self.engine.tokens.encode(text))
 
     async def run(self) -> Episode:
         episode = self.episode
         try:
+            await self._begin()
             episode.stop = await self._turns()
         except EngineError as error:
             episode.stop, episode.failure = StopReason.engine_failed, str(error)
@@ -114,17 +125,22 @@ class _Run:
         self.watch(episode, None)
         return episode
 
+    async def _begin(self) -> None:
+        """The prompt; it may ask the graph, as a tool does."""
+
+        def begin() -> tuple[Walk, list[Message]]:
+            walk = self.protocol.begin(self.task, self.world, self.count)
+            return walk, walk.prompt()
+
+        self.walk, self.messages = await self._ask("the prompt", begin)
+        self.ids = self.engine.tokens.open_chat(self.messages)
+        self.episode.prompt_ids = list(self.ids)
+        self.episode.prompt = "\n\n".join(message.content for message in self.messages)
+
     async def _turns(self) -> StopReason:
         if len(self.ids) + 1 > self._room():
             return StopReason.prompt
         for number in range(self.protocol.turns + 1):
-            forced = number == self.protocol.turns
-            if forced:
-                closing = self.walk.last_call()
-                if closing is None:
-                    return StopReason.turns
-                if not self._append(self.episode.turns[-1], closing):
-                    return StopReason.tokens
             if time.monotonic() - self.started > self.budget.seconds:
                 return StopReason.time
             if len(self.ids) >= self._room():
@@ -134,17 +150,22 @@ class _Run:
             if isinstance(turn.step, Answer):
                 self._finish(turn.step)
                 return StopReason.answered
+            if number == self.protocol.turns:  # the forced answer was none
+                turn.ok, turn.error = False, "no_turns"
+                self.watch(self.episode, turn)
+                return StopReason.turns
             observation = await self._answer_to(turn.step)
             turn.ok, turn.error = observation.ok, observation.error
-            last = number + 1 >= self.protocol.turns
-            if not forced and not (last and self.walk.last_call() is None):
-                self.walk.seen.extend(observation.triples)
-                if not self._append(turn, observation):
-                    return StopReason.tokens
-            self.watch(self.episode, turn)
-            if forced:
+            last = number + 1 == self.protocol.turns
+            closing = self.walk.last_call() if last else None
+            if last and closing is None:
+                self.watch(self.episode, turn)
                 return StopReason.turns
-        return StopReason.turns
+            told = self._append(turn, observation, closing)
+            self.watch(self.episode, turn)
+            if not told:
+                return StopReason.tokens
+        raise AssertionError("unreachable")
 
     def _room(self) -> int:
         return min(self.budget.total_tokens, self.engine.context)
@@ -170,29 +191,36 @@ class _Run:
         if isinstance(step, Malformed):
             return self.walk.complain(step)
         assert isinstance(step, Call)
+        return await self._ask(step.tool, lambda: self.walk.act(step))
+
+    async def _ask(self, what: str, call: Callable[[], _T]) -> _T:
+        """A call that may wait for a backend, tried again if that fails."""
         for attempt in range(self.budget.tool_retries + 1):
             try:
                 if self.quick:
-                    return self.walk.act(step)
-                return await asyncio.get_running_loop().run_in_executor(self.threads, self.walk.act, step)
+                    return call()
+                return await asyncio.get_running_loop().run_in_executor(self.threads, call)
             except KgwalkError as error:
                 if attempt == self.budget.tool_retries:
-                    raise _ToolFailed(f"{step.tool}: {error}") from error
+                    raise _ToolFailed(f"{what}: {error}") from error
         raise AssertionError("unreachable")
 
-    def _append(self, turn: Turn, observation: Observation) -> bool:
-        """Tell the model; False if there is no room for it."""
+    def _append(self, turn: Turn, observation: Observation, closing: Observation | None) -> bool:
+        """Tell the model, with the last call if it is time; False if there is no room for it."""
         text, shown = observation.fit(self.count, self.budget.observation_tokens)
+        if closing is not None:
+            text += ("" if self.protocol.inline else "\n") + closing.render(0)
         tokens = self.engine.tokens
-        ids = tokens.encode(text) if self.protocol.inline else tokens.next_turn(text, ended=self.ended)
+        # A message that the model ended itself cannot be continued: what follows must come as another's.
+        inline = self.protocol.inline and not self.ended
+        ids = tokens.encode(text) if inline else tokens.next_turn(text, ended=self.ended)
         if len(self.ids) + len(ids) + 1 > self._room():
             return False
-        turn.observation += text
-        turn.observation_ids.extend(ids)
-        turn.shown.extend(shown)
+        turn.observation, turn.observation_ids, turn.shown = text, ids, shown
+        seen = set(shown)
+        self.walk.seen.extend(fact for fact in observation.triples if fact.head in seen or fact.tail in seen)
         self.ids.extend(ids)
         self.messages.append(Message("user", text))
-        self.ended = False
         return True
 
     def _finish(self, answer: Answer) -> None:
@@ -206,7 +234,7 @@ class _ToolFailed(Exception):
     pass
 
 
-def _seed(seed: int | None, session: str) -> int | None:
+def _seed(seed: int | None, key: str) -> int | None:
     if seed is None:
         return None
-    return int.from_bytes(hashlib.blake2b(f"{seed}/{session}".encode(), digest_size=7).digest())
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{key}".encode(), digest_size=7).digest())

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kgwalk import __version__
-from kgwalk.cli import bench, kg, serve
+from kgwalk.cli import ask, bench, kg, serve
 from kgwalk.cli.output import err, print_json
 from kgwalk.types import KgwalkError
 
@@ -21,6 +21,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command(
+    "ask",
+    epilog="Examples: kgwalk ask 'what is the capital of France?' · kgwalk ask 'who directed Big?' --graph films.kg · "
+    "kgwalk ask --engine api --model gpt-4o-mini --recipe kg-r1",
+)(ask.ask)
 app.add_typer(kg.app, name="kg")
 app.command(
     "serve",

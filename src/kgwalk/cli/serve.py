@@ -25,6 +25,13 @@ def serve(
     max_batch: Annotated[int, typer.Option(min=1, help="At most this many actions in a request.")] = 1024,
     max_body: Annotated[int, typer.Option(min=1, help="At most this many bytes in a request.")] = 4 << 20,
     time_limit: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 5.0,
+    model: Annotated[
+        str | None, typer.Option(help="A language model for /v1/ask and /v1/chat/completions: a name or path.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="How it runs: local, vllm or api.")] = "local",
+    base_url: Annotated[str | None, typer.Option(help="Of that API; else OPENAI_BASE_URL.")] = None,
+    adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
+    recipe: Annotated[str, typer.Option(help="How the agent walks, unless a request says.")] = "kgwalk",
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request to stderr.")] = False,
 ) -> None:
     """Serve graphs over HTTP: KG-R1's four actions in batches, the graph protocol, health, metrics, OpenAPI.
@@ -50,6 +57,11 @@ def serve(
             max_batch=max_batch,
             max_body=max_body,
             time_limit=time_limit,
+            model=model,
+            engine=engine,
+            base_url=base_url,
+            adapter=adapter,
+            recipe=recipe,
             access_log=access_log,
         )
     )

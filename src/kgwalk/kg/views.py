@@ -52,20 +52,34 @@ class View(StoredGraph):
         self._question_sets = base._question_sets
         self._filter = filter_
         self._relation_set: set[int] | None = None
+        self._hidden_of: dict[int, int] | None = None
 
-    def _positions(self, low: int, high: int, out: bool) -> Sequence[int]:
+    def _places(self, low: int, high: int, out: bool) -> I64 | range:
+        """The edges among the positions low .. high; a range where none of them is hidden."""
         only, without, dates = self._filter.only, self._filter.without, self._filter.dates
-        if only is not None:
-            places: Positions | I64 = _within(only[out], low, high)
-        else:
-            places = np.arange(low, high)
-        if without is not None and len(hidden := _within(without[out], low, high)):
+        hidden = None if without is None else _within(without[out], low, high)
+        if only is None and dates is None and (hidden is None or not len(hidden)):
+            return range(low, high)
+        places: I64 = np.arange(low, high) if only is None else _within(only[out], low, high).astype(np.int64)
+        if hidden is not None and len(hidden):
             places = places[~np.isin(places, hidden, assume_unique=True)]
         if dates is not None and len(places):
             triples = places if out else self.store.triple_of_array[places]
             places = places[dates[self.store.date_of_array[triples]]]
-        result: Sequence[int] = places.tolist()
-        return result
+        return places
+
+    def _positions(self, low: int, high: int, out: bool) -> Sequence[int]:
+        places = self._places(low, high, out)
+        if isinstance(places, range):
+            return places
+        positions: Sequence[int] = places.tolist()
+        return positions
+
+    def _any(self, low: int, high: int, out: bool) -> bool:
+        without = self._filter.without
+        if self._filter.only is None and self._filter.dates is None and without is not None:
+            return high - low > len(_within(without[out], low, high))
+        return len(self._places(low, high, out)) > 0
 
     def _live_groups(self, edges: Edges, entity: int, out: bool) -> Sequence[int]:
         low, high = edges.groups[entity], edges.groups[entity + 1]
@@ -76,29 +90,44 @@ class View(StoredGraph):
             groups = _groups_of(self._filter.only[out].data, start, low, high)
         if self._filter.without is None and self._filter.dates is None:
             return list(groups)
-        return [g for g in groups if len(self._positions(start[g], start[g + 1], out))]
+        return [g for g in groups if self._any(start[g], start[g + 1], out)]
 
     def _has_relation(self, relation: int) -> bool:
+        if self._filter.only is None and self._filter.dates is None and self._filter.without is not None:
+            return self._left_of(relation) > 0
         if self._relation_set is None:
-            places = np.asarray(self._positions(0, len(self.store.out.other), True), np.int64)
+            places = np.asarray(self._places(0, len(self.store.out.other), True))
             _, relations = self.store.out.owners(places)
             self._relation_set = set(np.unique(relations).tolist())
         return relation in self._relation_set
 
+    def _left_of(self, relation: int) -> int:
+        """How many facts of a relation are not hidden; counted only where one of them is."""
+        if self._hidden_of is None:
+            assert self._filter.without is not None
+            _, relations = self.store.out.owners(self._filter.without.out.astype(np.int64))
+            self._hidden_of = dict(zip(*(a.tolist() for a in np.unique(relations, return_counts=True)), strict=True))
+        if relation not in self._hidden_of:
+            return 1
+        edges = self.store.out
+        groups = np.flatnonzero(edges.relation_array == relation)
+        total = int((edges.start_array[groups + 1].astype(np.int64) - edges.start_array[groups]).sum())
+        return total - self._hidden_of[relation]
+
     def _is_live(self, entity: int) -> bool:
-        return any(len(self._positions(*self._edges[out].span(entity), out)) for out in (True, False))
+        return any(self._any(*self._edges[out].span(entity), out) for out in (True, False))
 
     def _scan(self, relation: int | None) -> Iterator[int]:
         if self._filter.only is None:
             yield from super()._scan(relation)
             return
-        places = np.asarray(self._positions(0, len(self.store.out.other), True), np.int64)
+        places = np.asarray(self._places(0, len(self.store.out.other), True))
         if relation is not None and len(places):
             places = places[self.store.out.owners(places)[1] == relation]
         yield from places.tolist()
 
     def live_entities(self) -> Sequence[int]:
-        places = np.asarray(self._positions(0, len(self.store.out.other), True), np.int64)
+        places = np.asarray(self._places(0, len(self.store.out.other), True))
         numbers: Sequence[int] = np.union1d(
             self.store.out.owners(places)[0], self.store.out.other_array[places]
         ).tolist()

@@ -1,11 +1,12 @@
 """The FastAPI side of the server: OpenAPI, /docs, and the place for further pages.
 
-The /kg routes stand here too, so that they are described and so that this application is whole on its own; in
+The direct routes stand here too, so that they are described and so that this application is whole on its own; in
 a running server app.py answers them before FastAPI is asked. Importing this module imports FastAPI.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,11 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
 
 from kgwalk import __version__
-from kgwalk.serve import schemas
+from kgwalk.serve import agent_schemas, schemas
+from kgwalk.serve.agent import Stream
 from kgwalk.serve.asgi import HttpError, Reply, error_reply
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ _ERRORS: dict[int, tuple[str, str]] = {
     413: ("body_too_large", "the body or the batch is too large"),
     422: ("wrong_content", "the body is JSON of the wrong shape"),
     500: ("internal", "the server failed on this request; its log has the reason"),
+    502: ("engine_failed", "the language model or the graph could not answer"),
+    503: ("busy", "too many questions at once, or no language model"),
+    504: ("time_limit", "there was no answer in time"),
 }
 _REF = "#/components/schemas/{model}"
 _REPLIES: dict[str, tuple[type[BaseModel], str]] = {
@@ -48,8 +54,22 @@ _REPLIES: dict[str, tuple[type[BaseModel], str]] = {
     ),
     "/kg/graphs": (schemas.GraphList, "The graphs served, and their counts."),
     "/health": (schemas.Health, "Whether the server answers. Needs no key."),
+    "/v1/ask": (agent_schemas.AskReply, "Answer a question by walking a graph, with the facts behind each answer."),
+    "/v1/chat/completions": (
+        agent_schemas.ChatReply,
+        "OpenAI's shape. The model `kgwalk` is the agent: the last message of the user's is the question, and "
+        "the message's field `kgwalk` has answers and evidence. The language model's own name completes the "
+        "messages. With `stream`, ChatChunk objects as server-sent events.",
+    ),
+    "/v1/models": (agent_schemas.ModelList, "The names that /v1/chat/completions takes."),
 }
-_BODIES: dict[str, type[BaseModel]] = {"/kg/actions": schemas.ActionBatch, "/kg/query": schemas.QueryBatch}
+_BODIES: dict[str, type[BaseModel]] = {
+    "/kg/actions": schemas.ActionBatch,
+    "/kg/query": schemas.QueryBatch,
+    "/v1/ask": agent_schemas.AskBody,
+    "/v1/chat/completions": agent_schemas.ChatBody,
+}
+_AGENT = "/v1/"
 
 
 def create_api(app: App) -> FastAPI:
@@ -70,11 +90,14 @@ def _add(api: FastAPI, app: App, path: str) -> None:
     route = app.routes[path]
 
     async def endpoint(request: Request) -> Response:
-        return _response(await route.handle(await request.body(), monotonic() + app.settings.time_limit))
+        seconds = route.seconds or app.settings.time_limit
+        return _response(await route.handle(await request.body(), monotonic() + seconds))
 
     name = path.removeprefix("/kg").strip("/")
     about = _REPLIES[path][1] if path in _REPLIES else "Counts and latencies, as Prometheus reads them."
-    api.add_api_route(path, endpoint, methods=[route.method], name=name, description=about)
+    # What a server cannot do is not described: the agent's routes where there is no language model.
+    shown = app.agent.configured or not path.startswith(_AGENT)
+    api.add_api_route(path, endpoint, methods=[route.method], name=name, description=about, include_in_schema=shown)
 
 
 def _describe(api: FastAPI, *, with_key: bool) -> dict[str, Any]:
@@ -84,6 +107,7 @@ def _describe(api: FastAPI, *, with_key: bool) -> dict[str, Any]:
             *_BODIES.values(),
             *(model for model, _ in _REPLIES.values()),
             schemas.RequestError,
+            agent_schemas.ChatChunk,
         ]
         _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
         components = described.setdefault("components", {})
@@ -105,12 +129,17 @@ def _describe_operation(operation: dict[str, Any], path: str) -> None:
         operation["requestBody"] = {"required": True, "content": _content(_BODIES[path])}
     if path in _REPLIES:
         replies["200"] = {"description": "The answer.", "content": _content(_REPLIES[path][0])}
+        if path == "/v1/chat/completions":
+            replies["200"]["content"]["text/event-stream"] = {"schema": {"$ref": _REF.format(model="ChatChunk")}}
     elif path == "/metrics":
         replies["200"] = {
             "description": "The counts.",
             "content": {"text/plain": {"schema": {"type": "string"}}},
         }
-    for status in (400, 401, 408, 413, 422, 500) if path in _BODIES else (401, 500):
+    statuses = [400, 401, 408, 413, 422, 500] if path in _BODIES else [401, 500]
+    if path.startswith(_AGENT):
+        statuses += [404, 502, 503, 504] if path in _BODIES else [503]
+    for status in statuses:
         replies[str(status)] = {
             "description": _ERRORS[status][1],
             "content": _content(schemas.RequestError),
@@ -121,9 +150,20 @@ def _content(model: type[BaseModel]) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": _REF.format(model=model.__name__)}}}
 
 
-def _response(reply: Reply) -> Response:
+def _response(reply: Reply | Stream) -> Response:
+    if isinstance(reply, Stream):
+        return StreamingResponse(_parts(reply), media_type=reply.content_type.decode())
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Response(reply.body, reply.status, headers, reply.content_type.decode())
+
+
+async def _parts(stream: Stream) -> AsyncIterator[bytes]:
+    try:
+        yield stream.first
+        async for part in stream.rest:
+            yield part
+    finally:
+        await stream.rest.aclose()
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""The ASGI application: five routes answered directly, all else by FastAPI, with one door in front of both.
+"""The ASGI application: the routes answered directly, all else by FastAPI, with one door in front of both.
 
 The door checks the key, bounds the body, counts the request and turns a bug into a plain 500. The routes of
 an agent in training take the short way behind it: they need nothing that a framework offers, and importing
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -20,6 +20,7 @@ from kgwalk import __version__
 from kgwalk.kg.graph import Graph
 from kgwalk.serve import batch, security
 from kgwalk.serve.actions import ActionRoute
+from kgwalk.serve.agent import Agent, AskRoute, ModelsRoute, Stream, send_answer
 from kgwalk.serve.asgi import (
     ClientGone,
     HttpError,
@@ -32,6 +33,7 @@ from kgwalk.serve.asgi import (
     read_body,
     send_reply,
 )
+from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.graphs import Graphs
 from kgwalk.serve.metrics import Metrics
 from kgwalk.serve.query import QueryRoute
@@ -40,6 +42,8 @@ from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from kgwalk.llm.engine import Engine
 
 log = logging.getLogger("kgwalk.serve")
 
@@ -55,15 +59,16 @@ UNAUTHORIZED = error_reply(
 class Route(NamedTuple):
     method: str
     reads_body: bool
-    handle: Callable[[bytes, float], Awaitable[Reply]]  # (body, deadline on the monotonic clock)
+    handle: Callable[[bytes, float], Awaitable[Reply | Stream]]  # (body, deadline on the monotonic clock)
+    seconds: float | None = None  # its own time limit: an answer that takes long ends when the client leaves
 
 
-def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = None) -> App:
-    """The application over the stores of the settings, or over graphs that are open already."""
+def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = None, engine: Engine | None = None) -> App:
+    """The application over the stores and the model of the settings, or over graphs and an engine that are open."""
     if graphs is not None:
-        return App(settings, Graphs(graphs))
+        return App(settings, Graphs(graphs), engine=engine)
     opened = open_graphs(settings.graphs)
-    return App(settings, Graphs(opened), close=list(opened.values()))
+    return App(settings, Graphs(opened), close=list(opened.values()), engine=engine)
 
 
 def open_graphs(paths: Mapping[str, str]) -> dict[str, Graph]:
@@ -89,8 +94,12 @@ def close_graphs(graphs: Iterable[Graph]) -> None:
 
 
 class App:
-    def __init__(self, settings: ServeSettings, graphs: Graphs, close: Sequence[Graph] = ()) -> None:
+    def __init__(
+        self, settings: ServeSettings, graphs: Graphs, close: Sequence[Graph] = (), engine: Engine | None = None
+    ) -> None:
         self.settings, self.graphs = settings, graphs
+        self.agent = Agent(graphs, settings, engine)
+        long = settings.agent_time_limit
         self.metrics = Metrics(len(graphs.by_name))
         self.routes: dict[str, Route] = {
             "/kg/actions": Route("POST", True, ActionRoute(graphs, settings, self.metrics)),
@@ -98,6 +107,9 @@ class App:
             "/kg/graphs": Route("GET", False, self._list_graphs),
             "/health": Route("GET", False, self._health),
             "/metrics": Route("GET", False, self._metrics),
+            "/v1/ask": Route("POST", True, AskRoute(self.agent), long),
+            "/v1/chat/completions": Route("POST", True, ChatRoute(self.agent), long),
+            "/v1/models": Route("GET", False, ModelsRoute(self.agent)),
         }
         self._key = None if settings.api_key is None else settings.api_key.encode()
         self._close = close
@@ -145,7 +157,10 @@ class App:
             body = b""
             if route.reads_body:
                 body = await read_body(scope, receive, settings.max_body, settings.time_limit)
-            await send_reply(send, await route.handle(body, began + settings.time_limit))
+            if route.seconds is None:
+                await send_answer(send, await route.handle(body, began + settings.time_limit))
+            else:
+                await while_there(receive, _answered(send, route, body, began + route.seconds))
             return
         body = await read_body(scope, receive, settings.max_body, settings.time_limit)
         api = self._api or await self.api()
@@ -166,6 +181,7 @@ class App:
             if message["type"] == "lifespan.startup":
                 await send({"type": "lifespan.startup.complete"})
             else:
+                await asyncio.to_thread(self.agent.close)  # first: it walks on the graphs
                 close_graphs(self._close)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
@@ -198,6 +214,29 @@ class _Watched:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         await self._send(message)
+
+
+async def _answered(send: Send, route: Route, body: bytes, deadline: float) -> None:
+    await send_answer(send, await route.handle(body, deadline))
+
+
+async def while_there(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """The work, unless the client leaves before it is done: then it is cancelled."""
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    working, leaving = asyncio.create_task(work), asyncio.create_task(gone())
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientGone
+        working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

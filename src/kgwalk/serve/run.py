@@ -20,7 +20,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -30,6 +30,9 @@ from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
 from kgwalk.serve.metrics import FOLDER_VARIABLE
 from kgwalk.serve.settings import ENVIRONMENT, ServeSettings
 from kgwalk.types import KgwalkError
+
+if TYPE_CHECKING:
+    from kgwalk.llm.engine import Engine
 
 log = logging.getLogger("kgwalk.serve")
 
@@ -44,12 +47,15 @@ def run_server(
     settings: ServeSettings,
     *,
     graphs: Mapping[str, Graph] | None = None,
+    engine: Engine | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests under way are answered first. `ready` is told the URL."""
     security.check_bind(settings)
     if settings.workers > 1 and graphs is not None:
         raise KgwalkError("graphs that are open here cannot be given to worker processes; give their paths")
+    if settings.workers > 1 and engine is not None:
+        raise KgwalkError("an engine that is open here cannot be given to worker processes; name its model")
     with (
         _early_signals(),
         bind(settings.host, settings.port) as listener,
@@ -59,7 +65,7 @@ def run_server(
             _run_workers(settings, listener, ready or announce)
         else:
             _log_accesses(settings)
-            app = create_app(settings, graphs)
+            app = create_app(settings, graphs, engine)
             _Server(_config(app, settings), ready or announce).run([listener])
 
 
@@ -194,8 +200,13 @@ def _config(app: App | str, settings: ServeSettings) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=math.ceil(settings.time_limit) + 5,
+        timeout_graceful_shutdown=math.ceil(_longest(settings)) + 5,
     )
+
+
+def _longest(settings: ServeSettings) -> float:
+    """Seconds that a request may take."""
+    return settings.time_limit if settings.model is None else max(settings.time_limit, settings.agent_time_limit)
 
 
 @contextlib.contextmanager

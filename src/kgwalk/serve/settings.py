@@ -31,16 +31,29 @@ class ServeSettings:
     time_limit: float = 5.0  # seconds for a request, its body included
     limit: int = 1000  # most names in one action's result, whatever the request asks for
     access_log: bool = False
+    model: str | None = None  # the language model of the /v1 routes; without one they answer 503
+    engine: str = "local"  # how it runs: local, or api for one behind an OpenAI-compatible API
+    base_url: str | None = None  # of that API; else OPENAI_BASE_URL. Its key is OPENAI_API_KEY, never a setting
+    adapter: str | None = None  # a LoRA adapter's folder, for a model that runs here
+    recipe: str = "kgwalk"  # how the agent walks, unless a request names a recipe
+    agent_time_limit: float = 120.0  # seconds for a question
+    agent_at_once: int = 8  # questions and completions under way; more of them wait
 
     def __post_init__(self) -> None:
-        for name in ("workers", "max_batch", "max_body", "limit"):
+        for name in ("workers", "max_batch", "max_body", "limit", "agent_at_once"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise KgwalkError(f"`{name}` must be a whole number of at least 1, not {value!r}")
         if type(self.port) is not int or not 0 <= self.port <= 65535:
             raise KgwalkError(f"`port` must be between 0 and 65535, not {self.port!r}")
-        if not isinstance(self.time_limit, int | float) or not self.time_limit > 0:
-            raise KgwalkError(f"`time_limit` must be a number of seconds above 0, not {self.time_limit!r}")
+        for name in ("time_limit", "agent_time_limit"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not value > 0:
+                raise KgwalkError(f"`{name}` must be a number of seconds above 0, not {value!r}")
+        for name in ("model", "base_url", "adapter"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise KgwalkError(f"`{name}` must be text, not {value!r}")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             raise KgwalkError("the API key must be printable ASCII: it travels in an HTTP header")
         if self.api_key is not None and (not self.api_key or " " in self.api_key):

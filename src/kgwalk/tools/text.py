@@ -15,6 +15,7 @@ from collections.abc import Sequence
 _NAMED = {"lt": "<", "gt": ">", "amp": "&"}
 _ENTITY = re.compile(r"&(?:(lt|gt|amp)|#([0-9]{1,7}));")
 _AMPERSAND = re.compile(r"&(?=(?:lt|gt|amp|#[0-9]{1,7});)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ARGUMENT = re.compile(r'\s*("(?:[^"\\]|\\.)*")\s*(,|$)', re.DOTALL)
 
 
@@ -44,12 +45,12 @@ def _escape_character(character: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """The inverse of `escape`.
+    """The inverse of `escape`. Half a surrogate pair, which no name has and no file takes, becomes U+FFFD.
 
     >>> unescape("a&amp;lt;b"), unescape("AT&T"), unescape("two&#10;lines")
     ('a&lt;b', 'AT&T', 'two\\nlines')
     """
-    return _ENTITY.sub(_plain, text)
+    return _SURROGATE.sub("\ufffd", _ENTITY.sub(_plain, text))
 
 
 def _plain(found: re.Match[str]) -> str:
@@ -103,7 +104,7 @@ def read_answer(text: str) -> tuple[str, ...] | None:
         return None
     try:
         value = json.loads(stripped, strict=False)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, a thousand brackets
         return (unescape(stripped),)
     if isinstance(value, list):
         return tuple(unescape(name) for name in value) if all(isinstance(name, str) for name in value) else None

@@ -25,7 +25,7 @@ OPEN, CLOSE = "<information>", "</information>"
 _TURN = re.compile(r"\s*<think>(.*?)</think>\s*(?:<kg-query>(.*?)</kg-query>|<answer>(.*?)</answer>)", re.DOTALL)
 _QUERY = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _EXPECTED = (
-    "Write <think>...</think> first, then either one <kg-query>...</kg-query> or one <answer>...</answer>, "
+    "Think inside think tags first, then write either one query inside kg-query tags or the answer inside answer tags, "
     "and nothing else."
 )
 
@@ -70,12 +70,12 @@ class KgR1(Protocol):
 
 def parse(text: str) -> Step:
     if OPEN in text or CLOSE in text:
-        return Malformed("Only the system writes <information>. " + _EXPECTED)
+        return Malformed("Only the system writes information tags. " + _EXPECTED)
     found = _TURN.match(text)
     if found is None:
         return Malformed(_EXPECTED)
     think, query, answer = found.groups()
-    if "<think>" in think or "<kg-query>" in think or "<answer>" in think:
+    if any(tag in think for tag in ("<think>", "</think>", "<kg-query>", "<answer>")):
         return Malformed(_EXPECTED)
     if answer is not None:
         names = read_answer(answer)
@@ -89,7 +89,7 @@ def parse(text: str) -> Step:
 
 @dataclass
 class KgR1Walk(Walk):
-    protocol: KgR1 = KgR1()  # noqa: RUF009 - frozen
+    protocol: KgR1 = KgR1()
 
     def prompt(self) -> list[Message]:
         actions = "\n".join(
@@ -136,7 +136,7 @@ class KgR1Walk(Walk):
             return Listing(lead.rstrip(), result.items, total=result.total, layout=tree)
         if result.times is None:
             return Listing(lead, result.items, total=result.total, entities=entities)
-        notes = [f" [{'; '.join(dates)}]" if dates else "" for dates in result.times]
+        notes = [f" [{escape('; '.join(dates))}]" if dates else "" for dates in result.times]
         return Listing(lead, result.items, "; ", total=result.total, entities=entities, notes=notes)
 
     def _error(self, kind: ErrorKind, message: str) -> Observation:

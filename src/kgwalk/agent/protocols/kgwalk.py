@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from kgwalk.agent.observation import Listing, Observation
 from kgwalk.agent.protocol import Protocol, Task, Walk, World, said
 from kgwalk.tools.sets import SetError, Sets
-from kgwalk.tools.text import escape, quote, read_answer, unescape
+from kgwalk.tools.text import escape, quote, read_answer, split_arguments
 from kgwalk.types import Answer, Call, Malformed, Message, Step, Triple
 
 TOOLS = ("tail_entities", "head_entities", "intersect", "union", "minus", "count", "filter", "argmax", "argmin")
@@ -87,7 +87,7 @@ def parse(text: str) -> Step:
             return Malformed(_EXPECTED)
         number, name, after = found.groups()
         try:
-            args.append(int(number) if number else unescape(_json_string(name)))
+            args.append(int(number) if number else _json_string(name))
         except ValueError:
             return Malformed(_EXPECTED)
         at = found.end()
@@ -99,7 +99,7 @@ def parse(text: str) -> Step:
 
 
 def _json_string(text: str) -> str:
-    names = read_answer(f"[{text}]")
+    names = split_arguments(text)
     if not names:
         raise ValueError(text)
     return names[0]
@@ -125,7 +125,7 @@ def tools_text(dated: bool) -> str:
 
 @dataclass
 class KgwalkWalk(Walk):
-    protocol: Kgwalk = Kgwalk()  # noqa: RUF009 - frozen
+    protocol: Kgwalk = Kgwalk()
     sets: Sets = field(init=False)
     answered: dict[str, int] = field(default_factory=dict)  # the set that each answer was a member of
 

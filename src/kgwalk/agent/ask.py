@@ -1,0 +1,258 @@
+"""One question, one graph, one call: find the topics, walk once or several times, gather answers and evidence.
+
+`ask` is the sync door, `ask_async` the same inside an event loop, `as_json` the shape that scripts rely on.
+Knows no protocol and no engine by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kgwalk.agent.budget import Budget
+from kgwalk.agent.link import Mention, link
+from kgwalk.agent.link import topics as topics_of
+from kgwalk.agent.protocol import Protocol, Task, World
+from kgwalk.agent.protocols import protocol_named
+from kgwalk.agent.rollout import Watch, rollout_async
+from kgwalk.kg.graph import Graph, with_nearest
+from kgwalk.llm.engine import Engine, Generation, Request, Sampling
+from kgwalk.llm.tokens import Tokenizer
+from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, UnknownEntity
+
+# An engine that sends text counts bytes; budgets are in tokens. English has about so many bytes a token.
+BYTES_A_TOKEN = 4
+
+
+@dataclass(slots=True)
+class Asked:
+    """What came of a question. `answers` has the one with most votes first; `stop` is "answered" if any run was.
+
+    `tokens` are those "generated" by the model, those of the "prompt" (all that it was told, observations too) and
+    the "total". Where the engine's server reports its own counts these are taken: with every turn they count the
+    context again.
+    """
+
+    question: str
+    topics: list[str]
+    answers: list[str]
+    evidence: dict[str, list[Triple]]
+    turns: int  # of all runs together
+    tokens: dict[str, int]
+    seconds: float
+    stop: StopReason
+    votes: dict[str, int]
+    unsure: list[Mention] = field(default_factory=list)  # parts of the question that may mean another entity
+    failure: str | None = None  # why the engine or a tool failed, where no run was answered
+    episodes: list[Episode] = field(default_factory=list)
+
+
+def ask(
+    question: str,
+    graph: Graph | World,
+    *,
+    protocol: Protocol | str,
+    engine: Engine,
+    topics: Sequence[str] | None = None,
+    runs: int = 1,
+    budget: Budget | None = None,
+    sampling: Sampling | None = None,
+    watch: Watch = lambda episode, turn: None,
+) -> Asked:
+    """Answer a question by walking the graph; a World is a graph with what else tools may use, such as the web.
+
+    Without `topics` they are looked for in the question. The answers of several `runs`, sampled at temperature 1
+    unless `sampling` says otherwise, are united. A run that fails is data: see `Asked.stop` and `Asked.failure`.
+    """
+
+    def run() -> Asked:
+        return asyncio.run(
+            ask_async(
+                question,
+                graph,
+                protocol=protocol,
+                engine=engine,
+                topics=topics,
+                runs=runs,
+                budget=budget,
+                sampling=sampling,
+                watch=watch,
+            )
+        )
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run()
+    with ThreadPoolExecutor(1, "kgwalk-ask") as thread:  # in a notebook, whose own loop is running
+        return thread.submit(run).result()
+
+
+async def ask_async(
+    question: str,
+    graph: Graph | World,
+    *,
+    protocol: Protocol | str,
+    engine: Engine,
+    topics: Sequence[str] | None = None,
+    runs: int = 1,
+    budget: Budget | None = None,
+    sampling: Sampling | None = None,
+    watch: Watch = lambda episode, turn: None,
+) -> Asked:
+    """`ask` inside a running event loop."""
+    started = time.monotonic()
+    if not question.strip():
+        raise KgwalkError("the question is empty")
+    if runs < 1:
+        raise KgwalkError(f"runs must be at least 1, not {runs}")
+    if isinstance(protocol, str):
+        protocol = protocol_named(protocol)
+    world = graph if isinstance(graph, World) else World(graph)
+    # A graph elsewhere takes its time, and so do near spellings: not on the event loop.
+    chosen, mentions = await asyncio.to_thread(_topics, question, world.graph, topics)
+    counted = _Counted(engine)
+    # The id enters the seeds: the same question with the same seed is walked in the same way.
+    asked = Question(
+        hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest(), question, chosen, []
+    )
+    episodes = await rollout_async(
+        [(Task(asked, chosen), world)] * runs,
+        protocol,
+        counted,
+        sampling=sampling or Sampling(temperature=1.0 if runs > 1 else 0.0),
+        budget=counted.budget(budget or Budget()),
+        watch=watch,
+    )
+    return _gathered(question, chosen, mentions, episodes, counted.used(episodes), time.monotonic() - started)
+
+
+def as_json(asked: Asked) -> dict[str, Any]:
+    """The object that `ask --json` and the server give; `votes`, `mentions` and `failure` only where there is cause."""
+    value: dict[str, Any] = {
+        "answers": asked.answers,
+        "evidence": {name: [[*fact[:3]] for fact in facts] for name, facts in asked.evidence.items()},
+        "topics": asked.topics,
+        "turns": asked.turns,
+        "tokens": asked.tokens,
+        "seconds": round(asked.seconds, 3),
+        "stop": str(asked.stop),
+    }
+    if len(asked.episodes) > 1:
+        value["votes"] = asked.votes
+    if asked.unsure:
+        value["mentions"] = [
+            {"text": one.text, "start": one.start, "end": one.end, "candidates": [c.name for c in one.candidates]}
+            for one in asked.unsure
+        ]
+    if asked.failure is not None:
+        value["failure"] = asked.failure
+    return value
+
+
+def _topics(question: str, graph: Graph, given: Sequence[str] | None) -> tuple[list[str], list[Mention]]:
+    """The entities to start from, and the mentions that are not sure."""
+    if given is None:
+        mentions = link(question, graph)
+        return topics_of(mentions), [mention for mention in mentions if not mention.sure]
+    return list(dict.fromkeys(_known(name, graph) for name in given)), []
+
+
+def _known(name: str, graph: Graph) -> str:
+    """The entity of this name, or of the name that is the same but for case, accents and punctuation."""
+    if name in graph:
+        return name
+    found = graph.find(name, 1)
+    if found and found[0].how != "fuzzy":
+        return found[0].name
+    raise with_nearest(graph, UnknownEntity(name))
+
+
+def _gathered(
+    question: str,
+    topics: list[str],
+    mentions: list[Mention],
+    episodes: list[Episode],
+    tokens: dict[str, int],
+    seconds: float,
+) -> Asked:
+    votes = Counter(name for episode in episodes for name in episode.answers)
+    answers = [name for name, _ in votes.most_common()]  # equal ones in the order of the runs
+    evidence: dict[str, list[Triple]] = {name: [] for name in answers}
+    for episode in episodes:
+        for name, facts in episode.evidence.items():
+            evidence[name] = evidence[name] or facts
+    best = next((episode for episode in episodes if episode.stop is StopReason.answered), episodes[0])
+    return Asked(
+        question,
+        topics,
+        answers,
+        evidence,
+        sum(len(episode.turns) for episode in episodes),
+        tokens,
+        seconds,
+        best.stop,
+        dict(votes.most_common()),
+        mentions,
+        best.failure,
+        episodes,
+    )
+
+
+class _Counted:
+    """The engine as one question sees it: budgets in tokens, tokens counted."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._bytes = 1 if engine.exact else BYTES_A_TOKEN  # ids that make a token
+        self._generated = self._prompt = 0  # as reported
+
+    @property
+    def tokens(self) -> Tokenizer:
+        return self._engine.tokens
+
+    @property
+    def context(self) -> int:
+        return self._engine.context * self._bytes
+
+    @property
+    def exact(self) -> bool:
+        return self._engine.exact
+
+    def budget(self, budget: Budget) -> Budget:
+        return replace(
+            budget,
+            turn_tokens=budget.turn_tokens * self._bytes,
+            observation_tokens=budget.observation_tokens * self._bytes,
+            total_tokens=budget.total_tokens * self._bytes,
+        )
+
+    async def generate(self, request: Request) -> Generation:
+        most = -(-request.sampling.max_tokens // self._bytes)
+        sampling = replace(request.sampling, max_tokens=most)
+        generation = await self._engine.generate(replace(request, sampling=sampling))
+        usage = getattr(generation, "usage", None)  # an API engine's generations have what the server counted
+        if usage is not None:
+            self._prompt += usage.prompt_tokens
+            self._generated += usage.completion_tokens
+        return generation
+
+    def used(self, episodes: Sequence[Episode]) -> dict[str, int]:
+        generated, prompt = self._generated, self._prompt
+        if not generated + prompt:
+            ids = sum(episode.generated_tokens for episode in episodes)
+            told = sum(episode.total_tokens for episode in episodes) - ids
+            generated, prompt = -(-ids // self._bytes), -(-told // self._bytes)
+        return {"generated": generated, "prompt": prompt, "total": generated + prompt}
+
+    async def forget(self, session: str) -> None:
+        await self._engine.forget(session)
+
+    async def close(self) -> None:
+        """The engine is not this question's to close."""

@@ -1,0 +1,338 @@
+"""The agent behind the server: one engine, opened at first use and shared; POST /v1/ask and GET /v1/models.
+
+Walks run on an event loop in a thread of their own, so that a long step of one holds up no graph request. How many
+run at once is bounded, and so is the time of each. Imports the agent and its engine only when somebody asks; knows
+nothing of ASGI.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import orjson
+
+from kgwalk.llm.loop import LoopClosed, LoopThread
+from kgwalk.serve import batch
+from kgwalk.serve.asgi import HttpError, Reply, Send, send_reply
+from kgwalk.serve.batch import ItemError
+from kgwalk.serve.graphs import Graphs
+from kgwalk.serve.settings import ServeSettings
+from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
+
+if TYPE_CHECKING:
+    from kgwalk.agent.ask import Asked
+    from kgwalk.agent.budget import Budget
+    from kgwalk.agent.protocol import Protocol
+    from kgwalk.agent.rollout import Watch
+    from kgwalk.llm.engine import Engine, Generation, Request
+
+log = logging.getLogger("kgwalk.serve")
+
+ENGINES = ("local", "vllm", "api")
+AGENT = "kgwalk"  # the model's name under which the agent itself is asked; `kgwalk/RECIPE` for another recipe
+MOST_RUNS = 16
+MOST_TOPICS = 64
+MOST_WAITING = 64  # requests that wait for their turn; one more is told to come back
+SOFT = 0.8  # of the time left: a walk then stops between two turns, with what it has
+
+FIELDS = frozenset(["question", "graph", "topics", "recipe", "runs"])
+T = TypeVar("T")
+
+
+class Stream(NamedTuple):
+    """A reply in parts. The first is there already: what fails before it is a plain error."""
+
+    first: bytes
+    rest: AsyncGenerator[bytes, None]
+    content_type: bytes = b"text/event-stream"
+
+
+async def send_answer(send: Send, answer: Reply | Stream) -> None:
+    if isinstance(answer, Reply):
+        await send_reply(send, answer)
+        return
+    headers = [(b"content-type", answer.content_type), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.first, "more_body": True})
+        async for part in answer.rest:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        await answer.rest.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request asks of the agent; None stands for the server's own choice."""
+
+    question: str
+    graph: str | None = None
+    topics: list[str] | None = None
+    recipe: str | None = None
+    runs: int = 1
+
+
+class Agent:
+    """The shared engine with what bounds its use. An engine given here is not closed here."""
+
+    def __init__(self, graphs: Graphs, settings: ServeSettings, engine: Engine | None = None) -> None:
+        if engine is not None or settings.model is not None:
+            check_engine(settings)
+        self._graphs, self._settings = graphs, settings
+        self._engine, self._given = engine, engine is not None
+        self._opening: asyncio.Task[None] | None = None
+        self._gate = asyncio.Semaphore(settings.agent_at_once)
+        self._waiting = 0
+        self._loop = LoopThread("kgwalk-agent", self._close_engine)
+
+    @property
+    def configured(self) -> bool:
+        return self._given or self._settings.model is not None
+
+    @property
+    def model(self) -> str:
+        """The language model's name; for requests that want it without the agent."""
+        return self._settings.model or str(getattr(self._engine, "model", "engine"))
+
+    def models(self) -> list[str]:
+        """The language model's name, then the agent's."""
+        from kgwalk.config.recipe import names
+
+        return [self.model, AGENT, *(f"{AGENT}/{name}" for name in names())]
+
+    async def ask(self, wanted: Wanted, deadline: float, watch: Watch | None = None) -> Asked:
+        """Walk; `watch` is called from the agent's thread. Raises HttpError."""
+        self.require()
+        graph = refusing(lambda: self._graphs.select(wanted.graph, None, None, None))
+        # The first request imports the agent: in another thread, as that takes a while.
+        protocol, budget = await asyncio.to_thread(self._recipe, wanted.recipe)
+
+        async def walk() -> Asked:
+            from kgwalk.agent.ask import ask_async
+
+            left = max(0.0, deadline - monotonic()) * SOFT
+            return await ask_async(
+                wanted.question,
+                graph,
+                protocol=protocol,
+                engine=await self._opened(),
+                topics=wanted.topics,
+                runs=wanted.runs,
+                budget=replace(budget, seconds=min(budget.seconds, left)),
+                watch=watch or (lambda episode, turn: None),
+            )
+
+        asked = await self._run(walk, deadline)
+        if asked.stop in (StopReason.engine_failed, StopReason.tool_failed):
+            log.error("a walk failed: %s", asked.failure)
+            what = "language model" if asked.stop is StopReason.engine_failed else "graph"
+            raise HttpError(502, str(asked.stop), f"the {what} could not answer; the server's log has the reason")
+        return asked
+
+    async def generate(self, make: Callable[[Engine], Request], deadline: float) -> tuple[Request, Generation, str]:
+        """The language model alone: the request made for it, its generation, and that as text. Raises HttpError."""
+        self.require()
+
+        async def work() -> tuple[Request, Generation, str]:
+            engine = await self._opened()
+            request = make(engine)
+            try:
+                generation = await engine.generate(request)
+            finally:
+                await engine.forget(request.session)
+            return request, generation, engine.tokens.decode(generation.ids)
+
+        return await self._run(work, deadline)
+
+    def require(self) -> None:
+        """Refuse, with what to do, where there is no language model."""
+        if not self.configured:
+            raise HttpError(
+                503,
+                "no_model",
+                "this server has no language model; start it with one: `kgwalk serve --model NAME`, "
+                "with `--engine api` for a model behind OPENAI_BASE_URL",
+            )
+
+    def close(self) -> None:
+        self._loop.close()
+
+    async def _run(self, work: Callable[[], Coroutine[Any, Any, T]], deadline: float) -> T:
+        """The work on the agent's loop, within the bounds; its failures as replies."""
+        async with self._admitted(deadline):
+            try:
+                return await self._loop.run(work)
+            except UnknownEntity as error:
+                raise HttpError(422, "unknown_entity", str(error)) from error
+            except EngineError as error:
+                log.error("the language model failed: %s", error)
+                raise HttpError(
+                    502, "engine_failed", "the language model could not answer; the server's log has the reason"
+                ) from error
+            except KgwalkError as error:
+                log.error("a graph failed: %s", error)
+                message = "the graph could not answer; the server's log has the reason"
+                raise HttpError(502, "tool_failed", message) from error
+            except LoopClosed:
+                raise HttpError(503, "stopping", "the server is about to stop") from None
+
+    @asynccontextmanager
+    async def _admitted(self, deadline: float) -> AsyncIterator[None]:
+        if self._waiting >= MOST_WAITING:
+            raise _busy()
+        admitted = False
+        try:
+            async with asyncio.timeout(max(0.0, deadline - monotonic())):
+                self._waiting += 1
+                try:
+                    await self._gate.acquire()
+                finally:
+                    self._waiting -= 1
+                admitted = True
+                yield
+        except TimeoutError as error:
+            if not admitted:
+                raise _busy() from error
+            seconds = self._settings.agent_time_limit
+            raise HttpError(504, "time_limit", f"there was no answer within {seconds:g} s") from error
+        finally:
+            if admitted:
+                self._gate.release()
+
+    async def _opened(self) -> Engine:
+        """The engine; opening takes seconds, so another thread does it, once."""
+        while self._engine is None:
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._open())
+            # Shielded: it may take longer than the request that began it, and the next one finds it done.
+            await asyncio.shield(self._opening)
+        return self._engine
+
+    async def _open(self) -> None:
+        try:
+            self._engine = await asyncio.to_thread(open_engine, self._settings)
+        except EngineError as error:
+            log.error("the language model cannot be opened: %s", error)
+            raise
+        finally:
+            self._opening = None  # so that the next request tries again, if this failed
+
+    async def _close_engine(self) -> None:
+        if self._engine is not None and not self._given:
+            await self._engine.close()
+
+    def _recipe(self, name: str | None) -> tuple[Protocol, Budget]:
+        from kgwalk.agent.from_recipe import budget_of, protocol_of
+        from kgwalk.config.recipe import load_recipe, names, unknown
+
+        # A client may name what is bundled; a path is for the settings only.
+        if name is not None and name not in names():
+            raise HttpError(422, "unknown_recipe", str(unknown("recipe", name[:60], names())))
+        recipe = load_recipe(name or self._settings.recipe)
+        return protocol_of(recipe), budget_of(recipe)
+
+
+class AskRoute:
+    """POST /v1/ask: `ask --json` over HTTP."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def __call__(self, body: bytes, deadline: float) -> Reply:
+        asked = await self._agent.ask(refusing(lambda: _wanted(parse(body))), deadline)
+        from kgwalk.agent.ask import as_json  # imported by now
+
+        return Reply(200, orjson.dumps(as_json(asked)))
+
+
+class ModelsRoute:
+    """GET /v1/models: the language model, the agent, and the agent by recipe."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def __call__(self, body: bytes, deadline: float) -> Reply:
+        self._agent.require()
+        entries = [{"id": name, "object": "model", "created": 0, "owned_by": AGENT} for name in self._agent.models()]
+        return Reply(200, orjson.dumps({"object": "list", "data": entries}))
+
+
+def open_engine(settings: ServeSettings) -> Engine:
+    from kgwalk.llm.open import open_engine as open_kind
+
+    options: dict[str, object] = {}
+    if settings.engine == "api":
+        options = {"base_url": settings.base_url, "at_once": max(16, settings.agent_at_once)}
+    elif settings.adapter is not None:
+        options = {"adapter": settings.adapter}
+    return open_kind(settings.engine, settings.model, **options)
+
+
+def check_engine(settings: ServeSettings) -> None:
+    """What can be known to be wrong before the engine is opened, or the agent imported."""
+    from kgwalk.config.recipe import load_recipe
+
+    load_recipe(settings.recipe)
+    if settings.engine not in ENGINES:
+        raise KgwalkError(f"unknown engine `{settings.engine}`; there are {', '.join(ENGINES)}")
+    if settings.engine == "api" and settings.adapter is not None:
+        raise KgwalkError("an adapter is for a model that runs here; the engine `api` takes none")
+    if settings.engine != "api" and settings.base_url is not None:
+        raise KgwalkError(f"`base_url` is for the engine `api`, not for `{settings.engine}`")
+
+
+def parse(body: bytes) -> object:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise HttpError(400, "malformed_json", f"the body is not JSON: {error}") from error
+
+
+def refusing(read: Callable[[], T]) -> T:
+    """What `read` gives; what it refuses is the whole request's error."""
+    try:
+        return read()
+    except ItemError as error:
+        status = 404 if error.kind == "unknown_graph" else 422
+        kind = error.kind if error.kind == "unknown_graph" else "wrong_content"
+        raise HttpError(status, kind, error.message) from error
+
+
+def question_of(text: str) -> str:
+    if not text.strip():
+        raise ItemError("bad_request", "the question is empty")
+    return text
+
+
+def topics_of(fields: dict[str, Any]) -> list[str] | None:
+    value = fields.get("topics")
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ItemError("bad_request", '"topics" must be a list of strings')
+    if len(value) > MOST_TOPICS:
+        raise ItemError("bad_request", f'"topics" has {len(value):,} names; the most is {MOST_TOPICS}')
+    return value
+
+
+def runs_of(fields: dict[str, Any]) -> int:
+    return batch.count(fields, "runs", 1, MOST_RUNS, least=1)
+
+
+def _wanted(value: object) -> Wanted:
+    fields = batch.check_fields(value, FIELDS, "the body")
+    question = question_of(batch.needed(fields, "question"))
+    return Wanted(
+        question, batch.text(fields, "graph"), topics_of(fields), batch.text(fields, "recipe"), runs_of(fields)
+    )
+
+
+def _busy() -> HttpError:
+    return HttpError(503, "busy", "too many questions at once; ask again later", ((b"retry-after", b"5"),))

@@ -1,0 +1,135 @@
+"""The part of a graph around a question's topics that fits into a prompt: breadth first, the most relevant facts kept.
+
+Explore-on-Graph puts the graph into the prompt and does not say how it is cut to size. Here: facts are gathered hop by
+hop (a hub shows only so many of each relation), scored by how near their relation is to the question, and taken best
+first, each with the facts that connect it to a topic, until the room is used. Asks the graph for relations and
+neighbours only, so a view hides what it hides; over a network that is a request for each entity and relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kgwalk.kg.graph import Graph
+from kgwalk.llm.embed import Embedder
+from kgwalk.tools.facts import Fact, Way, facts_along, ways
+from kgwalk.tools.rank import scores
+from kgwalk.tools.text import quote
+from kgwalk.types import Triple
+
+ENTITIES_AT_ONCE = 64  # whose relations are scored together
+# The room is as good as used when so many facts in a row, taken with their connections, did not fit.
+MISFITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A fact at some distance from the topics. `via` is the place of the fact that led to it; None beside a topic."""
+
+    fact: Fact
+    hop: int
+    score: float
+    via: int | None
+
+
+@dataclass
+class Gathering:
+    """Facts in the order in which they were met."""
+
+    graph: Graph
+    question: str
+    embedder: Embedder | None
+    hub: int
+    most: int
+    reached: list[Reached] = field(default_factory=list)
+    _relation_score: dict[str, float] = field(default_factory=dict)
+    _known: set[Triple] = field(default_factory=set)
+
+    def grow(self, topics: Sequence[str], hops: int) -> list[Reached]:
+        came: dict[str, int | None] = dict.fromkeys(topic for topic in topics if topic in self.graph)
+        frontier = list(came)
+        for hop in range(1, hops + 1):
+            first = len(self.reached)
+            for start in range(0, len(frontier), ENTITIES_AT_ONCE):
+                for entity, along in self._relevant(frontier[start : start + ENTITIES_AT_ONCE]).items():
+                    self._add(entity, along, hop, came[entity])
+                    if len(self.reached) >= self.most:
+                        return self.reached[: self.most]
+            best_first = sorted(range(first, len(self.reached)), key=lambda at: -self.reached[at].score)
+            frontier = [
+                other for at in best_first if came.setdefault(other := self.reached[at].fact.other, at) == at
+            ]  # each entity once, by the most relevant fact that leads there
+        return self.reached
+
+    def _relevant(self, entities: Sequence[str]) -> dict[str, list[Way]]:
+        """The relations of each entity, the most relevant first."""
+        found = {entity: ways(self.graph, entity) for entity in entities}
+        score = self._relation_score
+        fresh = list(dict.fromkeys(way.relation for along in found.values() for way in along))
+        fresh = [relation for relation in fresh if relation not in score]
+        score.update(zip(fresh, scores(self.question, fresh, self.embedder).tolist(), strict=True))
+        return {entity: sorted(along, key=lambda way: -score[way.relation]) for entity, along in found.items()}
+
+    def _add(self, entity: str, along: Sequence[Way], hop: int, via: int | None) -> None:
+        for fact in facts_along(self.graph, entity, along, self.hub)[0]:
+            if fact.triple not in self._known:
+                self._known.add(fact.triple)
+                self.reached.append(Reached(fact, hop, self._relation_score[fact.triple.relation], via))
+
+
+def choose(reached: Sequence[Reached], room: int, cost: Callable[[Fact], int]) -> list[Reached]:
+    """The most relevant facts, each with those that connect it to a topic, at no more than `room` in all."""
+    taken: dict[int, None] = {}
+    misfits = 0
+    for at in sorted(range(len(reached)), key=lambda at: (-reached[at].score, at)):
+        chain: list[int] = []
+        step: int | None = at
+        while step is not None and step not in taken:
+            chain.append(step)
+            step = reached[step].via
+        price = sum(cost(reached[place].fact) for place in chain)
+        if price <= room:
+            room -= price
+            taken.update(dict.fromkeys(reversed(chain)))
+            misfits = 0
+        elif (misfits := misfits + 1) >= MISFITS:
+            break
+    return [reached[at] for at in taken]
+
+
+def write_subgraph(chosen: Sequence[Reached]) -> str:
+    """The facts as JSON, one a line: by distance from the topics, then the most relevant first."""
+    ordered = sorted(chosen, key=lambda one: (one.hop, -one.score))
+    return "[" + ",\n".join(write_row(one.fact) for one in ordered) + "]"
+
+
+def write_row(fact: Fact) -> str:
+    """
+    >>> write_row(Fact(Triple("Iran", "visit", "Japan"), "Japan", ("2005-05",)))
+    '["Iran", "visit", "Japan", "2005-05"]'
+    """
+    parts = [*fact.triple[:3], *(["; ".join(fact.dates)] if fact.dates else [])]
+    return f"[{', '.join(map(quote, parts))}]"
+
+
+def subgraph_text(
+    graph: Graph,
+    topics: Sequence[str],
+    question: str,
+    *,
+    room: int,
+    count: Callable[[str], int],
+    embedder: Embedder | None = None,
+    hops: int = 2,
+    hub: int = 20,
+    most: int = 5000,
+) -> tuple[str, list[Triple]]:
+    """The text of the subgraph within `room` tokens, as `count` counts them, and the facts in it."""
+    reached = Gathering(graph, question, embedder, hub, most).grow(topics, hops)
+    chosen = choose(reached, room - count("[]"), lambda fact: count(write_row(fact) + ",\n"))
+    text = write_subgraph(chosen)
+    while chosen and count(text) > room:  # a tokenizer may need more for the whole than for its parts
+        chosen.pop()  # connections were taken before what they connect
+        text = write_subgraph(chosen)
+    return text, [one.fact.triple for one in chosen]

