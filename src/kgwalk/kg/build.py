@@ -180,7 +180,7 @@ class _Build:
         self.waiting.remove()
         backward = RowSorter(self.scratch, "backward", columns=4, keys=3, limit=self.sort_rows)
         members = RowSorter(self.scratch, "members", columns=2, limit=self.sort_rows)
-        out_edges = CsrWriter(self.out, "out", self.entities.total)
+        out_edges = CsrWriter(self.out, "out", self.entities.total, len(self.relation_number))
         dates = self.out.array("date.of", np.uint32) if self.timed else None
         width = 3 + self.timed
         total = 0
@@ -198,7 +198,7 @@ class _Build:
             self.progress("sorting", rows + total, 3 * rows)
         out_edges.finish()
         self.report.triples, self.report.duplicates = total, rows - total
-        in_edges = CsrWriter(self.out, "in", self.entities.total)
+        in_edges = CsrWriter(self.out, "in", self.entities.total, len(self.relation_number))
         ids_file = self.out.array("in.triple", np.uint32)
         done = 0
         for rows_in in backward.sorted():

@@ -24,7 +24,7 @@ class Edges:
 
     def __init__(self, folder: Folder | FolderWriter, name: str) -> None:
         self.groups_array: U32 = folder[f"{name}.groups"]
-        self.relation_array: U32 = folder[f"{name}.relation"]
+        self.relation_array: npt.NDArray[np.unsignedinteger] = folder[f"{name}.relation"]  # 16 or 32 bits
         self.start_array: U32 = folder[f"{name}.start"]
         self.other_array: U32 = folder[f"{name}.other"]
         # memoryviews give Python ints several times faster than NumPy scalars do
@@ -68,9 +68,10 @@ class CsrWriter:
 
     _FILL = 1 << 20  # entities whose group bounds are written at once
 
-    def __init__(self, folder: FolderWriter, name: str, entities: int) -> None:
+    def __init__(self, folder: FolderWriter, name: str, entities: int, relations: int) -> None:
         self._groups = folder.array(f"{name}.groups", np.uint32)
-        self._relation = folder.array(f"{name}.relation", np.uint32)
+        # one for each group, of which there may be as many as edges: two bytes where they do
+        self._relation = folder.array(f"{name}.relation", np.uint16 if relations <= 1 << 16 else np.uint32)
         self._start = folder.array(f"{name}.start", np.uint32)
         self._other = folder.array(f"{name}.other", np.uint32)
         self._entities = entities

@@ -16,7 +16,8 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -137,6 +138,21 @@ class Folder:
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
+
+    def reader(self, name: str) -> Callable[[int, int], Array]:
+        """A function that reads items start .. stop of an array into memory of their own.
+
+        For data that is used for a while and then not again: pages of a map would stay resident.
+        """
+        dtype, path = self._arrays[name].dtype, self.path / f"{name}.bin"
+        descriptor = os.open(path, os.O_RDONLY)
+
+        def read(start: int, stop: int) -> Array:
+            size = dtype.itemsize
+            return np.frombuffer(os.pread(descriptor, (stop - start) * size, start * size), dtype)
+
+        weakref.finalize(read, os.close, descriptor)
+        return read
 
     def size(self) -> int:
         return sum(array.nbytes for array in self._arrays.values())

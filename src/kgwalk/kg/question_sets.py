@@ -36,8 +36,7 @@ class QuestionSets:
         self.folder = folder
         self.names = NameTable(folder, "question")
         self._bounds = folder["question.list"]
-        self._out: U32 = folder["question.out"]
-        self._in: U32 = folder["question.in"]
+        self._out, self._in = folder.reader("question.out"), folder.reader("question.in")
 
     @classmethod
     def open(cls, path: Path, store_digest: str) -> QuestionSets:
@@ -63,7 +62,7 @@ class QuestionSets:
         if number is None:
             raise UnknownQuestion(question)
         low, high = int(self._bounds[number]), int(self._bounds[number + 1])
-        return self._out[low:high], self._in[low:high]
+        return self._out(low, high), self._in(low, high)
 
     def sizes(self) -> npt.NDArray[np.uint64]:
         return np.diff(self._bounds)

@@ -145,10 +145,12 @@ class StoredGraph:
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
         number = self._known(entity)
         edges = self._edges[out]
-        group = edges.group(number, self._known_relation(relation))
-        if group is None:
+        wanted = self.store.relation_number(relation)
+        group = None if wanted is None else edges.group(number, wanted)
+        positions = () if group is None else self._positions(edges.start[group], edges.start[group + 1], out)
+        if not positions:  # only now is it worth asking whether the relation is there at all
+            self._known_relation(relation)
             return Neighbors([], 0, [] if self.store.timed else None)
-        positions = self._positions(edges.start[group], edges.start[group + 1], out)
         if self.store.timed:
             return self._dated(edges, positions, limit, out)
         kept = positions if limit is None else positions[:limit]
