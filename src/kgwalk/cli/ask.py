@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgwalk.cli.graphs import graph_called
 from kgwalk.cli.output import err, out, print_json
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, Triple, Turn, UnknownEntity
 
@@ -44,7 +45,7 @@ def ask(
         raise typer.BadParameter("--json needs a question")
     chosen = load_recipe(recipe).with_values(values or [])
     protocol, budget = protocol_of(chosen), budget_of(chosen)
-    opened = _open(graph)
+    opened = graph_called(graph)
     options = {"adapter": adapter} if adapter else {}
     with err.status(f"loading {model or 'the default model'}") if not json else _silent():
         loaded = open_engine(engine, model, **options)
@@ -56,13 +57,6 @@ def ask(
             session.converse()
     finally:
         session.close()
-
-
-def _open(graph: str) -> Any:
-    from kgwalk.data.bundled import BUNDLED
-    from kgwalk.kg.open import load_graph
-
-    return load_graph(BUNDLED[graph]() if graph in BUNDLED else graph)
 
 
 def _silent() -> Any:

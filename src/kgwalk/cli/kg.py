@@ -12,16 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
+from kgwalk.cli.graphs import graph_called
 from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
 from kgwalk.kg.graph import Graph, with_nearest
-from kgwalk.kg.open import load_graph
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Neighbors, UnknownName
 
 app = typer.Typer(help="Build, query and export knowledge graphs.", no_args_is_help=True)
 
 GraphAddress = Annotated[
-    str, typer.Argument(metavar="GRAPH", help="A store folder, a kgwalk server's URL, or sparql+URL of an endpoint.")
+    str, typer.Argument(metavar="GRAPH", help="A store folder, `world`, a kgwalk server's URL, or sparql+URL.")
 ]
 GraphPath = Annotated[Path, typer.Argument(metavar="GRAPH", help="A store folder made by `kgwalk kg build`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
@@ -208,7 +208,7 @@ def query(
     json: Json = False,
 ) -> None:
     """One hop from an entity: its relations, or its neighbours along one."""
-    seen = _view(load_graph(graph), question, start, end)
+    seen = _view(graph_called(graph), question, start, end)
     try:
         found = {out: _hop(seen, entity, relation, out, limit) for out in _directions(direction)}
     except UnknownName as error:
@@ -290,7 +290,7 @@ def find(
     json: Json = False,
 ) -> None:
     """Entities whose names are nearest to a text."""
-    found = load_graph(graph).find(text, k)
+    found = graph_called(graph).find(text, k)
     if json:
         print_json({"text": text, "found": [asdict(entry) for entry in found]})
         return
