@@ -120,7 +120,7 @@ def test_build_says_what_it_made(films: Path, tmp_path: Path) -> None:
     done = kgwalk("kg", "build", films / "films.tsv", "-o", "films.kg", cwd=tmp_path)
     assert done.status == 0
     assert done.stderr == ""
-    pattern = r"films\.kg: 66 triples, 53 entities, 5 relations, 5\.1 KiB, in \d+\.\d s\n"
+    pattern = r"films\.kg: 66 triples, 53 entities, 5 relations, 5\.0 KiB, in \d+\.\d s\n"
     assert re.fullmatch(pattern, done.stdout), done.stdout
 
 
@@ -280,7 +280,7 @@ def test_info(films: Path) -> None:
     done = kgwalk("kg", "info", "films.kg", cwd=films)
     assert (done.status, done.stderr) == (0, "")
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert lines[:4] == [["triples", "66"], ["entities", "53"], ["relations", "5"], ["on", "disk", "5.1", "KiB"]]
+    assert lines[:4] == [["triples", "66"], ["entities", "53"], ["relations", "5"], ["on", "disk", "5.0", "KiB"]]
     at = lines.index(["most", "used", "relations"])
     assert lines[at + 1 : at + 3] == [["25", "starred_actors"], ["12", "directed_by"]]
     at = lines.index(["most", "connected", "entities"])

@@ -230,9 +230,7 @@ def test_a_conversion_that_fails_leaves_nothing(file: Path, cache: Path, monkeyp
 def test_a_cache_that_cannot_be_written_is_said(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "taken").write_text("a file")
     monkeypatch.setenv("KGWALK_CACHE", str(tmp_path / "taken"))
-    with pytest.raises(
-        EngineError, match=r"cannot be kept as .*: Not a directory\n.* set KGWALK_CACHE to a folder that has the room"
-    ):
+    with pytest.raises(EngineError, match=r"cannot be kept as .*: Not a directory\n.* set KGWALK_CACHE"):
         model_folder(file)
 
 
