@@ -26,7 +26,7 @@ import pytest
 from typer.main import get_command
 
 from kgwalk import __version__, load_graph
-from kgwalk.cli.main import app, main
+from kgwalk.cli.main import main, make_app
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = Path(sys.executable).with_name("kgwalk")
@@ -648,7 +648,7 @@ def _commands(command: Any, name: Sequence[str] = ()) -> Iterator[list[str]]:
         yield from _commands(entry, [*name, sub])
 
 
-@pytest.mark.parametrize("command", list(_commands(get_command(app))), ids=" ".join)
+@pytest.mark.parametrize("command", list(_commands(get_command(make_app()))), ids=" ".join)
 def test_every_command_explains_itself_with_an_example(command: list[str]) -> None:
     done = quickly(*command, "--help", cwd=ROOT)
     assert (done.status, done.stderr) == (0, "")

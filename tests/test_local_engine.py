@@ -27,6 +27,7 @@ from kgwalk.llm.hf_tokens import HfTokenizer
 from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import packaged_gguf
 from kgwalk.llm.slots import SlotTable, first_apart
+from kgwalk.llm.step_graphs import StepGraphs
 from kgwalk.llm.stop_watch import StopWatch
 from kgwalk.llm.stopping import first_stop
 from kgwalk.llm.tokens import ByteTokenizer
@@ -211,6 +212,12 @@ def test_more_sessions_than_slots_give_the_same(make: Make) -> None:
     expected = walks(make(), 7, sessions=False)
     same(walks(make(batch=2, slots=2), 7, sessions=True), expected)
     same(walks(make(batch=3, slots=5), 7, sessions=True), expected)
+
+
+def test_waiting_for_more_rows_gives_the_same(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = walks(make(), 20, sessions=False)
+    monkeypatch.setitem(local.PATIENCE, "cpu", 8)
+    same(walks(make(), 20, sessions=True), expected)
 
 
 def test_a_forgotten_session_frees_its_slot(make: Make) -> None:
@@ -529,6 +536,35 @@ def test_what_begins_alike_is_computed_once() -> None:
     assert first_apart([([*shared, 1, 2], 0), ([*shared, 3, 4], 0), ([9, *shared], 0)]) == [0, 2]
     # with the shared beginning held there is nothing to wait for
     assert first_apart([([*shared, 1, 2], 40), ([*shared, 3, 4], 40)]) == [0, 1]
+
+
+# On a GPU.
+
+
+def test_steps_are_recorded_in_few_sizes() -> None:
+    assert [StepGraphs.rows(count) for count in (1, 8, 9, 100, 256)] == [8, 8, 16, 128, 256]
+    sizes = [StepGraphs.length(count) for count in (1, 256, 257, 513, 800, 1025, 1537, 2100, 4000)]
+    assert sizes == [256, 256, 512, 768, 1024, 1536, 2048, 3072, 4096]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("kind", KINDS)
+def test_recorded_steps_are_as_steps_on_the_processor(kind: str, make: Make) -> None:
+    expected = walks(make(kind), 12, sessions=False)
+    model = tiny_model(kind)
+    model.module.to("cuda")
+    engine = LocalEngine(model)
+    same(walks(engine, 12, sessions=True), expected)
+    graphs = engine._batcher._model._graphs
+    assert graphs is not None
+    assert graphs._works
+    with torch.no_grad():  # an optimiser's step, in place: the graphs read the new numbers
+        for weight in model.module.parameters():
+            weight.mul_(1.1)
+    engine.weights_changed()
+    ids, _, logprobs = walks(engine, 1, sessions=True)[0]
+    assert logprobs[:6] == pytest.approx(by_full_pass(model.module.cpu(), ids[:30], ids[30:36]), abs=1e-3)
+    asyncio.run(engine.close())
 
 
 # The real one.

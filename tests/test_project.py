@@ -68,6 +68,7 @@ def test_importing_kgwalk_is_light() -> None:
 def test_a_server_starts_without_what_it_does_not_need() -> None:
     heavy = ["pyarrow", "fastapi", "torch", "pandas", "pyoxigraph"]
     assert _loaded("kgwalk.serve.run, kgwalk.kg.store", heavy) == "[]\n"
+    assert _loaded("kgwalk.cli.main", heavy) == "[]\n"
 
 
 def test_the_readme_tree_is_the_tree() -> None:

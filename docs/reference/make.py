@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from kgwalk.cli.main import app
+from kgwalk.cli.main import make_app
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -24,7 +24,7 @@ NOT_PYTHON = {"demo.sh": "what `make demo` runs", "films.tsv": "67 facts about f
 
 def reference() -> str:
     """The whole page."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(make_app())
     lines = ["# Commands", "", "Made from `--help` by `make reference`; every command has `--help` itself.", ""]
     for name, command in _commands(root, "kgwalk"):
         lines += [f"## {name}", "", *_about(name, command), ""]

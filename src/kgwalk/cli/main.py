@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
 from typing import Annotated
@@ -10,29 +11,36 @@ from typing import Annotated
 import typer
 
 from kgwalk import __version__
-from kgwalk.cli import ask, bench, kg, serve
-from kgwalk.cli.output import err, print_json
 from kgwalk.types import KgwalkError
 
-app = typer.Typer(
-    help="Answer questions by walking a knowledge graph.",
-    epilog="Start with: kgwalk kg build my.tsv -o my.kg, then kgwalk kg query my.kg ENTITY.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+COMMANDS = ("ask", "kg", "serve", "bench")
+ASK = (
+    "Examples: kgwalk ask 'what is the capital of France?' · kgwalk ask 'who directed Big?' --graph films.kg · "
+    "kgwalk ask --engine api --model gpt-4o-mini --recipe kg-r1"
 )
-app.command(
-    "ask",
-    epilog="Examples: kgwalk ask 'what is the capital of France?' · kgwalk ask 'who directed Big?' --graph films.kg · "
-    "kgwalk ask --engine api --model gpt-4o-mini --recipe kg-r1",
-)(ask.ask)
-app.add_typer(kg.app, name="kg")
-app.command(
-    "serve",
-    epilog="Examples: kgwalk serve --graph films.kg · kgwalk serve --graph films.kg --graph news=events.kg · "
-    "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2",
-)(serve.serve)
-app.add_typer(bench.app, name="bench")
+SERVE = (
+    "Examples: kgwalk serve --graph films.kg · kgwalk serve --graph films.kg --graph news=events.kg · "
+    "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2"
+)
+
+
+def make_app(wanted: str | None = None) -> typer.Typer:
+    """The command line; with `wanted`, that command alone: a server should not wait for what it does not use."""
+    app = typer.Typer(
+        help="Answer questions by walking a knowledge graph.",
+        epilog="Start with: kgwalk kg build my.tsv -o my.kg, then kgwalk kg query my.kg ENTITY.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name in [wanted] if wanted in COMMANDS else COMMANDS:
+        module = importlib.import_module(f"kgwalk.cli.{name}")
+        if name in ("kg", "bench"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name, epilog=ASK if name == "ask" else SERVE)(getattr(module, name))
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -41,7 +49,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -53,8 +60,10 @@ def _options(
 def main() -> None:
     """The console script: a KgwalkError is a message for a person, anything else is our bug and a traceback."""
     try:
-        app()
+        make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
     except KgwalkError as error:
+        from kgwalk.cli.output import err, print_json
+
         if "--json" in sys.argv:
             print_json({"error": {"kind": type(error).__name__, "message": str(error)}})
         err.print(f"error: {error}")
@@ -62,6 +71,8 @@ def main() -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
+        from kgwalk.cli.output import err
+
         _drop_stdout()
         err.print(f"error: the output could not be written: {error.strerror}")
         sys.exit(1)
@@ -71,6 +82,8 @@ def main() -> None:
 
 def _ended(end: SystemExit) -> int | str | None:
     """The exit code when typer or rich end the program; why they did is the exception that they were handling."""
+    from kgwalk.cli.output import err, print_json
+
     why = end.__context__
     if isinstance(why, BrokenPipeError):  # the reader of our output left, as in `kgwalk kg export ... | head`
         _drop_stdout()

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
-from kgwalk.data.questions import read_questions
 from kgwalk.types import KgwalkError, Question
 
 SPLITS = ("train", "dev", "test")
@@ -23,6 +22,8 @@ def world_path() -> Path:
 
 def world_questions(split: str) -> list[Question]:
     """The questions about the world graph of one split; `extra["program"]` holds the walk to the answer."""
+    from kgwalk.data.questions import read_questions  # the command line asks this module for paths alone
+
     if split not in SPLITS:
         raise KgwalkError(f"no split {split!r} of the world questions; there are {', '.join(SPLITS)}")
     return list(read_questions(_world() / "questions" / f"{split}.jsonl.gz"))

@@ -17,8 +17,8 @@ from kgwalk.types import KgwalkError, UnknownQuestion
 
 log = logging.getLogger("kgwalk.serve")
 
-# A training step asks about a few hundred questions at a time.
-VIEWS = 1024
+# A training step asks about a few hundred questions at a time, and a view is made in tens of microseconds.
+VIEWS = 256
 
 
 class Graphs:
