@@ -1,0 +1,143 @@
+"""Any Hugging Face causal language model, run here by torch, for many requests at once.
+
+Requests come one by one from any number of tasks and event loops; a thread runs them together (`batcher`). Ids and
+log-probabilities are the model's own, so its episodes can be trained on. What a request gets does not depend on the
+others in the batch, but for the rounding of floating-point sums, which can decide between two tokens that are as good
+as equally likely. Knows nothing of graphs, tools or protocols.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgwalk.llm.engine import Generation, Request, Sampling
+from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model, need
+from kgwalk.llm.stop_watch import StopWatch
+from kgwalk.types import EngineError
+
+if TYPE_CHECKING:
+    from kgwalk.llm.hf_tokens import HfTokenizer
+
+# Rows at once, new tokens in one pass, and steps to wait for more of them: a processor is busy with a few; to a GPU a
+# pass is the same for one row and for many, and it has to be launched kernel by kernel.
+BATCH = {"cpu": 16, "cuda": 256}
+GROUP = {"cpu": 512, "cuda": 16384}
+PATIENCE = {"cpu": 0, "cuda": 8}
+SLOTS_A_ROW = 2  # sessions whose cache is kept while they wait for a tool, beside those at work
+
+
+class LocalEngine:
+    """`model` is a name (see `models`), or a model in memory.
+
+    `adapter` is a LoRA folder. `device` "auto" is the GPU if there is one; `dtype` "auto" is bfloat16 there and float32
+    elsewhere. `context` may be less than the model's own. `batch` rows are run at once, and `slots` sessions keep their
+    cache between turns: memory grows with those that are used, up to slots x context. `seed` serves requests that have
+    none. Threads are torch's to set (OMP_NUM_THREADS).
+    """
+
+    exact = True
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel = DEFAULT_MODEL,
+        *,
+        adapter: str | Path | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        context: int | None = None,
+        batch: int | None = None,
+        slots: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        need("torch", "transformers")
+        from kgwalk.llm.batcher import Batcher
+        from kgwalk.llm.slot_model import SlotModel
+
+        if not isinstance(model, LoadedModel):
+            device = _device(device)
+            dtype = ("float32" if device.startswith("cpu") else "bfloat16") if dtype == "auto" else dtype
+            model = load_model(model, adapter=adapter, device=device, dtype=dtype)
+        elif adapter is not None:
+            raise EngineError("an adapter is merged when a model is loaded; this one is in memory already")
+        self.model = model.name
+        self.tokens: HfTokenizer = model.tokens
+        kind = model.module.device.type
+        batch = BATCH.get(kind, BATCH["cpu"]) if batch is None else batch
+        slots = batch * SLOTS_A_ROW if slots is None else slots
+        if not 1 <= batch <= slots:
+            raise EngineError(f"batch must be at least 1 and slots at least as many; they are {batch} and {slots}")
+        run = SlotModel(model.module, most_slots=slots, context=context)
+        self.context = run.context
+        self._vocabulary = run.vocabulary
+        self._seed = seed
+        self._piece = functools.lru_cache(maxsize=1 << 17)(lambda number: model.tokens.decode([number]))
+        self._batcher = Batcher(
+            run,
+            batch=batch,
+            slots=slots,
+            group=GROUP.get(kind, GROUP["cpu"]),
+            patience=PATIENCE.get(kind, PATIENCE["cpu"]),
+        )
+        # Also when the engine is dropped without being closed: the thread ends, and the weights can go.
+        self._end = weakref.finalize(self, self._batcher.close)
+
+    async def generate(self, request: Request) -> Generation:
+        from kgwalk.llm.batcher import Row
+        from kgwalk.llm.choosing import draws, seed_at
+
+        sampling, ids = request.sampling, list(request.ids)
+        most = self._check(ids, sampling)
+        if most == 0:
+            return Generation([], [], "length")
+        seed = self._seed if sampling.seed is None else sampling.seed
+        numbers = draws(seed_at(seed, len(ids)), most) if sampling.temperature > 0 else []
+        watch = StopWatch(self.tokens, sampling.stop, self._piece)
+        row = Row(ids, sampling, most, numbers, watch, request.session)
+        return await asyncio.wrap_future(self._batcher.submit(row))
+
+    async def forget(self, session: str) -> None:
+        self._batcher.forget(session)
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self._end)
+
+    def weights_changed(self) -> None:
+        """To be called by whoever trains the model in memory, when no request is under way: no cache holds now."""
+        self._batcher.clear()
+
+    def kept_sessions(self) -> list[str]:
+        """Those whose cache is kept."""
+        return self._batcher.kept()
+
+    def _check(self, ids: list[int], sampling: Sampling) -> int:
+        """How many tokens may be chosen; EngineError for what the model cannot be asked."""
+        if not ids:
+            raise EngineError("a request without tokens: there is nothing to continue")
+        if len(ids) >= self.context:
+            raise EngineError(f"the prompt has {len(ids):,} tokens; with a context of {self.context:,} none can follow")
+        if min(ids) < 0 or max(ids) >= self._vocabulary:
+            raise EngineError(f"ids must be 0 to {self._vocabulary - 1:,}; there are {min(ids)} to {max(ids)}")
+        if not (sampling.temperature >= 0 and 0 < sampling.top_p <= 1):
+            raise EngineError(
+                "temperature must be 0 or more and top_p in (0, 1]; "
+                f"they are {sampling.temperature} and {sampling.top_p}"
+            )
+        return max(0, min(sampling.max_tokens, self.context - len(ids)))
+
+
+def _device(asked: str) -> str:
+    import torch
+
+    if asked == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(asked).type
+    except RuntimeError as error:
+        raise EngineError(f"unknown device {asked!r}; auto, cpu, cuda or cuda:1, say") from error
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise EngineError(f"device {asked!r} was asked for, and torch sees no GPU here")
+    return asked

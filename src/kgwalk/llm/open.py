@@ -1,0 +1,46 @@
+"""One door to the engines: a kind, a model, and the kind's own options. Each kind's libraries are imported when asked.
+
+Knows the engines by name only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Iterable
+
+from kgwalk.llm.engine import Engine
+from kgwalk.types import EngineError
+
+# the module and the class, and what it says of itself
+KINDS = {
+    "local": ("kgwalk.llm.local", "LocalEngine", "a Hugging Face or GGUF model, run here by torch"),
+    "vllm": ("kgwalk.llm.vllm", "VllmEngine", "the same models, run here by vLLM"),
+    "api": ("kgwalk.llm.api", "ApiEngine", "a model behind an OpenAI-compatible API"),
+}
+
+
+def open_engine(kind: str, model: str | None = None, **options: object) -> Engine:
+    """The engine; without a model, the kind's default one. Options are those of its class."""
+    if kind not in KINDS:
+        listed = "".join(f"\n  {name}: {words}" for name, (_, _, words) in KINDS.items())
+        raise EngineError(f"unknown engine {kind!r}{_near(kind, KINDS)}; there are:{listed}")
+    module, name, _ = KINDS[kind]
+    make: Callable[..., Engine] = getattr(importlib.import_module(module), name)
+    known = inspect.signature(make).parameters
+    any_option = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    for option in options:
+        if option not in known and not any_option:
+            listed = ", ".join(known)
+            raise EngineError(f"the engine {kind} has no option {option!r}{_near(option, known)}; it has {listed}")
+    if model is not None:
+        return make(model, **options)
+    if known["model"].default is inspect.Parameter.empty:
+        raise EngineError(f"the engine {kind} needs the name of a model")
+    return make(**options)
+
+
+def _near(word: str, words: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(words), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
