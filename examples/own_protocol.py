@@ -21,7 +21,6 @@ class Go(Protocol):
     name = "go"
     stop = ("\n",)
     inline = False
-    turns: int = 4
 
     def begin(self, task: Task, world: World, count: Callable[[str], int]) -> "GoWalk":
         return GoWalk(task, world, here=list(task.topics))
@@ -43,8 +42,7 @@ class GoWalk(Walk):
         return Malformed("say: go RELATION, or done")
 
     def act(self, call: Call) -> Observation:
-        relation = str(call.args[0])
-        if not self.world.graph.has_relation(relation):
+        if not self.world.graph.has_relation(relation := str(call.args[0])):
             return self.tell(f"no relation {relation}")
         self.here = sorted({to for name in self.here for to in self.world.graph.neighbors(name, relation)})
         return Observation("", "", [Listing("now at: ", self.here, entities=True)])

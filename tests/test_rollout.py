@@ -95,7 +95,9 @@ def test_turns_run_out_with_one_forced_answer() -> None:
 
 
 def test_each_budget_has_its_reason() -> None:
-    assert run(WALK, total_tokens=100).stop == StopReason.prompt
+    long = run(WALK, total_tokens=100)
+    assert (long.stop, long.turns) == (StopReason.prompt, [])
+    assert long.failure == f"the prompt has {len(long.prompt_ids):,} tokens and there is room for 100"
     prompt = len(run(WALK).prompt_ids)
     full = run(WALK, total_tokens=prompt + 60)
     assert (full.stop, len(full.turns)) == (StopReason.tokens, 1)

@@ -139,6 +139,7 @@ class _Run:
 
     async def _turns(self) -> StopReason:
         if len(self.ids) + 1 > self._room():
+            self.episode.failure = f"the prompt has {len(self.ids):,} tokens and there is room for {self._room():,}"
             return StopReason.prompt
         for number in range(self.protocol.turns + 1):
             if time.monotonic() - self.started > self.budget.seconds:

@@ -1,0 +1,118 @@
+"""`kgwalk ask` as a person runs it: every recipe, through an API that the test serves, and the examples."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgwalk.config.recipe import names
+
+ROOT = Path(__file__).parents[1]
+FINAL = '<answer>["Oslo"]</answer>'
+TURNS = {
+    "kgwalk": ['tail_entities($1, "capital")', "<answer>$2</answer>"],
+    "kg-r1": [
+        '<think>.</think><kg-query>get_tail_entities("Norway", "capital")</kg-query>',
+        f"<think>.</think>{FINAL}",
+    ],
+    "graph-rft": [
+        "<think>.</think><plan>Step 1: the capital. Ans1 = SearchKG(t=city | h=Norway, r=capital)</plan>"
+        '<neighbor_search>"Norway", "capital"</neighbor_search>',
+        f"<think>.</think>{FINAL}",
+    ],
+    "kg-hopper": ["<think>I look. <search>Norway</search>", f"Found it.</think>{FINAL}"],
+    "kg-reasoner": ["<think>I look. <search>Norway</search>", f"Found it.</think>{FINAL}"],
+    "eog": [f"<think>.</think>{FINAL}"],
+}
+
+
+class _Api(BaseHTTPRequestHandler):
+    """Says the next turn of the recipe that is the model's name."""
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        said = sum(message["role"] == "assistant" for message in request["messages"])
+        message = {"role": "assistant", "content": TURNS[request["model"]][said]}
+        usage = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
+        body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage})
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Api)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def ask(api: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OPENAI_BASE_URL": api, "OPENAI_API_KEY": "secret"}
+    return subprocess.run(
+        [sys.executable, "-m", "kgwalk.cli.main", "ask", *arguments, "--engine", "api"],
+        env=environment,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("recipe", names())
+def test_every_recipe_answers_with_its_evidence(api: str, recipe: str) -> None:
+    done = ask(api, "what is the capital of Norway?", "--recipe", recipe, "--model", recipe, "--json")
+    assert done.returncode == 0, done.stderr
+    asked: dict[str, Any] = json.loads(done.stdout)
+    assert asked["answers"] == ["Oslo"]
+    assert asked["evidence"] == {"Oslo": [["Norway", "capital", "Oslo"]]} or recipe == "eog"
+    assert asked["topics"] == ["Norway"]
+    assert (asked["stop"], asked["turns"]) == ("answered", len(TURNS[recipe]))
+    assert asked["tokens"]["total"] == 13 * len(TURNS[recipe])
+    assert asked["seconds"] > 0
+
+
+def test_the_walk_goes_to_stderr_and_the_answer_to_stdout(api: str) -> None:
+    done = ask(api, "what is the capital of Norway?", "--model", "kgwalk")
+    assert done.stdout == "Oslo\n    (Norway, capital, Oslo)\n"
+    assert '> tail_entities($1, "capital")\n  $2 = 1: Oslo\n' in done.stderr
+
+
+def test_a_session(api: str) -> None:
+    done = ask(api, "--model", "kgwalk", stdin="what is the capital of Norway?\nand its capital, norway?\n\n")
+    assert done.returncode == 0
+    assert done.stdout.count("(Norway, capital, Oslo)") == 2
+
+
+def test_what_cannot_be(api: str) -> None:
+    unknown = ask(api, "?", "--model", "kgwalk", "--topic", "Norwai")
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert "entity 'Norwai' is not in the graph; did you mean 'Norway'" in unknown.stderr
+    assert "did you mean `kg-r1`" in ask(api, "?", "--recipe", "kgr1").stderr
+    assert "needs the name of a model" in ask(api, "?").stderr
+    assert ask(api, "--json").returncode == 2
+
+
+def test_a_protocol_of_ones_own() -> None:
+    script = ROOT / "examples" / "own_protocol.py"
+    assert len(script.read_text().splitlines()) < 60
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert done.stdout == "['Penny Marshall'] answered ['now at: Penny Marshall', '']\n"
