@@ -10,7 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from conftest import memory_folder, store_of, temporary_store
-from kgwalk.agent.link import CLASS_STEMS, FUNCTION_WORDS, Mention, _stem, link, topics
+from kgwalk.agent.link import FUNCTION_WORDS, Mention, link, topics
+from kgwalk.agent.linking.names import CLASS_STEMS
+from kgwalk.agent.linking.names import stem as _stem
 from kgwalk.bench.scan import ScanGraph
 from kgwalk.kg.build import build
 from kgwalk.kg.normalise import normalise
