@@ -21,6 +21,7 @@ from kgwalk.agent.link import topics as topics_of
 from kgwalk.agent.protocol import Protocol, Task, World
 from kgwalk.agent.protocols import protocol_named
 from kgwalk.agent.rollout import Watch, rollout_async
+from kgwalk.agent.world import world_for
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
 from kgwalk.llm.tokens import Tokenizer
@@ -114,7 +115,7 @@ async def ask_async(
         raise KgwalkError(f"runs must be at least 1, not {runs}")
     if isinstance(protocol, str):
         protocol = protocol_named(protocol)
-    world = graph if isinstance(graph, World) else World(graph)
+    world = graph if isinstance(graph, World) else world_for(graph, protocol)
     # A graph elsewhere takes its time, and so do near spellings: not on the event loop.
     chosen, mentions = await asyncio.to_thread(_topics, question, world.graph, topics)
     counted = _Counted(engine)

@@ -90,6 +90,7 @@ class ThinkProtocol(Protocol):
 
     stop = ("</search>", "</answer>")
     inline = True
+    by_meaning = True
     tag: str = "searched_triples"
 
 

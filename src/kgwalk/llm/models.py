@@ -86,7 +86,7 @@ def model_folder(name: str | Path = DEFAULT_MODEL, dtype: str = "float32") -> Pa
     if place.path.suffix != ".gguf":
         return place.path
     need("torch", "transformers", "gguf")
-    with _quiet():
+    with quiet():
         return gguf_folder(place.path, dtype)
 
 
@@ -101,7 +101,7 @@ def load_model(
     adapters = [folder for folder in (place.adapter, None if adapter is None else Path(adapter)) if folder is not None]
     for folder in adapters:
         _check_adapter(folder)
-    with _quiet():
+    with quiet():
         folder = gguf_folder(place.path, dtype) if place.path.suffix == ".gguf" else place.path
         return _load(place.name, folder, adapters, device, dtype)
 
@@ -211,7 +211,7 @@ def need(*packages: str) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No progress bars of transformers' own: standard error belongs to the command line."""
     from transformers import utils
 

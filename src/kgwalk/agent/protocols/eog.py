@@ -50,6 +50,7 @@ class Eog(Protocol):
     name = "eog"
     stop = ("</answer>",)
     inline = True
+    by_meaning = True
     turns: int = 1
     hops: int = 2
     hub: int = 20

@@ -81,6 +81,7 @@ class GraphRft(Protocol):
     name = "graph-rft"
     stop = (*(f"</{tool}>" for tool in INFORMATION), "</answer>")
     inline = True
+    by_meaning = True
     turns: int = 10
     relations: int = 15
     documents: int = 3

@@ -1,0 +1,43 @@
+"""The world of a walk: a graph with what else a protocol's tools would use, where that is installed.
+
+Embeddings are loaded once a process and kept for each store. Knows no protocol by name: a protocol says whether it
+ranks by meaning.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import lru_cache
+from weakref import WeakKeyDictionary
+
+from kgwalk.agent.protocol import Protocol, World
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import Store, StoredGraph
+from kgwalk.llm.embed import CachedEmbedder, Embedder, MiniLM, installed_minilm
+
+_of_store: WeakKeyDictionary[Store, Embedder] = WeakKeyDictionary()
+
+
+def world_for(graph: Graph, protocol: Protocol) -> World:
+    """The graph, with an embedder if the protocol asks for one and there is one here; else letters decide."""
+    if not protocol.by_meaning or installed_minilm() is None or not _has_torch():
+        return World(graph)
+    if not isinstance(graph, StoredGraph):
+        return World(graph, embed=_shared(None))
+    if graph.store not in _of_store:
+        _of_store[graph.store] = CachedEmbedder(_model(), graph.store)
+    return World(graph, embed=_of_store[graph.store])
+
+
+@lru_cache(1)
+def _model() -> MiniLM:
+    return MiniLM()
+
+
+@lru_cache(1)
+def _shared(store: None) -> Embedder:
+    return CachedEmbedder(_model(), store)
+
+
+def _has_torch() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("torch", "transformers"))
