@@ -7,6 +7,8 @@ they start), and any of them adds all the files up. Knows nothing of what a requ
 from __future__ import annotations
 
 import os
+import struct
+import time
 from collections.abc import Mapping
 
 from prometheus_client import (
@@ -25,6 +27,9 @@ FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _ITEMS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+HALF_FILE_TRIES = 5
 
 
 class Metrics:
@@ -63,13 +68,21 @@ class Metrics:
         self._batch("/kg/query", self._queries, outcomes)
 
     def reply(self) -> Reply:
-        registry = self._registry
-        if FOLDER_VARIABLE in os.environ:
-            from prometheus_client.multiprocess import MultiProcessCollector
+        text = self._of_all_workers() if FOLDER_VARIABLE in os.environ else generate_latest(self._registry)
+        return Reply(200, text, CONTENT_TYPE_LATEST.encode())
 
+    def _of_all_workers(self) -> bytes:
+        """The sum over the files of all workers; a worker that starts just now may be found with half a file."""
+        from prometheus_client.multiprocess import MultiProcessCollector
+
+        for _ in range(HALF_FILE_TRIES):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return Reply(200, generate_latest(registry), CONTENT_TYPE_LATEST.encode())
+            try:
+                return generate_latest(registry)
+            except (RuntimeError, ValueError, struct.error):
+                time.sleep(0.01)
+        return generate_latest(registry)
 
     def _batch(self, path: str, counter: Counter, outcomes: Mapping[tuple[str, str], int]) -> None:
         for labels, times in outcomes.items():
