@@ -23,7 +23,7 @@ def world_for(graph: Graph, protocol: Protocol) -> World:
     if not protocol.by_meaning or installed_minilm() is None or not _has_torch():
         return World(graph)
     if not isinstance(graph, StoredGraph):
-        return World(graph, embed=_shared(None))
+        return World(graph, embed=_shared())
     if graph.store not in _of_store:
         _of_store[graph.store] = CachedEmbedder(_model(), graph.store)
     return World(graph, embed=_of_store[graph.store])
@@ -35,8 +35,8 @@ def _model() -> MiniLM:
 
 
 @lru_cache(1)
-def _shared(store: None) -> Embedder:
-    return CachedEmbedder(_model(), store)
+def _shared() -> Embedder:
+    return CachedEmbedder(_model())
 
 
 def _has_torch() -> bool:

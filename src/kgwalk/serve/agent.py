@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kgwalk.serve")
 
-ENGINES = ("local", "vllm", "api")
 AGENT = "kgwalk"  # the model's name under which the agent itself is asked; `kgwalk/RECIPE` for another recipe
 MOST_RUNS = 16
 MOST_TOPICS = 64
@@ -278,10 +277,11 @@ def open_engine(settings: ServeSettings) -> Engine:
 def check_engine(settings: ServeSettings) -> None:
     """What can be known to be wrong before the engine is opened, or the agent imported."""
     from kgwalk.config.recipe import load_recipe
+    from kgwalk.llm.open import KINDS
 
     load_recipe(settings.recipe)
-    if settings.engine not in ENGINES:
-        raise KgwalkError(f"unknown engine `{settings.engine}`; there are {', '.join(ENGINES)}")
+    if settings.engine not in KINDS:
+        raise KgwalkError(f"unknown engine `{settings.engine}`; there are {', '.join(KINDS)}")
     if settings.engine == "api" and settings.adapter is not None:
         raise KgwalkError("an adapter is for a model that runs here; the engine `api` takes none")
     if settings.engine != "api" and settings.base_url is not None:
