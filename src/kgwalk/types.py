@@ -69,6 +69,7 @@ class Question:
     gold_paths: list[list[Triple]] | None = None
     evidence: list[Triple] | None = None
     type: str | None = None
+    aliases: dict[str, list[str]] = field(default_factory=dict)  # of an answer: other names and ids it goes by
     extra: dict[str, object] = field(default_factory=dict)
 
 
@@ -133,6 +134,7 @@ class Turn:
     ok: bool = True  # False: malformed, or the tool answered with an error
     error: str | None = None  # its kind
     shown: list[str] = field(default_factory=list)  # entities in the observation, after truncation
+    counted: tuple[int, int] | None = None  # prompt and generated tokens, where the engine's server reports its own
     seconds: float = 0.0
 
 

@@ -12,10 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from kgwalk.agent.budget import Budget
+from kgwalk.agent.counted import Counted, tokens_used
 from kgwalk.agent.link import Mention, link
 from kgwalk.agent.link import topics as topics_of
 from kgwalk.agent.protocol import Protocol, Task, World
@@ -23,12 +24,8 @@ from kgwalk.agent.protocols import protocol_named
 from kgwalk.agent.rollout import Watch, rollout_async
 from kgwalk.agent.world import world_for
 from kgwalk.kg.graph import Graph, with_nearest
-from kgwalk.llm.engine import Engine, Generation, Request, Sampling
-from kgwalk.llm.tokens import Tokenizer
+from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, UnknownEntity
-
-# An engine that sends text counts bytes; budgets are in tokens. English has about so many bytes a token.
-BYTES_A_TOKEN = 4
 
 
 @dataclass(slots=True)
@@ -118,7 +115,7 @@ async def ask_async(
     world = graph if isinstance(graph, World) else world_for(graph, protocol)
     # A graph elsewhere takes its time, and so do near spellings: not on the event loop.
     chosen, mentions = await asyncio.to_thread(_topics, question, world.graph, topics)
-    counted = _Counted(engine)
+    counted = Counted(engine)
     # The id enters the seeds: the same question with the same seed is walked in the same way.
     asked = Question(
         hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest(), question, chosen, []
@@ -131,7 +128,7 @@ async def ask_async(
         budget=counted.budget(budget or Budget()),
         watch=watch,
     )
-    return _gathered(question, chosen, mentions, episodes, counted.used(episodes), time.monotonic() - started)
+    return _gathered(question, chosen, mentions, episodes, tokens_used(episodes, engine), time.monotonic() - started)
 
 
 def as_json(asked: Asked) -> dict[str, Any]:
@@ -204,56 +201,3 @@ def _gathered(
         best.failure,
         episodes,
     )
-
-
-class _Counted:
-    """The engine as one question sees it: budgets in tokens, tokens counted."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._bytes = 1 if engine.exact else BYTES_A_TOKEN  # ids that make a token
-        self._generated = self._prompt = 0  # as reported
-
-    @property
-    def tokens(self) -> Tokenizer:
-        return self._engine.tokens
-
-    @property
-    def context(self) -> int:
-        return self._engine.context * self._bytes
-
-    @property
-    def exact(self) -> bool:
-        return self._engine.exact
-
-    def budget(self, budget: Budget) -> Budget:
-        return replace(
-            budget,
-            turn_tokens=budget.turn_tokens * self._bytes,
-            observation_tokens=budget.observation_tokens * self._bytes,
-            total_tokens=budget.total_tokens * self._bytes,
-        )
-
-    async def generate(self, request: Request) -> Generation:
-        most = -(-request.sampling.max_tokens // self._bytes)
-        sampling = replace(request.sampling, max_tokens=most)
-        generation = await self._engine.generate(replace(request, sampling=sampling))
-        usage = getattr(generation, "usage", None)  # an API engine's generations have what the server counted
-        if usage is not None:
-            self._prompt += usage.prompt_tokens
-            self._generated += usage.completion_tokens
-        return generation
-
-    def used(self, episodes: Sequence[Episode]) -> dict[str, int]:
-        generated, prompt = self._generated, self._prompt
-        if not generated + prompt:
-            ids = sum(episode.generated_tokens for episode in episodes)
-            told = sum(episode.total_tokens for episode in episodes) - ids
-            generated, prompt = -(-ids // self._bytes), -(-told // self._bytes)
-        return {"generated": generated, "prompt": prompt, "total": generated + prompt}
-
-    async def forget(self, session: str) -> None:
-        await self._engine.forget(session)
-
-    async def close(self) -> None:
-        """The engine is not this question's to close."""

@@ -32,10 +32,11 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A question with the entities to start from."""
+    """A question with the entities to start from. `key` enters the seed of its sampling: same key, same draw."""
 
     question: Question
     topics: Sequence[str]
+    key: str = ""  # empty: its place among the tasks and the question's id
 
 
 @dataclass(frozen=True)

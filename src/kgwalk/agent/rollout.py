@@ -70,9 +70,9 @@ async def rollout_async(
 
     async def one(number: int, task: Task, world: World) -> Episode:
         async with gate:
-            key = f"{number}:{task.question.id}"
+            key = task.key or f"{number}:{task.question.id}"
             own = replace(sampling, seed=_seed(sampling.seed, key))
-            return await _Run(task, world, protocol, engine, own, budget, watch, f"{run}:{key}", threads).run()
+            return await _Run(task, world, protocol, engine, own, budget, watch, f"{run}:{number}:{key}", threads).run()
 
     try:
         return list(await asyncio.gather(*(one(n, task, world) for n, (task, world) in enumerate(tasks))))
@@ -180,11 +180,13 @@ class _Run:
         self.ids.extend(generation.ids)
         self.ended = bool(generation.ids) and generation.ids[-1] in self.engine.tokens.end_ids
         self.messages.append(Message("assistant", text))
+        usage = getattr(generation, "usage", None)  # an API engine's generations have what the server counted
         return Turn(
             list(generation.ids),
             list(generation.logprobs),
             text,
             self.walk.parse(text),
+            counted=None if usage is None else (usage.prompt_tokens, usage.completion_tokens),
             seconds=time.monotonic() - before,
         )
 

@@ -28,6 +28,7 @@ _KNOWN = {
     "gold_paths",
     "evidence",
     "type",
+    "aliases",
 }
 
 
@@ -68,8 +69,18 @@ def _question(source: Source, number: int, raw: bytes) -> Question:
         gold_paths=_paths(row.get("gold_paths")),
         evidence=None if row.get("evidence") is None else [Triple(*t) for t in row["evidence"]],
         type=row.get("type"),
+        aliases=_aliases(source, number, text, row.get("aliases")),
         extra={key: value for key, value in row.items() if key not in _KNOWN},
     )
+
+
+def _aliases(source: Source, number: int, text: str, value: Any) -> dict[str, list[str]]:
+    if value is None:
+        return {}
+    lists = list(value.values()) if isinstance(value, dict) else [None]
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
+        raise source.error("expected `aliases`, an object with a list of names for an answer", line=number, text=text)
+    return dict(value)
 
 
 def _paths(value: Any) -> list[list[Triple]] | None:
