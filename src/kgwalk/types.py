@@ -161,6 +161,8 @@ class Episode:
     stop: StopReason = StopReason.turns
     failure: str | None = None
     seconds: float = 0.0
+    shown: list[str] = field(default_factory=list)  # entities of the facts that the prompt tells
+    seen: list[Triple] = field(default_factory=list)  # every fact that the model was told, in order
 
     @property
     def generated_tokens(self) -> int:

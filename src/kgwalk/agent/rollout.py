@@ -133,6 +133,8 @@ class _Run:
             return walk, walk.prompt()
 
         self.walk, self.messages = await self._ask("the prompt", begin)
+        self.episode.seen = self.walk.seen
+        self.episode.shown = list(dict.fromkeys(name for fact in self.walk.seen for name in (fact.head, fact.tail)))
         self.ids = self.engine.tokens.open_chat(self.messages)
         self.episode.prompt_ids = list(self.ids)
         self.episode.prompt = "\n\n".join(message.content for message in self.messages)
