@@ -1,0 +1,1 @@
+"""Run folders: what was run, with what, and every row it wrote."""
