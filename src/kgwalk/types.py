@@ -163,6 +163,7 @@ class Episode:
     seconds: float = 0.0
     shown: list[str] = field(default_factory=list)  # entities of the facts that the prompt tells
     seen: list[Triple] = field(default_factory=list)  # every fact that the model was told, in order
+    key: str = ""  # of the task that it belongs to
 
     @property
     def generated_tokens(self) -> int:

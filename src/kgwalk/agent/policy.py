@@ -20,7 +20,10 @@ from kgwalk.types import Episode
 
 
 class Policy(Interface):
-    """`watch(episode, None)` is told of each episode as it ends; the list comes back in the tasks' order."""
+    """`watch(episode, None)` is told of each episode as it ends; the list comes back in the tasks' order.
+
+    An episode's `key` is its task's.
+    """
 
     async def walk(self, tasks: Sequence[tuple[Task, World]], watch: Watch) -> list[Episode]: ...
 

@@ -103,7 +103,7 @@ class _Run:
         # A store answers in microseconds: a hop to another thread would take longer than the answer.
         slow = (world.web, world.embed, world.ranker)
         self.quick = isinstance(world.graph, StoredGraph) and all(part is None for part in slow)
-        self.episode = Episode(task.question, list(task.topics), [], "")
+        self.episode = Episode(task.question, list(task.topics), [], "", key=task.key)
         self.ids: list[int] = []
         self.started = time.monotonic()
 

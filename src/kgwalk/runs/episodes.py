@@ -26,6 +26,7 @@ def episode_row(episode: Episode) -> dict[str, Any]:
         "seconds": episode.seconds,
         "shown": episode.shown,
         "seen": [list(fact) for fact in episode.seen],
+        "key": episode.key,
     }
 
 
@@ -43,6 +44,7 @@ def episode_from(row: dict[str, Any]) -> Episode:
         seconds=row["seconds"],
         shown=row["shown"],
         seen=[Triple(*fact) for fact in row["seen"]],
+        key=row["key"],
     )
 
 
