@@ -586,3 +586,29 @@ def test_smollm2_answers_in_english() -> None:
     answers = asyncio.run(scenario())
     assert "Paris" in answers[0]
     assert "Pacific Ocean" in answers[1]
+
+
+def test_in_lockstep_the_same_rows_run_together_every_time() -> None:
+    """Which rows share a pass decides the last bits of their log-probabilities: in lockstep these are the same."""
+
+    def logprobs(waits: list[float]) -> list[list[float]]:
+        engine = LocalEngine(tiny_model("llama"), batch=4, lockstep=True)
+
+        async def one(number: int) -> list[float]:
+            ids, found = [5 + number, 6, 7], []
+            for turn in range(3):
+                time.sleep(waits[(number + turn) % len(waits)])  # the loop is held up, as by a slow graph
+                request = Request(ids, [], Sampling(1.0, max_tokens=3 + number, seed=number), session=str(number))
+                made = await engine.generate(request)
+                ids = [*ids, *made.ids, 9]
+                found += made.logprobs
+            return found
+
+        async def all_of_them() -> list[list[float]]:
+            made = await asyncio.gather(*(one(number) for number in range(6)))
+            await engine.close()
+            return list(made)
+
+        return asyncio.run(all_of_them())
+
+    assert logprobs([0.0]) == logprobs([0.003, 0.0, 0.001])

@@ -1,8 +1,9 @@
-"""A thread that runs a model for many requests at once: rows join and leave between steps.
+"""Runs a model for many requests at once, in a thread of its own: rows join and leave between steps.
 
 Each round takes in what has come, computes one group of new tokens (whole prompts, or what is new since a session's
 last turn), and then one step for all rows that wait for their next token. A failing step fails the requests under way
 and is logged; the next request starts afresh. Knows nothing of event loops: results go to futures, from this thread.
+In lockstep there is no thread: whoever asks runs the rounds, so that which rows run together never depends on time.
 """
 
 from __future__ import annotations
@@ -64,12 +65,16 @@ class Batcher:
     """`batch` rows at once; at most `group` new tokens in one pass before the steps go on.
 
     `patience` is for how many steps a few rows with new tokens may be kept waiting for more of them to come: where a
-    pass costs the same for one row as for many, it is better made for many.
+    pass costs the same for one row as for many, it is better made for many. In `lockstep`, `turn` runs a round.
     """
 
-    def __init__(self, model: SlotModel, *, batch: int, slots: int, group: int, patience: int) -> None:
+    def __init__(
+        self, model: SlotModel, *, batch: int, slots: int, group: int, patience: int, lockstep: bool = False
+    ) -> None:
         self._model, self._batch, self._group, self._patience = model, batch, group, patience
+        self._lockstep = lockstep
         self._waited = 0
+        self.submitted = 0
         self._table = SlotTable(slots)
         self._came: deque[Row] = deque()
         self._forgotten: deque[str] = deque()
@@ -77,8 +82,10 @@ class Batcher:
         self._waiting: list[Row] = []
         self._rows: list[Row] = []
         self._closed = self._clear = False
-        self._thread = threading.Thread(target=self._main, name="kgwalk-model", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if not lockstep:
+            self._thread = threading.Thread(target=self._main, name="kgwalk-model", daemon=True)
+            self._thread.start()
 
     # Called from other threads.
 
@@ -87,6 +94,7 @@ class Batcher:
             if self._closed:
                 raise EngineError("the engine is closed")
             self._came.append(row)
+            self.submitted += 1
             self._wake.notify()
         return row.future
 
@@ -105,8 +113,18 @@ class Batcher:
         with self._wake:
             self._closed = True
             self._wake.notify()
-        if self._thread is not threading.current_thread():
+        if self._thread is None:
+            self._end()
+        elif self._thread is not threading.current_thread():
             self._thread.join()
+
+    def turn(self) -> bool:
+        """One round, in lockstep; False if there was nothing to do."""
+        assert self._lockstep
+        if not self._something() or not self._take_in():
+            return False
+        self._try_round()
+        return True
 
     def kept(self) -> list[str]:
         """The sessions that have a slot, for tests and for the curious."""
@@ -117,22 +135,31 @@ class Batcher:
     def _main(self) -> None:
         try:
             while self._take_in():
-                try:
-                    self._round()
-                except Exception as error:
-                    log.exception("the model failed with %d requests under way", len(self._rows))
-                    self._start_over(EngineError(f"the model failed: {type(error).__name__}: {error}"))
+                self._try_round()
         finally:
-            with self._wake:
-                self._closed = True
-                self._waiting += self._came
-                self._came.clear()
-            self._start_over(EngineError("the engine was closed"))
+            self._end()
+
+    def _try_round(self) -> None:
+        try:
+            self._round()
+        except Exception as error:
+            log.exception("the model failed with %d requests under way", len(self._rows))
+            self._start_over(EngineError(f"the model failed: {type(error).__name__}: {error}"))
+
+    def _end(self) -> None:
+        with self._wake:
+            self._closed = True
+            self._waiting += self._came
+            self._came.clear()
+        self._start_over(EngineError("the engine was closed"))
+
+    def _something(self) -> bool:
+        return bool(self._came or self._forgotten or self._clear or self._rows or self._waiting or self._closed)
 
     def _take_in(self) -> bool:
         """Wait for something to do, and note what has come; False when it is time to stop."""
         with self._wake:
-            while not (self._came or self._forgotten or self._clear or self._rows or self._waiting or self._closed):
+            while not self._something():
                 self._wake.wait()
             self._waiting += self._came
             self._came.clear()
@@ -167,10 +194,11 @@ class Batcher:
     def _admit(self) -> None:
         """Those whose session has a slot first: they cost least, and end sooner."""
         self._waiting.sort(key=lambda row: self._table.of(row.session) is None)
-        idle_since = time.monotonic() - SAFE_SECONDS
+        safe = bool(self._rows) and not self._lockstep
+        idle_since = time.monotonic() - SAFE_SECONDS if safe else math.inf
         admitted = 0
         for row in self._waiting[: self._batch - len(self._rows)]:
-            row.slot = self._table.take(row.session, idle_since=idle_since if self._rows else math.inf)
+            row.slot = self._table.take(row.session, idle_since=idle_since)
             if row.slot is None:
                 break
             # At least one token is computed anew: its logits are what is wanted.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import shutil
 import tempfile
 import time
@@ -20,21 +19,12 @@ from typing import Any
 
 import xxhash
 
+from kgwalk.config.cache import CACHE_VARIABLE, cache_folder
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
 
 FORM = 1  # of the folders written here: a new number leaves the old ones alone
-CACHE_VARIABLE = "KGWALK_CACHE"
-
-
-def cache_folder() -> Path:
-    """KGWALK_CACHE, else kgwalk in the user's cache folder (XDG_CACHE_HOME, else ~/.cache)."""
-    own = os.environ.get(CACHE_VARIABLE, "").strip()
-    if own:
-        return Path(own).expanduser()
-    shared = os.environ.get("XDG_CACHE_HOME", "").strip()
-    return (Path(shared) if shared else Path.home() / ".cache") / "kgwalk"
 
 
 def gguf_folder(file: Path, dtype: str) -> Path:

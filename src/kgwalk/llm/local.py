@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BATCH = {"cpu": 16, "cuda": 256}
 GROUP = {"cpu": 512, "cuda": 16384}
 PATIENCE = {"cpu": 0, "cuda": 8}
+SETTLE = 8  # turns of the event loop from a generation's end to its episode's next request, and some to spare
 SLOTS_A_ROW = 2  # sessions whose cache is kept while they wait for a tool, beside those at work
 
 
@@ -36,7 +37,8 @@ class LocalEngine:
     `adapter` is a LoRA folder. `device` "auto" is the GPU if there is one; `dtype` "auto" is bfloat16 there and float32
     elsewhere. `context` may be less than the model's own. `batch` rows are run at once, and `slots` sessions keep their
     cache between turns: memory grows with those that are used, up to slots x context. `seed` serves requests that have
-    none. Threads are torch's to set (OMP_NUM_THREADS).
+    none. Threads are torch's to set (OMP_NUM_THREADS). In `lockstep` a step is taken when all tasks of the event loop
+    wait for it: which rows run together, and so every rounding, is the same in every run; the loop does nothing else.
     """
 
     exact = True
@@ -52,6 +54,7 @@ class LocalEngine:
         batch: int | None = None,
         slots: int | None = None,
         seed: int | None = None,
+        lockstep: bool = False,
     ) -> None:
         need("torch", "transformers")
         from kgwalk.llm.batcher import Batcher
@@ -81,7 +84,10 @@ class LocalEngine:
             slots=slots,
             group=GROUP.get(kind, GROUP["cpu"]),
             patience=PATIENCE.get(kind, PATIENCE["cpu"]),
+            lockstep=lockstep,
         )
+        self._lockstep = lockstep
+        self._pumping: asyncio.Task[None] | None = None
         # Also when the engine is dropped without being closed: the thread ends, and the weights can go.
         self._end = weakref.finalize(self, self._batcher.close)
 
@@ -97,7 +103,21 @@ class LocalEngine:
         numbers = draws(seed_at(seed, len(ids)), most) if sampling.temperature > 0 else []
         watch = StopWatch(self.tokens, sampling.stop, self._piece)
         row = Row(ids, sampling, most, numbers, watch, request.session)
-        return await asyncio.wrap_future(self._batcher.submit(row))
+        future = asyncio.wrap_future(self._batcher.submit(row))
+        if self._lockstep and (self._pumping is None or self._pumping.done()):
+            self._pumping = asyncio.create_task(self._pump())
+        return await future
+
+    async def _pump(self) -> None:
+        """Rounds of the batcher, each when no task of the loop has a request to add."""
+        while True:
+            known = -1
+            while known != self._batcher.submitted:
+                known = self._batcher.submitted
+                for _ in range(SETTLE):
+                    await asyncio.sleep(0)
+            if not self._batcher.turn():
+                return
 
     async def forget(self, session: str) -> None:
         self._batcher.forget(session)
