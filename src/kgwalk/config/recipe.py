@@ -1,12 +1,15 @@
 """A recipe: one system as data, a TOML file of sections and values. The bundled ones are listed by `names()`.
 
-Reads and overrides; which sections and keys there are is for the parts to say that use them (`unknown` words their
-complaint). Knows no system by name.
+Reads and overrides; which keys a section has is for the part to say that uses it (`section` reads them, `unknown`
+words the complaint). A profile is values for a purpose (`135m`: a small model; `smoke`: see that it runs) over those of
+any recipe, in profiles/; what a recipe wants otherwise for a profile stands in its own [profiles.NAME.SECTION]. Knows no
+system by name.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +20,11 @@ from typing import Any
 from kgwalk.types import KgwalkError
 
 _FOLDER = resources.files("kgwalk.config") / "recipes"
+_PROFILES = resources.files("kgwalk.config") / "profiles"
+# who walks, with what budget; what is trained, on what, how, for what
+SECTIONS = ("protocol", "policy", "rollout", "eval", "train", "model", "demos", "sft", "grpo", "turn_rewards")
+SECTIONS += ("rewards", "reward_settings", "curriculum")
+PROFILES = "profiles"
 
 
 @dataclass(frozen=True)
@@ -38,10 +46,38 @@ class Recipe:
             section, dot, inside = key.strip().partition(".")
             if not found or not dot or not inside:
                 raise KgwalkError(f"{assignment!r} is not section.key=value, such as rollout.turn_tokens=64")
-            if section not in sections:
-                raise unknown("section", section, sections)
-            sections[section][inside] = _value(text.strip())
+            if section not in SECTIONS:
+                raise unknown("section", section, SECTIONS)
+            sections.setdefault(section, {})[inside] = _value(text.strip())
         return Recipe(self.name, sections, self.about)
+
+    def with_profile(self, name: str) -> Recipe:
+        """The recipe with a profile's values over its own."""
+        own = self.sections.get(PROFILES, {})
+        if name not in profiles() and name not in own:
+            raise unknown("profile", name, [*profiles(), *own])
+        sections = {key: dict(values) for key, values in self.sections.items()}
+        general = tomllib.loads((_PROFILES / f"{name}.toml").read_text("utf-8")) if name in profiles() else {}
+        for values in (general, own.get(name, {})):
+            for section, inside in values.items():
+                sections[section] = sections.get(section, {}) | inside
+        return Recipe(self.name, sections, self.about)
+
+    def resolved(self) -> dict[str, dict[str, Any]]:
+        """The sections as they stand, without the profiles that were not asked for."""
+        return {name: dict(values) for name, values in self.sections.items() if name != PROFILES}
+
+    def toml(self) -> str:
+        """The resolved recipe as TOML."""
+        lines = [f"# {line}" for line in self.about.splitlines()]
+        for section, values in self.resolved().items():
+            lines += ["", f"[{section}]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
+        return "\n".join(lines) + "\n"
+
+
+def profiles() -> list[str]:
+    """The profiles that any recipe can be run with."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _PROFILES.iterdir() if entry.name.endswith(".toml"))
 
 
 def names() -> list[str]:
@@ -67,6 +103,8 @@ def load_recipe(name: str) -> Recipe:
     for section, inside in values.items():
         if not isinstance(inside, dict):
             raise KgwalkError(f"the recipe {name}: `{section}` must be a section, [{section}]")
+        if section not in (*SECTIONS, PROFILES):
+            raise unknown(f"section of the recipe {name}", section, SECTIONS)
     about = "\n".join(line.lstrip("# ") for line in text.split("\n\n")[0].splitlines() if line.startswith("#"))
     return Recipe(Path(name).stem, values, about)
 
@@ -84,3 +122,8 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it; for texts, numbers, booleans and lists of them, which are JSON too."""
+    return json.dumps(value, ensure_ascii=False)

@@ -99,7 +99,7 @@ class MiniLM:
             try:
                 from transformers import AutoModel, AutoTokenizer
 
-                from kgwalk.llm.models import quiet
+                from kgwalk.llm.quiet import quiet
             except ImportError as error:
                 raise EngineError(
                     f"the embedding model needs torch and transformers ({error}); pip install 'kgwalk[local]'"

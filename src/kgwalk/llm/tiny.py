@@ -1,0 +1,89 @@
+"""Small models made from scratch: random weights, and a tokenizer trained on the texts one has.
+
+`tiny-random` is such a model by name, for trying things out: it runs anywhere in moments and knows nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from kgwalk.config.cache import cache_folder, one_at_a_time
+from kgwalk.llm.quiet import quiet
+
+TINY = "tiny-random"
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+_FORM = 1  # counts up when what `tiny-random` is changes
+_TEXTS = [
+    "Answer the question by walking a knowledge graph. Each turn is one call or the answer.",
+    '<think>The relation that leaves the set is capital_of.</think><kg-query>get_tail_entities("Norway", "capital")'
+    '</kg-query><information>Tail entities: Oslo</information><answer>["Oslo"]</answer>',
+    'tail_entities($1, "currency") head_entities($2, "in_country") intersect($1, $2) <answer>$3</answer>',
+    "Which countries share a border with France? What is the population of the capital of Kenya?",
+]
+
+
+def make_tiny(
+    folder: Path,
+    texts: Iterable[str],
+    *,
+    vocabulary: int = 512,
+    hidden: int = 64,
+    layers: int = 2,
+    heads: int = 4,
+    context: int = 8192,
+    seed: int = 0,
+) -> Path:
+    """A Llama with so many layers in a Hugging Face folder; its byte-level BPE learns its words from the texts."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment,unused-ignore]
+    bpe.decoder = decoders.ByteLevel()  # type: ignore[assignment,unused-ignore]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    bpe.train_from_iterator(texts, trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=SPECIAL[2], pad_token=SPECIAL[0], chat_template=TEMPLATE
+    )
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        intermediate_size=3 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=max(1, heads // 2),
+        max_position_embeddings=context,
+        bos_token_id=None,
+        eos_token_id=tokenizer.convert_tokens_to_ids(SPECIAL[2]),
+        tie_word_embeddings=True,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LlamaForCausalLM(config)  # type: ignore[no-untyped-call,unused-ignore]
+    with quiet():
+        model.save_pretrained(str(folder), safe_serialization=True)
+    tokenizer.save_pretrained(str(folder))
+    return folder
+
+
+def tiny_folder() -> Path:
+    """`tiny-random` in the cache, made when it is first wanted."""
+    place = cache_folder() / "models" / f"{TINY}-{_FORM}"
+    with one_at_a_time(place):
+        if not (place / "config.json").is_file():
+            beside = place.with_name(f".{place.name}.partial")
+            shutil.rmtree(beside, ignore_errors=True)
+            make_tiny(beside, _TEXTS * 4)
+            shutil.rmtree(place, ignore_errors=True)
+            beside.rename(place)
+    return place
