@@ -268,7 +268,8 @@ def _row(pattern: Row, topics: list[str], program: list[list[str]], done: Run, t
     else:
         paths = [walk for name in done.answers for walk in done.sets[-1][name]]
         row |= {"hops": _hops(done), "gold_paths": paths[:MOST_PATHS]}
-    return row | {"type": pattern["type"], "pattern": pattern["name"], "program": program}
+    kind = {"answer_kind": "number"} if pattern["type"] == "count" else {}
+    return row | {"type": pattern["type"]} | kind | {"pattern": pattern["name"], "program": program}
 
 
 def _hops(done: Run) -> int:

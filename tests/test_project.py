@@ -16,7 +16,7 @@ import kgwalk
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "kgwalk"
-LAYERS = ["types", "config", "runs", "kg", "llm", "data", "tools", "agent", "score", "train", "evaluate"]
+LAYERS = ["types", "config", "runs", "kg", "llm", "data", "tools", "agent", "score", "training", "evaluation"]
 LAYERS += ["backends", "build", "serve", "bench", "cli"]
 
 

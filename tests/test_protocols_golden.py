@@ -415,6 +415,28 @@ EOG = [
     ),
 ]
 
+VANILLA = [
+    Walk("the answer alone", HANKS, ["Tom Hanks"], ['<answer>["Penny Marshall", "Robert Zemeckis"]</answer> and more']),
+    Walk(
+        "a model that thinks unasked, and speaks of the tag",
+        HANKS,
+        ["Tom Hanks"],
+        ["<think>It goes into <answer>.</think>\n<answer>Penny Marshall</answer>"],
+    ),
+    Walk("no answer: there is no other turn", HANKS, ["Tom Hanks"], ["Penny Marshall, I think."]),
+]
+
+COT = [
+    Walk(
+        "a thought, then the answer",
+        "Which capital is that of the USA?",
+        ["USA"],
+        ['The capital of the USA is Washington, D.C.\n<answer>["Washington, D.C."]</answer>'],
+        facts=PLACES,
+    ),
+    Walk("a list that is none", HANKS, ["Tom Hanks"], ["I go film by film. <answer>[1, 2]</answer>"]),
+]
+
 GOLDENS: dict[str, tuple[str, list[Walk]]] = {
     "kg-r1": ("KG-R1 (papers/000): section 3.2 for the turns, Figure 5 for the errors, Table 10, Figure 16", KG_R1),
     "graph-rft": (
@@ -425,6 +447,8 @@ GOLDENS: dict[str, tuple[str, list[Walk]]] = {
     "kg-hopper": ("KG-Hopper (papers/003): section III-A for the tool, III-B for the form", KG_HOPPER),
     "eog": ("Explore-on-Graph (papers/004): Figure 10 and appendix J", EOG),
     "kgwalk": ("Our own (DESIGN.md): named result sets", KGWALK),
+    "vanilla": ("A baseline without a graph: the question, the answer", VANILLA),
+    "cot": ("A baseline without a graph: think step by step, then the answer", COT),
 }
 
 

@@ -18,6 +18,7 @@ from kgwalk.agent.budget import Budget
 from kgwalk.agent.plan import Combine, Plan, PlanStep, SearchKG, read_plan
 from kgwalk.agent.protocol import Task, Walk, World
 from kgwalk.agent.protocols import PROTOCOLS, protocol_named
+from kgwalk.agent.protocols.closed_book import ClosedBook
 from kgwalk.agent.protocols.eog import Eog
 from kgwalk.agent.protocols.graph_rft import INFORMATION, GraphRft
 from kgwalk.agent.protocols.kg_hopper import KgHopper
@@ -42,6 +43,8 @@ WRITTEN = {
     "kg-hopper": ["think", "search", "answer"],
     "eog": ["think", "answer"],
     "kgwalk": ["think", "answer"],
+    "vanilla": ["answer"],
+    "cot": ["answer"],
 }
 OBSERVED = {
     "kg-r1": ["information"],
@@ -50,7 +53,10 @@ OBSERVED = {
     "kg-hopper": ["searched_triples"],
     "eog": [],
     "kgwalk": [],
+    "vanilla": [],
+    "cot": [],
 }
+NO_TOOLS = ("eog", "vanilla", "cot")  # one turn, the answer
 EVERY_TAG = list(dict.fromkeys(tag for tags in (*WRITTEN.values(), *OBSERVED.values()) for tag in tags))
 
 TAG_NAMES = [
@@ -111,6 +117,8 @@ STEPS: dict[str, st.SearchStrategy[Step]] = {
     )
     | st.tuples(few_sets).map(Answer)
     | answers,
+    "vanilla": answers,
+    "cot": answers,
 }
 
 
@@ -261,7 +269,7 @@ def calls_of(name: str, some: Sequence[str]) -> Iterator[Call]:
         yield Call("count", (unknown,))
 
 
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "eog"])
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name not in NO_TOOLS])
 @pytest.mark.parametrize("cap", [1_000_000, 200, 70])
 def test_no_name_forges_a_tag(name: str, cap: int, tagged: StoredGraph) -> None:
     some = [*TAG_NAMES, *AWKWARD]
@@ -287,6 +295,13 @@ def test_no_name_forges_a_tag_in_the_prompt(name: str, tagged: StoredGraph) -> N
     plain = [message.content for message in walk_of(name, tagged, [], question="").prompt()]
     with_tags = [message.content for message in walk_of(name, tagged, TAG_NAMES, question=TAG_NAMES[0]).prompt()]
     assert [tags_in(text) for text in with_tags] == [tags_in(text) for text in plain]
+
+
+@pytest.mark.parametrize("name", ["vanilla", "cot"])
+def test_without_a_graph_nothing_of_it_is_shown(name: str, films: StoredGraph) -> None:
+    [message] = walk_of(name, films, question="Who directed it?").prompt()
+    assert message.content.endswith("Question: Who directed it?")
+    assert "Tom Hanks" not in message.content
 
 
 def test_the_graph_of_an_eog_prompt_is_json(tagged: StoredGraph) -> None:
@@ -438,8 +453,10 @@ def scripts(name: str, some: Sequence[str]) -> list[str]:
         case "kgwalk":
             steps = [Call("tail_entities", (1, b)), Call("count", (a,)), Call("union", (a, 1)), answer]
             turns = [Kgwalk.render(step, b) for step in steps]
-        case _:
+        case "eog":
             return [Eog.render(answer, b)]
+        case _:
+            return [ClosedBook.render(answer, b)]
     return [*turns[:-1], "no action at all", turns[-1]]
 
 
@@ -453,7 +470,7 @@ def test_an_episode_is_the_engines_tokens_and_what_it_was_told(name: str, forced
     for some in (TAG_NAMES, TAG_NAMES[::-1], AWKWARD):
         script = scripts(name, some)
         task = Task(Question("q", some[2], list(some[:2]), []), some[:2])
-        turns = 1 if name == "eog" else len(script) - 1 if forced else len(script) + 1
+        turns = 1 if name in NO_TOOLS else len(script) - 1 if forced else len(script) + 1
         engine = GuardedEngine(script)
         budget = Budget(turn_tokens=100_000, total_tokens=1_000_000, observation_tokens=300)
         protocol = protocol_named(name, turns=turns)

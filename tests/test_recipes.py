@@ -1,4 +1,4 @@
-"""Recipes: the bundled ones make protocols, values can be set, and a key that nothing reads is named."""
+"""Recipes: the bundled ones make policies, values can be set, and a key that nothing reads is named."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from kgwalk.agent.from_recipe import budget_of, protocol_of
+from kgwalk.agent.from_recipe import budget_of, policy_of, protocol_of
+from kgwalk.agent.policies import POLICIES
 from kgwalk.agent.protocols import PROTOCOLS
 from kgwalk.config.recipe import load_recipe, names
+from kgwalk.llm.engine import Sampling
+from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.types import KgwalkError
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_bundled_recipe_makes_a_protocol(name: str) -> None:
+def test_every_bundled_recipe_makes_a_policy(name: str) -> None:
     recipe = load_recipe(name)
-    assert protocol_of(recipe).name in PROTOCOLS
+    policy_of(recipe, ScriptedEngine([]), Sampling())
     assert budget_of(recipe).turn_tokens > 0
-    assert recipe.about.startswith("kgwalk ask")
+    command = "eval" if "policy" in recipe.sections else "ask"
+    assert recipe.about.startswith(f"kgwalk {command}")
 
 
-def test_every_protocol_has_a_recipe() -> None:
-    assert {protocol_of(load_recipe(name)).name for name in names()} == set(PROTOCOLS)
+def test_every_protocol_and_every_policy_has_a_recipe() -> None:
+    recipes = [load_recipe(name) for name in names()]
+    assert {protocol_of(recipe).name for recipe in recipes if "policy" not in recipe.sections} == set(PROTOCOLS)
+    assert {recipe.section("policy")["name"] for recipe in recipes if "policy" in recipe.sections} == set(POLICIES)
 
 
 def test_values_can_be_set() -> None:

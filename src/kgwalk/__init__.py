@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kgwalk.data.dataset import load_dataset
+    from kgwalk.evaluation.evaluate import evaluate
     from kgwalk.kg.build import build as build_graph
     from kgwalk.kg.graph import Graph
     from kgwalk.kg.http import HttpGraph
@@ -34,7 +36,9 @@ _WHERE = {
     "SparqlGraph": "kgwalk.kg.sparql",
     "Triple": "kgwalk.types",
     "build_graph": "kgwalk.kg.build:build",
+    "evaluate": "kgwalk.evaluation.evaluate",
     "incomplete": "kgwalk.kg.views",
+    "load_dataset": "kgwalk.data.dataset",
     "load_graph": "kgwalk.kg.open",
 }
 
@@ -48,7 +52,9 @@ __all__ = [
     "SparqlGraph",
     "Triple",
     "build_graph",
+    "evaluate",
     "incomplete",
+    "load_dataset",
     "load_graph",
 ]
 

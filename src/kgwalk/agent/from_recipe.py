@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from kgwalk.agent.budget import Budget
+from kgwalk.agent.policies import POLICIES
+from kgwalk.agent.policy import Agent, Policy
 from kgwalk.agent.protocol import Protocol
 from kgwalk.agent.protocols import PROTOCOLS
 from kgwalk.config.recipe import Recipe, unknown
-from kgwalk.types import KgwalkError
+from kgwalk.llm.engine import Engine, Sampling
+from kgwalk.types import EngineError, KgwalkError
+
+
+def policy_of(recipe: Recipe, engine: Engine | None, sampling: Sampling) -> Policy:
+    """Whoever walks: what [policy] names, else a model that follows [protocol]. `engine` is for those that need one."""
+    if engine is None and needs_engine(recipe):
+        raise EngineError(f"the recipe {recipe.name} needs a language model, and none is given")
+    given = {"engine": engine, "budget": budget_of(recipe), "sampling": sampling}
+    kind = _policy_kind(recipe)
+    if kind is None:
+        return Agent(protocol_of(recipe), **given)  # type: ignore[arg-type]
+    values = recipe.section("policy")
+    del values["name"]
+    made: Policy = _make(kind, values, "policy", given)
+    return made
+
+
+def needs_engine(recipe: Recipe) -> bool:
+    """Whether a language model walks."""
+    kind = _policy_kind(recipe)
+    return kind is None or any(field.name == "engine" for field in fields(kind))
+
+
+def _policy_kind(recipe: Recipe) -> type[Any] | None:
+    """The policy that the recipe names; None where it has a protocol for a model to follow."""
+    if "policy" not in recipe.sections:
+        return None
+    if "protocol" in recipe.sections:
+        raise KgwalkError(f"the recipe {recipe.name} has [policy] and [protocol]; one of them walks, remove the other")
+    name = recipe.section("policy").get("name")
+    if name not in POLICIES:
+        raise unknown("policy", str(name), POLICIES)
+    return POLICIES[name]
 
 
 def protocol_of(recipe: Recipe) -> Protocol:
     values = recipe.section("protocol")
     name = values.pop("name", None)
+    if name is None and "policy" in recipe.sections:
+        with_protocol = f"choose a recipe with one, such as {', '.join(sorted(PROTOCOLS))}"
+        raise KgwalkError(f"the recipe {recipe.name} is a baseline without a protocol; {with_protocol}")
     if name not in PROTOCOLS:
         raise unknown("protocol", str(name), PROTOCOLS)
     made: Protocol = _make(PROTOCOLS[name], values, "protocol")
@@ -26,8 +65,11 @@ def budget_of(recipe: Recipe) -> Budget:
     return made
 
 
-def _make(kind: type[Any], values: dict[str, Any], section: str) -> Any:
-    known = {field.name: field for field in fields(kind)}
+def _make(kind: type[Any], values: dict[str, Any], section: str, given: Mapping[str, Any] | None = None) -> Any:
+    """`given` are the fields that are not the recipe's, as far as the kind has them."""
+    own = {field.name: field for field in fields(kind)}
+    given = {name: value for name, value in (given or {}).items() if name in own}
+    known = {name: field for name, field in own.items() if name not in given}
     for key, value in values.items():
         if key not in known:
             raise unknown("setting", f"{section}.{key}", (f"{section}.{name}" for name in known))
@@ -35,6 +77,8 @@ def _make(kind: type[Any], values: dict[str, Any], section: str) -> Any:
         if isinstance(default, int | float) and not isinstance(default, bool):
             if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
                 raise KgwalkError(f"`{section}.{key}` must be a number above 0, not {value!r}")
+            if isinstance(default, int) and not isinstance(value, int):
+                raise KgwalkError(f"`{section}.{key}` must be a whole number, not {value!r}")
         elif isinstance(default, str) and not isinstance(value, str):
             raise KgwalkError(f"`{section}.{key}` must be text, not {value!r}")
-    return kind(**values)
+    return kind(**given, **values)

@@ -21,6 +21,7 @@ from kgwalk.agent.observation import Observation
 from kgwalk.agent.protocol import Protocol, Task, Walk, World
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Engine, Request, Sampling
+from kgwalk.llm.tokens import Tokenizer
 from kgwalk.types import (
     Answer,
     Call,
@@ -72,7 +73,7 @@ async def rollout_async(
         async with gate:
             key = task.key or f"{number}:{task.question.id}"
             own = replace(sampling, seed=_seed(sampling.seed, key))
-            return await _Run(task, world, protocol, engine, own, budget, watch, f"{run}:{number}:{key}", threads).run()
+            return await Run(task, world, protocol, engine, own, budget, watch, f"{run}:{number}:{key}", threads).run()
 
     try:
         return list(await asyncio.gather(*(one(n, task, world) for n, (task, world) in enumerate(tasks))))
@@ -81,8 +82,8 @@ async def rollout_async(
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-class _Run:
-    """One episode under way."""
+class Run:
+    """One episode under way. Without `threads` its tools are called in place, and whoever drives it waits for them."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class _Run:
         budget: Budget,
         watch: Watch,
         session: str,
-        threads: ThreadPoolExecutor,
+        threads: ThreadPoolExecutor | None = None,
     ) -> None:
         self.task, self.world, self.protocol, self.engine = task, world, protocol, engine
         self.budget, self.watch = budget, watch
@@ -102,7 +103,8 @@ class _Run:
         self.session, self.threads = session, threads
         # A store answers in microseconds: a hop to another thread would take longer than the answer.
         slow = (world.web, world.embed, world.ranker)
-        self.quick = isinstance(world.graph, StoredGraph) and all(part is None for part in slow)
+        quick = isinstance(world.graph, StoredGraph) and all(part is None for part in slow)
+        self.in_place = quick or threads is None
         self.episode = Episode(task.question, list(task.topics), [], "", key=task.key)
         self.ids: list[int] = []
         self.started = time.monotonic()
@@ -124,6 +126,17 @@ class _Run:
         episode.seconds = time.monotonic() - self.started
         self.watch(episode, None)
         return episode
+
+    def run_now(self) -> Episode:
+        """The same without an event loop: for an engine that answers at once, such as a script."""
+        steps = self.run()
+        try:
+            steps.send(None)
+        except StopIteration as end:
+            episode: Episode = end.value
+            return episode
+        steps.close()
+        raise RuntimeError("run_now needs an engine that answers at once, and no threads")
 
     async def _begin(self) -> None:
         """The prompt; it may ask the graph, as a tool does."""
@@ -202,7 +215,7 @@ class _Run:
         """A call that may wait for a backend, tried again if that fails."""
         for attempt in range(self.budget.tool_retries + 1):
             try:
-                if self.quick:
+                if self.in_place:
                     return call()
                 return await asyncio.get_running_loop().run_in_executor(self.threads, call)
             except KgwalkError as error:
@@ -215,10 +228,7 @@ class _Run:
         text, shown = observation.fit(self.count, self.budget.observation_tokens)
         if closing is not None:
             text += ("" if self.protocol.inline else "\n") + closing.render(0)
-        tokens = self.engine.tokens
-        # A message that the model ended itself cannot be continued: what follows must come as another's.
-        inline = self.protocol.inline and not self.ended
-        ids = tokens.encode(text) if inline else tokens.next_turn(text, ended=self.ended)
+        ids = told_ids(self.engine.tokens, text, inline=self.protocol.inline, ended=self.ended)
         if len(self.ids) + len(ids) + 1 > self._room():
             return False
         turn.observation, turn.observation_ids, turn.shown = text, ids, shown
@@ -237,6 +247,14 @@ class _Run:
 
 class _ToolFailed(Exception):
     pass
+
+
+def told_ids(tokens: Tokenizer, text: str, *, inline: bool, ended: bool) -> list[int]:
+    """An observation after the model's turn; `ended`: with an end token of its own.
+
+    A message that the model ended itself cannot be continued: what follows must come as another's.
+    """
+    return tokens.encode(text) if inline and not ended else tokens.next_turn(text, ended=ended)
 
 
 def _seed(seed: int | None, key: str) -> int | None:

@@ -12,6 +12,12 @@ from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, Triple, 
 
 GRAPH = "world"  # the bundled graph
 
+EXAMPLES = (
+    "kgwalk ask 'what is the capital of France?'",
+    "kgwalk ask 'who directed Big?' --graph films.kg",
+    "kgwalk ask --engine api --model gpt-4o-mini --recipe kg-r1",
+)
+
 
 def ask(
     question: Annotated[str | None, typer.Argument(help="A question; without one, a session begins.")] = None,

@@ -13,15 +13,8 @@ import typer
 from kgwalk import __version__
 from kgwalk.types import KgwalkError
 
-COMMANDS = ("ask", "kg", "serve", "bench")
-ASK = (
-    "Examples: kgwalk ask 'what is the capital of France?' · kgwalk ask 'who directed Big?' --graph films.kg · "
-    "kgwalk ask --engine api --model gpt-4o-mini --recipe kg-r1"
-)
-SERVE = (
-    "Examples: kgwalk serve --graph films.kg · kgwalk serve --graph films.kg --graph news=events.kg · "
-    "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2"
-)
+# Each is a module here: a group has `app`; a command has a function of its name, and EXAMPLES for the end of its help.
+COMMANDS = ("ask", "eval", "compare", "train", "demos", "recipes", "data", "kg", "serve", "bench")
 
 
 def make_app(wanted: str | None = None) -> typer.Typer:
@@ -36,10 +29,10 @@ def make_app(wanted: str | None = None) -> typer.Typer:
     app.callback()(_options)
     for name in [wanted] if wanted in COMMANDS else COMMANDS:
         module = importlib.import_module(f"kgwalk.cli.{name}")
-        if name in ("kg", "bench"):
+        if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
-            app.command(name, epilog=ASK if name == "ask" else SERVE)(getattr(module, name))
+            app.command(name, epilog=f"Examples: {' · '.join(module.EXAMPLES)}")(getattr(module, name))
     return app
 
 

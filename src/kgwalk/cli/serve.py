@@ -9,6 +9,12 @@ import typer
 
 from kgwalk.types import KgwalkError
 
+EXAMPLES = (
+    "kgwalk serve --graph films.kg",
+    "kgwalk serve --graph films.kg --graph news=events.kg",
+    "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2",
+)
+
 
 def serve(
     graph: Annotated[

@@ -2,8 +2,8 @@
 
 Reads and overrides; which keys a section has is for the part to say that uses it (`section` reads them, `unknown`
 words the complaint). A profile is values for a purpose (`135m`: a small model; `smoke`: see that it runs) over those of
-any recipe, in profiles/; what a recipe wants otherwise for a profile stands in its own [profiles.NAME.SECTION]. Knows no
-system by name.
+any recipe, in profiles/; what a recipe wants otherwise for a profile stands in its own [profiles.NAME.SECTION]. Knows
+no system by name.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from kgwalk.types import KgwalkError
 _FOLDER = resources.files("kgwalk.config") / "recipes"
 _PROFILES = resources.files("kgwalk.config") / "profiles"
 # who walks, with what budget; what is trained, on what, how, for what
-SECTIONS = ("protocol", "policy", "rollout", "eval", "train", "model", "demos", "sft", "grpo", "turn_rewards")
-SECTIONS += ("rewards", "reward_settings", "curriculum")
+SECTIONS = (
+    *("protocol", "policy", "rollout", "eval"),
+    *("train", "model", "demos", "sft", "grpo", "turn_rewards", "rewards", "reward_settings", "curriculum"),
+)
 PROFILES = "profiles"
 
 

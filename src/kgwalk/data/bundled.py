@@ -17,7 +17,7 @@ SPLITS = ("train", "dev", "test")
 
 def world_path() -> Path:
     """The store folder of the world graph; open it with `open_graph`."""
-    return _world() / "world.kg"
+    return world_folder() / "world.kg"
 
 
 def world_questions(split: str) -> list[Question]:
@@ -26,12 +26,13 @@ def world_questions(split: str) -> list[Question]:
 
     if split not in SPLITS:
         raise KgwalkError(f"no split {split!r} of the world questions; there are {', '.join(SPLITS)}")
-    return list(read_questions(_world() / "questions" / f"{split}.jsonl.gz"))
+    return list(read_questions(world_folder() / "questions" / f"{split}.jsonl.gz"))
 
 
 BUNDLED: dict[str, Callable[[], Path]] = {"world": world_path}
 
 
-def _world() -> Path:
+def world_folder() -> Path:
+    """The folder with the world's questions and graph; `load_dataset("world")` opens it."""
     # A real folder, since the store is memory-mapped: wheels are unpacked when they are installed.
     return Path(str(files("kgwalk.data"))) / "world"

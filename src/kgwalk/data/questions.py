@@ -1,7 +1,6 @@
-"""Questions from JSONL files, plain, .gz or .zst, a line each.
+"""Questions as JSON lines, plain, .gz or .zst: read, checked, and written back the same.
 
-Reads the folder format of kgwalk's data (`id, question, topic_entities, answers, ...`) and RoG's keys (`q_entity,
-a_entity`). Knows nothing of graphs.
+What a line may hold stands in runs/question_rows.py. Knows nothing of graphs, nor of other formats.
 """
 
 from __future__ import annotations
@@ -13,27 +12,19 @@ from typing import Any
 import orjson
 
 from kgwalk.kg.sources import Options, Tally
-from kgwalk.kg.sources.source import Source
+from kgwalk.kg.sources.source import Source, shown
 from kgwalk.kg.sources.stream import line_blocks, open_stream
-from kgwalk.types import Question, Triple
+from kgwalk.runs.question_rows import question_of
+from kgwalk.types import KgwalkError, Question
 
-_KNOWN = {
-    "id",
-    "question",
-    "topic_entities",
-    "q_entity",
-    "answers",
-    "a_entity",
-    "hops",
-    "gold_paths",
-    "evidence",
-    "type",
-    "aliases",
-}
+GRAPH = "graph"  # the key of a question's own facts
 
 
-def read_questions(path: str | Path) -> Iterator[Question]:
-    """The questions of a file; a line that is not one is an InputError with its number."""
+def read_questions(path: str | Path, *, with_graph: bool = True) -> Iterator[Question]:
+    """The questions of a file; a line that is not one is an InputError with its number.
+
+    `with_graph=False` leaves out the questions' own facts, which may be a thousand times the rest.
+    """
     source = Source(str(path), Options(), Tally())
     found = False
     with open_stream(source) as stream:
@@ -41,47 +32,27 @@ def read_questions(path: str | Path) -> Iterator[Question]:
             for number, raw in enumerate(block.data.split(b"\n"), block.first):
                 if raw.strip():
                     found = True
-                    yield _question(source, number, raw)
+                    yield _question(source, number, raw, with_graph)
     if not found:
         raise source.error("no questions")
 
 
-def _question(source: Source, number: int, raw: bytes) -> Question:
-    text = raw.decode("utf-8", "backslashreplace")
+def _question(source: Source, number: int, raw: bytes, with_graph: bool) -> Question:
     try:
         row = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise source.error(f"not JSON: {error}", line=number, text=text) from None
-    if not isinstance(row, dict):
-        raise source.error("expected an object", line=number, text=text)
-    topics, answers = row.get("topic_entities", row.get("q_entity")), row.get("answers", row.get("a_entity"))
-    for key, value in (("topic_entities", topics), ("answers", answers)):
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            raise source.error(f"expected `{key}`, a list of names", line=number, text=text)
-    assert isinstance(topics, list)
-    assert isinstance(answers, list)
-    return Question(
-        id=str(row.get("id", number)),
-        question=str(row.get("question", "")),
-        topic_entities=topics,
-        answers=answers,
-        hops=row.get("hops"),
-        gold_paths=_paths(row.get("gold_paths")),
-        evidence=None if row.get("evidence") is None else [Triple(*t) for t in row["evidence"]],
-        type=row.get("type"),
-        aliases=_aliases(source, number, text, row.get("aliases")),
-        extra={key: value for key, value in row.items() if key not in _KNOWN},
-    )
+        raise source.error(f"not JSON: {error}", line=number, text=shown(raw)) from None
+    if isinstance(row, dict) and not with_graph:
+        row.pop(GRAPH, None)
+    try:
+        return question_of(row, str(number))
+    except ValueError as error:
+        raise source.error(str(error), line=number, text=shown(raw)) from None
 
 
-def _aliases(source: Source, number: int, text: str, value: Any) -> dict[str, list[str]]:
-    if value is None:
-        return {}
-    lists = list(value.values()) if isinstance(value, dict) else [None]
-    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
-        raise source.error("expected `aliases`, an object with a list of names for an answer", line=number, text=text)
-    return dict(value)
-
-
-def _paths(value: Any) -> list[list[Triple]] | None:
-    return None if value is None else [[Triple(*step) for step in path] for path in value]
+def line_of(row: dict[str, Any]) -> bytes:
+    """A line of JSON; KgwalkError for what JSON cannot hold."""
+    try:
+        return orjson.dumps(row) + b"\n"
+    except (orjson.JSONEncodeError, RecursionError) as error:
+        raise KgwalkError(f"question {row.get('id')!r} cannot be written as JSON: {error}") from error

@@ -52,7 +52,7 @@ def make_tiny(
         vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
     bpe.train_from_iterator(texts, trainer)
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call,unused-ignore]
         tokenizer_object=bpe, eos_token=SPECIAL[2], pad_token=SPECIAL[0], chat_template=TEMPLATE
     )
     config = LlamaConfig(

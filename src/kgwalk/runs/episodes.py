@@ -5,16 +5,16 @@ Knows the nouns of kgwalk.types and nothing of who made or reads the episode.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from kgwalk.types import Answer, Call, Episode, Malformed, Question, Step, StopReason, Triple, Turn
+from kgwalk.runs.question_rows import question_of, row_of
+from kgwalk.types import Answer, Call, Episode, Malformed, Step, StopReason, Triple, Turn
 
 
 def episode_row(episode: Episode) -> dict[str, Any]:
     """Plain lists, numbers and texts, for orjson."""
     return {
-        "question": question_row(episode.question),
+        "question": row_of(episode.question),
         "topics": episode.topics,
         "prompt": episode.prompt,
         "prompt_ids": episode.prompt_ids,
@@ -32,7 +32,7 @@ def episode_row(episode: Episode) -> dict[str, Any]:
 
 def episode_from(row: dict[str, Any]) -> Episode:
     return Episode(
-        question=question_from(row["question"]),
+        question=question_of(row["question"], ""),
         topics=row["topics"],
         prompt_ids=row["prompt_ids"],
         prompt=row["prompt"],
@@ -48,50 +48,21 @@ def episode_from(row: dict[str, Any]) -> Episode:
     )
 
 
-def question_row(question: Question) -> dict[str, Any]:
-    """The line of a question in the folder format; what is not known is left out."""
-    row: dict[str, Any] = {
-        "id": question.id,
-        "question": question.question,
-        "topic_entities": question.topic_entities,
-        "answers": question.answers,
-    }
-    if question.hops is not None:
-        row["hops"] = question.hops
-    if question.gold_paths is not None:
-        row["gold_paths"] = [[list(fact) for fact in path] for path in question.gold_paths]
-    if question.evidence is not None:
-        row["evidence"] = [list(fact) for fact in question.evidence]
-    if question.type is not None:
-        row["type"] = question.type
-    if question.aliases:
-        row["aliases"] = question.aliases
-    return row | question.extra
-
-
-_FIELDS = {"id", "question", "topic_entities", "answers", "hops", "gold_paths", "evidence", "type", "aliases"}
-
-
-def question_from(row: dict[str, Any]) -> Question:
-    paths, evidence = row.get("gold_paths"), row.get("evidence")
-    return Question(
-        id=row["id"],
-        question=row["question"],
-        topic_entities=row["topic_entities"],
-        answers=row["answers"],
-        hops=row.get("hops"),
-        gold_paths=None if paths is None else [[Triple(*fact) for fact in path] for path in paths],
-        evidence=None if evidence is None else [Triple(*fact) for fact in evidence],
-        type=row.get("type"),
-        aliases=row.get("aliases", {}),
-        extra={key: value for key, value in row.items() if key not in _FIELDS},
-    )
-
-
 def _turn_row(turn: Turn) -> dict[str, Any]:
-    row = asdict(turn)
-    row["step"] = step_row(turn.step)
-    return row
+    # by hand: dataclasses.asdict copies every list of ids, which takes longer than all the rest of an evaluation
+    return {
+        "ids": turn.ids,
+        "logprobs": turn.logprobs,
+        "text": turn.text,
+        "step": step_row(turn.step),
+        "observation": turn.observation,
+        "observation_ids": turn.observation_ids,
+        "ok": turn.ok,
+        "error": turn.error,
+        "shown": turn.shown,
+        "counted": turn.counted,
+        "seconds": turn.seconds,
+    }
 
 
 def _turn_from(row: dict[str, Any]) -> Turn:

@@ -1,14 +1,16 @@
-"""A run's folder: `run.json` says what was run, `README.md` says it to a person, the rest is the run's own.
+"""A run's folder: `run.json` says what was run and with what, the rest is the run's own.
 
-    eval/run.json           kind, command, recipe as resolved, settings, seed, versions, commit, when
+    eval/run.json           kind, settings (the recipe as resolved, data, seed, model), command, versions, commit, when
     eval/predictions.jsonl  one row an episode
     eval/metrics.json       written at the end
 
-A folder holds one run. The same settings again go on where it stopped; other settings are refused.
+A folder holds one run, and one process at a time writes into it. The same settings again go on where it stopped; other
+settings are refused. Knows no kind of run by name.
 """
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import os
 import platform
@@ -16,6 +18,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,31 +52,47 @@ class RunFolder:
     def read(self, name: str) -> Any:
         return read_json(self.path / name)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While this process writes here no other may; the kernel frees a dead one's lock."""
+        with open(self.path / RUN, "rb") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise KgwalkError(
+                    f"another process is writing into {self.path}; wait for it to end, or choose another folder"
+                ) from None
+            yield
+
 
 def begin_run(path: Path, kind: str, settings: dict[str, Any], *, force: bool = False) -> tuple[RunFolder, bool]:
     """The folder of this run, and whether it had begun before with the same settings (then it goes on).
 
     `settings` decide what is computed: recipe, data, seed, model. A folder of another run is not touched unless
-    `force` says to start over.
+    `force` says to start over, or that run has written nothing yet.
     """
     settings = orjson.loads(orjson.dumps(settings))
     if path.exists() and not path.is_dir():
         raise KgwalkError(f"{path} is a file; give a folder for the run")
-    if (path / RUN).exists() and not force:
-        found = open_run(path)
-        differing = _differing(found.about, kind, settings)
-        if differing:
-            raise KgwalkError(
-                f"{path} holds another run: {'; '.join(differing)}. Choose another folder, or --force to start over"
-            )
-        return found, True
-    if path.exists() and any(path.iterdir()):
-        if not (path / RUN).exists():
+    try:
+        if (path / RUN).exists():
+            found = open_run(path)
+            differing = _differing(found.about, kind, settings)
+            if not differing and not force:
+                return found, True
+            if not force and any(_results(path)):
+                raise KgwalkError(
+                    f"{path} holds another run: {'; '.join(differing)}. Choose another folder, or --force to start over"
+                )
+            with found.alone():
+                _clear(path)
+        elif path.exists() and any(_results(path)):
             raise KgwalkError(f"{path} is not empty and holds no run; choose another folder")
-        shutil.rmtree(path)
-    path.mkdir(parents=True, exist_ok=True)
-    about = {"kind": kind, "settings": settings, **surroundings()}
-    write_json(path / RUN, about)
+        path.mkdir(parents=True, exist_ok=True)
+        about = {"kind": kind, "settings": settings, **surroundings()}
+        write_json(path / RUN, about)
+    except OSError as error:
+        raise KgwalkError(f"cannot write into {path}: {error.strerror or error}; choose another folder") from error
     return RunFolder(path, about), False
 
 
@@ -80,13 +100,16 @@ def open_run(path: Path) -> RunFolder:
     """A run that was begun before."""
     if not (path / RUN).exists():
         raise KgwalkError(f"{path} holds no run: there is no {RUN} in it")
-    return RunFolder(path, read_json(path / RUN))
+    about = read_json(path / RUN)
+    if not isinstance(about, dict) or not isinstance(about.get("settings"), dict) or "kind" not in about:
+        raise KgwalkError(f"{path / RUN} is not of a run: it has no kind and settings")
+    return RunFolder(path, about)
 
 
 def surroundings() -> dict[str, Any]:
     """What else a figure depends on: the command, versions, the commit, the machine's kind, the time."""
     return {
-        "command": ["kgwalk", *sys.argv[1:]],
+        "command": _command(),
         "versions": {"kgwalk": __version__, "python": platform.python_version(), **_versions()},
         "commit": _commit(),
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
@@ -95,7 +118,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    beside = path.with_name(f".{path.name}.partial")
+    beside = _partial(path)
     with open(beside, "wb") as file:
         file.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS))
         file.flush()
@@ -112,19 +135,48 @@ def read_json(path: Path) -> Any:
         raise KgwalkError(f"{path} is not JSON: {error}") from None
 
 
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")
+
+
+def _results(path: Path) -> Iterator[Path]:
+    """What is in the folder beside the beginning of a run: files that hold something, and folders."""
+    for inside in path.iterdir():
+        if inside.name not in (RUN, _partial(path / RUN).name) and (not inside.is_file() or inside.stat().st_size):
+            yield inside
+
+
+def _clear(path: Path) -> None:
+    """Remove a run's results. run.json stays until it is replaced: killed in between, this is still a run's folder."""
+    for inside in path.iterdir():
+        if inside.is_dir() and not inside.is_symlink():
+            shutil.rmtree(inside)
+        elif inside.name != RUN:
+            inside.unlink()
+
+
 def _differing(about: dict[str, Any], kind: str, settings: dict[str, Any]) -> list[str]:
-    if about.get("kind") != kind:
-        return [f"its kind is {about.get('kind')!r}, not {kind!r}"]
-    before = about.get("settings", {})
+    if about["kind"] != kind:
+        return [f"its kind is {about['kind']!r}, not {kind!r}"]
+    before, now = dict(_flat(about["settings"])), dict(_flat(settings))
     return [
-        f"`{key}` was {_short(before.get(key))}, is {_short(settings.get(key))}"
-        for key in sorted({*before, *settings})
-        if before.get(key) != settings.get(key)
+        f"`{key}` was {_short(before.get(key))}, is {_short(now.get(key))}"
+        for key in sorted({*before, *now})
+        if before.get(key) != now.get(key)
     ]
 
 
+def _flat(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Each single setting: {"rollout": {"turn_tokens": 64}} has `rollout.turn_tokens`."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
 def _short(value: Any, limit: int = 80) -> str:
-    text = orjson.dumps(value).decode()
+    text = "not set" if value is None else orjson.dumps(value).decode()
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
@@ -138,16 +190,21 @@ def _versions() -> dict[str, str]:
     return found
 
 
+def _command() -> list[str]:
+    """As it was typed; of another program than `kgwalk`, that program's."""
+    program, *arguments = sys.argv
+    own = Path(program).name == "kgwalk" or program.endswith("kgwalk/cli/main.py")
+    return ["kgwalk" if own else program, *arguments]
+
+
 def _commit() -> str | None:
-    """The commit of the code that runs, if it runs from a checkout; with a + if that has changes."""
-    here = Path(__file__).parent
+    """The commit of the code that runs, if it runs from a checkout of its own; with a + if that has changes."""
+    git = ["git", "--no-optional-locks", "-C", str(Path(__file__).parent)]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        # installed inside another project's folder, git would speak of that project
+        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], check=True, capture_output=True)
+        describe = [*git, "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
+        done = subprocess.run(describe, check=True, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    return done.stdout.strip() or None

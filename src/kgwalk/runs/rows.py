@@ -6,6 +6,7 @@ A process that is killed leaves at most one line that is not whole; opening the 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,9 @@ from typing import Any, BinaryIO
 import orjson
 
 from kgwalk.types import InputError
+
+_OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Rows:
@@ -26,7 +30,7 @@ class Rows:
         self._file: BinaryIO = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
 
     def add(self, row: dict[str, Any]) -> None:
-        view = memoryview(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY))
+        view = memoryview(_line(row))
         while view:  # a raw write may take only a part
             view = view[self._file.write(view) :]
 
@@ -38,6 +42,22 @@ class Rows:
 
     def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(row, option=_OPTIONS)
+    except orjson.JSONEncodeError:  # half a surrogate pair, as a server's message may have: no file takes it
+        return orjson.dumps(_writable(row), option=_OPTIONS)
+
+
+def _writable(value: Any) -> Any:
+    """The same with U+FFFD for each half of a surrogate pair."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_writable(key): _writable(inside) for key, inside in value.items()}
+    return [_writable(inside) for inside in value] if isinstance(value, list | tuple) else value
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""From questions to an agent: the stages of training in one call."""

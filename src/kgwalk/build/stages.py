@@ -1,0 +1,144 @@
+"""The stages of a training run, each from what the run has to what it reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgwalk.build.run import Run
+from kgwalk.config.section import read_section
+from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.runs.folder import read_json, write_json
+from kgwalk.score.rewards.function import RewardFunction
+from kgwalk.training.curriculum import Curriculum, CurriculumSettings
+from kgwalk.training.demos.demo import encode, read_demos, write_line
+from kgwalk.training.demos.make import make_demos
+from kgwalk.training.demos.settings import DemoSettings
+from kgwalk.training.grpo import Grpo
+from kgwalk.training.loop import Care, Stage, run_stage
+from kgwalk.training.settings import GrpoSettings, SftSettings
+from kgwalk.training.sft import Sft
+from kgwalk.training.updater import Updater
+from kgwalk.training.walks import Course
+from kgwalk.types import KgwalkError
+
+DEMOS = "demos.jsonl"
+LOSSES = "losses.json"
+
+
+def demos(run: Run) -> dict[str, Any]:
+    """Demonstrations of the training questions; what fell out, and why."""
+    done = run.folder.file("demos.json")
+    if run.demos is not None:
+        return {"file": str(run.demos)}
+    if done.exists():
+        return dict(read_json(done))
+    questions = run.questions(run.split)
+    made, fallen = make_demos(
+        questions,
+        run.dataset.graph_for,
+        run.protocol,
+        settings=DemoSettings.of(run.recipe),
+        budget=run.budget,
+        tokens=run.model.tokens,
+        seed=run.seed,
+    )
+    beside = run.folder.file(f".{DEMOS}.partial")
+    with open(beside, "wb") as file:
+        for count, demo in enumerate(made, 1):
+            file.write(write_line(demo))
+            run.progress("demos", count, len(questions), {})
+    beside.replace(run.folder.file(DEMOS))
+    if not fallen.kept:
+        why = "; ".join(f"{count:,} {reason}" for reason, count in fallen.counts.items())
+        raise KgwalkError(f"no demonstration could be made of {len(questions):,} questions: {why}")
+    write_json(done, fallen.as_json())
+    return fallen.as_json()
+
+
+def sft(run: Run) -> dict[str, Any]:
+    """Imitation of the demonstrations."""
+    if (before := run.done("sft")) is not None:
+        return before
+    settings = read_section(SftSettings, run.recipe, "sft")
+    file = run.demos or run.folder.file(DEMOS)
+    if not file.exists():
+        raise KgwalkError(f"there are no demonstrations in {file}; add the stage demos, or give a file of them")
+    demonstrations = list(read_demos(file))
+    flats = [encode(demo, run.model.tokens) for demo in demonstrations]
+    updater = _updater(run, settings)
+    stage = Sft(updater, flats, [demo.id for demo in demonstrations], settings, run.seed)
+    _carry_out(
+        run,
+        stage.stage(),
+        updater,
+        Care(settings.save_every, 1, settings.eval_every, run.validation(settings.eval_questions)),
+    )
+    if updater.main:
+        write_json(run.folder.file("sft") / LOSSES, stage.losses)
+    return run.finish("sft")
+
+
+def grpo(run: Run) -> dict[str, Any]:
+    """Reinforcement learning from the model's own walks."""
+    if (before := run.done("grpo")) is not None:
+        return before
+    settings = read_section(GrpoSettings, run.recipe, "grpo")
+    reward = RewardFunction.of(run.recipe)
+    course = Course(run.questions(run.split), run.dataset.graph_for)
+    losses = run.folder.file("sft") / LOSSES
+    curriculum = Curriculum(
+        course.questions,
+        read_section(CurriculumSettings, run.recipe, "curriculum"),
+        batch=settings.questions,
+        seed=run.seed,
+        losses=read_json(losses) if losses.exists() else None,
+    )
+    updater = _updater(run, settings)
+    place = run.folder.file("grpo")
+    with run.judged(reward.judges) as judged:
+        stage = Grpo(updater, run.walker, course, reward, curriculum, settings, run.seed, place, judged)
+        care = Care(settings.save_every, settings.keep, settings.eval_every, run.validation(settings.eval_questions))
+        _carry_out(run, stage.stage(), updater, care)
+    return run.finish("grpo")
+
+
+def eval(run: Run) -> dict[str, Any]:
+    """The result on the test split, by the same evaluation as everywhere."""
+    report = evaluate(
+        run.recipe,
+        run.dataset,
+        "test" if "test" in run.dataset.splits() else run.dev,
+        out=run.folder.file("eval"),
+        engine=run.walker.engine,
+        limit=run.limit,
+        seed=run.seed,
+        progress=lambda done, total, means: run.progress("eval", done, total, means),
+    )
+    return {"n": report["n"], "metrics": report["metrics"]}
+
+
+STAGES = {"demos": demos, "sft": sft, "grpo": grpo, "eval": eval}
+
+
+def _updater(run: Run, settings: SftSettings | GrpoSettings) -> Updater:
+    return Updater(
+        run.model,
+        lr=settings.lr,
+        weight_decay=settings.weight_decay,
+        clip=settings.clip,
+        most_loss=settings.most_loss,
+    )
+
+
+def _carry_out(run: Run, stage: Stage, updater: Updater, care: Care) -> None:
+    run_stage(
+        stage,
+        updater,
+        run.folder.file(stage.name),
+        care,
+        seed=run.seed,
+        card=run.card(),
+        resume=True,  # the run's door has asked whether to
+        report_to=run.report_to,
+        progress=run.progress,
+    )

@@ -1,0 +1,192 @@
+"""`kgwalk demos`: demonstrations for supervised fine-tuning, as JSONL that a person can read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
+from kgwalk.types import KgwalkError
+
+if TYPE_CHECKING:
+    from kgwalk.training.demos.fallen import Fallen
+    from kgwalk.training.demos.gather import Gathering
+
+EXAMPLES = (
+    "kgwalk demos kgwalk --data world -o demos.jsonl",
+    "kgwalk demos kg-reasoner --data metaqa -o demos.jsonl --limit 500 --set demos.wrong=0.5",
+    "kgwalk demos graph-rft --data my-data -o demos.jsonl --source teacher --engine api --model gpt-4o-mini",
+)
+
+
+def demos(
+    recipe: Annotated[str, typer.Argument(help="Whose demos: a bundled recipe (kgwalk, kg-r1...) or a TOML file.")],
+    data: Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, a demo a line.")],
+    split: Annotated[str, typer.Option(help="Whose questions.")] = "train",
+    limit: Annotated[int | None, typer.Option(min=1, help="So many demos, of a seeded sample of questions.")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Separated by commas: program, gold, evidence, search, teacher.")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="The model that will learn: lengths are in its tokens (default: 4 bytes each).")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The teacher: a model's name or path.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="How the teacher runs: local, vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
+    ] = "local",
+    seed: Annotated[int, typer.Option(help="Of wording, styles, wrong turns, and of the sample.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Make demonstrations of how a recipe should walk.
+
+    From a question's own program, gold paths or evidence, from a search between topics and answers where there are
+    none, or from a teacher model. Only walks that pass the recipe's filters are written; the table says what fell out.
+    """
+    if output.exists() and not force:
+        raise KgwalkError(f"{output} is there already; --force replaces it")
+    gathering = _gathering(recipe, data, split, limit, source, tokenizer, seed, values or [], engine, model)
+    started = time.perf_counter()
+    try:
+        report = _write(gathering, output, quiet=json)
+    finally:
+        _close(gathering)
+    report = {"path": str(output), "seconds": round(time.perf_counter() - started, 3), **report}
+    if json:
+        print_json(report)
+    else:
+        _show(report, gathering)
+
+
+def _gathering(
+    recipe: str,
+    data: str,
+    split: str,
+    limit: int | None,
+    source: str | None,
+    tokenizer: str | None,
+    seed: int,
+    values: list[str],
+    engine: str,
+    model: str | None,
+) -> Gathering:
+    from dataclasses import replace
+
+    from kgwalk.agent.from_recipe import budget_of, protocol_of
+    from kgwalk.agent.policy import Agent
+    from kgwalk.config.recipe import load_recipe
+    from kgwalk.data.dataset import load_dataset
+    from kgwalk.llm.open import open_engine
+    from kgwalk.training.demos.gather import Gathering
+    from kgwalk.training.demos.settings import DemoSettings
+
+    chosen = load_recipe(recipe).with_values(values)
+    protocol, budget, settings = protocol_of(chosen), budget_of(chosen), DemoSettings.of(chosen)
+    if source is not None:
+        settings = replace(settings, sources=tuple(name.strip() for name in source.split(","))).checked()
+    if limit is not None:
+        settings = replace(settings, limit=limit)
+    dataset = load_dataset(data)
+    teacher = None
+    if "teacher" in settings.sources:
+        teacher = Agent(protocol, open_engine(engine, model), budget)
+    return Gathering(
+        dataset.questions(split),
+        dataset.graph_for,
+        protocol,
+        settings,
+        budget,
+        _tokens(tokenizer),
+        teacher,
+        model or "teacher",
+        seed,
+    )
+
+
+def _tokens(model: str | None) -> Any:
+    if model is None:
+        return None
+    from kgwalk.llm.models import model_folder, need
+
+    need("transformers")
+    from transformers import AutoTokenizer
+
+    from kgwalk.llm.hf_tokens import HfTokenizer
+
+    return HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder(model))))
+
+
+def _write(gathering: Gathering, output: Path, *, quiet: bool) -> dict[str, Any]:
+    """The file appears whole or not at all."""
+    from kgwalk.training.demos.demo import write_line
+
+    by: dict[str, Counter[str]] = {name: Counter() for name in ("source", "style", "hops", "wrong")}
+    score = 0.0
+    total = gathering.settings.limit or len(gathering.questions) * gathering.settings.per_question
+    part = output.with_name(f"{output.name}.part")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with part.open("wb") as file, progress_bar(quiet=quiet) as progress:
+            for demo in gathering.demos():
+                file.write(write_line(demo))
+                score += demo.f1
+                for name, counts in by.items():
+                    counts[str(getattr(demo, name))] += 1
+                done = gathering.written.kept + gathering.taught.kept
+                tried = done if gathering.settings.limit else gathering.written.tried
+                progress("demos", tried, total)
+        os.replace(part, output)
+    finally:
+        part.unlink(missing_ok=True)
+    kept = gathering.written.kept + gathering.taught.kept
+    report = gathering.written.as_json() | {"kept": kept}
+    if gathering.teacher is not None:
+        report["teacher"] = gathering.taught.as_json()
+    report["mean_f1"] = round(score / kept, 4) if kept else None
+    report["by"] = {name: dict(sorted(counts.items())) for name, counts in by.items()}
+    return report
+
+
+def _show(report: dict[str, Any], gathering: Gathering) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{counted(report['kept'], 'demo')} in {report['path']}", title_justify="left")
+    for column in ("by", "", "demos"):
+        table.add_column(column, justify="right" if column == "demos" else "left")
+    for name, counts in report["by"].items():
+        for value, count in counts.items():
+            table.add_row(name, value, f"{count:,}")
+    print_table(table)
+    for title, fallen in (("fell out", gathering.written), ("fell out of the teacher's walks", gathering.taught)):
+        if fallen.counts:
+            print_table(_reasons(title, fallen))
+    if not report["kept"]:
+        err.print("note: no walk passed; the reasons above name questions to look at")
+    out.print(f"mean F1 {report['mean_f1']}, {report['seconds']:.1f} s")
+
+
+def _reasons(title: str, fallen: Fallen) -> Any:
+    from rich.table import Table
+
+    table = Table(title=f"{title}: {fallen.tried - fallen.kept:,} of {fallen.tried:,}", title_justify="left")
+    for column in ("why", "walks", "such as"):
+        table.add_column(column, justify="right" if column == "walks" else "left")
+    for reason, entry in fallen.as_json()["fallen"].items():
+        table.add_row(reason, f"{entry['count']:,}", ", ".join(entry["examples"][:3]))
+    return table
+
+
+def _close(gathering: Gathering) -> None:
+    import asyncio
+
+    if gathering.teacher is not None:
+        asyncio.run(gathering.teacher.engine.close())

@@ -1,0 +1,259 @@
+"""`kgwalk eval`: a recipe or a baseline over a dataset's questions, scored strictly, with a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kgwalk.cli.output import counted, err, out, print_json, print_table
+
+# What the screen shows of the metrics, in this order; what a name begins with stands for all that begin so.
+GROUPS = {
+    "answers": ("f1", "precision", "recall", "hits_at_1", "exact_set", "accuracy"),
+    "lenient": ("hit_any", "hit_substring", "em_token"),
+    "retrieval": ("retrieval_",),
+    "exploration": ("exploration_",),
+    "judge": ("judge_",),
+    "cost": ("generated_tokens", "prompt_tokens", "total_tokens", "turns", "calls", "seconds"),
+    "trouble": ("invalid_calls", "malformed", "answered", "failed"),
+}
+COLUMNS = ("n", "f1", "precision", "recall", "hits_at_1", "retrieval_rate", "generated_tokens", "turns")
+_TOGETHER = ("union", "majority", "oracle_max")
+_LINES = 20  # of one table on the screen; --json has them all
+_EVERY = 30.0  # seconds between lines of progress where there is no terminal
+
+EXAMPLES = (
+    "kgwalk eval oracle --data world",
+    "kgwalk eval kgwalk --data metaqa --limit 500 --adapter my-adapter",
+    "kgwalk eval kg-r1 --data metaqa --runs 3 --engine api --model gpt-4o-mini -o runs/mini",
+)
+
+
+def eval(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe or baseline by name (kgwalk, kg-r1, oracle...), or a TOML file.")
+    ],
+    data: Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")],
+    split: Annotated[str, typer.Option(help="Which questions.")] = "test",
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/eval-RECIPE-DATA-SPLIT)."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
+    adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
+    engine: Annotated[str, typer.Option(help="local, vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")] = "local",
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Walk every question so often; more than one is sampled.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="A seeded sample of so many questions.")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0.0, help="Default: 0 for one run, 1 for several.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample and of the sampling.")] = 0,
+    link: Annotated[
+        bool, typer.Option("--link", help="Find the topics in the question instead of being given them.")
+    ] = False,
+    judge: Annotated[
+        str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a language model judge the answers too.")
+    ] = None,
+    judge_kinds: Annotated[str, typer.Option(help="What it judges, separated by commas.")] = "equivalence,correct",
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Walk those again whose engine or tool had failed.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Start over in a folder that holds another run.")] = False,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Evaluate a recipe or a baseline on a dataset.
+
+    Every question counts, failures too. Each episode is written as it ends: the same command again goes on where it
+    was stopped.
+    """
+    from kgwalk.evaluation.evaluate import evaluate
+
+    folder = folder or Path("runs") / f"eval-{Path(recipe).stem}-{Path(data).resolve().name}-{split}"
+    more = [
+        f"eval.{name}={value}" for name, value in (("runs", runs), ("temperature", temperature)) if value is not None
+    ]
+    kinds = [kind.strip() for kind in judge_kinds.split(",")]
+    if judge is not None:
+        from kgwalk.evaluation.judged import check_judge, judge_run
+
+        check_judge(judge, kinds)
+    with _going_on(folder), _bars(quiet=json) as (progress, building):
+        report = evaluate(
+            recipe,
+            data,
+            split,
+            out=folder,
+            engine=engine,
+            model=model,
+            adapter=adapter,
+            values=[*more, *(values or [])],
+            limit=limit,
+            seed=seed,
+            link=link,
+            retry_failed=retry_failed,
+            force=force,
+            progress=progress,
+            building=building,
+        )
+    if judge is not None:
+        with _going_on(folder), _bars(quiet=json) as (progress, _):
+            report = judge_run(folder, judge, kinds, progress=progress)
+    if json:
+        print_json(report)
+    else:
+        show(report)
+
+
+@contextmanager
+def _going_on(folder: Path) -> Iterator[None]:
+    """Whoever stops an evaluation is told that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if folder.exists():
+            err.print(f"stopped; what was done is kept in {folder}, and the same command goes on from there")
+        raise
+
+
+@contextmanager
+def _bars(*, quiet: bool) -> Iterator[tuple[Callable[[int, int, dict[str, float]], None], Callable[..., None]]]:
+    """Two to be told: of episodes done with the scores so far, and of a graph being built.
+
+    Where stderr is no terminal, a line now and then.
+    """
+    from rich import progress as rich
+
+    clocks = (rich.TimeElapsedColumn(), rich.TimeRemainingColumn())
+    columns = (
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TextColumn("{task.description}", markup=False),
+        *clocks,
+    )
+    bar = rich.Progress(*columns, console=err, disable=quiet or not err.is_terminal)
+    tasks: dict[str, Any] = {}
+    said = time.monotonic()
+
+    def tell(what: str, words: str, done: int, total: int | None) -> None:
+        nonlocal said
+        if not bar.disable:
+            if what not in tasks:
+                tasks[what] = bar.add_task(words, total=total)
+            bar.update(tasks[what], completed=done, total=total, description=words)
+        elif not quiet and time.monotonic() - said > _EVERY:
+            said = time.monotonic()
+            err.print(f"{done:,} of {total:,}  {words}" if total else f"{done:,}  {words}")
+
+    def progress(done: int, total: int, means: dict[str, float]) -> None:
+        tell("episodes", "  ".join(f"{name} {value:.3f}" for name, value in means.items()), done, total)
+
+    with bar:
+        yield progress, lambda what, done, total: tell(what, what, done, total)
+
+
+def show(report: dict[str, Any]) -> None:
+    """The tables for a person."""
+    print_table(_metrics(report))
+    if "several" in report:
+        print_table(_several(report["several"]))
+    for title, lines in report["by"].items():
+        if len(lines) > 1:  # one line says what the table above says
+            print_table(_grouped(title, lines))
+    episodes = sum(entry["n"] for entry in report["stops"].values())
+    wrong = sum(entry["n"] for entry in report["errors"].values())
+    out.print(f"stopped by: {_listed(report['stops'])}")
+    if wrong:
+        out.print(f"not wholly right: {wrong:,} of {counted(episodes, 'episode')}; why: {_listed(report['errors'])}")
+    if "judge" in report:
+        judge = report["judge"]
+        spent = f"{counted(judge['calls'], 'call')}, {judge['cached']:,} from the cache, {judge['failed']:,} failed"
+        out.print(f"judge: {judge['model']}, {counted(judge['verdicts'], 'verdict')}: {spent}")
+    if report["metrics"]["failed"]:
+        out.print("some failed by no fault of the model; --retry-failed walks those again")
+    out.print(f"rows: {report['folder']}/predictions.jsonl")
+
+
+def _metrics(report: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    runs = f", {report['runs']} runs each" if report["runs"] > 1 else ""
+    table = Table(title=f"{counted(report['n'], 'question')}{runs}", title_justify="left")
+    for column in ("", "metric", "mean", "95% interval"):
+        table.add_column(column, justify="right" if column in ("mean", "95% interval") else "left")
+    values = report["metrics"]
+    for group, names in grouped(values).items():
+        for at, name in enumerate(names):
+            low_high = " - ".join(_number(value) for value in report["intervals"].get(name, []))
+            table.add_row("" if at else group, name, _number(values[name]), low_high)
+        table.add_section()
+    return table
+
+
+def grouped(values: dict[str, float]) -> dict[str, list[str]]:
+    """The names of the metrics that there are, in groups and in a readable order; none is left out.
+
+    >>> grouped({"turns": 2.0, "judge_f1": 1.0, "f1": 1.0, "sparkle": 1.0, "judge_recall": 1.0})
+    {'answers': ['f1'], 'judge': ['judge_f1', 'judge_recall'], 'cost': ['turns'], 'other': ['sparkle']}
+    """
+    found: dict[str, list[str]] = {}
+    for group, wanted in GROUPS.items():
+        for want in wanted:
+            begins = want.endswith("_")
+            found.setdefault(group, []).extend(n for n in values if n == want or (begins and n.startswith(want)))
+    taken = {name for names in found.values() for name in names}
+    found["other"] = [name for name in values if name not in taken]
+    return {group: names for group, names in found.items() if names}
+
+
+def _several(values: dict[str, float]) -> Any:
+    """What several runs give together: a line for each way, a column for each score."""
+    from rich.table import Table
+
+    ways: dict[str, dict[str, float]] = {}
+    for name, value in values.items():
+        way = next((way for way in _TOGETHER if name.startswith(f"{way}_")), "")
+        ways.setdefault(way, {})[name.removeprefix(f"{way}_")] = value
+    rest = ways.pop("", {})
+    columns = list(dict.fromkeys(name for scores in ways.values() for name in scores))
+    table = Table(title="the runs of a question together", title_justify="left")
+    table.add_column("")
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right")
+    for way, scores in ways.items():
+        table.add_row(way, *(_number(scores[name]) if name in scores else "" for name in columns))
+    table.caption = ", ".join(f"{name} {_number(value)}" for name, value in rest.items())
+    return table
+
+
+def _listed(entries: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {entry['n']:,} ({entry['share']:.1%})" for name, entry in entries.items())
+
+
+def _grouped(title: str, lines: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(title=f"by {title}", title_justify="left")
+    table.add_column(title)
+    for column in COLUMNS:
+        table.add_column(column.replace("_", " "), justify="right")  # spaces, so that a narrow screen can break them
+    largest = sorted(lines, key=lambda line: -lines[line]["n"])[:_LINES]
+    for line in lines:
+        if line in largest:
+            table.add_row(line, *(_number(lines[line][column]) for column in COLUMNS))
+    if len(lines) > _LINES:
+        table.caption = f"and {len(lines) - _LINES} more with fewer questions; --json has all"
+    return table
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3f}"

@@ -1,0 +1,61 @@
+"""`kgwalk recipes`: the systems there are, and one of them as it would be run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kgwalk.cli.output import out, print_json, print_table
+
+app = typer.Typer(
+    help="List the recipes and baselines, or show one as it would be run.",
+    epilog="Examples: kgwalk recipes · kgwalk recipes show kg-r1 · kgwalk recipes show kg-r1 --profile 135m",
+)
+
+
+@app.callback(invoke_without_command=True)
+def recipes(
+    context: typer.Context,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    from rich.table import Table
+
+    from kgwalk.config.recipe import load_recipe, names, profiles
+
+    found = [load_recipe(name) for name in names()]
+    about = {recipe.name: recipe.about.splitlines()[-1] for recipe in found}
+    trained = {recipe.name: "grpo" in recipe.sections for recipe in found}
+    if json:
+        rows = [{"name": name, "about": text, "trains": trained[name]} for name, text in about.items()]
+        print_json({"recipes": rows, "profiles": profiles()})
+        return
+    table = Table()
+    for column in ("recipe", "trains", "what it is"):
+        table.add_column(column)
+    for name, text in about.items():
+        table.add_row(name, "yes" if trained[name] else "", text)
+    print_table(table)
+    out.print(f"profiles: {', '.join(profiles())}")
+
+
+@app.command(epilog="Examples: kgwalk recipes show kgwalk · kgwalk recipes show eog --set grpo.lr=1e-6")
+def show(
+    name: Annotated[str, typer.Argument(help="A recipe's name, or a TOML file.")],
+    profile: Annotated[str | None, typer.Option(help="With this profile's values.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Print a recipe as it would be run, as TOML: save it, change it, run it by its path."""
+    from kgwalk.config.recipe import load_recipe
+
+    recipe = load_recipe(name)
+    recipe = (recipe if profile is None else recipe.with_profile(profile)).with_values(values or [])
+    if json:
+        print_json({"name": recipe.name, "about": recipe.about, "sections": recipe.resolved()})
+    else:
+        out.print(recipe.toml().rstrip())

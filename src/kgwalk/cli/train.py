@@ -1,0 +1,150 @@
+"""`kgwalk train`: a recipe's stages on a dataset, from demonstrations to an adapter that has been evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kgwalk.cli.output import err, out, print_json
+
+EXAMPLES = (
+    "kgwalk train kgwalk --data world",
+    "kgwalk train kg-r1 --data metaqa --profile 135m -o runs/kg-r1",
+    "kgwalk train kgwalk --data world --smoke",
+    "kgwalk train kgwalk --data metaqa --set grpo.steps=50 --set grpo.lr=1e-5 --resume",
+)
+# what a line of progress shows of a step, as far as the step has it
+SHOWN = ("loss", "reward", "f1", "kl", "entropy", "tokens_a_second", "eval_f1")
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe by name (see kgwalk recipes), or a TOML file.")],
+    data: Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")],
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/RECIPE-DATA).")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Values for a purpose over the recipe's: 135m for a small model.")
+    ] = None,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="See that every stage runs, in a minute (profile smoke).")
+    ] = False,
+    stages: Annotated[str | None, typer.Option(help="Only these, of demos,sft,grpo,eval.")] = None,
+    model: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
+    start: Annotated[Path | None, typer.Option(help="An adapter to go on from.")] = None,
+    demos: Annotated[Path | None, typer.Option(help="Demonstrations that are there already (kgwalk demos).")] = None,
+    judge: Annotated[
+        str | None, typer.Option(metavar="ENGINE[:MODEL]", help="For recipes whose rewards ask a judge.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Questions to learn from.")] = "train",
+    dev: Annotated[str, typer.Option(help="Questions to validate on.")] = "dev",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="A seeded sample of so many questions of each split.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    report_to: Annotated[str, typer.Option(help="none, tensorboard, wandb or trackio.")] = "tensorboard",
+    resume: Annotated[
+        bool, typer.Option("--resume", "--resume-from-checkpoint", help="Go on with the run in the folder.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Start over in a folder that holds a run.")] = False,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Train a recipe on a dataset: demonstrations, SFT, GRPO, evaluation.
+
+    Killed at any moment, the same command with --resume goes on. Ctrl-C stops after the step under way, saved.
+    """
+    from kgwalk.build.pipeline import train as run
+
+    if smoke and profile:
+        raise typer.BadParameter("--smoke is a profile of its own; leave --profile out")
+    folder = folder or Path("runs") / f"{Path(recipe).stem}-{Path(data).name}{'-smoke' if smoke else ''}"
+    named = [] if stages is None else [f"train.stages={[stage.strip() for stage in stages.split(',')]}"]
+    with _lines(quiet=json) as progress:
+        report = run(
+            recipe,
+            data,
+            out=folder,
+            profile="smoke" if smoke else profile,
+            values=[*named, *(values or [])],
+            split=split,
+            dev=dev,
+            limit=limit,
+            seed=seed,
+            model=model,
+            start=start,
+            demos=demos,
+            judge=judge,
+            device=device,
+            resume=resume,
+            force=force,
+            report_to=report_to,
+            progress=progress,
+        )
+    if json:
+        print_json(report)
+    else:
+        _show(report)
+
+
+@contextmanager
+def _lines(*, quiet: bool) -> Iterator[Callable[[str, int, int, dict[str, float]], None]]:
+    """A bar for each stage with its latest numbers and the time left; elsewhere than on a terminal, a line a step."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn("{task.fields[stage]:<5}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=err,
+        disable=quiet or not err.is_terminal,
+    )
+    tasks: dict[str, Any] = {}
+
+    def update(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
+        words = "  ".join(f"{name} {_number(numbers[name])}" for name in SHOWN if name in numbers)
+        if stage not in tasks:
+            tasks[stage] = bar.add_task("", total=steps, stage=stage)
+        bar.update(tasks[stage], completed=step, total=steps, description=words)
+        if bar.disable and not quiet and words and stage in ("sft", "grpo"):
+            err.print(f"{stage} {step}/{steps}  {words}")
+
+    with bar:
+        yield update
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3f}"
+
+
+def _show(report: dict[str, Any]) -> None:
+    for name, made in report["stages"].items():
+        if "kept" in made:
+            out.print(f"demos: {made['kept']:,} kept of {made['tried']:,}")
+            for reason, entry in list(made["fallen"].items())[:5]:
+                out.print(f"  fell out: {entry['count']:,} {reason}")
+        elif "metrics" in made:
+            shown = ", ".join(f"{key} {made['metrics'][key]:.3f}" for key in ("f1", "hits_at_1", "hit_any"))
+            out.print(f"eval: {made['n']:,} questions, {shown}")
+        elif "steps" in made:
+            best = made.get("best")
+            words = f", best F1 in validation {best['eval_f1']:.3f} at step {best['step']}" if best else ""
+            out.print(f"{name}: {made['steps']:,} steps{words}")
+    out.print(f"adapter: {report['folder']}/adapter")

@@ -1,0 +1,143 @@
+"""A dataset: a folder of questions in splits and the graph they are asked over.
+
+    load_dataset("metaqa").questions("test")
+
+The folder format stands in docs/guides/datasets.md. Folders are only read; their graphs are built into the cache.
+Knows nothing of who answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from kgwalk.config.cache import cache_folder
+from kgwalk.config.recipe import unknown
+from kgwalk.data.bundled import BUNDLED, world_folder
+from kgwalk.data.graph_cache import cached_store
+from kgwalk.data.layout import Layout, layout_of
+from kgwalk.data.questions import read_questions
+from kgwalk.kg.build import Progress
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.sources import detect_format
+from kgwalk.kg.store import StoredGraph, open_graph
+from kgwalk.types import KgwalkError, Question
+
+
+def _silent(what: str, done: int, total: int | None) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One opened dataset; open it with `load_dataset`."""
+
+    name: str
+    path: Path
+
+    def splits(self) -> list[str]:
+        return list(self._layout.splits)
+
+    def questions(self, split: str) -> list[Question]:
+        """The questions of a split. Their own facts, if they have any, are reached by `graph_for`."""
+        if split not in self._layout.splits:
+            there_are = f"there are {', '.join(self.splits())}" if self.splits() else "it has no questions"
+            raise KgwalkError(f"no split {split!r} of {self.name}; {there_are}")
+        return list(read_questions(self._layout.splits[split], with_graph=False))
+
+    def has_graph(self) -> bool:
+        return self._layout.store is not None or bool(self._sources())
+
+    def graph(self, progress: Progress = _silent) -> Graph:
+        """The whole graph; the first time on a machine it is built, with a word to `progress` now and then."""
+        return self._stored(progress)
+
+    def graph_for(self, question: Question) -> Graph:
+        """The question's own subgraph where it has one, else the whole graph.
+
+        Where facts come with the questions alone, a question that brings none has an empty graph.
+        """
+        whole = self._stored(_silent)
+        sets = whole.question_sets
+        if sets is None:
+            return whole
+        if question.id in sets:
+            return whole.question(question.id)
+        return whole if self._layout.kg or self._layout.store else whole.subgraph(np.empty(0, np.int64))
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return layout_of(self.path)
+
+    def _stored(self, progress: Progress) -> StoredGraph:
+        opened: dict[str, StoredGraph] = self._opened
+        if "graph" not in opened:
+            opened["graph"] = open_graph(self._layout.store or self._build(progress))
+        return opened["graph"]
+
+    @cached_property
+    def _opened(self) -> dict[str, StoredGraph]:
+        return {}
+
+    def _sources(self) -> list[Path]:
+        """The files that facts come from, splits whose first question brings a graph of its own among them."""
+        layout = self._layout
+        files = [path for path in (layout.kg, layout.graphs) if path is not None]
+        return files + [path for path in layout.splits.values() if detect_format(path) == "rog"]
+
+    def _build(self, progress: Progress) -> Path:
+        sources = self._sources()
+        if not sources:
+            raise KgwalkError(
+                f"{self.path} has no graph: put kg.tsv.gz (head, relation, tail) or a store graph.kg there, "
+                "or facts into the questions (`graph`)"
+            )
+        return cached_store(sources, self._layout.names, progress)
+
+
+def load_dataset(name: str | Path) -> Dataset:
+    """A dataset by its folder, or by name: `world`, which comes with kgwalk, or one that `kgwalk data get` fetched."""
+    if name in BUNDLED:
+        return Dataset(str(name), world_folder())
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _opened(Dataset(folder.resolve().name, folder))
+    fetched = fetched_folder(str(name))
+    if isinstance(name, str) and fetched.is_dir():
+        return _opened(Dataset(name, fetched))
+    if folder.exists():
+        raise KgwalkError(f"{folder} is a file; a dataset is a folder, made for example by `kgwalk data convert`")
+    if len(folder.parts) == 1:
+        error = unknown("dataset", str(name), known_names())
+        raise KgwalkError(f"{error}\n  A dataset is a folder, or a name that `kgwalk data get` fetched.")
+    raise KgwalkError(f"{folder} does not exist; a dataset is a folder with train.jsonl, test.jsonl, ... and a kg.tsv")
+
+
+def known_names() -> list[str]:
+    """The datasets that need no path."""
+    folder = datasets_folder()
+    fetched = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    return sorted({*BUNDLED, *(name for name in fetched if not name.startswith("."))})
+
+
+def datasets_folder() -> Path:
+    """Where `kgwalk data get` puts datasets."""
+    return cache_folder() / "datasets"
+
+
+def fetched_folder(name: str) -> Path:
+    """The folder of one of them; the hub's owner/name is owner--name."""
+    return datasets_folder() / name.replace("/", "--")
+
+
+def _opened(dataset: Dataset) -> Dataset:
+    layout = dataset._layout
+    if not (layout.splits or layout.store or layout.kg or layout.graphs):
+        raise KgwalkError(
+            f"{dataset.path} is no dataset: it has neither questions (train.jsonl, test.jsonl.gz, ...) nor a graph "
+            "(kg.tsv.gz, graph.kg); `kgwalk data convert` makes one of a public dataset's own files"
+        )
+    return dataset

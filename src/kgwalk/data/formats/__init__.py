@@ -1,0 +1,1 @@
+"""Public question sets in the shapes they are published in."""

@@ -1,0 +1,1 @@
+"""Evaluation: a policy over the questions of a dataset, every episode kept, nothing dropped from the denominator."""

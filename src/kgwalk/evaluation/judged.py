@@ -1,0 +1,124 @@
+"""A judge over the episodes of an evaluation: verdicts beside the strict scores, under names of their own.
+
+`judgements.jsonl` has a row for each verdict, and for each that failed: a failed one is counted (`judge.failed` of the
+report) and enters no mean. Knows no kind of judgement by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kgwalk.config.cache import cache_folder
+from kgwalk.config.recipe import unknown
+from kgwalk.evaluation.evaluate import outside_a_loop
+from kgwalk.evaluation.predictions import PREDICTIONS, Key, Row, check_finished, key_of
+from kgwalk.evaluation.report import JUDGED, finish
+from kgwalk.evaluation.run import Progress, silent
+from kgwalk.llm.open import KINDS, open_engine
+from kgwalk.runs.episodes import episode_from
+from kgwalk.runs.folder import RunFolder, open_run
+from kgwalk.runs.rows import Rows, read_rows
+from kgwalk.score.judge.cases import BUILDERS, Case, case_of
+from kgwalk.score.judge.equivalence import score_from_vector
+from kgwalk.score.judge.judge import Judge
+from kgwalk.score.judge.verdict import JudgeCost, Verdict
+
+JUDGEMENTS = "judgements.jsonl"
+
+
+def judge_run(path: Path, judge: str, kinds: Sequence[str], *, progress: Progress = silent) -> dict[str, Any]:
+    """Judge every episode of an evaluation by `ENGINE[:MODEL]`; the report with the verdicts' means in its metrics.
+
+    Verdicts are kept in the cache, so the same judge is not asked the same twice.
+    """
+    check_judge(judge, kinds)
+    folder = open_run(path)
+    check_finished(folder)
+    kind, _, model = judge.partition(":")
+
+    def work() -> dict[str, Any]:
+        engine = open_engine(kind, model or None)
+        try:
+            with folder.alone(), Judge(engine, model_name=judge, cache=cache_folder() / "judge") as judging:
+                return judged(folder, judging, kinds, progress=progress)
+        finally:
+            asyncio.run(engine.close())
+
+    return outside_a_loop(work)
+
+
+def check_judge(judge: str, kinds: Iterable[str]) -> None:
+    """Wrong names are told at once, not when all questions have been walked."""
+    kind = judge.partition(":")[0]
+    if kind not in KINDS:
+        raise unknown("engine of a judge", kind, KINDS)
+    for name in kinds:
+        if name not in BUILDERS:
+            raise unknown("kind of judgement", name, BUILDERS)
+
+
+def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: Progress = silent) -> dict[str, Any]:
+    """The same with a judge that is open."""
+    kinds = list(dict.fromkeys(kinds))
+    rows, cases = _cases(folder.file(PREDICTIONS), kinds)
+    folder.file(JUDGEMENTS).unlink(missing_ok=True)
+    before, values = judge.cost, defaultdict[str, list[float]](list)
+
+    def seen(verdict: Verdict) -> None:
+        done = judge.cost.verdicts - before.verdicts
+        progress(done, len(rows) * len(kinds), {name: sum(each) / len(each) for name, each in values.items()})
+
+    with Rows(folder.file(JUDGEMENTS)) as written:
+        for kind in kinds:
+            verdicts = judge.judge_all(cases[kind], seen)
+            for row, verdict in zip(rows, verdicts, strict=True):
+                numbers = {} if verdict.failure else _numbers(kind, verdict, len(row["answers"]))
+                row["metrics"] |= numbers
+                for name, value in numbers.items():
+                    values[name].append(value)
+                written.add(_row(row, kind, numbers, verdict))
+    return finish(folder, rows, judge=_about(judge, kinds, before))
+
+
+def _cases(predictions: Path, kinds: Sequence[str]) -> tuple[list[Row], dict[str, list[Case]]]:
+    """The rows in order, and for each kind their cases; the episodes themselves are let go."""
+    found: dict[Key, tuple[Row, list[Case]]] = {}
+    for row in read_rows(predictions):
+        episode = episode_from(row.pop("episode"))
+        found[key_of(row)] = row, [case_of(kind, episode) for kind in kinds]
+    ordered = [found[key] for key in sorted(found)]
+    return [row for row, _ in ordered], {kind: [cases[at] for _, cases in ordered] for at, kind in enumerate(kinds)}
+
+
+def _row(row: Row, kind: str, numbers: dict[str, float], verdict: Verdict) -> Row:
+    return {
+        "number": row["number"],
+        "run": row["run"],
+        "kind": kind,
+        "numbers": numbers,
+        "failure": verdict.failure,
+        "reply": verdict.reply,
+        "tokens": [verdict.prompt_tokens, verdict.generated_tokens],
+        "cached": verdict.cached,
+    }
+
+
+def _about(judge: Judge, kinds: Sequence[str], before: JudgeCost) -> dict[str, Any]:
+    names = ("verdicts", "failed", "cached", "calls", "prompt_tokens", "generated_tokens")
+    spent = {name: getattr(judge.cost, name) - getattr(before, name) for name in names}
+    return {"model": judge.model_name, "kinds": list(kinds), **spent}
+
+
+def _numbers(kind: str, verdict: Verdict, predicted: int) -> dict[str, float]:
+    """A verdict as numbers of their own names: `judge_correct`, `judge_recall`, `judge_relevance`..."""
+    value = verdict.value
+    if isinstance(value, list):
+        scores = score_from_vector(value, predicted)
+        return {f"{JUDGED}{name}": float(getattr(scores, name)) for name in ("precision", "recall", "f1", "any")}
+    if isinstance(value, dict):
+        return {f"{JUDGED}{name}": float(score) for name, score in value.items()}
+    return {} if value is None else {f"{JUDGED}{kind}": float(value)}

@@ -1,0 +1,141 @@
+"""The table of an evaluation: means with intervals, by hop, type and number of answers, several runs, errors, stops.
+
+Made from rows alone, so an evaluation that was resumed, or read again from its folder, gives the same table.
+Every mean is over all questions: a failure counts with its zeros.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kgwalk.evaluation.predictions import METRICS, Row, by_question
+from kgwalk.runs.folder import RunFolder
+from kgwalk.score.several import majority, oracle_max, pass_at_k, union
+from kgwalk.score.statistics import bootstrap_interval
+from kgwalk.types import Question
+
+# the columns of the tables by hop, type and number of answers
+GROUPED = (
+    "f1",
+    "precision",
+    "recall",
+    "hits_at_1",
+    "hit_any",
+    "exact_set",
+    "retrieval_rate",
+    "generated_tokens",
+    "turns",
+)
+WITH_INTERVAL = ("f1", "precision", "recall", "hits_at_1", "hit_any", "exact_set", "accuracy", "retrieval_rate")
+JUDGED = "judge_"  # a judge's numbers begin with it, and have intervals as well
+Means = dict[str, float]
+
+
+def finish(folder: RunFolder, rows: Sequence[Row], **more: Any) -> dict[str, Any]:
+    """The object that `eval --json` prints, also written into the folder."""
+    report = summarise(rows) | {"folder": str(folder.path)} | more
+    folder.write(METRICS, report)
+    return report
+
+
+def summarise(rows: Sequence[Row]) -> dict[str, Any]:
+    """The table; `rows` may come in any order."""
+    questions = by_question(rows)
+    runs = max(len(several) for several in questions.values())
+    means = {number: _means(several) for number, several in questions.items()}
+    return {
+        "n": len(questions),
+        "runs": runs,
+        "metrics": _means_of(means.values()),
+        "intervals": _intervals(means.values()),
+        "by": _tables(questions, means),
+        "errors": _shares(row["error"] for row in rows if row["error"] is not None),
+        "stops": _shares(row["stop"] for row in rows),
+        **({"several": _several(questions, runs)} if runs > 1 else {}),
+    }
+
+
+def _means(rows: Sequence[Row]) -> Means:
+    """Of one question: each number's mean over its runs. A number that only some runs have is over those."""
+    if len(rows) == 1:
+        return dict(rows[0]["metrics"])
+    values: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for name, value in row["metrics"].items():
+            values[name].append(value)
+    return {name: sum(each) / len(each) for name, each in values.items()}
+
+
+def _means_of(questions: Iterable[Means]) -> Means:
+    values: dict[str, list[float]] = defaultdict(list)
+    for means in questions:
+        for name, value in means.items():
+            values[name].append(value)
+    return {name: float(np.mean(each)) for name, each in values.items()}
+
+
+def _intervals(questions: Iterable[Means]) -> dict[str, list[float]]:
+    """95% bootstrap intervals over questions."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for means in questions:
+        for name, value in means.items():
+            if name in WITH_INTERVAL or name.startswith(JUDGED):
+                values[name].append(value)
+    return {name: list(bootstrap_interval(each)) for name, each in values.items()}
+
+
+def _tables(questions: dict[int, list[Row]], means: dict[int, Means]) -> dict[str, dict[str, Any]]:
+    members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for number, rows in questions.items():
+        for table, line in rows[0]["groups"].items():
+            members[table][line].append(number)
+    return {
+        table: {
+            line: {"n": len(numbers)} | {name: float(np.mean([means[n][name] for n in numbers])) for name in GROUPED}
+            for line, numbers in sorted(lines.items(), key=lambda entry: _order(entry[0]))
+        }
+        for table, lines in members.items()
+    }
+
+
+def _order(line: str) -> tuple[int, str]:
+    """Numbers by size, then texts."""
+    digits = line.split("-")[0].rstrip("+")
+    return (int(digits), line) if digits.isdecimal() and len(digits) < 10 else (1 << 40, line)
+
+
+def _several(questions: dict[int, list[Row]], runs: int) -> dict[str, float]:
+    """What several runs give together: united as in KG-R1's paper, voted on, the best of them, pass@k."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for rows in questions.values():
+        question, answers = _question(rows[0]), [row["answers"] for row in rows]
+        # where nothing is right, only to say so is: not to end without an answer
+        answered = any(row["metrics"]["answered"] for row in rows)
+        for way, scores in (("union", union(question, answers)), ("majority", majority(question, answers))):
+            for name, value in scores.items():
+                found[f"{way}_{name}"].append(value if answered else 0.0)
+        for name in ("f1", "hits_at_1", "hit_any"):
+            found[f"oracle_max_{name}"].append(oracle_max([row["metrics"][name] for row in rows]))
+        right = sum(row["metrics"]["exact_set"] == 1 for row in rows)
+        for k in (1, runs):
+            found[f"pass@{k}"].append(pass_at_k(len(rows), right, min(k, len(rows))))
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def _question(row: Row) -> Question:
+    """As much of the question as scores depend on."""
+    kind = row.get("answer_kind")
+    extra = {} if kind is None else {"answer_kind": kind}
+    return Question(row["id"], row["question"], [], row["gold"], aliases=row["aliases"], extra=extra)
+
+
+def _shares(values: Iterable[str]) -> dict[str, Any]:
+    """How often each comes up, the most frequent first; the share is of all that are listed."""
+    counts = Counter(values)
+    total = sum(counts.values())
+    listed = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    return {name: {"n": count, "share": count / total} for name, count in listed}

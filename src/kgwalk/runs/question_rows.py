@@ -1,0 +1,117 @@
+"""A question as a JSON object and back: the line of a dataset's split, and a part of an episode's row.
+
+Reads the folder format of kgwalk's data (`id, question, topic_entities, answers, ...`) and RoG's keys (`q_entity,
+answer, a_entity`), and checks what it reads. Knows nothing of files.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kgwalk.types import KgwalkError, Question, Triple
+
+_FIELDS = ("id", "question", "topic_entities", "answers", "hops", "gold_paths", "evidence", "type", "aliases")
+_KINDS = {str: "text", bool: "true or false", int: "a number", float: "a number", dict: "an object", list: "a list"}
+
+
+def question_of(row: Any, number: str) -> Question:
+    """A question from its JSON object; `number` is the id of one that has none. ValueError says what is wrong."""
+    if not isinstance(row, dict):
+        raise ValueError(f"expected an object, got {kind(row)}")
+    topics_key = "topic_entities" if "topic_entities" in row else "q_entity"
+    # RoG: `answer` is what the question is scored by, `a_entity` those of it that are entities
+    answers_key = "answers" if "answers" in row else "answer" if row.get("answer") else "a_entity"
+    used = {*_FIELDS, topics_key, answers_key}
+    hops = row.get("hops")
+    if not (hops is None or type(hops) is int):
+        raise ValueError(f"expected `hops`, a whole number, got {kind(hops)}")
+    return Question(
+        id=str(row.get("id", number)),
+        question=str(row.get("question", "")),
+        topic_entities=_names(row.get(topics_key), "topic_entities"),
+        answers=_names(row.get(answers_key), "answers"),
+        hops=hops,
+        gold_paths=_paths(row.get("gold_paths")),
+        evidence=None if row.get("evidence") is None else triples_of(row["evidence"], "evidence"),
+        type=_type(row.get("type")),
+        aliases=_aliases(row.get("aliases")),
+        extra={key: value for key, value in row.items() if key not in used},
+    )
+
+
+def row_of(question: Question) -> dict[str, Any]:
+    """The JSON object that `question_of` reads back as the same question."""
+    if taken := set(_FIELDS) & question.extra.keys():
+        raise KgwalkError(f"question {question.id!r}: `extra` may not hold {', '.join(sorted(taken))}")
+    row: dict[str, Any] = {
+        "id": question.id,
+        "question": question.question,
+        "topic_entities": question.topic_entities,
+        "answers": question.answers,
+    }
+    optional = {
+        "aliases": question.aliases or None,
+        "hops": question.hops,
+        "gold_paths": None if question.gold_paths is None else [_lists(path) for path in question.gold_paths],
+        "evidence": None if question.evidence is None else _lists(question.evidence),
+        "type": question.type,
+    }
+    return row | {key: value for key, value in optional.items() if value is not None} | question.extra
+
+
+def triples_of(value: Any, what: str) -> list[Triple]:
+    """[[head, relation, tail], ...], each with an optional time."""
+    if not isinstance(value, list):
+        raise ValueError(f"expected `{what}`, a list of [head, relation, tail], got {kind(value)}")
+    for fact in value:
+        if not isinstance(fact, list) or len(fact) not in (3, 4) or not all(isinstance(part, str) for part in fact):
+            raise ValueError(f"expected [head, relation, tail] in `{what}`, three names, got {_short(fact)}")
+    return [Triple(*fact) for fact in value]
+
+
+def kind(value: Any) -> str:
+    """What a JSON value is, in words."""
+    return "nothing" if value is None else _KINDS.get(type(value), type(value).__name__)
+
+
+def _lists(facts: list[Triple]) -> list[list[str]]:
+    return [list(fact if fact.time else fact[:3]) for fact in facts]
+
+
+def _names(value: Any, key: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError(f"expected `{key}`, a list of names, got {kind(value)}")
+    return value
+
+
+def _paths(value: Any) -> list[list[Triple]] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise ValueError(f"expected `gold_paths`, a list of paths, got {kind(value)}")
+    return [triples_of(path, "gold_paths") for path in value]
+
+
+def _type(value: Any) -> str | None:
+    """Text; several types of one question are joined in alphabetical order: Ordinal+Temp.Ans."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "+".join(sorted(value)) or None
+    raise ValueError(f"expected `type`, text, got {kind(value)}")
+
+
+def _aliases(value: Any) -> dict[str, list[str]]:
+    if value is None:
+        return {}
+    lists = list(value.values()) if isinstance(value, dict) else [None]
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
+        raise ValueError("expected `aliases`, an object with a list of names for an answer")
+    return dict(value)
+
+
+def _short(value: Any, limit: int = 80) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= limit else f"{text[:limit]}..."

@@ -1,0 +1,123 @@
+"""Every number of one episode, by name. A failed or unanswered episode has zeros and stays in every mean.
+
+docs/reference/metrics.md says what each number means and which paper's it is. Knows no protocol and no engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kgwalk.kg.graph import Graph
+from kgwalk.score.answers import Matched, accuracy, match
+from kgwalk.score.exploration import exploration, explored, gold_facts
+from kgwalk.score.gold import Gold, gold_of
+from kgwalk.score.lenient import em_token, hit_any, hit_substring
+from kgwalk.score.retrieval import retrieved, shown_to
+from kgwalk.types import Call, Episode, Malformed, StopReason
+
+
+def measure(
+    episode: Episode, graph: Graph | None = None, gold: Gold | None = None, *, ids_a_token: int = 1
+) -> dict[str, float]:
+    """All numbers of an episode. `gold` saves making it again for another run of the question.
+
+    Always there: f1, precision, recall, hits_at_1, exact_set, hit_any, hit_substring, em_token, retrieval_rate,
+    retrieval_share, retrieval_all, generated_tokens, prompt_tokens, total_tokens, turns, calls, invalid_calls,
+    malformed, answered, failed, seconds. Of questions that ask whether something is so: accuracy. Where gold facts are
+    known: exploration_facts, _coverage, _precision, _found, and _efficiency if one was found.
+    """
+    gold = gold or gold_of(episode.question)
+    return {
+        **_answer(episode, gold, graph),
+        **_retrieval(episode, gold, graph),
+        **_cost(episode, ids_a_token),
+        **_exploration(episode),
+    }
+
+
+def _answer(episode: Episode, gold: Gold, graph: Graph | None) -> dict[str, float]:
+    # No answer is not the answer "nothing": where nothing is right, only to say so is.
+    answered = episode.stop == StopReason.answered
+    names = episode.answers if answered else []
+    scores = match(names, gold, graph) if answered else Matched(0, max(1, len(gold)), 0, False)
+    found = {
+        "f1": scores.f1,
+        "precision": scores.precision,
+        "recall": scores.recall,
+        "hits_at_1": scores.hits_at_1,
+        "exact_set": scores.exact_set,
+        "hit_any": hit_any(names, gold, graph),
+        "hit_substring": hit_substring(names, gold),
+        "em_token": em_token(names, gold),
+    }
+    if episode.question.extra.get("answer_kind") == "boolean":
+        found["accuracy"] = accuracy(names, gold)
+    return found
+
+
+def _retrieval(episode: Episode, gold: Gold, graph: Graph | None) -> dict[str, float]:
+    seen = retrieved(shown_to(episode), gold, graph)
+    return {"retrieval_rate": seen.rate, "retrieval_share": seen.share, "retrieval_all": seen.all}
+
+
+def _cost(episode: Episode, ids_a_token: int) -> dict[str, float]:
+    prompt, generated = tokens(episode, ids_a_token)
+    calls = [turn for turn in episode.turns if isinstance(turn.step, Call)]
+    return {
+        "generated_tokens": generated,
+        "prompt_tokens": prompt,
+        "total_tokens": prompt + generated,
+        "turns": len(episode.turns),
+        "calls": len(calls),
+        "invalid_calls": sum(not turn.ok for turn in calls),
+        "malformed": sum(isinstance(turn.step, Malformed) for turn in episode.turns),
+        "answered": float(episode.stop == StopReason.answered),
+        "failed": float(not episode.trainable),
+        "seconds": episode.seconds,
+    }
+
+
+def tokens(episode: Episode, ids_a_token: int = 1) -> tuple[int, int]:
+    """Those the model was told and those it generated, as agent/counted.py counts them.
+
+    A server's own counts, where turns have them, count the context again with every turn.
+
+    >>> from kgwalk.types import Call, Question, Turn
+    >>> turn = Turn([7, 8, 9], [0.0] * 3, "", Call("look"), observation_ids=[3, 4])
+    >>> episode = Episode(Question("q", "?", [], []), [], [1] * 10, "", [turn])
+    >>> tokens(episode), tokens(episode, ids_a_token=4)
+    ((12, 3), (3, 1))
+    """
+    counts = [turn.counted for turn in episode.turns if turn.counted is not None]
+    if counts:
+        return sum(prompt for prompt, _ in counts), sum(generated for _, generated in counts)
+    generated = episode.generated_tokens
+    return -(-(episode.total_tokens - generated) // ids_a_token), -(-generated // ids_a_token)
+
+
+def _exploration(episode: Episode) -> dict[str, float]:
+    gold = gold_facts(episode.question)
+    if not gold:
+        return {}
+    walk = exploration(explored(episode), gold)
+    found = {
+        "exploration_facts": float(walk.explored),
+        "exploration_coverage": walk.coverage,
+        "exploration_precision": walk.precision,
+        "exploration_found": walk.found,
+    }
+    return found if walk.efficiency is None else found | {"exploration_efficiency": walk.efficiency}
+
+
+def measure_all(
+    episodes: Iterable[Episode], graph: Graph | None = None, *, ids_a_token: int = 1
+) -> list[dict[str, float]]:
+    """`measure` for each; runs that share a question share its gold."""
+    golds: dict[int, tuple[Episode, Gold]] = {}  # by the question's identity; the episode keeps it alive
+    rows = []
+    for episode in episodes:
+        key = id(episode.question)
+        if key not in golds:
+            golds[key] = episode, gold_of(episode.question)
+        rows.append(measure(episode, graph, golds[key][1], ids_a_token=ids_a_token))
+    return rows

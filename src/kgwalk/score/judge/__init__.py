@@ -1,0 +1,1 @@
+"""A language model as judge: cases in, verdicts out, in a form that the judged text cannot forge."""

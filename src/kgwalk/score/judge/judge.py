@@ -1,0 +1,258 @@
+"""The judge: cases through an engine, many at once, each asked once, each verdict kept on disk and counted.
+
+A reply that cannot be read is asked for again; then, as when the engine fails, the case is recorded as failed and has
+no value. Any engine will do; the papers use large models behind an API. Knows the kinds of judgement by name only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from kgwalk.agent.counted import ids_a_token
+from kgwalk.llm.engine import Engine, Generation, Request, Sampling
+from kgwalk.score.judge.cache import Failed, VerdictCache
+from kgwalk.score.judge.cases import Case
+from kgwalk.score.judge.kinds import Judgement, Prompt, judgement_named
+from kgwalk.score.judge.verdict import JudgeCost, Unreadable, Verdict
+from kgwalk.types import EngineError, KgwalkError, Message
+
+GREEDY = Sampling(temperature=0.0, max_tokens=1024)
+CHARACTERS = 24_000  # of judged text in one prompt; about 6,000 tokens
+KEY_BYTES = 4  # two hexadecimal digits each: short enough for a small model to copy
+LEAST_CHARACTERS = 200  # of judged text, below which a prompt that does not fit is given up
+_RUNS = itertools.count()  # sessions of two judges that share an engine must differ
+
+Watch = Callable[[Verdict], None]  # told of each verdict as it comes
+
+
+class Judge:
+    """`model_name` names the judge in the cache: the same case, asked of another model, is another verdict.
+
+    `cache` is a folder; without one, verdicts are remembered for the life of this object. `retries` are further tries
+    after a reply that cannot be read; an engine has its own for calls that fail. `at_once` bounds the calls under way,
+    `characters` the judged text in one prompt. The engine is the caller's to close.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        model_name: str,
+        cache: Path | str | None = None,
+        retries: int = 1,
+        at_once: int = 16,
+        sampling: Sampling = GREEDY,
+        characters: int = CHARACTERS,
+    ) -> None:
+        if not model_name:
+            raise KgwalkError("a judge needs model_name: verdicts are kept under it")
+        if retries < 0 or at_once < 1 or characters < LEAST_CHARACTERS:
+            least = f"retries at least 0, at_once at least 1, characters at least {LEAST_CHARACTERS}"
+            raise KgwalkError(f"retries={retries}, at_once={at_once}, characters={characters}: {least}")
+        self.engine, self.model_name, self.sampling = engine, model_name, sampling
+        self.retries, self.at_once, self.characters = retries, at_once, characters
+        self.cost = JudgeCost()  # of everything judged so far
+        self._cache = VerdictCache(None if cache is None else Path(cache))
+
+    def judge_all(self, cases: Sequence[Case], watch: Watch = lambda verdict: None) -> list[Verdict]:
+        """`judge` in an event loop of its own."""
+        return asyncio.run(self.judge(cases, watch))
+
+    async def judge(self, cases: Sequence[Case], watch: Watch = lambda verdict: None) -> list[Verdict]:
+        """A verdict for each case, in their order. The same case twice is one call."""
+        digests = [self._digest(case) for case in cases]
+        gate = asyncio.Semaphore(self.at_once)
+        run = next(_RUNS)
+
+        async def one(digest: bytes, case: Case) -> Verdict:
+            verdict = self._known(digest, case)
+            if verdict is None:
+                async with gate:
+                    verdict = await self._ask(digest, case, f"judge:{run}:{digest.hex()}")
+                self._cache.put(digest, self.model_name, verdict)
+            self._count(verdict, watch)
+            return verdict
+
+        unique = dict(zip(digests, cases, strict=True))
+        tasks = [asyncio.ensure_future(one(digest, case)) for digest, case in unique.items()]
+        try:
+            found = dict(zip(unique, await asyncio.gather(*tasks), strict=True))
+        finally:
+            for task in tasks:
+                task.cancel()  # of those that still run when one has raised
+        verdicts: list[Verdict] = []
+        came: set[bytes] = set()
+        for digest in digests:
+            verdict = found[digest]
+            if digest in came:
+                verdict = _same_again(verdict)
+                self._count(verdict, watch)
+            came.add(digest)
+            verdicts.append(verdict)
+        return verdicts
+
+    def failures(self) -> list[Failed]:
+        """Every call of this cache that gave no verdict, with what the judge wrote."""
+        return self._cache.failures()
+
+    def close(self) -> None:
+        self._cache.close()
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _count(self, verdict: Verdict, watch: Watch) -> None:
+        self.cost += JudgeCost.of([verdict])
+        watch(verdict)
+
+    def _digest(self, case: Case) -> bytes:
+        """Of all that decides the verdict: the model, its sampling, and every word of the prompt but the key."""
+        prompt = judgement_named(case.kind).messages(case, "", self.characters)
+        chosen = (self.sampling.temperature, self.sampling.top_p, self.sampling.stop, self.sampling.seed)
+        texts = [message.content for message in prompt.messages]
+        whole = json.dumps(
+            [self.model_name, case.kind, chosen, case.void, texts]
+        )  # ASCII, so surrogates are no trouble
+        return hashlib.blake2b(whole.encode(), digest_size=20).digest()
+
+    def _key(self, digest: bytes) -> str:
+        """The same for the same case, as long as the cache lives; no text that is judged can know it."""
+        return hashlib.blake2b(digest, key=self._cache.salt, digest_size=KEY_BYTES).hexdigest()
+
+    def _known(self, digest: bytes, case: Case) -> Verdict | None:
+        """What needs no call: there is nothing to judge, a rule decides, or the verdict is in the cache."""
+        if case.void is not None:
+            return Verdict(case.kind, failure=case.void)
+        judgement = judgement_named(case.kind)
+        settled = judgement.settled(case)
+        if isinstance(settled, Unreadable):
+            return Verdict(case.kind, failure=settled.why)
+        if settled is not None:
+            return Verdict(case.kind, settled)
+        stored = self._cache.get(digest)
+        if stored is None:
+            return None
+        reply, cut = stored
+        value = judgement.parse(reply, case, self._key(digest))
+        return None if isinstance(value, Unreadable) else Verdict(case.kind, value, reply=reply, cut=cut, cached=True)
+
+    async def _ask(self, digest: bytes, case: Case, session: str) -> Verdict:
+        call = _Call(self, judgement_named(case.kind), case, self._key(digest), session)
+        try:
+            return await call.run()
+        finally:
+            await self.engine.forget(session)
+
+
+@dataclass(slots=True)
+class _Call:
+    """One case under way."""
+
+    judge: Judge
+    judgement: Judgement
+    case: Case
+    key: str
+    session: str
+    calls: int = 0
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+
+    async def run(self) -> Verdict:
+        started = time.monotonic()
+        reply, cut = "", False
+        outcome: Unreadable | None = None
+        value = None
+        try:
+            (messages, cut), ids = self._fit()
+            for attempt in range(self.judge.retries + 1):
+                if attempt and not self._room_for(ids):
+                    break
+                generation = await self._generate(messages, ids)
+                reply = self.judge.engine.tokens.decode(generation.ids)
+                read = self.judgement.parse(reply, self.case, self.key)
+                if not isinstance(read, Unreadable):
+                    value, outcome = read, None
+                    break
+                outcome = self._explain(read, generation)
+                self._tell(messages, ids, reply, generation, read)
+        except EngineError as error:
+            outcome = Unreadable(str(error))
+        return Verdict(
+            self.case.kind,
+            value,
+            failure=None if outcome is None else outcome.why,
+            reply=reply,
+            cut=cut,
+            calls=self.calls,
+            prompt_tokens=self.prompt_tokens,
+            generated_tokens=self.generated_tokens,
+            seconds=time.monotonic() - started,
+        )
+
+    def _fit(self) -> tuple[Prompt, list[int]]:
+        """The prompt with as much of the judged text as the engine's context has room for."""
+        characters = self.judge.characters
+        while True:
+            prompt = self.judgement.messages(self.case, self.key, characters)
+            ids = self.judge.engine.tokens.open_chat(prompt.messages)
+            if self._room_for(ids):
+                return prompt, ids
+            if characters <= LEAST_CHARACTERS:
+                break
+            characters = max(LEAST_CHARACTERS, characters * 2 // 3)
+        used, most = self._tokens(len(ids)), self.judge.sampling.max_tokens
+        context = self.judge.engine.context
+        raise EngineError(
+            f"the judge's prompt has {used:,} tokens and its reply may have {most:,}, in a context of {context:,}; "
+            "choose an engine with a longer context, or a smaller max_tokens"
+        )
+
+    def _tokens(self, ids: int) -> int:
+        return -(-ids // ids_a_token(self.judge.engine))
+
+    def _room_for(self, ids: Sequence[int]) -> bool:
+        return self._tokens(len(ids)) + self.judge.sampling.max_tokens <= self.judge.engine.context
+
+    async def _generate(self, messages: list[Message], ids: list[int]) -> Generation:
+        request = Request(list(ids), list(messages), self.judge.sampling, self.session)
+        generation = await self.judge.engine.generate(request)
+        self.calls += 1
+        usage = getattr(
+            generation, "usage", None
+        )  # an API engine's generations have what the server counted, if it did
+        self.prompt_tokens += getattr(usage, "prompt_tokens", 0) or self._tokens(len(ids))
+        self.generated_tokens += getattr(usage, "completion_tokens", 0) or self._tokens(len(generation.ids))
+        return generation
+
+    def _explain(self, read: Unreadable, generation: Generation) -> Unreadable:
+        most = self.judge.sampling.max_tokens
+        cut_off = f"; it was cut off after {most:,} tokens" if generation.finish == "length" else ""
+        return Unreadable(f"the reply cannot be read: {read.why}{cut_off}")
+
+    def _tell(
+        self, messages: list[Message], ids: list[int], reply: str, generation: Generation, read: Unreadable
+    ) -> None:
+        """What was wrong: asked the same again, a model that takes its likeliest tokens would say the same again."""
+        text = self.judgement.again(self.case, self.key, read)
+        messages += [Message("assistant", reply), Message("user", text)]
+        ended = bool(generation.ids) and generation.ids[-1] in self.judge.engine.tokens.end_ids
+        ids += [*generation.ids, *self.judge.engine.tokens.next_turn(text, ended=ended)]
+
+
+def _same_again(verdict: Verdict) -> Verdict:
+    """The verdict for the same case a second time in one batch: nothing was spent on it."""
+    kept = verdict.cached or verdict.calls > 0
+    return replace(verdict, cached=kept and verdict.scored, calls=0, prompt_tokens=0, generated_tokens=0, seconds=0.0)

@@ -1,0 +1,156 @@
+"""How sure a mean is, and whether two runs on the same questions differ by more than chance.
+
+Seeded: the same values give the same interval and the same p. Knows only numbers, not what they measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from kgwalk.types import KgwalkError
+
+Floats = npt.NDArray[np.float64]
+
+_CELLS_AT_ONCE = 1 << 21  # draws in memory at a time, whatever the number of questions
+_FEW_VALUES = 64  # a score of 0 or 1: how often each value comes up is drawn, forty times as fast
+_EXACT_PAIRS = 16  # 2^16 ways to flip the signs are all tried; with more pairs, some
+_ROUNDING = 1e-9  # sums that differ by less, relative to the largest possible, are ties
+
+
+class Paired(TypedDict):
+    """Two runs on the same questions: their means, second minus first, its interval, and the p of no difference."""
+
+    first: float
+    second: float
+    difference: float
+    interval: list[float]
+    p: float
+
+
+class McNemar(NamedTuple):
+    """Questions that one of two runs alone gets right, and the p of no difference."""
+
+    only_first: int
+    only_second: int
+    p: float
+
+
+def bootstrap_interval(
+    values: Sequence[float], *, confidence: float = 0.95, draws: int = 10_000, seed: int = 0
+) -> tuple[float, float]:
+    """The percentile interval of the mean: what the middle 95% of resampled means span.
+
+    One value has no spread; of a hundred coins with 50 heads the mean is 0.5 +- 1.96 * 0.05, in steps of 0.01:
+
+    >>> bootstrap_interval([0.5])
+    (0.5, 0.5)
+    >>> low, high = bootstrap_interval([0.0, 1.0] * 50)
+    >>> round(low, 3), round(high, 3)
+    (0.4, 0.6)
+    """
+    if not len(values):
+        raise KgwalkError("an interval needs at least one value")
+    if not 0 < confidence < 1:
+        raise KgwalkError(f"the confidence must lie between 0 and 1, not {confidence}")
+    value_N = np.asarray(values, np.float64)
+    rng = np.random.default_rng(seed)
+    mean_R = np.concatenate([_resampled(value_N, rows, rng) for rows in _blocks(draws, len(value_N))])
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(mean_R, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _resampled(value_N: Floats, rows: int, rng: np.random.Generator) -> Floats:
+    """Means of as many values drawn with putting back."""
+    total = len(value_N)
+    value_D, count_D = np.unique(value_N, return_counts=True)
+    if len(value_D) <= _FEW_VALUES:
+        sum_R: Floats = rng.multinomial(total, count_D / total, rows) @ value_D
+        return sum_R / total
+    return np.asarray(value_N[rng.integers(0, total, (rows, total), np.int32)].mean(axis=1))
+
+
+def paired_test(
+    first: Sequence[float], second: Sequence[float], *, confidence: float = 0.95, draws: int = 10_000, seed: int = 0
+) -> Paired:
+    """The difference of two runs over the same questions in the same order, with its bootstrap interval and `flip_p`.
+
+    >>> paired_test([0.0, 0.0, 1.0], [1.0, 1.0, 1.0])["difference"]
+    0.6666666666666666
+    """
+    difference = _differences(first, second)
+    low, high = bootstrap_interval(difference.tolist(), confidence=confidence, draws=draws, seed=seed)
+    return {
+        "first": float(np.mean(first)),
+        "second": float(np.mean(second)),
+        "difference": float(difference.mean()),
+        "interval": [low, high],
+        "p": flip_p(difference.tolist(), draws=draws, seed=seed),
+    }
+
+
+def flip_p(differences: Sequence[float], *, draws: int = 10_000, seed: int = 0) -> float:
+    """How often the sum of the differences is as far from 0 if each may have either sign: two-sided.
+
+    Three times +1: of the 8 ways to give signs, +++ and --- are as far, so 2/8. A zero has no sign and changes
+    nothing. With up to 16 pairs that differ all ways are tried, else `draws` of them, the one observed among them.
+
+    >>> flip_p([1, 1, 1]), flip_p([1, 1, 1, 0]), flip_p([1, -1]), flip_p([])
+    (0.25, 0.25, 1.0, 1.0)
+    >>> flip_p([3, 1, -1])  # the sum is 3; of the 8 sums 5, 3, 3, 1 and their opposites, 6 are as far
+    0.75
+    """
+    value_N = np.asarray(differences, np.float64)
+    value_N = value_N[value_N != 0]
+    if not len(value_N):
+        return 1.0
+    size_N, pairs = np.abs(value_N), len(value_N)
+    bound = abs(value_N.sum()) - _ROUNDING * size_N.sum()
+    if pairs <= _EXACT_PAIRS:
+        sign_WN = 2 * (np.arange(1 << pairs)[:, None] >> np.arange(pairs) & 1) - 1
+        return float(np.mean(np.abs(sign_WN @ size_N) >= bound))
+    rng = np.random.default_rng(seed)
+    far = 0
+    for rows in _blocks(draws, pairs):
+        plus_RN = rng.integers(0, 2, (rows, pairs), np.int8)
+        far += int(np.sum(np.abs(2 * (plus_RN @ size_N) - size_N.sum()) >= bound))
+    return (far + 1) / (draws + 1)
+
+
+def mcnemar(first: Sequence[float], second: Sequence[float]) -> McNemar:
+    """For scores of 0 and 1: the exact two-sided test on the questions that one run alone gets right.
+
+    One question lost, four gained: P(at most 1 of 5 fair coins) = (1 + 5) / 32, twice that is 0.375.
+
+    >>> mcnemar([1, 0, 0, 0, 0, 1], [0, 1, 1, 1, 1, 1])
+    McNemar(only_first=1, only_second=4, p=0.375)
+    """
+    if not set(first) | set(second) <= {0, 1}:
+        raise KgwalkError("McNemar's test takes scores of 0 and 1; for others there is `paired_test`")
+    difference = _differences(first, second)
+    lost, gained = int(np.sum(difference < 0)), int(np.sum(difference > 0))
+    total = lost + gained
+    ways = choose = 1
+    for count in range(min(lost, gained)):
+        choose = choose * (total - count) // (count + 1)  # C(n, i + 1) from C(n, i)
+        ways += choose
+    return McNemar(lost, gained, min(1.0, 2 * ways / 2**total))
+
+
+def _differences(first: Sequence[float], second: Sequence[float]) -> Floats:
+    if len(first) != len(second) or not len(first):
+        raise KgwalkError(
+            f"a paired test needs the same questions in both runs, at least one: got {len(first)} and {len(second)}"
+        )
+    return np.asarray(second, np.float64) - np.asarray(first, np.float64)
+
+
+def _blocks(draws: int, columns: int) -> Iterator[int]:
+    """How many rows to draw at a time."""
+    rows = max(1, _CELLS_AT_ONCE // columns)
+    for start in range(0, draws, rows):
+        yield min(rows, draws - start)

@@ -1,0 +1,1 @@
+"""Learning from walks: rewards to advantages, advantages to a loss, and batches that fit the memory."""

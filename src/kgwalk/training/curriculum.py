@@ -1,0 +1,237 @@
+"""Which questions a step of training asks, by one of five orders with a name.
+
+| order | questions of a step | source |
+|---|---|---|
+| shuffled | each once an epoch, in an order of the epoch's own | all papers |
+| hops | the same, but easy first: those of one hop, then of two, ...; a share of them anywhere | ours |
+| history | after the first epochs, none of one hop, none that all rollouts solved when last asked | KG-Hopper, III-D |
+| hard | after the first epochs, only those of several hops whose SFT loss is high | KG-Reasoner, 4.3, eq. 10 |
+| variance | drawn in proportion to how much rewards differed within a group when last asked | ours |
+
+What is not known speaks for a question: without a number of hops or a loss, or never asked, it stays. If nothing would
+be left, everything stays. All is decided by the seed, the step and what was recorded before: no random state is kept,
+and a curriculum that is restored goes on as if it had never stopped. Knows nothing of models or episodes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgwalk.config.recipe import Recipe
+from kgwalk.config.section import read_section, setting
+from kgwalk.types import KgwalkError, Question
+
+ORDERS = ("shuffled", "hops", "history", "hard", "variance")
+
+
+@dataclass(frozen=True, slots=True)
+class CurriculumSettings:
+    """[curriculum]."""
+
+    order: str = setting("shuffled", among=ORDERS)
+    first_epochs: int = setting(1, least=0)  # of hops: with the easy first; of history and hard: over all questions
+    mix: float = setting(0.2, least=0, most=1)  # hops: the share of questions that stand anywhere
+    solved: float = 1.0  # history: a question is solved when the whole reward of every rollout is at least this
+    hard_share: float = setting(0.5, above=0, most=1)  # hard: the share of questions with the highest loss
+    hard_loss: float | None = None  # hard: instead, all above this loss, the paper's epsilon (it gives no value)
+    memory: float = setting(0.5, least=0, most=0.99)  # variance: the weight of earlier spreads in the estimate
+    floor: float = setting(0.05, above=0, most=1)  # variance: the least weight, as a share of the greatest
+
+
+@dataclass
+class Asked:
+    """What is remembered of a question: the lowest reward of its last group, and the estimated spread of rewards."""
+
+    lowest: float
+    spread: float
+
+
+class Curriculum:
+    """Steps are counted from 1 and asked for in order; `batch` is the number of questions of a step.
+
+    With fewer questions than that, a step asks some of them twice. `losses` are SFT losses by question id.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        settings: CurriculumSettings,
+        *,
+        batch: int,
+        seed: int = 0,
+        losses: Mapping[str, float] | None = None,
+    ) -> None:
+        if not questions:
+            raise KgwalkError("there are no questions to train on")
+        if batch < 1:
+            raise KgwalkError(f"a step asks at least 1 question, not {batch}")
+        if settings.order == "hard" and not losses:
+            raise KgwalkError("the order `hard` needs the losses of [sft]: train that first, or take another order")
+        self.settings, self.batch, self.seed = settings, batch, seed
+        self.hops = [hops_of(question) for question in questions]
+        self.losses = [None if losses is None else losses.get(question.id) for question in questions]
+        self.asked: dict[int, Asked] = {}
+        self.step, self.chosen = 0, list[int]()  # the step that was asked for last, and its questions
+        self.epoch, self.left = 0, list[int]()  # epochs begun, and what is left of this one
+
+    @classmethod
+    def of(
+        cls,
+        recipe: Recipe,
+        questions: Sequence[Question],
+        *,
+        batch: int,
+        seed: int = 0,
+        losses: Mapping[str, float] | None = None,
+    ) -> Curriculum:
+        settings = read_section(CurriculumSettings, recipe, "curriculum")
+        return cls(questions, settings, batch=batch, seed=seed, losses=losses)
+
+    def questions(self, step: int) -> list[int]:
+        """The places of the step's questions; the same again for the same step. Steps may be left out, not gone back.
+
+        A question stands twice in a step only where there are fewer questions than the step asks.
+        """
+        if step < max(self.step, 1):
+            last = f"step {self.step} was asked for already" if self.step else "steps are counted from 1"
+            raise KgwalkError(f"there are no questions for step {step}: {last}")
+        while self.step < step:
+            self.step += 1
+            self.chosen = self._by_variance() if self.settings.order == "variance" else self._by_epoch()
+        return list(self.chosen)
+
+    def record(self, step: int, rows: Iterable[tuple[int, Sequence[float]]]) -> None:
+        """The whole rewards of each question's rollouts in a step; a question without any (all failed) is as before."""
+        for place, rewards in rows:
+            if not 0 <= place < len(self.hops):
+                raise KgwalkError(f"step {step}: there is no question {place}; there are {len(self.hops)}")
+            if not all(map(math.isfinite, rewards)):
+                raise KgwalkError(f"step {step}, question {place}: rewards must be finite: {list(rewards)}")
+            if rewards:
+                spread, before = spread_of(rewards), self.asked.get(place)
+                if before is not None:
+                    spread = self.settings.memory * before.spread + (1 - self.settings.memory) * spread
+                self.asked[place] = Asked(min(rewards), spread)
+
+    def state(self) -> dict[str, Any]:
+        """All that later steps depend on beside what the curriculum was made with, for JSON."""
+        return {
+            "order": self.settings.order,
+            "count": len(self.hops),
+            "step": self.step,
+            "chosen": list(self.chosen),
+            "epoch": self.epoch,
+            "left": list(self.left),
+            "asked": [[place, asked.lowest, asked.spread] for place, asked in sorted(self.asked.items())],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where that state was taken; of another order or another number of questions it is an error."""
+        for what, own in (("order", self.settings.order), ("count", len(self.hops))):
+            if state[what] != own:
+                raise KgwalkError(f"the curriculum's {what} was {state[what]!r} and is now {own!r}; start a new run")
+        self.step, self.chosen = state["step"], list(state["chosen"])
+        self.epoch, self.left = state["epoch"], list(state["left"])
+        self.asked = {place: Asked(lowest, spread) for place, lowest, spread in state["asked"]}
+
+    def _random(self, what: str, number: int) -> random.Random:
+        return random.Random(f"{self.seed}/{what}/{number}")
+
+    def _by_epoch(self) -> list[int]:
+        chosen: list[int] = []
+        while len(chosen) < self.batch:
+            if not self.left:
+                self.epoch += 1
+                # What this step has from the epoch before comes last: not twice in one step, if it can be helped.
+                self.left = sorted(self._order(), key=Counter(chosen).__getitem__)
+            taken = self.batch - len(chosen)
+            chosen += self.left[:taken]
+            self.left = self.left[taken:]
+        return chosen
+
+    def _order(self) -> list[int]:
+        """The questions of an epoch, in order."""
+        chance, kind = self._random("epoch", self.epoch), self.settings.order
+        order = list(range(len(self.hops)))
+        first = self.epoch <= self.settings.first_epochs
+        if kind == "history" and not first:
+            order = self._unsolved() or order
+        elif kind == "hard" and not first:
+            order = self._hard() or order
+        chance.shuffle(order)
+        return self._easy_first(order, chance) if kind == "hops" and first else order
+
+    def _easy_first(self, order: list[int], chance: random.Random) -> list[int]:
+        """By hops, unknown ones last; then a share of the places swap their questions among themselves."""
+        order.sort(key=lambda place: self._hops(place, unknown=math.inf))
+        places = chance.sample(range(len(order)), round(self.settings.mix * len(order)))
+        mixed = chance.sample(places, len(places))
+        swapped = list(order)
+        for here, there in zip(places, mixed, strict=True):
+            swapped[here] = order[there]
+        return swapped
+
+    def _unsolved(self) -> list[int]:
+        solved = {place for place, asked in self.asked.items() if asked.lowest >= self.settings.solved}
+        return [place for place in self._several_hops() if place not in solved]
+
+    def _hard(self) -> list[int]:
+        """Several hops, and a loss above the threshold, or among the highest share of those that are known."""
+        most = self.settings.hard_loss
+        if most is None:
+            known = sorted((loss for loss in self.losses if loss is not None), reverse=True)
+            kept = known[: math.ceil(self.settings.hard_share * len(known))]
+            return [place for place in self._several_hops() if self._loss(place) >= min(kept, default=0.0)]
+        return [place for place in self._several_hops() if self._loss(place) > most]
+
+    def _several_hops(self) -> list[int]:
+        return [place for place in range(len(self.hops)) if self._hops(place, unknown=2) > 1]
+
+    def _hops(self, place: int, *, unknown: float) -> float:
+        hops = self.hops[place]
+        return unknown if hops is None else hops
+
+    def _loss(self, place: int) -> float:
+        loss = self.losses[place]
+        return math.inf if loss is None else loss
+
+    def _by_variance(self) -> list[int]:
+        """Without replacement, each with a weight (Efraimidis and Spirakis: the greatest u^(1/weight) are drawn)."""
+        greatest = max((asked.spread for asked in self.asked.values()), default=0.0) or 1.0
+        least = self.settings.floor * greatest
+        chance, chosen = self._random("variance", self.step), list[int]()
+        while len(chosen) < self.batch:
+            keys = []
+            for place in range(len(self.hops)):
+                asked = self.asked.get(place)
+                weight = greatest if asked is None else max(asked.spread, least)
+                keys.append(math.log(1.0 - chance.random()) / weight)
+            chosen += heapq.nlargest(self.batch - len(chosen), range(len(keys)), key=keys.__getitem__)
+        return chosen
+
+
+def hops_of(question: Question) -> int | None:
+    """As the data says; else the length of its longest gold path; else None.
+
+    >>> hops_of(Question("q", "?", [], [], hops=2)), hops_of(Question("q", "?", [], []))
+    (2, None)
+    """
+    if question.hops is not None:
+        return question.hops
+    return max(map(len, question.gold_paths), default=None) if question.gold_paths else None
+
+
+def spread_of(rewards: Sequence[float]) -> float:
+    """The standard deviation of a group (of the population).
+
+    >>> spread_of([1, 1, 0, 0]), spread_of([1, 1, 1])
+    (0.5, 0.0)
+    """
+    mean = math.fsum(rewards) / len(rewards)
+    return math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / len(rewards))

@@ -1,0 +1,1 @@
+"""Demonstrations for supervised fine-tuning: walks that a protocol would do well to imitate."""

@@ -1,0 +1,187 @@
+"""Questions in, demonstrations out: find a route, write it, play it, filter it, count what fell out.
+
+The same questions, settings and seed give the same demos, whatever else was asked for before. Knows no protocol.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from kgwalk.agent.budget import Budget
+from kgwalk.agent.protocol import Protocol, Task, Walk, World
+from kgwalk.agent.world import world_for
+from kgwalk.config.recipe import unknown
+from kgwalk.kg.graph import Graph
+from kgwalk.llm.tokens import Tokenizer
+from kgwalk.score.answers import f1
+from kgwalk.training.demos.demo import Demo, messages_of
+from kgwalk.training.demos.fallen import Fallen
+from kgwalk.training.demos.filter import Walked, reason_against
+from kgwalk.training.demos.play import Played, play
+from kgwalk.training.demos.rough_tokens import RoughTokenizer
+from kgwalk.training.demos.route import Route, Survey, route_from_gold, route_from_program
+from kgwalk.training.demos.search import route_from_evidence, route_from_search
+from kgwalk.training.demos.settings import DemoSettings
+from kgwalk.training.demos.voice import Voice
+from kgwalk.training.demos.writers import WRITERS
+from kgwalk.training.demos.writers.writer import Unwritable, Writer
+from kgwalk.types import Question
+
+GIVEN: dict[str, Callable[[Survey, int], Route | None]] = {  # what a question itself says of the way
+    "program": lambda survey, hops: route_from_program(survey),
+    "gold": lambda survey, hops: route_from_gold(survey),
+    "evidence": route_from_evidence,
+}
+
+
+def make_demos(
+    questions: Iterable[Question],
+    graph_for: Callable[[Question], Graph],
+    protocol: Protocol,
+    *,
+    settings: DemoSettings | None = None,
+    budget: Budget | None = None,
+    tokens: Tokenizer | None = None,
+    seed: int = 0,
+    world_of: Callable[[Graph], World] | None = None,
+) -> tuple[Iterator[Demo], Fallen]:
+    """Demos as they are made, and the counts of what fell out, which are filled meanwhile.
+
+    `tokens` is the learner's tokenizer: by it observations are cut and lengths bounded. `world_of` gives the world of
+    a graph, if not as an agent would have it. With a limit the demos are those of a seeded sample of the questions.
+    """
+    fallen = Fallen()
+    maker = _Maker(
+        protocol,
+        settings or DemoSettings(),
+        budget or Budget(),
+        tokens or RoughTokenizer(),
+        seed,
+        world_of or (lambda graph: world_for(graph, protocol)),
+        fallen,
+    )
+    return maker.make(questions, graph_for), fallen
+
+
+class _Maker:
+    def __init__(
+        self,
+        protocol: Protocol,
+        settings: DemoSettings,
+        budget: Budget,
+        tokens: Tokenizer,
+        seed: int,
+        world_of: Callable[[Graph], World],
+        fallen: Fallen,
+    ) -> None:
+        if protocol.name not in WRITERS:
+            raise unknown("protocol with a writer of demos", protocol.name, WRITERS)
+        self.writer = WRITERS[protocol.name]
+        for style in settings.styles:
+            if style not in self.writer.styles:
+                raise unknown(f"style of {protocol.name}'s thoughts", style, self.writer.styles)
+        self.protocol, self.settings, self.tokens, self.seed = protocol, settings.checked(), tokens, seed
+        self.budget = replace(budget, seconds=float("inf"))  # a slow machine makes the same demos
+        self.world_of, self.fallen = world_of, fallen
+
+    def make(self, questions: Iterable[Question], graph_for: Callable[[Question], Graph]) -> Iterator[Demo]:
+        for question in self.settings.asked(questions, self.seed):
+            for demo in self._of(question, graph_for(question)):
+                if self.settings.limit is not None and self.fallen.kept >= self.settings.limit:
+                    return
+                self.fallen.keep()
+                yield demo
+
+    def _of(self, question: Question, graph: Graph) -> Iterator[Demo]:
+        survey = Survey(question, graph)
+        found = self._route(survey)
+        if isinstance(found, str):
+            self.fallen.add(found, question.id)
+            return
+        route, source = found
+        made: list[list[dict[str, object]]] = []
+        for copy in range(self.settings.per_question):
+            demo = self._demo(survey, route, source, copy)
+            if isinstance(demo, Demo) and demo.messages in made:
+                demo = "repeat: the same in other words is the same"
+            if isinstance(demo, str):
+                self.fallen.add(demo, question.id)
+            else:
+                made.append(demo.messages)
+                yield demo
+
+    def _route(self, survey: Survey) -> tuple[Route, str] | str:
+        """The best of the routes that the question itself gives, by F1; search only where none of them will do."""
+        if not survey.topics:
+            return "route: no topic is in the graph"
+        settings, best = self.settings, None
+        least = settings.answer_f1 if "answer" in settings.filters else 0.0
+        for source in settings.sources:
+            route = GIVEN[source](survey, settings.hops) if source in GIVEN else None
+            if route is not None and (best is None or route.f1 > best[0].f1):
+                best = route, source
+            if best is not None and best[0].f1 == 1:
+                break
+        if "search" in settings.sources and (best is None or best[0].f1 < least):
+            route = route_from_search(survey, settings.hops)
+            if route is not None and (best is None or route.f1 > best[0].f1):
+                best = route, "search"
+        if best is None:
+            return "route: none was found"
+        return best if best[0].f1 >= least else f"route: the best that was found has F1 below {least:g}"
+
+    def _demo(self, survey: Survey, route: Route, source: str, copy: int) -> Demo | str:
+        question, settings = survey.question, self.settings
+        chance = _chance(self.seed, question.id, copy)
+        style = chance.choice(settings.styles or self.writer.styles)
+        wrong = chance.random() < settings.wrong
+        try:
+            played = self._play(survey, route, style, copy, wrong)
+        except Unwritable as why:
+            return str(why)
+        episode = played.episode
+        score = f1(episode.answers, survey.gold, survey.graph)
+        counted = route.steps[-1].tool == "count"
+        walked = Walked(episode, self.protocol.name, score, played.untrained, settings.answer_f1, counted)
+        turns = [(turn.text, turn.observation) for turn in episode.turns]
+        return reason_against(walked, settings.filters) or Demo(
+            id=question.id if settings.per_question == 1 else f"{question.id}#{copy}",
+            question=question.question,
+            protocol=self.protocol.name,
+            inline=self.protocol.inline,
+            messages=messages_of(played.prompt, turns, played.untrained),
+            answers=episode.answers,
+            gold=question.answers,
+            f1=score,
+            source=source,
+            style=style,
+            hops=question.hops or route.hops,
+            wrong=played.writer.strayed,
+        )
+
+    def _play(self, survey: Survey, route: Route, style: str, copy: int, wrong: bool) -> Played:
+        """A wrong turn may be one turn too many; then there may be room without it."""
+        try:
+            return self._walk(survey, route, style, copy, wrong)
+        except Unwritable:
+            if not wrong:
+                raise
+        return self._walk(survey, route, style, copy, False)
+
+    def _walk(self, survey: Survey, route: Route, style: str, copy: int, wrong: bool) -> Played:
+        question = survey.question
+        chance = _chance(self.seed, question.id, copy, "words")
+
+        def writer(walk: Walk) -> Writer:
+            return self.writer(question, route, walk, Voice(style, chance), chance, wrong)
+
+        task, world = Task(question, survey.topics), self.world_of(survey.graph)
+        return play(task, world, self.protocol, writer, self.tokens, self.budget)
+
+
+def _chance(seed: int, *what: object) -> random.Random:
+    text = "/".join(map(str, (seed, *what)))
+    return random.Random(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()))

@@ -1,0 +1,264 @@
+"""Group-relative policy optimisation: roll out groups, reward turns and wholes, give every turn its credit, update.
+
+    questions -> group of rollouts each -> rewards -> advantages by turn -> clipped objective on the model's own tokens
+
+An episode that failed through no fault of the model is left out, of its group's mean too. Every piece of mathematics
+is elsewhere (`advantages`, `loss`); this puts them in order.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kgwalk.llm.engine import Sampling
+from kgwalk.runs.episodes import episode_row
+from kgwalk.runs.rows import Rows
+from kgwalk.score.episode import measure
+from kgwalk.score.rewards.function import Rewarded, RewardFunction
+from kgwalk.score.rewards.outcome import Outcome
+from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
+from kgwalk.training.curriculum import Curriculum
+from kgwalk.training.logprobs import TokenScores
+from kgwalk.training.loop import Numbers, Stage
+from kgwalk.training.loss import Tally, Totals, policy_loss, token_weights
+from kgwalk.training.microbatch import Batch, collate, microbatches
+from kgwalk.training.schedule import rate
+from kgwalk.training.settings import GrpoSettings
+from kgwalk.training.updater import Updater
+from kgwalk.training.walks import Course, Walker
+from kgwalk.types import Episode, Flat
+
+EPISODES = "episodes.jsonl"
+WATCHED = ("f1", "hits_at_1", "retrieval_rate", "answered", "invalid_calls", "generated_tokens", "turns")
+Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """One rollout: which question of the course, what came of it, what it earned."""
+
+    number: int
+    outcome: Outcome
+    rewarded: Rewarded
+
+    @property
+    def episode(self) -> Episode:
+        return self.outcome.episode
+
+    @property
+    def reward(self) -> float:
+        """The number to watch: the whole reward and the mean of those of turns."""
+        turns = self.rewarded.turns
+        return self.rewarded.whole + (sum(turns) / len(turns) if turns else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A microbatch with the log-probabilities that stay fixed while it is learnt from."""
+
+    batch: Batch
+    old_BT: torch.Tensor | None  # None: the model's own, as there is one update only
+    ref_BT: torch.Tensor | None
+
+
+@dataclass
+class Grpo:
+    updater: Updater
+    walker: Walker
+    course: Course
+    reward: RewardFunction
+    curriculum: Curriculum
+    settings: GrpoSettings
+    seed: int
+    folder: Path
+    judged: Judged = lambda episodes: [{} for _ in episodes]
+
+    def __post_init__(self) -> None:
+        if self.settings.kl:
+            self.updater.model.keep_reference()
+
+    def stage(self) -> Stage:
+        return Stage("grpo", self.settings.steps, self.step, self._state, self._restore)
+
+    def step(self, number: int) -> Numbers:
+        begun = time.monotonic()
+        groups = self._roll_out(number)
+        rolled = time.monotonic()
+        everyone = [walked for group in groups for walked in group]
+        good = [[walked for walked in group if walked.episode.trainable] for group in groups]
+        found = advantages(
+            self.settings.advantage,
+            [[Rewards(walked.rewarded.turns, walked.rewarded.whole) for walked in group] for group in good],
+            lam=self.settings.whole_weight,
+            std=self.settings.std,
+        )
+        sequences = _sequences(good, found)
+        numbers = self._learn(number, sequences)
+        self.walker.weights_changed()
+        self._record(number, groups)
+        return {
+            **self._watch(everyone, found),
+            **numbers,
+            "rollout_seconds": rolled - begun,
+            "update_seconds": time.monotonic() - rolled,
+            "tokens_a_second": sum(w.episode.generated_tokens for w in everyone) / max(1e-9, rolled - begun),
+        }
+
+    def _roll_out(self, number: int) -> list[list[Walked]]:
+        """The groups of this process."""
+        updater, settings = self.updater, self.settings
+        chosen = self.curriculum.questions(number)[updater.process :: updater.processes]
+        asked = [
+            (index, f"{self.seed}:{number}:{place}:{updater.process}:{rollout}")
+            for place, index in enumerate(chosen)
+            for rollout in range(settings.group)
+        ]
+        sampling = Sampling(temperature=settings.temperature, seed=self.seed)
+        episodes = self.walker.walk(self.course, asked, sampling)
+        verdicts = self.judged(episodes)
+        outcomes = [
+            self._outcome(episode, verdict, number) for episode, verdict in zip(episodes, verdicts, strict=True)
+        ]
+        groups = []
+        for at in range(0, len(outcomes), settings.group):
+            group = outcomes[at : at + settings.group]
+            rewards = self.reward.group(group)
+            groups.append([Walked(asked[at][0], one, paid) for one, paid in zip(group, rewards, strict=True)])
+        return groups
+
+    def _outcome(self, episode: Episode, verdict: dict[str, float | None], step: int) -> Outcome:
+        question = episode.question
+        metrics = measure(episode, self.course.graph_for(question))
+        return Outcome(episode, metrics, self.course.complete(question), verdict, step)
+
+    def _learn(self, number: int, sequences: list[tuple[Flat, list[float]]]) -> Numbers:
+        settings, updater = self.settings, self.updater
+        order = list(range(len(sequences)))
+        random.Random(f"{self.seed}/grpo/{number}/{updater.process}").shuffle(order)
+        chunks = [[sequences[at] for at in order[part :: settings.minibatches]] for part in range(settings.minibatches)]
+        totals = [updater.totals(Totals.of(flat.mask for flat, _ in chunk)) for chunk in chunks]
+        prepared = [self._prepare(chunk) for chunk in chunks]
+        now = rate(number - 1, settings.steps, schedule=settings.schedule, warmup=settings.warmup)
+        numbers: Numbers = {"updates": 0.0}
+        tallies: list[Tally] = []
+        for _ in range(settings.epochs):
+            for batches, total in zip(prepared, totals, strict=True):
+                if total.tokens == 0:
+                    continue  # in every process: all its groups were dropped
+                made, tally = updater.update(
+                    [entry.batch for entry in batches], self._loss(batches, total), rate=now, entropy=True
+                )
+                numbers |= made
+                numbers["updates"] += 1
+                tallies += [] if tally is None else [tally]
+        if tallies:
+            whole = tallies[0]
+            for tally in tallies[1:]:
+                whole = whole + tally
+            numbers |= whole.report()
+        return numbers
+
+    def _prepare(self, sequences: list[tuple[Flat, list[float]]]) -> list[_Prepared]:
+        settings, updater = self.settings, self.updater
+        pad = updater.model.tokens.hf.pad_token_id or 0
+        several = settings.epochs * settings.minibatches > 1
+        prepared = []
+        for group in microbatches([len(flat.ids) for flat, _ in sequences], settings.microbatch_tokens):
+            batch = collate([sequences[at][0] for at in group], [sequences[at][1] for at in group], pad)
+            old_BT = updater.score(batch).logprobs_BT if several else None
+            ref_BT = None
+            if settings.kl:
+                with updater.model.reference():
+                    ref_BT = updater.score(batch).logprobs_BT
+            prepared.append(_Prepared(batch, old_BT, ref_BT))
+        return prepared
+
+    def _loss(
+        self, prepared: list[_Prepared], totals: Totals
+    ) -> Callable[[Batch, TokenScores], tuple[torch.Tensor, Tally]]:
+        settings = self.settings
+        entries = iter(prepared)
+
+        def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, Tally]:
+            entry = next(entries)
+            constant = float(settings.sequence_tokens)
+            weights_BT = token_weights(settings.aggregation, batch.mask_BT, totals, constant=constant)
+            return policy_loss(
+                scores.logprobs_BT,
+                scores.logprobs_BT.detach() if entry.old_BT is None else entry.old_BT,
+                batch.advantages_BT,
+                batch.mask_BT,
+                weights_BT,
+                clip_low=settings.clip_low,
+                clip_high=settings.clip_high,
+                kl=settings.kl,
+                ref_BT=entry.ref_BT,
+                sampler_BT=batch.old_logprobs_BT,
+                importance_cap=settings.importance_cap,
+                entropy_BT=scores.entropy_BT,
+            )
+
+        return loss_of
+
+    def _watch(self, walked: Sequence[Walked], found: AdvantageResult) -> Numbers:
+        """Means over the episodes of all processes, failed ones too, and what was left out."""
+        rows = self.updater.gathered(
+            [
+                {
+                    "reward": one.reward,
+                    **{f"reward_{name}": value for name, value in one.rewarded.parts.items()},
+                    "no_verdict": float(bool(one.rewarded.missing)),
+                    **{name: one.outcome.metrics[name] for name in WATCHED},
+                }
+                for one in walked
+            ]
+        )
+        names = dict.fromkeys(name for row in rows for name in row)
+        means = {name: _mean([row[name] for row in rows if name in row]) for name in names}
+        dropped = sum(self.updater.gathered([found.dropped]))
+        failed = sum(self.updater.gathered([sum(not one.episode.trainable for one in walked)]))
+        return means | {"episodes": float(len(rows)), "dropped_groups": float(dropped), "left_out": float(failed)}
+
+    def _record(self, number: int, groups: list[list[Walked]]) -> None:
+        """What the curriculum learns from, and a few episodes for people to read."""
+        own = [
+            (group[0].number, [one.rewarded.whole for one in group if one.episode.trainable])
+            for group in groups
+            if group
+        ]
+        self.curriculum.record(number, [(index, rewards) for index, rewards in self.updater.gathered(own)])
+        if not self.updater.main or not self.settings.episodes:
+            return
+        with Rows(self.folder / EPISODES) as rows:
+            for one in [group[0] for group in groups[: self.settings.episodes]]:
+                rewarded = {"turns": one.rewarded.turns, "whole": one.rewarded.whole, "parts": one.rewarded.parts}
+                rows.add({"step": number, "rewards": rewarded, "episode": episode_row(one.episode)})
+
+    def _state(self) -> dict[str, Any]:
+        return {"curriculum": self.curriculum.state()}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.curriculum.restore(state["curriculum"])
+
+
+def _sequences(groups: list[list[Walked]], found: AdvantageResult) -> list[tuple[Flat, list[float]]]:
+    """The episodes of groups that teach something, with an advantage for every token."""
+    sequences = []
+    for group, values, live in zip(groups, found.values, found.live, strict=True):
+        if live:
+            for walked, per_turn in zip(group, values, strict=True):
+                flat = walked.episode.flatten()
+                if any(flat.mask):
+                    sequences.append((flat, token_advantages(flat, per_turn)))
+    return sequences
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(1, len(values))

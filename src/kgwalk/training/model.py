@@ -1,0 +1,189 @@
+"""The model that is trained: a causal language model with a LoRA adapter inside, or whole.
+
+The engine that rolls out runs the same module, so new weights need no copy and no reload. With LoRA the reference of
+the KL term is the same model with the adapter off; if training goes on from an adapter, a copy of what learns is kept
+and put in place for the pass. Knows nothing of losses or data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import load_file
+
+from kgwalk.llm.models import LoadedModel, load_model, need
+from kgwalk.llm.quiet import quiet
+from kgwalk.runs.folder import write_json
+from kgwalk.training.settings import ModelSettings
+from kgwalk.types import KgwalkError
+
+if TYPE_CHECKING:
+    from kgwalk.llm.hf_tokens import HfTokenizer
+
+ADAPTER, WHOLE, CARD = "adapter_model.safetensors", "model.safetensors", "kgwalk.json"
+
+
+class PolicyModel:
+    """`start` is a folder of this class's own `save` to go on from; its weights must fit."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        device: str = "auto",
+        start: Path | None = None,
+        loaded: LoadedModel | None = None,
+    ) -> None:
+        self.settings = settings
+        self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self.dtype = _dtype(settings.dtype, self.device)
+        if loaded is None:
+            # Weights that are trained themselves stay in float32, so that small updates are not rounded away.
+            stored = "float32" if settings.lora_rank == 0 else self.dtype
+            loaded = load_model(settings.name, device=self.device, dtype=stored)
+        self.name = loaded.name
+        self.module: Any = loaded.module  # with the adapter's layers inside, if there is one
+        self.tokens: HfTokenizer = loaded.tokens
+        self._peft: Any = self._with_lora() if settings.lora_rank else None
+        self._has_reference = False
+        self._reference: dict[str, torch.Tensor] | None = None
+        if settings.checkpoint_activations:
+            self.module.gradient_checkpointing_enable({"use_reentrant": False})
+            # else nothing below the adapter has a gradient to keep
+            self.module.enable_input_require_grads()  # type: ignore[no-untyped-call,unused-ignore]
+        if start is not None:
+            self.load(start)
+
+    @property
+    def trained(self) -> Any:
+        """What a trainer calls: the model, its adapter around it."""
+        return self.module if self._peft is None else self._peft
+
+    def loaded(self) -> LoadedModel:
+        """For the engine that rolls out."""
+        return LoadedModel(self.name, self.module, self.tokens)
+
+    def parameters(self) -> dict[str, torch.nn.Parameter]:
+        """Those that learn, by name."""
+        return {name: value for name, value in self.trained.named_parameters() if value.requires_grad}
+
+    def keep_reference(self) -> None:
+        """From now on the model not to stray from is the model as it is.
+
+        An adapter that has learnt nothing yet needs no copy: off, it is the reference. Else what learns is copied,
+        with LoRA a few megabytes.
+        """
+        fresh = self._peft is not None and all(
+            not value.any() for name, value in self.parameters().items() if "lora_B" in name
+        )
+        self._reference = None if fresh else {name: value.detach().clone() for name, value in self.parameters().items()}
+        self._has_reference = True
+
+    @contextmanager
+    def reference(self) -> Iterator[None]:
+        """Inside, the model computes as its reference does; no gradient may be taken across it."""
+        if not self._has_reference:
+            raise KgwalkError("there is no reference: `keep_reference` was not called")
+        if self._reference is None:
+            with self._peft.disable_adapter():
+                yield
+            return
+        now = {name: value.detach().clone() for name, value in self.parameters().items()}
+        self._put(self._reference)
+        try:
+            yield
+        finally:
+            self._put(now)
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """What learns, by name, for a checkpoint."""
+        return {name: value.detach() for name, value in self.parameters().items()}
+
+    def load_weights(self, weights: dict[str, torch.Tensor], where: str) -> None:
+        """The weights of a checkpoint; KgwalkError if they are another model's."""
+        own = self.parameters()
+        missing, strange = sorted(set(own) - set(weights)), sorted(set(weights) - set(own))
+        if missing or strange:
+            what = f"it lacks {missing[0]}" if missing else f"it has {strange[0]}, which this model has not"
+            raise KgwalkError(f"{where} is of another model or adapter than {self.name}: {what}")
+        for name, value in own.items():
+            if value.shape != weights[name].shape:
+                shapes = f"{tuple(weights[name].shape)}, not {tuple(value.shape)}"
+                raise KgwalkError(f"{where} is of another model or rank: {name} is {shapes}")
+        self._put(weights)
+
+    @torch.no_grad()
+    def _put(self, weights: dict[str, torch.Tensor]) -> None:
+        """In place: whoever holds the tensors sees the new numbers."""
+        for name, value in self.parameters().items():
+            value.copy_(weights[name])
+
+    def save(self, folder: Path, card: dict[str, Any]) -> None:
+        """An adapter's folder as peft writes it, or a model's; with the tokenizer and `kgwalk.json`."""
+        with quiet():
+            # the embeddings are not trained; to ask whether they grew, peft would look for the model on the hub
+            options = {} if self._peft is None else {"save_embedding_layers": False}
+            self.trained.save_pretrained(str(folder), safe_serialization=True, **options)
+        self.tokens.hf.save_pretrained(str(folder))
+        write_json(folder / CARD, {"base_model": self.name, **card})
+        if self._peft is not None:
+            (folder / "README.md").unlink(missing_ok=True)  # peft's has blanks to fill in; the run has its own
+
+    def load(self, folder: Path) -> None:
+        """The weights that `save` wrote."""
+        _check_base(folder, self.name)
+        if self._peft is None:
+            file = folder / WHOLE
+            if not file.is_file():
+                raise KgwalkError(f"{folder} has no {WHOLE}; with lora_rank = 0 a whole model is needed")
+            weights = load_file(str(file))
+            self.load_weights({name: weights[name] for name in self.parameters() if name in weights}, str(folder))
+            return
+        if not (folder / ADAPTER).is_file():
+            raise KgwalkError(f"{folder} is no adapter: it has no {ADAPTER}")
+        # peft leaves the adapter's name out of the file; a parameter is called ...lora_A.default.weight
+        weights = {_parameter(name): value for name, value in load_file(str(folder / ADAPTER)).items()}
+        self.load_weights(weights, str(folder))
+
+    def _with_lora(self) -> Any:
+        need("peft")
+        from peft import LoraConfig, get_peft_model
+
+        settings = self.settings
+        self.module.name_or_path = self.name  # what the adapter will call its base: a name, not a place on this machine
+        config = LoraConfig(
+            r=settings.lora_rank,
+            lora_alpha=settings.lora_alpha,  # type: ignore[arg-type,unused-ignore]
+            lora_dropout=settings.lora_dropout,
+            target_modules="all-linear",
+            task_type="CAUSAL_LM",
+            base_model_name_or_path=self.name,
+        )
+        return get_peft_model(self.module, config)
+
+
+def _dtype(asked: str, device: str) -> str:
+    if device == "cpu":
+        return "float32"  # no processor is quicker in bfloat16 here, and some that claim to have it have it not
+    if asked != "auto":
+        return asked
+    return "bfloat16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "float32"
+
+
+def _parameter(name: str) -> str:
+    return name.replace(".lora_A.weight", ".lora_A.default.weight").replace(".lora_B.weight", ".lora_B.default.weight")
+
+
+def _check_base(folder: Path, name: str) -> None:
+    card = folder / CARD
+    if not folder.is_dir():
+        raise KgwalkError(f"there is no folder {folder} to start from")
+    if card.is_file():
+        base = json.loads(card.read_text()).get("base_model")
+        if base != name:
+            raise KgwalkError(f"{folder} was trained from {base}, and this run is of {name}")

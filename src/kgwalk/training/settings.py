@@ -1,0 +1,76 @@
+"""What a recipe says of training: the sections [model], [sft] and [grpo]. Each setting is documented here, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgwalk.config.section import setting
+from kgwalk.llm.models import DEFAULT_MODEL
+
+AGGREGATIONS = ("token-mean", "sequence-mean", "sequence-sum-constant")
+ADVANTAGES = ("turn", "turn-code", "trajectory")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """[model]: what is trained. `lora_rank = 0` trains every weight."""
+
+    name: str = DEFAULT_MODEL
+    lora_rank: int = setting(16, least=0)
+    lora_alpha: float = setting(32.0, above=0)
+    lora_dropout: float = setting(0.0, least=0, most=0.9)
+    dtype: str = setting(
+        "auto", among=("auto", "float32", "bfloat16")
+    )  # auto: bfloat16 on a GPU that has it; a CPU has float32
+    checkpoint_activations: bool = False  # less memory, a third more time
+
+
+@dataclass(frozen=True, slots=True)
+class SftSettings:
+    """[sft]: supervised fine-tuning on demonstrations; observation tokens are masked."""
+
+    epochs: int = setting(1, least=1)
+    batch: int = setting(32, least=1)  # demonstrations an update
+    lr: float = setting(1e-4, above=0)
+    schedule: str = setting("cosine", among=("cosine", "constant"))
+    warmup: float = setting(0.03, least=0, most=1)  # share of all updates
+    weight_decay: float = setting(0.0, least=0)
+    clip: float = setting(1.0, above=0)  # of the gradient's norm
+    microbatch_tokens: int = setting(8192, least=1)  # padded tokens in memory at once
+    save_every: int = setting(50, least=1)  # updates
+    eval_every: int = setting(0, least=0)  # updates; 0: at the end
+    eval_questions: int = setting(64, least=1)
+    most_loss: float = setting(1e4, above=0)  # a loss above this has exploded
+
+
+@dataclass(frozen=True, slots=True)
+class GrpoSettings:
+    """[grpo]: group-relative policy optimisation with credit for turns."""
+
+    steps: int = setting(100, least=1)
+    questions: int = setting(64, least=1)  # of a step
+    group: int = setting(8, least=2)  # rollouts of each
+    temperature: float = setting(1.0, above=0)
+    lr: float = setting(1e-6, above=0)
+    schedule: str = setting("constant", among=("cosine", "constant"))
+    warmup: float = setting(0.0, least=0, most=1)
+    weight_decay: float = setting(0.0, least=0)
+    clip: float = setting(1.0, above=0)  # of the gradient's norm
+    advantage: str = setting("turn", among=ADVANTAGES)
+    whole_weight: float = setting(1.0, least=0)  # lambda: of the whole reward beside those of turns
+    std: bool = True  # divide by the group's standard deviation
+    clip_low: float = setting(0.2, above=0, most=1)
+    clip_high: float = setting(0.2, above=0)
+    kl: float = setting(0.0, least=0)  # weight of the K3 divergence from the model before [grpo]
+    aggregation: str = setting("token-mean", among=AGGREGATIONS)
+    sequence_tokens: int = setting(1024, least=1)  # the constant of sequence-sum-constant
+    epochs: int = setting(1, least=1)  # over the rollouts of a step
+    minibatches: int = setting(1, least=1)  # updates an epoch
+    importance_cap: float = setting(2.0, above=0)  # of the weights that correct the sampler's log-probabilities
+    microbatch_tokens: int = setting(8192, least=1)
+    save_every: int = setting(1, least=1)  # steps
+    keep: int = setting(2, least=1)  # checkpoints; the best one is kept besides
+    eval_every: int = setting(10, least=0)  # steps; 0: at the end
+    eval_questions: int = setting(64, least=1)
+    episodes: int = setting(4, least=0)  # sampled episodes written a step
+    most_loss: float = setting(1e4, above=0)

@@ -1,0 +1,86 @@
+"""Supervised fine-tuning: imitate demonstrations, the model's own turns only.
+
+Each demonstration's loss is kept (`losses.jsonl`): curricula choose hard cases by it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kgwalk.training.logprobs import TokenScores
+from kgwalk.training.loop import Numbers, Stage
+from kgwalk.training.loss import Tally, Totals, imitation_loss
+from kgwalk.training.microbatch import Batch, collate, microbatches
+from kgwalk.training.schedule import rate
+from kgwalk.training.settings import SftSettings
+from kgwalk.training.updater import Updater
+from kgwalk.types import Flat, KgwalkError
+
+
+@dataclass
+class Sft:
+    """`flats` are the demonstrations as token ids; `ids` name them in `losses`."""
+
+    updater: Updater
+    flats: Sequence[Flat]
+    ids: Sequence[str]
+    settings: SftSettings
+    seed: int
+    losses: dict[str, float] = field(default_factory=dict)  # of each demonstration, when it was last seen
+
+    def __post_init__(self) -> None:
+        if not self.flats:
+            raise KgwalkError("there are no demonstrations to learn from")
+
+    def stage(self) -> Stage:
+        return Stage("sft", self.steps, self.step, lambda: {"losses": self.losses}, self._restore)
+
+    @property
+    def steps_an_epoch(self) -> int:
+        return math.ceil(len(self.flats) / self.settings.batch)
+
+    @property
+    def steps(self) -> int:
+        return self.settings.epochs * self.steps_an_epoch
+
+    def chosen(self, step: int) -> list[int]:
+        """The demonstrations of a step: every one once an epoch, in an order of the epoch's own."""
+        epoch, place = divmod(step - 1, self.steps_an_epoch)
+        order = list(range(len(self.flats)))
+        random.Random(f"{self.seed}/sft/{epoch}").shuffle(order)
+        return order[place * self.settings.batch : (place + 1) * self.settings.batch]
+
+    def step(self, number: int) -> Numbers:
+        settings, updater = self.settings, self.updater
+        chosen = self.chosen(number)
+        totals = Totals.of(self.flats[index].mask for index in chosen)
+        own = chosen[updater.process :: updater.processes]
+        lengths = [len(self.flats[index].ids) for index in own]
+        groups = [[own[at] for at in group] for group in microbatches(lengths, settings.microbatch_tokens)]
+        pad = updater.model.tokens.hf.pad_token_id or 0
+        batches = [collate([self.flats[index] for index in group], None, pad) for group in groups]
+        seen: list[tuple[str, float]] = []
+        places = iter(groups)
+
+        def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, Tally | None]:
+            loss, each = imitation_loss(scores.logprobs_BT, batch.mask_BT, totals)
+            seen.extend(zip((self.ids[index] for index in next(places)), each.tolist(), strict=True))
+            return loss, None
+
+        now = rate(number - 1, self.steps, schedule=settings.schedule, warmup=settings.warmup)
+        numbers, _ = updater.update(batches, loss_of, rate=now)
+        self.losses.update(updater.gathered(seen))
+        return numbers | {
+            "epoch": number / self.steps_an_epoch,
+            "tokens": float(totals.tokens),
+            "padded": sum(batch.ids_BT.numel() for batch in batches) / max(1, sum(lengths)),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.losses = dict(state["losses"])

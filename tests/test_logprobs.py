@@ -1,0 +1,224 @@
+"""Log-probabilities of marked tokens equal those of the full logits, gradients too, and those of the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GraniteConfig,
+    GraniteForCausalLM,
+    PreTrainedModel,
+)
+
+from kgwalk.llm.engine import Request, Sampling
+from kgwalk.llm.local import LocalEngine
+from kgwalk.training import logprobs
+from kgwalk.training.logprobs import TokenScorer
+from kgwalk.types import KgwalkError
+from tiny_models import tiny_model, tiny_module
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+    "pad_token_id": 0,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "initializer_range": 0.3,
+}
+
+
+def batch(vocabulary: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Three sequences of 12, 9 and 5 tokens, padded on the right; two of three tokens are marked, 17 in all."""
+    ids = torch.randint(0, vocabulary, (3, 12), generator=torch.Generator().manual_seed(seed))
+    attention = (torch.arange(12) < torch.tensor([[12], [9], [5]])).long()
+    mask = (torch.arange(12) % 3 != 0) & attention.bool()
+    return ids * attention, attention, mask
+
+
+def reference(model: Any, ids: torch.Tensor, attention: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """By the textbook: all logits, log_softmax, the next token's entry; and the entropy."""
+    logits = model(input_ids=ids, attention_mask=attention).logits[:, :-1].float()
+    log_p = logits.log_softmax(-1)
+    chosen = log_p.gather(2, ids[:, 1:, None])[..., 0]
+    entropy = -(log_p.exp() * log_p).sum(-1)
+    blank = torch.zeros(len(ids), 1)
+    return torch.cat([blank, chosen], 1), torch.cat([blank, entropy], 1)
+
+
+def check_equal(model: Any, *, chunk: int, whole_logits: bool, vocabulary: int) -> None:
+    ids, attention, mask = batch(vocabulary)
+    scorer = TokenScorer(model, chunk=chunk)
+    assert scorer.whole_logits is whole_logits
+    expected, entropy = reference(model, ids, attention)
+    scores = scorer(ids, attention, mask, entropy=True)
+    torch.testing.assert_close(scores.logprobs_BT, expected * mask, atol=1e-5, rtol=0)
+    torch.testing.assert_close(scores.entropy_BT, entropy.detach() * mask, atol=1e-5, rtol=0)
+    assert not scores.entropy_BT.requires_grad
+
+    weights = torch.linspace(-1, 1, mask.numel()).view(mask.shape)
+    wanted = [p for p in model.parameters() if p.requires_grad]
+    ours = torch.autograd.grad((scores.logprobs_BT * weights).sum(), wanted)
+    theirs = torch.autograd.grad((expected * mask * weights).sum(), wanted)
+    for our, their in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(our, their, atol=2e-5, rtol=1e-4)
+    assert any(gradient.abs().max() > 1e-3 for gradient in ours)
+
+
+def test_the_example_in_the_module() -> None:
+    result = doctest.testmod(logprobs)
+    assert (result.failed, result.attempted) == (0, 4)
+
+
+@pytest.mark.parametrize("chunk", [4, 1024])
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
+def test_equal_to_full_logits(kind: str, chunk: int) -> None:
+    model = tiny_module(kind)
+    check_equal(model, chunk=chunk, whole_logits=False, vocabulary=model.config.vocab_size)
+
+
+def test_a_head_tied_to_the_embeddings() -> None:
+    model = tiny_module("llama", tie_word_embeddings=True)
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    check_equal(model, chunk=4, whole_logits=False, vocabulary=model.config.vocab_size)
+
+
+def other_family(name: str) -> PreTrainedModel:
+    torch.manual_seed(3)
+    model: PreTrainedModel
+    if name == "gemma2":
+        model = Gemma2ForCausalLM(Gemma2Config(**SMALL, final_logit_softcapping=30.0))
+    elif name == "granite":
+        model = GraniteForCausalLM(GraniteConfig(**SMALL, logits_scaling=8.0))
+    else:
+        model = GPT2LMHeadModel(
+            GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0)
+        )
+    return model.eval()
+
+
+@pytest.mark.parametrize(("name", "whole"), [("gemma2", True), ("granite", True), ("gpt2", False)])
+def test_families_that_change_their_logits_are_noticed(name: str, whole: bool) -> None:
+    check_equal(other_family(name), chunk=4, whole_logits=whole, vocabulary=50)
+
+
+def test_noticed_with_small_logits() -> None:
+    # A cap at 30 moves a logit of 0.3 by 0.00001.
+    torch.manual_seed(3)
+    small = Gemma2ForCausalLM(Gemma2Config(**{**SMALL, "initializer_range": 0.05}, final_logit_softcapping=30.0)).eval()
+    assert TokenScorer(small).whole_logits
+
+
+def test_noticed_in_bfloat16() -> None:
+    with torch.backends.mkldnn.flags(enabled=False):  # whose bfloat16 kernels some processors do not have
+        assert TokenScorer(other_family("granite").to(torch.bfloat16)).whole_logits
+        scorer = TokenScorer(tiny_module("qwen2").to(torch.bfloat16))
+        assert not scorer.whole_logits
+        ids, attention, mask = batch(50)
+        scores = scorer(ids, attention, mask, entropy=True)
+    assert scores.logprobs_BT.dtype == scores.entropy_BT.dtype == torch.float32
+
+
+def test_with_an_adapter() -> None:
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(tiny_module(), LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    check_equal(model, chunk=4, whole_logits=False, vocabulary=model.config.vocab_size)
+
+
+def test_adapters_that_add_tokens_or_a_prefix() -> None:
+    from peft import PrefixTuningConfig, PromptTuningConfig, TaskType, get_peft_model
+
+    ids, attention, mask = batch(50)
+    prompt = get_peft_model(tiny_module(), PromptTuningConfig(task_type=TaskType.CAUSAL_LM, num_virtual_tokens=4))
+    with pytest.raises(KgwalkError, match="16 places of 12 tokens"):
+        TokenScorer(prompt)(ids, attention, mask)
+    prefix = get_peft_model(tiny_module(), PrefixTuningConfig(task_type=TaskType.CAUSAL_LM, num_virtual_tokens=4))
+    assert TokenScorer(prefix).whole_logits
+
+
+def test_modes_stay_as_they_were() -> None:
+    model = tiny_module("llama", attention_dropout=0.5)
+    model.train()
+    model.get_decoder().layers[1].eval()
+    before = [module.training for module in model.modules()]
+    assert not TokenScorer(model).whole_logits  # dropout is off while the two passes are compared
+    assert [module.training for module in model.modules()] == before
+
+
+def test_padding_and_explicit_positions_change_nothing() -> None:
+    model = tiny_module("qwen3")
+    scorer = TokenScorer(model)
+    ids, attention, mask = batch(model.config.vocab_size)
+    together = scorer(ids, attention, mask).logprobs_BT
+    positions = torch.arange(ids.shape[1]).expand_as(ids)
+    torch.testing.assert_close(scorer(ids, attention, mask, positions).logprobs_BT, together, atol=1e-6, rtol=0)
+    for row, length in enumerate((12, 9, 5)):
+        alone = scorer(ids[row : row + 1, :length], attention[row : row + 1, :length], mask[row : row + 1, :length])
+        torch.testing.assert_close(alone.logprobs_BT[0], together[row, :length], atol=1e-5, rtol=0)
+
+
+def test_nothing_marked_has_a_gradient_of_zero() -> None:
+    model = tiny_module()
+    ids, attention, mask = batch(50)
+    scores = TokenScorer(model)(ids, attention, torch.zeros_like(mask), entropy=True)
+    scores.logprobs_BT.sum().backward()
+    assert all(p.grad is None or not p.grad.any() for p in model.parameters())
+
+
+def test_the_first_token_cannot_be_scored() -> None:
+    ids, attention, mask = batch(50)
+    mask[1, 0] = True
+    with pytest.raises(KgwalkError, match="first token of a sequence is marked"):
+        TokenScorer(tiny_module())(ids, attention, mask)
+    with pytest.raises(KgwalkError, match="chunk must be at least 1"):
+        TokenScorer(tiny_module(), chunk=0)
+
+
+def test_logits_of_chunks_only_are_made() -> None:
+    model = tiny_module()
+    rows: list[int] = []
+    model.get_output_embeddings().register_forward_hook(lambda module, args, out: rows.append(out[..., 0].numel()))
+    ids, attention, mask = batch(50)
+    scorer = TokenScorer(model, chunk=4)
+    rows.clear()
+    loss = scorer(ids, attention, mask).logprobs_BT.sum()
+    assert sum(rows) == mask.sum()
+    assert max(rows) <= 4
+    rows.clear()
+    loss.backward()
+    assert sum(rows) == mask.sum()  # once more, in the backward pass
+    assert max(rows) <= 4
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
+def test_equal_to_what_the_engine_reports(kind: str) -> None:
+    """The engine samples with a cache and one token at a time; the trainer sees the whole sequence at once."""
+    loaded = tiny_model(kind)
+
+    async def sample() -> list[tuple[list[int], list[int], list[float]]]:
+        engine = LocalEngine(loaded)
+        prompts = [[5, 9, 13], [7, 3, 2, 30, 31, 40, 8]]
+        requests = [Request(ids, [], Sampling(max_tokens=12, temperature=1.0, seed=4)) for ids in prompts]
+        made = await asyncio.gather(*map(engine.generate, requests))
+        await engine.close()
+        return [(ids, list(out.ids), list(out.logprobs)) for ids, out in zip(prompts, made, strict=True)]
+
+    scorer = TokenScorer(loaded.module)
+    for prompt, new, sampled in asyncio.run(sample()):
+        ids = torch.tensor([prompt + new])
+        mask = torch.arange(ids.shape[1])[None] >= len(prompt)
+        scored = scorer(ids, torch.ones_like(ids), mask).logprobs_BT[0, len(prompt) :]
+        torch.testing.assert_close(scored, torch.tensor(sampled), atol=1e-5, rtol=0)
