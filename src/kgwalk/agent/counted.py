@@ -54,6 +54,10 @@ class Counted:
     def exact(self) -> bool:
         return self._engine.exact
 
+    @property
+    def at_once(self) -> int:
+        return self._engine.at_once
+
     def budget(self, budget: Budget) -> Budget:
         return replace(
             budget,

@@ -65,7 +65,8 @@ async def rollout_async(
     """The same inside a running event loop. One seed gives every episode a seed of its own."""
     budget = budget or Budget()
     sampling = replace(sampling or Sampling(), stop=protocol.stop, max_tokens=budget.turn_tokens)
-    gate = asyncio.Semaphore(budget.at_once)
+    # More than the engine serves would wait for each other, on their own time.
+    gate = asyncio.Semaphore(min(budget.at_once, engine.at_once))
     run = next(_RUNS)
     threads = ThreadPoolExecutor(budget.threads, thread_name_prefix="kgwalk-tool")
 

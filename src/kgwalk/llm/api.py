@@ -73,6 +73,7 @@ class ApiEngine:
             )
         self.model, self.context, self.chat = model, context, chat
         self.tokens = ByteTokenizer()
+        self.at_once = at_once
         self._client = Client(url, key, timeout=timeout, retries=retries, at_once=at_once, per_minute=per_minute)
         self._loop = LoopThread("kgwalk-api", self._client.close)
         # Also when the engine is forgotten without being closed: no connection stays open.

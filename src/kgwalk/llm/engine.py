@@ -60,6 +60,11 @@ class Engine(Protocol):
         """Whether ids and log-probabilities are the model's own."""
         ...
 
+    @property
+    def at_once(self) -> int:
+        """How many episodes it serves well at the same time; the requests of more would wait for each other."""
+        ...
+
     async def generate(self, request: Request) -> Generation:
         """One continuation; raises EngineError if there is none to be had."""
         ...

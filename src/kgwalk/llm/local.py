@@ -73,6 +73,7 @@ class LocalEngine:
         slots = batch * SLOTS_A_ROW if slots is None else slots
         if not 1 <= batch <= slots:
             raise EngineError(f"batch must be at least 1 and slots at least as many; they are {batch} and {slots}")
+        self.at_once = slots  # those that wait for a tool keep their cache
         run = SlotModel(model.module, most_slots=slots, context=context)
         self.context = run.context
         self._vocabulary = run.vocabulary

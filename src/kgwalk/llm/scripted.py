@@ -29,6 +29,7 @@ class ScriptedEngine:
     """
 
     exact = True
+    at_once = 1 << 20
 
     def __init__(
         self,

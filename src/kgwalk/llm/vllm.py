@@ -31,6 +31,7 @@ class VllmEngine:
     """
 
     exact = True
+    at_once = 1024  # it queues by itself, and well
 
     def __init__(
         self,

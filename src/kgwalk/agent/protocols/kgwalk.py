@@ -16,6 +16,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 from kgwalk.agent.observation import Listing, Observation
 from kgwalk.agent.protocol import Protocol, Task, Walk, World, said
@@ -113,13 +114,18 @@ def _read_answer(inside: str) -> Step:
     return Malformed("Answer with a set or a JSON list of names.") if names is None else Answer(names)
 
 
+@cache
+def _parameters(tool: str) -> list[str]:
+    return list(inspect.signature(getattr(Sets, tool)).parameters)[1:]
+
+
+@cache
 def tools_text(dated: bool) -> str:
     """What the model reads of the tools: their signatures and the first line of their documentation."""
     lines = []
     for name in TOOLS + DATED_TOOLS * dated:
         tool = getattr(Sets, name)
-        parameters = ", ".join(list(inspect.signature(tool).parameters)[1:])
-        lines.append(f"{name}({parameters}): {(tool.__doc__ or '').splitlines()[0]}")
+        lines.append(f"{name}({', '.join(_parameters(name))}): {(tool.__doc__ or '').splitlines()[0]}")
     return "\n".join(lines)
 
 
@@ -150,7 +156,7 @@ class KgwalkWalk(Walk):
         if call.tool not in TOOLS + DATED_TOOLS * self.dated:
             return self._error(f"there is no tool {call.tool}; there are {', '.join(TOOLS)}")
         tool = getattr(self.sets, call.tool)
-        wanted = list(inspect.signature(tool).parameters)
+        wanted = _parameters(call.tool)
         if len(call.args) != len(wanted):
             return self._error(f"{call.tool} takes {len(wanted)} arguments: {', '.join(wanted)}")
         sets_taken = 2 if call.tool in ("intersect", "union", "minus") else 1

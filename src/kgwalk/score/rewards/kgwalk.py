@@ -45,4 +45,4 @@ def luck(outcome: Outcome) -> float:
     variance, and an update would never be tried.
     """
     ids = [number for turn in outcome.episode.turns for number in turn.ids]
-    return random.Random(repr(ids)).random()
+    return random.Random(repr(ids)).random() if ids else 0.0

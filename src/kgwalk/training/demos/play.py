@@ -68,6 +68,7 @@ class _Actor:
     tokens: Tokenizer
     context: int = CONTEXT
     exact: bool = True
+    at_once: int = 1
     prompt: list[Message] = field(default_factory=list)
     untrained: set[int] = field(default_factory=set)
     writer: Writer | None = None
