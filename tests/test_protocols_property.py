@@ -398,6 +398,7 @@ class GuardedEngine:
     tokens: Guard = field(default_factory=Guard)
     context: int = 1 << 20
     exact: bool = True
+    at_once: int = 1
 
     def __post_init__(self) -> None:
         self.inner = ScriptedEngine(self.script)
