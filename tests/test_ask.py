@@ -184,8 +184,10 @@ def test_budgets_are_in_tokens_where_ids_are_bytes() -> None:
     assert asked.tokens == {"generated": 30, "prompt": 300, "total": 330}
 
 
-def test_tokens_are_estimated_where_nobody_counts() -> None:
-    asked = ask(QUESTION, GRAPH, protocol="kgwalk", engine=TextEngine(WALK, reported=None))
+@pytest.mark.parametrize("reported", [None, (0, 0)])
+def test_tokens_are_estimated_where_nobody_counts(reported: tuple[int, int] | None) -> None:
+    """A server that reports nothing has zeros beside its replies."""
+    asked = ask(QUESTION, GRAPH, protocol="kgwalk", engine=TextEngine(WALK, reported=reported))
     (episode,) = asked.episodes
     assert asked.tokens["generated"] == -(-episode.generated_tokens // 4)
 

@@ -123,6 +123,9 @@ def test_get_tells_the_format_or_asks_for_it(tmp_path: Path) -> None:
     assert done.status == 1
     assert "unknown format: its questions have the keys text" in done.stderr
     assert "give --format: rog, webqsp" in done.stderr
+    text = quickly("data", "get", FIXTURES / "metaqa", "-o", "out", cwd=tmp_path)
+    assert "no file of JSON or parquet to tell the format by" in text.stderr
+    assert "give --format: rog, webqsp" in text.stderr
     given = quickly("data", "get", FIXTURES / "creak", "--format", "creak", "-o", "out", cwd=tmp_path)
     assert given.stdout.startswith("out: train: 2 questions\n")
 

@@ -23,6 +23,7 @@ from kgwalk.cli.main import main
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.runs.rows import read_rows
+from kgwalk.score.judge.cases import BUILDERS
 from kgwalk.score.judge.scripted import reply_to
 from kgwalk.types import Message
 
@@ -134,12 +135,23 @@ def test_json_is_one_object_of_this_shape(cli: Callable[..., Done], films: Path)
     assert done.status == 0
     assert done.stderr == ""
     report = done.json
-    assert list(report) == ["n", "runs", "metrics", "intervals", "by", "errors", "stops", "folder"]
+    assert list(report) == ["n", "runs", "metrics", "counts", "intervals", "by", "errors", "stops", "folder"]
     assert report["folder"] == "runs/eval-oracle-films-test"
     assert report["errors"] == {"unassigned": {"n": 1, "share": 1.0}}  # star, which has no gold path
     assert all(isinstance(value, float) for value in report["metrics"].values())
     several = cli("eval", "random-walk", "--data", films, "--runs", 2, "--json").json
-    assert list(several) == ["n", "runs", "metrics", "intervals", "by", "errors", "stops", "several", "folder"]
+    assert list(several) == [
+        "n",
+        "runs",
+        "metrics",
+        "counts",
+        "intervals",
+        "by",
+        "errors",
+        "stops",
+        "several",
+        "folder",
+    ]
     assert (several["n"], several["runs"]) == (5, 2)
     assert json.loads(Path("runs/eval-random-walk-films-test/metrics.json").read_text()) == several
 
@@ -170,6 +182,27 @@ def test_several_runs_for_a_person(cli: Callable[..., Done], films: Path) -> Non
     together = text.split("the runs of a question together")[1].split("by hops")[0]
     for word in ("union", "majority", "oracle_max", "pass@1", "pass@3"):
         assert word in together
+
+
+def test_what_a_mean_is_over_is_shown(cli: Callable[..., Done], tmp_path: Path) -> None:
+    yes = {
+        "id": "yes",
+        "question": "is it so?",
+        "topic_entities": ["Big"],
+        "answers": ["yes"],
+        "answer_kind": "boolean",
+    }
+    secret = {"id": "secret", "question": "who?", "topic_entities": ["Big"], "answers": []}
+    text = cli("eval", "oracle", "--data", write_films(tmp_path / "films", [*QUESTIONS, yes, secret])).stdout
+    assert "7 questions" in text
+    assert "accuracy (of 1)" in text
+    assert "exploration_coverage (of 4)" in text
+    assert "1 question without a right answer: an empty list scores 1 there, all else 0" in text
+
+
+def test_the_help_names_every_kind_of_judgement(cli: Callable[..., Done]) -> None:
+    words = " ".join(cli("eval", "--help").stdout.replace("│", " ").split())
+    assert f"Separated by commas: {', '.join(BUILDERS)}." in words
 
 
 def test_every_metric_is_shown_somewhere(films: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,6 +249,7 @@ def test_a_line_now_and_then_where_there_is_no_terminal(
         (["kgwalk", "--data", "films", "--engine", "api"], "the engine api needs the name of a model"),
         (["oracle", "--data", "films", "--set", "eval.run=2"], "unknown setting `eval.run`"),
         (["oracle", "--data", "films", "--judge", "apy:m"], "unknown engine of a judge `apy`"),
+        (["oracle", "--data", "films", "--judge", "api"], "needs the name of a model: api:MODEL"),
         (["oracle", "--data", "films", "--judge", "api:m", "--judge-kinds", "corect"], "did you mean `correct`?"),
     ],
 )

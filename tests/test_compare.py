@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from films_questions import QUESTIONS, RIGHT, TURNS, engine, write_films
+from films_questions import QUESTIONS, RIGHT, SCRIPT, TURNS, engine, write_films
 from kgwalk.cli.main import main
 from kgwalk.evaluation.compare import compare
 from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.runs.folder import begin_run
 from kgwalk.types import KgwalkError
 
@@ -89,12 +90,32 @@ def test_a_p_value_of_few_pairs(films: Path) -> None:
     found = compare(run(films, "first"), run(films, "second", hanks=RIGHT, zemeckis=zemeckis, star=star))
     assert found["metrics"]["f1"]["p"] == 0.25
     assert found["metrics"]["exact_set"] == {
+        "n": 5,
         "first": approx(0.2),
         "second": approx(0.8),
         "difference": approx(0.6),
         "interval": found["metrics"]["exact_set"]["interval"],
         "p": 0.25,
     }
+
+
+def test_a_number_that_only_some_questions_have(tmp_path: Path) -> None:
+    """Accuracy is of yes-or-no questions alone; it is compared over those, and says over how many."""
+    yes = {
+        "id": "yes",
+        "question": "is it so?",
+        "topic_entities": ["Big"],
+        "answers": ["yes"],
+        "answer_kind": "boolean",
+    }
+    films = write_films(tmp_path / "films", [*QUESTIONS, yes])
+    for out, said in (("first", "no"), ("second", "true")):
+        turns = ScriptedEngine(SCRIPT | {"is it so?": [f'<answer>["{said}"]</answer>']})
+        report = evaluate("kgwalk", films, engine=turns, values=[TURNS], out=out)
+        assert report["counts"]["accuracy"] == 1
+    metrics = compare(Path("first"), Path("second"))["metrics"]
+    assert (metrics["f1"]["n"], metrics["accuracy"]["n"]) == (6, 1)
+    assert (metrics["accuracy"]["first"], metrics["accuracy"]["second"]) == (0.0, 1.0)
 
 
 def test_several_runs_are_a_question_each(films: Path) -> None:
@@ -128,6 +149,10 @@ def test_what_cannot_be_paired(films: Path, tmp_path: Path) -> None:
     evaluate("oracle", other, out="other-run")
     with pytest.raises(KgwalkError, match="question 4 differs"):
         compare(Path("films-run"), Path("other-run"))
+    other = write_films(tmp_path / "aliased", [*QUESTIONS[:4], QUESTIONS[4] | {"aliases": {"Tom Hanks": ["Tom"]}}])
+    evaluate("oracle", other, out="aliased-run")
+    with pytest.raises(KgwalkError, match="question 4 differs"):
+        compare(Path("films-run"), Path("aliased-run"))
     evaluate("oracle", films, limit=1, seed=0, out="one")
     evaluate("oracle", films, limit=1, seed=1, out="another")
     with pytest.raises(KgwalkError, match="have no question in common"):

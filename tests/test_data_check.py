@@ -142,6 +142,11 @@ BROKEN: dict[str, tuple[dict[str, bytes | None], tuple[str, str | None, int | No
     "no answers": ({"train__jsonl": changed(answers=[])}, ("no_answers", "train", 2), "is empty"),
     # the blank answer is no entity, so that two are predicted and one is right: F1 = 2 * 1 / (2 + 1)
     "a blank answer": ({"train__jsonl": changed(answers=["Cast Away", ""])}, ("gold_f1", "train", 2), "F1 = 0.667"),
+    "neither yes nor no": (
+        {"train__jsonl": changed(answers=["Cast Away"], answer_kind="boolean")},
+        ("gold_truth", "train", 2),
+        "'Cast Away'",
+    ),
     "topic unknown": ({"train__jsonl": changed(topic_entities=["Bog"])}, ("topics_missing", "train", 2), "'Bog'"),
     "answer unknown": ({"train__jsonl": changed(answers=["Hook"])}, ("answers_missing", "train", 2), "'Hook'"),
     "an empty file": ({"train__jsonl": b"\n"}, ("unreadable_file", "train", None), "no questions"),
@@ -209,6 +214,12 @@ def test_all_that_is_wrong_is_listed_at_once(tmp_path: Path) -> None:
         ("id_in_two_splits", "test", 3),
         ("leak", "test", 3),
     ]
+
+
+def test_a_split_that_cannot_be_read_does_not_hide_the_graph(tmp_path: Path) -> None:
+    cut = gzip.compress(lines(rows_of_test()))[:-12]
+    films = folder(tmp_path / "films", train__jsonl=changed(answers=["Hook"]), test__jsonl=None, test__jsonl__gz=cut)
+    assert found(films) == [("unreadable_file", "test", None), ("answers_missing", "train", 2)]
 
 
 def test_a_broken_store_is_a_finding(tmp_path: Path) -> None:
@@ -289,6 +300,7 @@ NOTED: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "a topic too many": ({"topic_entities": ["Bog", "Big"]}, {"some_topics_missing": 1}),
     "an answer too many": ({"answers": ["Cast Away", "Hook"]}, {"some_answers_missing": 1}),
     "an answer by its alias": ({"answers": ["Castaway"], "aliases": {"Castaway": ["Cast Away"]}}, {}),
+    "an alias of nothing": ({"aliases": {"Castaway": ["Cast Away"]}}, {"aliases_unused": 1}),
     "a count": ({"answers": ["1988"], "answer_kind": "number"}, {"answers_are_values": 1}),
     "yes or no": ({"answers": ["true"], "answer_kind": "boolean"}, {"answers_are_values": 1}),
     "an answer too far": ({"hops": 1}, {"answers_far": 1}),

@@ -159,6 +159,7 @@ def test_rog_lines_are_read_by_what_they_are_scored_by() -> None:
         ({"type": 7}, "expected `type`, text, got a number"),
         ({"aliases": {"a": "b"}}, "expected `aliases`, an object with a list of names"),
         ({"answers": None}, "expected `answers`, a list of names, got nothing"),
+        ({"answers": ["a", None]}, "expected `answers`, a list of names, got a list with null in it"),
     ],
 )
 def test_a_line_that_is_no_question(change: dict[str, Any], message: str, tmp_path: Path) -> None:

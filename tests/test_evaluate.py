@@ -16,6 +16,7 @@ import pytest
 
 import kgwalk
 from films_questions import HANKS, QUESTIONS, RIGHT, TURNS, engine, write_films
+from kgwalk.evaluation.compare import compare
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.judged import check_judge, judged
 from kgwalk.evaluation.report import _order, summarise
@@ -59,7 +60,7 @@ def rows_in(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_table_by_hand(films: Path, tmp_path: Path) -> None:
     report = evaluate("kgwalk", films, engine=engine(), values=[TURNS], out=tmp_path / "run")
-    keys = ["n", "runs", "metrics", "intervals", "by", "errors", "stops", "folder"]
+    keys = ["n", "runs", "metrics", "counts", "intervals", "by", "errors", "stops", "folder"]
     assert list(report) == keys
     assert (report["n"], report["runs"], report["folder"]) == (5, 1, str(tmp_path / "run"))
     metrics = report["metrics"]
@@ -71,6 +72,8 @@ def test_the_table_by_hand(films: Path, tmp_path: Path) -> None:
     assert "accuracy" not in metrics
     # of the four questions with gold facts: 1 of 1, 4 of 4, none, none
     assert metrics["exploration_coverage"] == approx(2 / 4)
+    assert (report["counts"]["exploration_coverage"], report["counts"]["exploration_efficiency"]) == (4, 2)
+    assert "f1" not in report["counts"]  # over all
     assert open_run(tmp_path / "run").read("metrics.json") == report
 
 
@@ -365,9 +368,40 @@ def test_data_that_changed_is_noticed(films: Path, tmp_path: Path) -> None:
     write_films(films, [*QUESTIONS[:4], QUESTIONS[4] | {"answers": ["Someone Else"]}])
     with pytest.raises(KgwalkError, match=r"made from other questions than films has now \(question 4, 'star'\)"):
         evaluate("oracle", films, out=tmp_path / "run")
+    write_films(films, [*QUESTIONS[:4], QUESTIONS[4] | {"aliases": {"Tom Hanks": ["Woody"]}}])
+    with pytest.raises(KgwalkError, match="made from other questions"):
+        evaluate("oracle", films, out=tmp_path / "run")
     write_films(films, QUESTIONS[:3])
     with pytest.raises(KgwalkError, match="made from other questions"):
         evaluate("oracle", films, out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        *((part, ...) for part in ("number", "id", "aliases", "metrics", "error", "groups", "episode")),
+        ("number", "0"),
+        ("metrics", {"f1": 1.0}),
+        ("metrics", {"f1": "1.0"}),
+    ],
+)
+def test_a_row_of_something_else_is_named(part: str, value: Any, films: Path, tmp_path: Path) -> None:
+    """Edited, or of another version: told with its line, whoever reads it."""
+    out = tmp_path / "run"
+    evaluate("oracle", films, out=out)
+    rows = rows_in(out)
+    rows[1] = {key: value for key, value in (rows[1] | {part: value}).items() if value is not ...}
+    (out / "predictions.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    why = rf"predictions\.jsonl:2: not a row of an evaluation: no proper `{part}`"
+    with pytest.raises(KgwalkError, match=why):
+        evaluate("oracle", films, out=out)
+    with pytest.raises(KgwalkError, match=why):
+        compare(out, out)
+    with (
+        Judge(ScriptedEngine(judge_engine), model_name="scripted") as judge,
+        pytest.raises(KgwalkError, match=why),
+    ):
+        judged(open_run(out), judge, ["correct"])
 
 
 def test_failures_are_walked_again_when_asked(films: Path, tmp_path: Path) -> None:
@@ -506,6 +540,17 @@ def test_a_judge_beside_the_scores(films: Path, tmp_path: Path) -> None:
     assert [row["number"] for row in rows if row["failure"]] == [2, 3, 2, 3]
     assert all(row["numbers"] == {} for row in rows if row["failure"])
     assert "engine_failed" in rows[3]["failure"]
+
+
+def test_a_name_that_was_said_twice_is_judged_as_one(films: Path, tmp_path: Path) -> None:
+    """big is answered with two spellings of one name: precision 1/1, as strictly, not 1/2."""
+    out = tmp_path / "run"
+    said = engine(big=['<answer>["Penny Marshall", "PENNY  MARSHALL"]</answer>'])
+    assert evaluate("kgwalk", films, engine=said, values=[TURNS], out=out)["metrics"]["precision"] == approx(2.5 / 5)
+    with Judge(ScriptedEngine(judge_engine), model_name="scripted") as judge:
+        judged(open_run(out), judge, ["equivalence"])
+    rows = list(read_rows(out / "judgements.jsonl"))
+    assert (rows[0]["numbers"]["judge_precision"], rows[0]["numbers"]["judge_f1"]) == (1.0, 1.0)
 
 
 def test_an_episode_that_was_walked_again_is_judged_once(films: Path, tmp_path: Path) -> None:

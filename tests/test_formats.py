@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,15 @@ def test_multitq(tmp_path: Path) -> None:
     assert (visits.names, visits.times) == (["Kenya", "Japan"], [["2015-07-24"], ["2014-04-23"]])
 
 
+def test_a_whole_graph_beside_its_parts_is_read_once(tmp_path: Path) -> None:
+    """MultiTQ publishes full.txt and what it is made of; without it the parts are the graph."""
+    source = shutil.copytree(FIXTURES / "multitq", tmp_path / "multitq")
+    shutil.copy(source / "kg" / "full.txt", source / "kg" / "train.txt")
+    assert convert("multitq", source, tmp_path / "out").facts == 3
+    (source / "kg" / "full.txt").unlink()
+    assert convert("multitq", source, tmp_path / "parts").facts == 3
+
+
 def test_metaqa(tmp_path: Path) -> None:
     convert("metaqa", FIXTURES / "metaqa", tmp_path / "out")
     dataset = load_dataset(tmp_path / "out")
@@ -297,19 +307,28 @@ BAD: list[tuple[str, str, str, str]] = [
     ("cwq", "x.json", '[{"ID": "q", "question": "?"}', "not JSON: cut off"),
     ("cwq", "x.json", '[{"ID": nonsense}]', "record 1: not JSON"),
     ("cwq", "x.json", '[{"ID": "q", "question": "?"} {}]', "not JSON: expected ','"),
+    ("cwq", "x.json", '[{"ID": "q", "question": "?"}]\n[{"ID": "r"}]', r"end of the file after the array, got '\[\{"),
     ("webquestions", "x.json", '[{"utterance": "?", "targetValue": "Tokyo"}]', r"record 1: .*\(list \(desc"),
     ("webquestions", "x.json", '[{"utterance": "?", "targetValue": "(list (name a))"}]', r"got '\(name a\)'"),
+    ("webquestions", "x.json", '[{"question": "?", "answer": ["a"]}]', "`targetValue` or `answers`, got the keys qu"),
     ("grailqa", "x.json", '[{"qid": 1, "question": ""}]', "text in `question`, got an empty one"),
     ("simplequestions", "x.txt", "a\tb\tc", r"x\.txt:1: expected subject<TAB>.* got 3 columns"),
     ("qald", "x.json", '{"questions": [{"id": "1", "question": []}]}', "given in none"),
     ("kilt", "x.jsonl", '{"id": "1", "input": "Japan [SEP] ", "output": []}', "a head and a relation"),
     ("creak", "x.json", '{"ex_id": "1", "sentence": "a", "label": "perhaps"}', '"true" or "false" in `label`'),
+    ("creak", "x.json", '{"ex_id": "1", "sentence": "a", "label": 0}', '"true" or "false" in `label`, got 0'),
     ("multitq", "x.json", '[{"quid": 1, "question": "?", "answers": "a"}]', "list of texts in `answers`, got text"),
     ("metaqa", "x.txt", "what is this\tthat", "topic in brackets"),
+    ("metaqa", "x.json", "[1, 2]", "answer.*, got 1 columns"),  # it is not its own file of types
     ("metaqa", "x.txt", "what is [this]", r"question<TAB>answer\|answer"),
     ("pathquestion", "x.txt", "what ?\ta(a/)", r"question<TAB>answer.* got 2 columns"),
     ("2wiki", "x.json", '[{"_id": "1", "question": "?", "evidences": [["a"]]}]', "three names, got"),
-    ("kgwalk", "x.jsonl", '{"question": "?", "topic_entities": [], "answers": [1]}', "`answers`, a list of names"),
+    (
+        "kgwalk",
+        "x.jsonl",
+        '{"question": "?", "topic_entities": [], "answers": [1]}',
+        "a list of names, got a list with a nu",
+    ),
     ("kgwalk", "x.jsonl", '{"question": "?", "topic_entities": [], "answers": [], "hops": "2"}', "a whole number"),
     ("kgwalk", "x.json", '[{"question": "\\ud800", "topic_entities": [], "answers": []}]', "cannot be written as JSON"),
     ("rog", "x.parquet", "PAR1", "not a parquet file"),

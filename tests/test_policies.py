@@ -528,6 +528,26 @@ def test_as_many_at_once_as_the_budget_says() -> None:
     assert 1 < graph.most <= 3
 
 
+def test_as_many_at_once_as_the_engine_serves() -> None:
+    """Others would wait for it while their own seconds run."""
+
+    class Small(ScriptedEngine):
+        at_once = 2
+        now = most = 0
+
+        async def generate(self, request: Request) -> Generation:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            await asyncio.sleep(0)
+            self.now -= 1
+            return await super().generate(request)
+
+    engine = Small(SEARCH)
+    episodes = walk(tog(engine), ScanGraph(FIVE), *(replace(HANKS, id=str(number)) for number in range(12)))
+    assert {episode.stop for episode in episodes} == {StopReason.answered}
+    assert engine.most == 2
+
+
 # Recipes
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgwalk.agent.from_recipe import budget_of, policy_of, protocol_of
 from kgwalk.agent.policies import POLICIES
 from kgwalk.agent.protocols import PROTOCOLS
-from kgwalk.config.recipe import load_recipe, names
+from kgwalk.config.recipe import Recipe, load_recipe, names, profiles
+from kgwalk.config.section import read_section
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.score.rewards.function import RewardFunction
+from kgwalk.training.curriculum import CurriculumSettings
+from kgwalk.training.demos.settings import DemoSettings
+from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
 from kgwalk.types import KgwalkError
 
 
@@ -75,3 +82,91 @@ def test_a_recipe_from_a_file(tmp_path: Path) -> None:
         load_recipe(str(tmp_path / "none.toml"))
     with pytest.raises(KgwalkError, match="unknown recipe `kgr1`; did you mean `kg-r1`"):
         load_recipe("kgr1")
+
+
+TRAINED = [name for name in names() if "grpo" in load_recipe(name).sections]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("profile", [None, *profiles()])
+def test_every_recipe_can_be_trained_with_every_profile(name: str, profile: str | None) -> None:
+    """Each section is read by the part that uses it; what a small machine cannot do is turned off by the profiles."""
+    recipe = load_recipe(name) if profile is None else load_recipe(name).with_profile(profile)
+    sections = {"model": ModelSettings, "sft": SftSettings, "grpo": GrpoSettings, "curriculum": CurriculumSettings}
+    found = {section: read_section(kind, recipe, section) for section, kind in sections.items()}
+    DemoSettings.of(recipe)
+    judges = RewardFunction.of(recipe).judges
+    if profile is not None:
+        assert judges == set()
+        assert found["model"].lora_rank > 0  # type: ignore[attr-defined]
+        assert budget_of(recipe).total_tokens <= 8192
+    assert len(TRAINED) == 6
+
+
+@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("profile", [None, *profiles()])
+def test_a_resolved_recipe_is_written_and_read_back(name: str, profile: str | None, tmp_path: Path) -> None:
+    recipe = load_recipe(name) if profile is None else load_recipe(name).with_profile(profile)
+    path = tmp_path / f"{name}.toml"
+    path.write_text(recipe.toml())
+    again = load_recipe(str(path))
+    assert again.resolved() == recipe.resolved()
+    assert (again.name, again.about) == (recipe.name, recipe.about)
+    assert again.toml() == recipe.toml()
+
+
+values = st.recursive(
+    st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(st.characters(codec="utf-8")),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text('ab." -é', min_size=1), inside, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.text('ab.:" -é\n', min_size=1), values, max_size=4))
+def test_any_values_are_written_and_read_back(section: dict[str, object]) -> None:
+    import tomllib
+
+    recipe = Recipe("mine", {"rewards": section})
+    assert tomllib.loads(recipe.toml()) == {"rewards": section}
+
+
+def test_a_reward_of_ones_own_has_a_name_that_needs_quotes(tmp_path: Path) -> None:
+    recipe = load_recipe("kgwalk").with_values(["rewards.my_rewards.py:polite=0.2"])
+    assert recipe.section("rewards")["my_rewards.py:polite"] == 0.2
+    (tmp_path / "mine.toml").write_text(recipe.toml())
+    assert load_recipe(str(tmp_path / "mine.toml")).section("rewards") == recipe.section("rewards")
+
+
+def test_over_a_recipe_stands_the_profile_over_that_the_recipes_own_over_that_what_is_set(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        "# mine\n\n[grpo]\nsteps = 400\nlr = 1e-6\nclip = 0.5\n[sft]\nlr = 1e-5\n"
+        "[profiles.smoke.grpo]\nlr = 0.25\n[profiles.tiny.grpo]\nsteps = 7\n"
+    )
+    recipe = load_recipe(str(path))
+    smoke = recipe.with_profile("smoke").with_values(["grpo.group=9"])
+    grpo = smoke.section("grpo")
+    assert (grpo["steps"], grpo["lr"], grpo["clip"], grpo["group"]) == (2, 0.25, 0.5, 9)
+    assert smoke.section("sft")["lr"] == 1e-3
+    assert smoke.section("model")["name"] == "tiny-random"
+    assert "profiles" not in smoke.resolved()
+    assert recipe.section("grpo") == {"steps": 400, "lr": 1e-6, "clip": 0.5}  # the recipe itself is as it was
+    assert recipe.with_profile("tiny").section("grpo")["steps"] == 7  # a profile of the recipe's alone
+    with pytest.raises(KgwalkError, match="unknown profile `tinny`; did you mean `tiny`"):
+        recipe.with_profile("tinny")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[grop]\nsteps = 1\n", "unknown section of the recipe .*`grop`; did you mean `grpo`"),
+        ("[profiles.smoke.grop]\nsteps = 1\n", "mine.toml's profile smoke `grop`; did you mean `grpo`"),
+        ("[profiles.smoke]\nsteps = 1\n", r"a value of a profile stands in \[profiles.smoke.SECTION\]"),
+        ("[profiles]\nsmoke = 1\n", r"a value of a profile stands in \[profiles.smoke.SECTION\]"),
+    ],
+)
+def test_a_section_that_nothing_reads_is_named(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(KgwalkError, match=message):
+        load_recipe(str(path))

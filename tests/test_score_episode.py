@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from kgwalk.agent.budget import Budget
-from kgwalk.agent.counted import BYTES_A_TOKEN, tokens_used
+from kgwalk.agent.counted import BYTES_A_TOKEN, tokens, tokens_used
 from kgwalk.agent.protocol import Task, World
 from kgwalk.agent.protocols import protocol_named
 from kgwalk.agent.rollout import rollout
 from kgwalk.bench.scan import ScanGraph
 from kgwalk.llm.engine import Engine
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.score.episode import measure, measure_all, tokens
+from kgwalk.score.episode import measure, measure_all
 from kgwalk.score.exploration import exploration, explored, gold_facts, named
 from kgwalk.score.gold import gold_of
 from kgwalk.score.retrieval import retrieved, shown_to
@@ -190,13 +190,17 @@ class Bytes(ScriptedEngine):
 @pytest.mark.parametrize("engine", [ScriptedEngine([]), Bytes([])])
 def test_tokens_are_those_of_the_command_line(counted: tuple[int, int] | None, engine: Engine) -> None:
     episode = walk("kg-r1", KG_R1)
-    episode.turns[0].counted = counted
+    for turn in episode.turns:
+        turn.counted = counted
     used = tokens_used([episode], engine)
     found = measure(episode, ids_a_token=1 if engine.exact else BYTES_A_TOKEN)
     assert [found[f"{name}_tokens"] for name in ("prompt", "generated", "total")] == [
         used[name] for name in ("prompt", "generated", "total")
     ]
-    assert tokens(episode, 10**9) == ((50, 7) if counted else (1, 1))
+    turns = len(episode.turns)
+    assert tokens(episode, 10**9) == ((50 * turns, 7 * turns) if counted else (1, 1))
+    episode.turns[-1].counted = None  # a count for some turns is none for the episode
+    assert tokens(episode, 10**9) == (1, 1)
 
 
 def many_episodes(count: int) -> list[Episode]:

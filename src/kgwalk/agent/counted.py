@@ -17,21 +17,37 @@ def ids_a_token(engine: Engine) -> int:
     return 1 if engine.exact else BYTES_A_TOKEN
 
 
-def tokens_used(episodes: Iterable[Episode], engine: Engine) -> dict[str, int]:
-    """Those "generated" by the model, those of the "prompt" (all that it was told) and the "total".
+def server_counts(generation: Generation) -> tuple[int, int] | None:
+    """Prompt and generated tokens as an API's server counted them; None without a server, or with one that does not.
 
-    Where the engine's server reports its own counts these are taken: with every turn they count the context again.
+    A server that reports nothing must not make a turn free.
     """
-    generated = prompt = 0
-    for episode in episodes:
-        counts = [turn.counted for turn in episode.turns if turn.counted is not None]
-        if counts:
-            prompt += sum(count[0] for count in counts)
-            generated += sum(count[1] for count in counts)
-        else:
-            each = ids_a_token(engine)
-            generated += -(-episode.generated_tokens // each)
-            prompt += -(-(episode.total_tokens - episode.generated_tokens) // each)
+    usage = getattr(generation, "usage", None)  # an API engine's generations have it
+    return (usage.prompt_tokens, usage.completion_tokens) if usage is not None and usage.prompt_tokens else None
+
+
+def tokens(episode: Episode, ids_a_token: int = 1) -> tuple[int, int]:
+    """Those the model was told and those it generated.
+
+    A server's own counts are taken where every turn has them; they count the context again with every turn.
+
+    >>> from kgwalk.types import Call, Question, Turn
+    >>> turn = Turn([7, 8, 9], [0.0] * 3, "", Call("look"), observation_ids=[3, 4])
+    >>> episode = Episode(Question("q", "?", [], []), [], [1] * 10, "", [turn])
+    >>> tokens(episode), tokens(episode, ids_a_token=4)
+    ((12, 3), (3, 1))
+    """
+    counts = [turn.counted for turn in episode.turns if turn.counted is not None]
+    if counts and len(counts) == len(episode.turns):
+        return sum(prompt for prompt, _ in counts), sum(generated for _, generated in counts)
+    generated = episode.generated_tokens
+    return -(-(episode.total_tokens - generated) // ids_a_token), -(-generated // ids_a_token)
+
+
+def tokens_used(episodes: Iterable[Episode], engine: Engine) -> dict[str, int]:
+    """`tokens` of all: those "generated" by the model, those of the "prompt" (all that it was told) and the "total"."""
+    counts = [tokens(episode, ids_a_token(engine)) for episode in episodes]
+    prompt, generated = sum(count[0] for count in counts), sum(count[1] for count in counts)
     return {"generated": generated, "prompt": prompt, "total": generated + prompt}
 
 
@@ -64,6 +80,8 @@ class Counted:
             turn_tokens=budget.turn_tokens * self._ids,
             observation_tokens=budget.observation_tokens * self._ids,
             total_tokens=budget.total_tokens * self._ids,
+            # more than the engine serves would wait for each other, on their own time
+            at_once=min(budget.at_once, self.at_once),
         )
 
     async def generate(self, request: Request) -> Generation:

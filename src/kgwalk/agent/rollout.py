@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from kgwalk.agent.budget import Budget
+from kgwalk.agent.counted import server_counts
 from kgwalk.agent.observation import Observation
 from kgwalk.agent.protocol import Protocol, Task, Walk, World
 from kgwalk.kg.store import StoredGraph
@@ -196,13 +197,12 @@ class Run:
         self.ids.extend(generation.ids)
         self.ended = bool(generation.ids) and generation.ids[-1] in self.engine.tokens.end_ids
         self.messages.append(Message("assistant", text))
-        usage = getattr(generation, "usage", None)  # an API engine's generations have what the server counted
         return Turn(
             list(generation.ids),
             list(generation.logprobs),
             text,
             self.walk.parse(text),
-            counted=None if usage is None else (usage.prompt_tokens, usage.completion_tokens),
+            counted=server_counts(generation),
             seconds=time.monotonic() - before,
         )
 

@@ -12,6 +12,7 @@ Stages that are done are not done again, so a run that is resumed goes on where 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,13 @@ from typing import Any
 
 from kgwalk.build.card import write_card
 from kgwalk.build.run import Run
-from kgwalk.build.stages import STAGES
+from kgwalk.build.stages import STAGES, check
 from kgwalk.config.recipe import Recipe, load_recipe, unknown
 from kgwalk.config.section import read_section, setting
 from kgwalk.data.dataset import Dataset, load_dataset
-from kgwalk.runs.folder import begin_run
-from kgwalk.training.loop import Progress
-from kgwalk.types import KgwalkError
+from kgwalk.evaluation.evaluate import outside_a_loop
+from kgwalk.training.loop import Progress, silent
+from kgwalk.training.processes import Processes
 
 REPORT = "train.json"
 
@@ -62,60 +63,49 @@ def train(
     resume: bool = False,
     force: bool = False,
     report_to: str = "tensorboard",
-    progress: Progress = lambda stage, step, steps, numbers: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Train a recipe on a dataset; the result is what `kgwalk train --json` prints.
 
     `start` is an adapter to go on from, `demos` a file of demonstrations to use instead of making them, `judge` an
-    ENGINE[:MODEL] for rewards that ask one. `resume` goes on with the run in `out`.
+    ENGINE[:MODEL] for rewards that ask one. `resume` goes on with the run in `out`. Started as several processes, all
+    but the first return an empty report.
     """
     chosen = load_recipe(recipe) if isinstance(recipe, str) else recipe
     chosen = chosen if profile is None else chosen.with_profile(profile)
-    chosen = chosen.with_values([*([] if model is None else [f'model.name="{model}"']), *values])
+    chosen = chosen.with_values([*([] if model is None else [f"model.name={json.dumps(model)}"]), *values])
     settings = read_section(TrainSettings, chosen, "train")
-    limit = settings.limit if limit is None else limit
-    dataset = data if isinstance(data, Dataset) else load_dataset(data)
-    folder, begun = begin_run(
-        Path(out),
-        "train",
-        {
-            "recipe": chosen.name,
-            "sections": chosen.resolved(),
-            "data": str(Path(dataset.path).resolve()),
-            "split": split,
-            "dev": dev,
-            "limit": limit,
-            "seed": seed,
-            "start": None if start is None else str(Path(start).resolve()),
-            "demos": None if demos is None else str(Path(demos).resolve()),
-            "judge": judge,
-        },
-        force=force,
-    )
-    if begun and not resume:
-        raise KgwalkError(f"{out} holds this run already; --resume goes on with it, --force starts over")
-    folder.file("recipe.toml").write_text(chosen.toml(), "utf-8")
+    processes = Processes(device)
     run = Run(
-        chosen,
-        dataset,
-        folder,
-        split,
-        dev,
-        limit,
-        seed,
-        None if start is None else Path(start),
-        None if demos is None else Path(demos),
-        judge,
-        device,
-        report_to,
-        progress,
+        recipe=chosen,
+        dataset=data if isinstance(data, Dataset) else load_dataset(data),
+        path=Path(out),
+        split=split,
+        dev=dev,
+        limit=settings.limit if limit is None else limit,
+        seed=seed,
+        start=None if start is None else Path(start),
+        demos=None if demos is None else Path(demos),
+        judge=judge,
+        device=device,
+        report_to=report_to,
+        progress=progress if processes.main else silent,
+        processes=processes,
     )
-    report: dict[str, Any] = {"folder": str(folder.path), "stages": {}}
-    try:
-        for stage in settings.stages:
+    return outside_a_loop(lambda: _carry_out(run, settings.stages, resume=resume, force=force))
+
+
+def _carry_out(run: Run, stages: tuple[str, ...], *, resume: bool, force: bool) -> dict[str, Any]:
+    check(run, stages)
+    with run.begun(resume=resume, force=force) as folder:
+        main = run.processes.main
+        if main:
+            folder.file("recipe.toml").write_text(run.recipe.toml(), "utf-8")
+        report: dict[str, Any] = {"folder": str(folder.path), "stages": {}}
+        for stage in stages:
             report["stages"][stage] = STAGES[stage](run)
-            folder.write(REPORT, report)
-    finally:
-        run.close()
-    write_card(folder, chosen, dataset.name, report)
-    return report
+            if main:
+                folder.write(REPORT, report)
+        if main:
+            write_card(folder, run.recipe, run.dataset.name, report)
+        return report if main else {}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,15 @@ from kgwalk.config.section import read_section
 from kgwalk.data.dataset import Dataset
 from kgwalk.evaluation.run import chosen
 from kgwalk.llm.open import open_engine
-from kgwalk.runs.folder import RunFolder, read_json, write_json
+from kgwalk.runs.folder import RunFolder, begin_run, open_run, read_json, write_json
 from kgwalk.runs.rows import read_rows
 from kgwalk.score.judge.cases import case_of
 from kgwalk.score.judge.judge import Judge
-from kgwalk.training.checkpoint import OPTIMISER, WEIGHTS
+from kgwalk.score.rewards.function import RewardFunction
+from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.loop import Progress
 from kgwalk.training.model import PolicyModel
+from kgwalk.training.processes import Processes
 from kgwalk.training.settings import ModelSettings
 from kgwalk.training.tracking import METRICS
 from kgwalk.training.walks import Course, Walker
@@ -35,13 +36,15 @@ DONE = "done.json"
 Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Run:
-    """`start` is an adapter to begin with; `demos` a file of demonstrations instead of those that would be made."""
+    """`path` is its folder, `folder` the same when it has `begun`. `start` is an adapter to begin with; `demos` a file
+    of demonstrations instead of those that would be made.
+    """
 
     recipe: Recipe
     dataset: Dataset
-    folder: RunFolder
+    path: Path
     split: str
     dev: str
     limit: int | None
@@ -52,6 +55,40 @@ class Run:
     device: str
     report_to: str
     progress: Progress
+    processes: Processes
+    folder: RunFolder = field(init=False)
+
+    @contextmanager
+    def begun(self, *, resume: bool, force: bool) -> Iterator[RunFolder]:
+        """The folder is this run's, and the first process's alone, until it is over."""
+        with ExitStack() as stack:
+            stack.callback(self._close)
+            if self.processes.main:
+                self.folder, before = begin_run(self.path, "train", self._settings(), force=force)
+                if before and not resume:
+                    raise KgwalkError(
+                        f"{self.path} holds this run already; --resume goes on with it, --force starts over"
+                    )
+                stack.enter_context(self.folder.alone())
+            self.processes.wait()
+            if not self.processes.main:
+                self.folder = open_run(self.path)
+            yield self.folder
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides what is computed."""
+        return {
+            "recipe": self.recipe.name,
+            "sections": self.recipe.resolved(),
+            "data": str(Path(self.dataset.path).resolve()),
+            "split": self.split,
+            "dev": self.dev,
+            "limit": self.limit,
+            "seed": self.seed,
+            "start": None if self.start is None else str(self.start.resolve()),
+            "demos": None if self.demos is None else str(self.demos.resolve()),
+            "judge": self.judge,
+        }
 
     @cached_property
     def protocol(self) -> Any:
@@ -64,14 +101,24 @@ class Run:
     @cached_property
     def model(self) -> PolicyModel:
         settings = read_section(ModelSettings, self.recipe, "model")
-        return PolicyModel(settings, device=self.device, start=self.start)
+        return PolicyModel(settings, device=self.device, start=self.start, seed=self.seed)
 
     @cached_property
     def walker(self) -> Walker:
         return Walker(self.model, self.protocol, self.budget)
 
-    def questions(self, split: str) -> list[Question]:
-        return [question for _, question in chosen(self.dataset.questions(split), self.limit, self.seed)]
+    @cached_property
+    def questions(self) -> list[Question]:
+        """To learn from."""
+        return [question for _, question in chosen(self.dataset.questions(self.split), self.limit, self.seed)]
+
+    @cached_property
+    def course(self) -> Course:
+        return Course(self.questions, self.dataset.graph_for)
+
+    @cached_property
+    def reward(self) -> RewardFunction:
+        return RewardFunction.of(self.recipe)
 
     def validation(self, count: int) -> Callable[[], dict[str, float]] | None:
         """Greedy walks of some questions of the dev split, if there is one."""
@@ -79,25 +126,17 @@ class Run:
             return None
         sample = [question for _, question in chosen(self.dataset.questions(self.dev), count, self.seed)]
         course = Course(sample, self.dataset.graph_for)
-
-        def validate() -> dict[str, float]:
-            self.walker.weights_changed()
-            return self.walker.validate(course, count)
-
-        return validate
+        return lambda: self.walker.validate(course, self.processes)
 
     @contextmanager
-    def judged(self, kinds: set[str]) -> Iterator[Judged]:
+    def judged(self) -> Iterator[Judged]:
         """Verdicts for the rewards that need them."""
+        kinds = self.reward.judges
         if not kinds:
             yield lambda episodes: [{} for _ in episodes]
             return
-        if self.judge is None:
-            listed = ", ".join(sorted(kinds))
-            raise KgwalkError(
-                f"the recipe {self.recipe.name} rewards what a judge says ({listed}): give one with --judge "
-                "ENGINE[:MODEL], or set the weights of these rewards to 0"
-            )
+        self.check_judge()
+        assert self.judge is not None
         kind, _, model = self.judge.partition(":")
         engine = open_engine(kind, model or None)
         try:
@@ -105,6 +144,14 @@ class Run:
                 yield lambda episodes: _verdicts(judge, sorted(kinds), episodes)
         finally:
             asyncio.run(engine.close())
+
+    def check_judge(self) -> None:
+        if self.reward.judges and self.judge is None:
+            listed = ", ".join(sorted(self.reward.judges))
+            raise KgwalkError(
+                f"the recipe {self.recipe.name} rewards what a judge says ({listed}): give one with --judge "
+                "ENGINE[:MODEL], or set the weights of these rewards to 0"
+            )
 
     def card(self) -> dict[str, Any]:
         """`kgwalk.json` of an adapter: how it is to be asked."""
@@ -115,35 +162,41 @@ class Run:
         place = self.folder.file(stage)
         if not (place / DONE).exists():
             return None
-        self.take(place)
+        self.model.load(_result(place))
+        self.walker.weights_changed()
         return dict(read_json(place / DONE))
 
     def finish(self, stage: str) -> dict[str, Any]:
         """The stage is over: its best weights, by validation, are the model's and the run's result from now on."""
         place = self.folder.file(stage)
-        rows = [row for row in read_rows(place / METRICS) if row["stage"] == stage]
-        best = max((row for row in rows if "eval_f1" in row), key=lambda row: row["eval_f1"], default=None)
-        report = {"steps": rows[-1]["step"], "last": rows[-1], "best": best}
-        self.take(place)
-        write_json(place / DONE, report)
+        if self.processes.main:
+            rows = [row for row in read_rows(place / METRICS) if row["stage"] == stage]
+            validated = [row for row in rows if "eval_f1" in row]
+            best = max(validated, key=lambda row: (row["eval_f1"], row["step"]), default=None)
+            self._publish(_result(place))
+            write_json(place / DONE, {"steps": rows[-1]["step"], "last": rows[-1], "best": best})
+        self.processes.wait()
+        report = self.done(stage)
+        assert report is not None
         return report
 
-    def take(self, place: Path) -> None:
-        """The weights of a finished stage; also copied as the run's adapter."""
-        best = place / "best"
-        checkpoints = sorted(place.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-        source = best if best.exists() else checkpoints[-1]
-        self.model.load(source)
-        self.walker.weights_changed()
-        beside, target = self.folder.file(f".{ADAPTER}.partial"), self.folder.file(ADAPTER)
-        shutil.rmtree(beside, ignore_errors=True)
-        shutil.copytree(source, beside, ignore=shutil.ignore_patterns(OPTIMISER, WEIGHTS, "trainer_state.json"))
-        shutil.rmtree(target, ignore_errors=True)
-        beside.rename(target)
+    def _publish(self, source: Path) -> None:
+        """A copy as the run's adapter."""
+        with whole_or_not(self.folder.file(ADAPTER), "the adapter", f"it lies in {source}") as beside:
+            copy_files(source, beside, without=[OPTIMISER, STATE])
 
-    def close(self) -> None:
+    def _close(self) -> None:
         if "walker" in self.__dict__:
             self.walker.close()
+
+
+def _result(place: Path) -> Path:
+    """The weights of a finished stage: the best by validation, or the last."""
+    best, last = place / "best", Checkpoints(place).latest()
+    found = best if best.exists() else last
+    if found is None:
+        raise KgwalkError(f"{place} says that it is done, and has no checkpoint; remove it to do it again")
+    return found
 
 
 def _verdicts(judge: Judge, kinds: Sequence[str], episodes: Sequence[Episode]) -> list[dict[str, float | None]]:

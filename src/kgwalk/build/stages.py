@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kgwalk.build.run import Run
 from kgwalk.config.section import read_section
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.runs.folder import read_json, write_json
-from kgwalk.score.rewards.function import RewardFunction
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
 from kgwalk.training.demos.demo import encode, read_demos, write_line
 from kgwalk.training.demos.make import make_demos
 from kgwalk.training.demos.settings import DemoSettings
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import Care, Stage, run_stage
-from kgwalk.training.settings import GrpoSettings, SftSettings
+from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
 from kgwalk.training.sft import Sft
+from kgwalk.training.tracking import check_tracker
 from kgwalk.training.updater import Updater
-from kgwalk.training.walks import Course
 from kgwalk.types import KgwalkError
 
 DEMOS = "demos.jsonl"
@@ -32,9 +32,15 @@ def demos(run: Run) -> dict[str, Any]:
         return {"file": str(run.demos)}
     if done.exists():
         return dict(read_json(done))
-    questions = run.questions(run.split)
+    if run.processes.main:
+        _make_demos(run)
+    run.processes.wait()
+    return dict(read_json(done))
+
+
+def _make_demos(run: Run) -> None:
     made, fallen = make_demos(
-        questions,
+        run.questions,
         run.dataset.graph_for,
         run.protocol,
         settings=DemoSettings.of(run.recipe),
@@ -46,13 +52,12 @@ def demos(run: Run) -> dict[str, Any]:
     with open(beside, "wb") as file:
         for count, demo in enumerate(made, 1):
             file.write(write_line(demo))
-            run.progress("demos", count, len(questions), {})
+            run.progress("demos", count, len(run.questions), {})
     beside.replace(run.folder.file(DEMOS))
     if not fallen.kept:
         why = "; ".join(f"{count:,} {reason}" for reason, count in fallen.counts.items())
-        raise KgwalkError(f"no demonstration could be made of {len(questions):,} questions: {why}")
-    write_json(done, fallen.as_json())
-    return fallen.as_json()
+        raise KgwalkError(f"no demonstration could be made of {len(run.questions):,} questions: {why}")
+    write_json(run.folder.file("demos.json"), fallen.as_json())
 
 
 def sft(run: Run) -> dict[str, Any]:
@@ -64,6 +69,12 @@ def sft(run: Run) -> dict[str, Any]:
     if not file.exists():
         raise KgwalkError(f"there are no demonstrations in {file}; add the stage demos, or give a file of them")
     demonstrations = list(read_demos(file))
+    for demo in demonstrations:
+        if demo.protocol != run.protocol.name:
+            raise KgwalkError(
+                f"{file}: the demonstration {demo.id!r} follows {demo.protocol}, and the recipe {run.recipe.name} "
+                f"follows {run.protocol.name}; make others with `kgwalk demos`"
+            )
     flats = [encode(demo, run.model.tokens) for demo in demonstrations]
     updater = _updater(run, settings)
     stage = Sft(updater, flats, [demo.id for demo in demonstrations], settings, run.seed)
@@ -73,7 +84,7 @@ def sft(run: Run) -> dict[str, Any]:
         updater,
         Care(settings.save_every, 1, settings.eval_every, run.validation(settings.eval_questions)),
     )
-    if updater.main:
+    if run.processes.main:
         write_json(run.folder.file("sft") / LOSSES, stage.losses)
     return run.finish("sft")
 
@@ -83,11 +94,9 @@ def grpo(run: Run) -> dict[str, Any]:
     if (before := run.done("grpo")) is not None:
         return before
     settings = read_section(GrpoSettings, run.recipe, "grpo")
-    reward = RewardFunction.of(run.recipe)
-    course = Course(run.questions(run.split), run.dataset.graph_for)
     losses = run.folder.file("sft") / LOSSES
     curriculum = Curriculum(
-        course.questions,
+        run.questions,
         read_section(CurriculumSettings, run.recipe, "curriculum"),
         batch=settings.questions,
         seed=run.seed,
@@ -95,8 +104,8 @@ def grpo(run: Run) -> dict[str, Any]:
     )
     updater = _updater(run, settings)
     place = run.folder.file("grpo")
-    with run.judged(reward.judges) as judged:
-        stage = Grpo(updater, run.walker, course, reward, curriculum, settings, run.seed, place, judged)
+    with run.judged() as judged:
+        stage = Grpo(updater, run.walker, run.course, run.reward, curriculum, settings, run.seed, place, judged)
         care = Care(settings.save_every, settings.keep, settings.eval_every, run.validation(settings.eval_questions))
         _carry_out(run, stage.stage(), updater, care)
     return run.finish("grpo")
@@ -104,6 +113,8 @@ def grpo(run: Run) -> dict[str, Any]:
 
 def eval(run: Run) -> dict[str, Any]:
     """The result on the test split, by the same evaluation as everywhere."""
+    if not run.processes.main:
+        return {}
     report = evaluate(
         run.recipe,
         run.dataset,
@@ -120,7 +131,27 @@ def eval(run: Run) -> dict[str, Any]:
 STAGES = {"demos": demos, "sft": sft, "grpo": grpo, "eval": eval}
 
 
+def check(run: Run, stages: Iterable[str]) -> None:
+    """What is wrong with the recipe or the questions is told before the first stage, not hours later."""
+    assert run.protocol is not None
+    assert run.budget is not None
+    assert run.questions
+    check_tracker(run.report_to)
+    read_section(ModelSettings, run.recipe, "model")
+    if "demos" in stages and run.demos is None:
+        DemoSettings.of(run.recipe)
+    if "sft" in stages:
+        run.validation(read_section(SftSettings, run.recipe, "sft").eval_questions)
+    if "grpo" in stages:
+        run.validation(read_section(GrpoSettings, run.recipe, "grpo").eval_questions)
+        read_section(CurriculumSettings, run.recipe, "curriculum")
+        assert run.course is not None
+        run.check_judge()
+
+
 def _updater(run: Run, settings: SftSettings | GrpoSettings) -> Updater:
+    # The engine changes how the module attends, and so how it rounds: before the first update, in every run alike.
+    assert run.walker is not None
     return Updater(
         run.model,
         lr=settings.lr,

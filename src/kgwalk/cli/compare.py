@@ -34,7 +34,7 @@ def compare(
     for name, row in found["metrics"].items():
         low, high = row["interval"]
         table.add_row(
-            name,
+            name if row["n"] == found["n"] else f"{name} (of {row['n']:,})",
             f"{row['first']:,.3f}",
             f"{row['second']:,.3f}",
             f"{row['difference']:+,.3f}",

@@ -59,7 +59,9 @@ def eval(
     judge: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a language model judge the answers too.")
     ] = None,
-    judge_kinds: Annotated[str, typer.Option(help="What it judges, separated by commas.")] = "equivalence,correct",
+    judge_kinds: Annotated[
+        str, typer.Option(help="Separated by commas: equivalence, correct, reasoning, plan, quality.")
+    ] = "equivalence,correct",
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Walk those again whose engine or tool had failed.")
     ] = False,
@@ -176,6 +178,8 @@ def show(report: dict[str, Any]) -> None:
         judge = report["judge"]
         spent = f"{counted(judge['calls'], 'call')}, {judge['cached']:,} from the cache, {judge['failed']:,} failed"
         out.print(f"judge: {judge['model']}, {counted(judge['verdicts'], 'verdict')}: {spent}")
+    if (none := report["by"].get("answers", {}).get("0")) is not None:
+        out.print(f"{counted(none['n'], 'question')} without a right answer: an empty list scores 1 there, all else 0")
     if report["metrics"]["failed"]:
         out.print("some failed by no fault of the model; --retry-failed walks those again")
     out.print(f"rows: {report['folder']}/predictions.jsonl")
@@ -192,7 +196,8 @@ def _metrics(report: dict[str, Any]) -> Any:
     for group, names in grouped(values).items():
         for at, name in enumerate(names):
             low_high = " - ".join(_number(value) for value in report["intervals"].get(name, []))
-            table.add_row("" if at else group, name, _number(values[name]), low_high)
+            of = f" (of {report['counts'][name]:,})" if name in report["counts"] else ""
+            table.add_row("" if at else group, f"{name}{of}", _number(values[name]), low_high)
         table.add_section()
     return table
 

@@ -67,7 +67,7 @@ def train(
         raise typer.BadParameter("--smoke is a profile of its own; leave --profile out")
     folder = folder or Path("runs") / f"{Path(recipe).stem}-{Path(data).name}{'-smoke' if smoke else ''}"
     named = [] if stages is None else [f"train.stages={[stage.strip() for stage in stages.split(',')]}"]
-    with _lines(quiet=json) as progress:
+    with _going_on(folder), _lines(quiet=json) as progress:
         report = run(
             recipe,
             data,
@@ -88,10 +88,24 @@ def train(
             report_to=report_to,
             progress=progress,
         )
+    if not report:  # one of several processes, and not the first
+        return
     if json:
         print_json(report)
     else:
         _show(report)
+
+
+@contextmanager
+def _going_on(folder: Path) -> Iterator[None]:
+    """Whoever stops a run is told that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt as why:
+        if folder.exists():
+            kept = f"what was done is kept in {folder}, and the same command with --resume goes on"
+            err.print(f"{why or 'stopped'}; {kept}")
+        raise
 
 
 @contextmanager

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, time
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -73,7 +75,7 @@ class Recipe:
         """The resolved recipe as TOML."""
         lines = [f"# {line}" for line in self.about.splitlines()]
         for section, values in self.resolved().items():
-            lines += ["", f"[{section}]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
+            lines += ["", f"[{section}]", *(f"{_key(key)} = {_toml(value)}" for key, value in values.items())]
         return "\n".join(lines) + "\n"
 
 
@@ -107,15 +109,31 @@ def load_recipe(name: str) -> Recipe:
             raise KgwalkError(f"the recipe {name}: `{section}` must be a section, [{section}]")
         if section not in (*SECTIONS, PROFILES):
             raise unknown(f"section of the recipe {name}", section, SECTIONS)
+    _check_profiles(name, values.get(PROFILES, {}))
     about = "\n".join(line.lstrip("# ") for line in text.split("\n\n")[0].splitlines() if line.startswith("#"))
     return Recipe(Path(name).stem, values, about)
+
+
+def _check_profiles(name: str, own: dict[str, Any]) -> None:
+    """[profiles.NAME.SECTION] and nothing else."""
+    for profile, sections in own.items():
+        for section, inside in sections.items() if isinstance(sections, dict) else [(profile, None)]:
+            if not isinstance(inside, dict):
+                raise KgwalkError(f"the recipe {name}: a value of a profile stands in [profiles.{profile}.SECTION]")
+            if section not in SECTIONS:
+                raise unknown(f"section of the recipe {name}'s profile {profile}", section, SECTIONS)
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> KgwalkError:
     """The error for a name that is not there, with the nearest that is."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(names)}"
+    section = name[: name.rfind(".") + 1]
+    if not all(one.startswith(section) for one in names):
+        section = ""
+    # what all have in common is left out, or any two keys of a section would be much alike
+    tails = {one.removeprefix(section): one for one in names}
+    near = difflib.get_close_matches(name.removeprefix(section), tails, 1)
+    hint = f"did you mean `{tails[near[0]]}`?" if near else f"there are {', '.join(names)}"
     return KgwalkError(f"unknown {what} `{name}`; {hint}")
 
 
@@ -126,6 +144,22 @@ def _value(text: str) -> Any:
         return text
 
 
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
+
+
 def _toml(value: Any) -> str:
-    """A value as TOML writes it; for texts, numbers, booleans and lists of them, which are JSON too."""
-    return json.dumps(value, ensure_ascii=False)
+    """A value as TOML writes it."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{_key(key)} = {_toml(inside)}" for key, inside in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(_toml, value)) + "]"
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case bool():
+            return str(value).lower()
+        case date() | time():
+            return value.isoformat()
+        case _:  # a number: inf and nan are written alike
+            return str(value)

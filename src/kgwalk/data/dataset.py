@@ -8,7 +8,8 @@ Knows nothing of who answers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -67,6 +68,13 @@ class Dataset:
         if question.id in sets:
             return whole.question(question.id)
         return whole if self._layout.kg or self._layout.store else whole.subgraph(np.empty(0, np.int64))
+
+    def without(self, splits: Collection[str]) -> Dataset:
+        """The same dataset but for these splits, which cannot be read: even whether they bring facts is unknown."""
+        other = Dataset(self.name, self.path)
+        kept = {name: path for name, path in self._layout.splits.items() if name not in splits}
+        other.__dict__["_layout"] = replace(self._layout, splits=kept)
+        return other
 
     @cached_property
     def _layout(self) -> Layout:

@@ -127,12 +127,16 @@ def _bars(wanted: bool) -> Iterator[None]:
 
 def _format_in(source: Path) -> Format:
     """The format of a folder's first record."""
-    files = FORMATS["rog"].question_files(source)
+    hint = f"give --format: {', '.join(FORMATS)}"
+    try:
+        files = FORMATS["rog"].question_files(source)
+    except InputError:
+        raise InputError("no file of JSON or parquet to tell the format by", path=str(source), hint=hint) from None
     path = next(iter(files.values()))[0]
     record = next(islice(json_records(path), 1), None)
     row = record.value if record is not None and isinstance(record.value, dict) else {}
     form = format_of(row)
     if form is None:
         keys = f"its questions have the keys {', '.join(row)}" if row else "its first record is no object"
-        raise InputError(f"unknown format: {keys}", path=str(path), hint=f"give --format: {', '.join(FORMATS)}")
+        raise InputError(f"unknown format: {keys}", path=str(path), hint=hint)
     return form

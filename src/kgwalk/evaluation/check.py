@@ -49,7 +49,8 @@ def check(dataset: Dataset, split: str | None = None, progress: Progress = _sile
     if not layout.splits:
         text = "put questions there, in train.jsonl, dev.jsonl or test.jsonl, plain, .gz or .zst"
         checked.findings.append(Finding("no_splits", text, dataset.path))
-    asked = _read(layout, split, checked, progress)
+    asked, broken = _read(layout, split, checked, progress)
+    dataset = dataset.without(broken) if broken else dataset  # else no name could be looked up
     whole = _graph(dataset, checked, progress)
     wanted = [split] if split is not None else list(layout.splits)
     checked.questions = {name: len(asked[name]) for name in wanted}
@@ -58,15 +59,22 @@ def check(dataset: Dataset, split: str | None = None, progress: Progress = _sile
     return checked
 
 
-def _read(layout: Layout, split: str | None, checked: Checked, progress: Progress) -> dict[str, list[Asked]]:
+def _read(
+    layout: Layout, split: str | None, checked: Checked, progress: Progress
+) -> tuple[dict[str, list[Asked]], set[str]]:
+    """The questions by split, and the splits of which not all could be read."""
     asked: dict[str, list[Asked]] = {name: [] for name in layout.splits}
+    broken: set[str] = set()
     for name, path in layout.splits.items():
         for line in read_lines(path, name, progress):
             if isinstance(line, Asked):
                 asked[name].append(line)
-            elif split in (None, name):
+                continue
+            if line.kind == "unreadable_file":
+                broken.add(name)
+            if split in (None, name):
                 checked.findings.append(line)
-    return asked
+    return asked, broken
 
 
 def _graph(dataset: Dataset, checked: Checked, progress: Progress) -> StoredGraph | None:

@@ -29,7 +29,10 @@ _Questions = dict[int, dict[str, Any]]
 
 
 def compare(first: Path, second: Path) -> dict[str, Any]:
-    """The object that `compare --json` prints: for each metric both means, the difference, its interval and p."""
+    """The object that `compare --json` prints: for each metric both means, the difference, its interval and p.
+
+    `n` of a metric is below that of all where only some questions have it, as accuracy.
+    """
     runs = [open_run(first), open_run(second)]
     rows = [_rows(run) for run in runs]
     shared = sorted(set(rows[0]) & set(rows[1]))
@@ -40,9 +43,10 @@ def compare(first: Path, second: Path) -> dict[str, Any]:
             raise KgwalkError(f"{first} and {second} cannot be paired: question {number} differs{_data(runs)}")
     metrics = {}
     for name in METRICS:
-        if all(name in of[number]["metrics"] for of in rows for number in shared):
-            pairs = [[of[number]["metrics"][name] for number in shared] for of in rows]
-            metrics[name] = paired_test(*pairs)
+        having = [number for number in shared if all(name in of[number]["metrics"] for of in rows)]
+        if having:
+            pairs = [[of[number]["metrics"][name] for number in having] for of in rows]
+            metrics[name] = {"n": len(having), **paired_test(*pairs)}
     return {
         "n": len(shared),
         "left_out": [len(of) - len(shared) for of in rows],
@@ -64,7 +68,7 @@ def _rows(run: RunFolder) -> _Questions:
     for number, rows in by_question(read_predictions(run.file(PREDICTIONS)).values()).items():
         names = [name for name in METRICS if all(name in row["metrics"] for row in rows)]
         means = {name: sum(row["metrics"][name] for row in rows) / len(rows) for name in names}
-        asked = (rows[0]["id"], rows[0]["question"], rows[0]["gold"])
+        asked = tuple(rows[0][part] for part in ("id", "question", "gold", "aliases"))
         found[number] = {"asked": asked, "metrics": means}
     return found
 
@@ -75,6 +79,6 @@ def _changed(rows: list[_Questions], shared: list[int], sign: int) -> list[dict[
     for number in shared:
         one, other = (of[number]["metrics"]["f1"] for of in rows)
         if sign * (other - one) > 0:
-            name, question, _ = rows[0][number]["asked"]
+            name, question, *_ = rows[0][number]["asked"]
             found.append({"number": number, "id": name, "question": question, "f1": [one, other]})
     return sorted(found, key=lambda row: (sign * (row["f1"][0] - row["f1"][1]), row["number"]))

@@ -15,17 +15,19 @@ from typing import Any
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import unknown
 from kgwalk.evaluation.evaluate import outside_a_loop
-from kgwalk.evaluation.predictions import PREDICTIONS, Key, Row, check_finished, key_of
+from kgwalk.evaluation.predictions import PREDICTIONS, Key, Row, check_finished, key_of, whole_rows
 from kgwalk.evaluation.report import JUDGED, finish
 from kgwalk.evaluation.run import Progress, silent
-from kgwalk.llm.open import KINDS, open_engine
+from kgwalk.llm.open import KINDS, needs_model, open_engine
 from kgwalk.runs.episodes import episode_from
 from kgwalk.runs.folder import RunFolder, open_run
-from kgwalk.runs.rows import Rows, read_rows
+from kgwalk.runs.rows import Rows
+from kgwalk.score.answers import distinct
 from kgwalk.score.judge.cases import BUILDERS, Case, case_of
 from kgwalk.score.judge.equivalence import score_from_vector
 from kgwalk.score.judge.judge import Judge
 from kgwalk.score.judge.verdict import JudgeCost, Verdict
+from kgwalk.types import KgwalkError
 
 JUDGEMENTS = "judgements.jsonl"
 
@@ -53,9 +55,11 @@ def judge_run(path: Path, judge: str, kinds: Sequence[str], *, progress: Progres
 
 def check_judge(judge: str, kinds: Iterable[str]) -> None:
     """Wrong names are told at once, not when all questions have been walked."""
-    kind = judge.partition(":")[0]
+    kind, _, model = judge.partition(":")
     if kind not in KINDS:
         raise unknown("engine of a judge", kind, KINDS)
+    if not model and needs_model(kind):
+        raise KgwalkError(f"a judge by the engine {kind} needs the name of a model: {kind}:MODEL")
     for name in kinds:
         if name not in BUILDERS:
             raise unknown("kind of judgement", name, BUILDERS)
@@ -76,7 +80,7 @@ def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: P
         for kind in kinds:
             verdicts = judge.judge_all(cases[kind], seen)
             for row, verdict in zip(rows, verdicts, strict=True):
-                numbers = {} if verdict.failure else _numbers(kind, verdict, len(row["answers"]))
+                numbers = {} if verdict.failure else _numbers(kind, verdict, row["answers"])
                 row["metrics"] |= numbers
                 for name, value in numbers.items():
                     values[name].append(value)
@@ -87,7 +91,7 @@ def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: P
 def _cases(predictions: Path, kinds: Sequence[str]) -> tuple[list[Row], dict[str, list[Case]]]:
     """The rows in order, and for each kind their cases; the episodes themselves are let go."""
     found: dict[Key, tuple[Row, list[Case]]] = {}
-    for row in read_rows(predictions):
+    for row in whole_rows(predictions):
         episode = episode_from(row.pop("episode"))
         found[key_of(row)] = row, [case_of(kind, episode) for kind in kinds]
     ordered = [found[key] for key in sorted(found)]
@@ -113,11 +117,14 @@ def _about(judge: Judge, kinds: Sequence[str], before: JudgeCost) -> dict[str, A
     return {"model": judge.model_name, "kinds": list(kinds), **spent}
 
 
-def _numbers(kind: str, verdict: Verdict, predicted: int) -> dict[str, float]:
-    """A verdict as numbers of their own names: `judge_correct`, `judge_recall`, `judge_relevance`..."""
+def _numbers(kind: str, verdict: Verdict, predicted: Sequence[str]) -> dict[str, float]:
+    """A verdict as numbers of their own names: `judge_correct`, `judge_recall`, `judge_relevance`...
+
+    A name that was predicted twice is one, as in the strict scores.
+    """
     value = verdict.value
     if isinstance(value, list):
-        scores = score_from_vector(value, predicted)
+        scores = score_from_vector(value, len(distinct(predicted)))
         return {f"{JUDGED}{name}": float(getattr(scores, name)) for name in ("precision", "recall", "f1", "any")}
     if isinstance(value, dict):
         return {f"{JUDGED}{name}": float(score) for name, score in value.items()}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from kgwalk.evaluation.findings import Finding, quoted
 from kgwalk.evaluation.ground import COMPUTED_KINDS, Ground, Located, moments
 from kgwalk.evaluation.question_lines import Asked
-from kgwalk.score.answers import f1
+from kgwalk.score.answers import accuracy, f1
 from kgwalk.score.gold import gold_of
 from kgwalk.types import Triple
 
@@ -26,6 +26,8 @@ def fields(asked: Asked) -> Iterator[Finding]:
         yield asked.finding("no_topics", "`topic_entities` is empty")
     if not _given(question.answers):
         yield asked.finding("no_answers", "`answers` is empty")
+    if unused := [name for name in question.aliases if name not in question.answers]:
+        yield asked.finding("aliases_unused", f"`aliases` has {quoted(unused)}")
 
 
 def score(asked: Asked, located: Located | None) -> Iterator[Finding]:
@@ -34,6 +36,8 @@ def score(asked: Asked, located: Located | None) -> Iterator[Finding]:
     if not _given(question.answers):
         return
     gold = gold_of(question)
+    if question.extra.get("answer_kind") == "boolean" and not accuracy(question.answers, gold):
+        yield asked.finding("gold_truth", f"`answer_kind` is 'boolean', and the answer {quoted(question.answers)}")
     graph = None if located is None else located.ground.graph
     value = f1(question.answers, gold, graph)
     if value != 1:

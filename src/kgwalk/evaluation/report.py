@@ -1,7 +1,7 @@
 """The table of an evaluation: means with intervals, by hop, type and number of answers, several runs, errors, stops.
 
 Made from rows alone, so an evaluation that was resumed, or read again from its folder, gives the same table.
-Every mean is over all questions: a failure counts with its zeros.
+Every mean is over all questions that have the number: a failure counts with its zeros.
 """
 
 from __future__ import annotations
@@ -12,24 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from kgwalk.evaluation.predictions import METRICS, Row, by_question
+from kgwalk.evaluation.predictions import GROUPED, METRICS, Row, by_question
 from kgwalk.runs.folder import RunFolder
 from kgwalk.score.several import majority, oracle_max, pass_at_k, union
 from kgwalk.score.statistics import bootstrap_interval
 from kgwalk.types import Question
 
-# the columns of the tables by hop, type and number of answers
-GROUPED = (
-    "f1",
-    "precision",
-    "recall",
-    "hits_at_1",
-    "hit_any",
-    "exact_set",
-    "retrieval_rate",
-    "generated_tokens",
-    "turns",
-)
 WITH_INTERVAL = ("f1", "precision", "recall", "hits_at_1", "hit_any", "exact_set", "accuracy", "retrieval_rate")
 JUDGED = "judge_"  # a judge's numbers begin with it, and have intervals as well
 Means = dict[str, float]
@@ -51,6 +39,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
         "n": len(questions),
         "runs": runs,
         "metrics": _means_of(means.values()),
+        "counts": _counts(means),
         "intervals": _intervals(means.values()),
         "by": _tables(questions, means),
         "errors": _shares(row["error"] for row in rows if row["error"] is not None),
@@ -76,6 +65,12 @@ def _means_of(questions: Iterable[Means]) -> Means:
         for name, value in means.items():
             values[name].append(value)
     return {name: float(np.mean(each)) for name, each in values.items()}
+
+
+def _counts(questions: dict[int, Means]) -> dict[str, int]:
+    """How many questions a mean is over, for those that are not over all: accuracy, exploration, a judge's."""
+    counts = Counter(name for means in questions.values() for name in means)
+    return {name: count for name, count in counts.items() if count < len(questions)}
 
 
 def _intervals(questions: Iterable[Means]) -> dict[str, list[float]]:

@@ -8,6 +8,7 @@ In lockstep there is no thread: whoever asks runs the rounds, so that which rows
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import threading
@@ -73,6 +74,7 @@ class Batcher:
     ) -> None:
         self._model, self._batch, self._group, self._patience = model, batch, group, patience
         self._lockstep = lockstep
+        self._releases = itertools.count(1)
         self._waited = 0
         self.submitted = 0
         self._table = SlotTable(slots)
@@ -169,9 +171,17 @@ class Batcher:
         for session in forgotten:
             self._table.forget(session)
         if clear:
-            self._table.clear()
-            self._model.weights_changed()
+            self._clear_cache()
         return not closed
+
+    def _clear_cache(self) -> None:
+        """In lockstep all is as in a new engine: the cache's size, too, has a say in how sums are rounded."""
+        if self._lockstep:
+            self._table = SlotTable(self._table.most)
+            self._model.release()
+            return
+        self._table.clear()
+        self._model.weights_changed()
 
     def _round(self) -> None:
         self._drop_cancelled()
@@ -302,7 +312,8 @@ class Batcher:
     def _leave(self, row: Row) -> None:
         assert row.slot is not None
         self._rows.remove(row)
-        self._table.release(row.slot, time.monotonic())
+        # two that end in the same tick of the clock would be of an age: in lockstep they are counted
+        self._table.release(row.slot, next(self._releases) if self._lockstep else time.monotonic())
 
     def _start_over(self, error: EngineError) -> None:
         rows, self._rows = self._rows + self._waiting, []

@@ -32,7 +32,7 @@ SLOTS_A_ROW = 2  # sessions whose cache is kept while they wait for a tool, besi
 
 
 class LocalEngine:
-    """`model` is a name (see `models`), or a model in memory.
+    """`model` is a name (see `models`), or a model in memory; without one it is the adapter's own, else the default.
 
     `adapter` is a LoRA folder. `device` "auto" is the GPU if there is one; `dtype` "auto" is bfloat16 there and float32
     elsewhere. `context` may be less than the model's own. `batch` rows are run at once, and `slots` sessions keep their
@@ -45,7 +45,7 @@ class LocalEngine:
 
     def __init__(
         self,
-        model: str | Path | LoadedModel = DEFAULT_MODEL,
+        model: str | Path | LoadedModel | None = None,
         *,
         adapter: str | Path | None = None,
         device: str = "auto",
@@ -60,6 +60,8 @@ class LocalEngine:
         from kgwalk.llm.batcher import Batcher
         from kgwalk.llm.slot_model import SlotModel
 
+        if model is None:
+            model, adapter = adapter or DEFAULT_MODEL, None  # an adapter's folder names its base
         if not isinstance(model, LoadedModel):
             device = _device(device)
             dtype = ("float32" if device.startswith("cpu") else "bfloat16") if dtype == "auto" else dtype

@@ -26,8 +26,7 @@ def open_engine(kind: str, model: str | None = None, **options: object) -> Engin
     if kind not in KINDS:
         listed = "".join(f"\n  {name}: {words}" for name, (_, _, words) in KINDS.items())
         raise EngineError(f"unknown engine {kind!r}{_near(kind, KINDS)}; there are:{listed}")
-    module, name, _ = KINDS[kind]
-    make: Callable[..., Engine] = getattr(importlib.import_module(module), name)
+    make = _maker(kind)
     known = inspect.signature(make).parameters
     any_option = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for option in options:
@@ -36,9 +35,20 @@ def open_engine(kind: str, model: str | None = None, **options: object) -> Engin
             raise EngineError(f"the engine {kind} has no option {option!r}{_near(option, known)}; it has {listed}")
     if model is not None:
         return make(model, **options)
-    if known["model"].default is inspect.Parameter.empty:
+    if needs_model(kind):
         raise EngineError(f"the engine {kind} needs the name of a model")
     return make(**options)
+
+
+def needs_model(kind: str) -> bool:
+    """Whether an engine of this kind has no default model."""
+    return inspect.signature(_maker(kind)).parameters["model"].default is inspect.Parameter.empty
+
+
+def _maker(kind: str) -> Callable[..., Engine]:
+    module, name, _ = KINDS[kind]
+    make: Callable[..., Engine] = getattr(importlib.import_module(module), name)
+    return make
 
 
 def _near(word: str, words: Iterable[str]) -> str:

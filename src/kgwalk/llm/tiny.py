@@ -18,13 +18,33 @@ TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-_FORM = 1  # counts up when what `tiny-random` is changes
+_FORM = 2  # counts up when what `tiny-random` is changes
+# Words of prompts, calls and thoughts. What the tokenizer has seen is short in it, and a turn takes few steps.
 _TEXTS = [
-    "Answer the question by walking a knowledge graph. Each turn is one call or the answer.",
+    "Answer the question by walking a knowledge graph. Each turn is one call or the answer; think before each of them.",
+    "The question, the entities to start from and the graph are given: a list of facts [head, relation, tail].",
+    "Names stand in double quotes, written exactly as they were shown to you. Write the plan once, step by step.",
+    "Then answer with a JSON list of names, for example the first name and the second name, and nothing else.",
+    "If an entity leads nowhere, go back to the nearest one that still has candidates which you have not searched.",
+    "What is in all of them, in any of them, in the first and in none of the others; count it, or take the largest.",
     '<think>The relation that leaves the set is capital_of.</think><kg-query>get_tail_entities("Norway", "capital")'
     '</kg-query><information>Tail entities: Oslo</information><answer>["Oslo"]</answer>',
-    'tail_entities($1, "currency") head_entities($2, "in_country") intersect($1, $2) <answer>$3</answer>',
-    "Which countries share a border with France? What is the population of the capital of Kenya?",
+    '<kg-query>get_head_relations("euro")</kg-query><information>Head relations: currency, country</information>',
+    '<think>Relations of Norway?</think><plan>Step 1: Find the country of Oslo. Ans1 = SearchKG(t="entity" | h="Oslo", '
+    'r="country") Ans2 = SearchKG(t="entity" | h=Ans1, r="borders") Intersect(Ans1, Ans2) Union Negation</plan>',
+    '<relation_search>"Norway", "borders"</relation_search><relation_information>borders</relation_information>',
+    '<neighbor_search>"Norway", "borders"</neighbor_search><neighbor_information>(Norway, borders, ?): Sweden'
+    "</neighbor_information>",
+    '<search>Norway</search><searched_triples>(Norway, currency, krone)</searched_triples><search backtrack="true">'
+    "</search>",
+    'tail_entities($1, "currency") head_entities($2, "in_country") intersect($1, $2) minus count <answer>$3</answer>',
+    'tail_relations("Norway") union($1, $2) argmax($1, "population") filter($1, "area", ">", "1000")',
+    "What does it have? Who or what has it? List relations of it. Follow borders. Next: capital. Common: none. "
+    "Find what has it as its language. That is the answer. Answer found. Done. Backwards.",
+    "Which countries and territories share a border with France, use the euro, belong to Asia? How many are there? "
+    "What is the population of the capital of Kenya, its continent, subregion, official language, time zone, domain?",
+    "continent subregion capital country borders currency currency_code official_language language timezone "
+    "spans_timezone utc_offset internet_domain population area calling_code",
 ]
 
 
@@ -83,7 +103,7 @@ def tiny_folder() -> Path:
         if not (place / "config.json").is_file():
             beside = place.with_name(f".{place.name}.partial")
             shutil.rmtree(beside, ignore_errors=True)
-            make_tiny(beside, _TEXTS * 4)
+            make_tiny(beside, _TEXTS * 4, vocabulary=1024)
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)
     return place

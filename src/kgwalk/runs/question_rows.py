@@ -76,13 +76,24 @@ def kind(value: Any) -> str:
     return "nothing" if value is None else _KINDS.get(type(value), type(value).__name__)
 
 
+def kind_of_list(value: Any) -> str:
+    """What was given for a list of texts: no list, or the first in it that is no text.
+
+    >>> kind_of_list("a"), kind_of_list(["a", 5])
+    ('text', 'a list with a number in it')
+    """
+    odd = [one for one in value if not isinstance(one, str)] if isinstance(value, list) else []
+    inside = "null" if odd and odd[0] is None else kind(odd[0]) if odd else ""
+    return f"a list with {inside} in it" if odd else kind(value)
+
+
 def _lists(facts: list[Triple]) -> list[list[str]]:
     return [list(fact if fact.time else fact[:3]) for fact in facts]
 
 
 def _names(value: Any, key: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ValueError(f"expected `{key}`, a list of names, got {kind(value)}")
+        raise ValueError(f"expected `{key}`, a list of names, got {kind_of_list(value)}")
     return value
 
 

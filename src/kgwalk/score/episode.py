@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kgwalk.agent.counted import tokens
 from kgwalk.kg.graph import Graph
 from kgwalk.score.answers import Matched, accuracy, match
 from kgwalk.score.exploration import exploration, explored, gold_facts
@@ -75,24 +76,6 @@ def _cost(episode: Episode, ids_a_token: int) -> dict[str, float]:
         "failed": float(not episode.trainable),
         "seconds": episode.seconds,
     }
-
-
-def tokens(episode: Episode, ids_a_token: int = 1) -> tuple[int, int]:
-    """Those the model was told and those it generated, as agent/counted.py counts them.
-
-    A server's own counts, where turns have them, count the context again with every turn.
-
-    >>> from kgwalk.types import Call, Question, Turn
-    >>> turn = Turn([7, 8, 9], [0.0] * 3, "", Call("look"), observation_ids=[3, 4])
-    >>> episode = Episode(Question("q", "?", [], []), [], [1] * 10, "", [turn])
-    >>> tokens(episode), tokens(episode, ids_a_token=4)
-    ((12, 3), (3, 1))
-    """
-    counts = [turn.counted for turn in episode.turns if turn.counted is not None]
-    if counts:
-        return sum(prompt for prompt, _ in counts), sum(generated for _, generated in counts)
-    generated = episode.generated_tokens
-    return -(-(episode.total_tokens - generated) // ids_a_token), -(-generated // ids_a_token)
 
 
 def _exploration(episode: Episode) -> dict[str, float]:

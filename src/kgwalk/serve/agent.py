@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -102,9 +103,7 @@ class Agent:
 
     def models(self) -> list[str]:
         """The language model's name, then the agent's."""
-        from kgwalk.config.recipe import names
-
-        return [self.model, AGENT, *(f"{AGENT}/{name}" for name in names())]
+        return [self.model, AGENT, *(f"{AGENT}/{name}" for name in _agents())]
 
     async def ask(self, wanted: Wanted, deadline: float, watch: Watch | None = None) -> Asked:
         """Walk; `watch` is called from the agent's thread. Raises HttpError."""
@@ -229,13 +228,21 @@ class Agent:
 
     def _recipe(self, name: str | None) -> tuple[Protocol, Budget]:
         from kgwalk.agent.from_recipe import budget_of, protocol_of
-        from kgwalk.config.recipe import load_recipe, names, unknown
+        from kgwalk.config.recipe import load_recipe, unknown
 
         # A client may name what is bundled; a path is for the settings only.
-        if name is not None and name not in names():
-            raise HttpError(422, "unknown_recipe", str(unknown("recipe", name[:60], names())))
+        if name is not None and name not in _agents():
+            raise HttpError(422, "unknown_recipe", str(unknown("recipe", name[:60], _agents())))
         recipe = load_recipe(name or self._settings.recipe)
         return protocol_of(recipe), budget_of(recipe)
+
+
+@cache
+def _agents() -> list[str]:
+    """The bundled recipes that a language model walks by; the other baselines need to know the answer, or nothing."""
+    from kgwalk.config.recipe import load_recipe, names
+
+    return [name for name in names() if "protocol" in load_recipe(name).sections]
 
 
 class AskRoute:

@@ -9,26 +9,28 @@ Random numbers need no state: each step's come from the seed and the step's numb
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from kgwalk.runs.folder import read_json, write_json
-from kgwalk.training.model import PolicyModel
+from kgwalk.training.model import PolicyModel, read_tensors
 from kgwalk.types import KgwalkError
 
-OPTIMISER, STATE, WEIGHTS = "optimizer.safetensors", "trainer_state.json", "weights.safetensors"
+OPTIMISER, STATE = "optimizer.safetensors", "trainer_state.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 class Checkpoints:
-    """Those of one run. `keep` of them stay, and the one called best."""
+    """Those of one run. The `keep` latest stay, and a copy of the best one's adapter as `best/`."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
@@ -54,54 +56,85 @@ class Checkpoints:
         card: dict[str, Any],
     ) -> Path:
         """Write the checkpoint beside, then give it its name; then drop the oldest ones."""
-        target, beside = self.folder / f"checkpoint-{step}", self.folder / f".checkpoint-{step}.partial"
-        shutil.rmtree(beside, ignore_errors=True)
-        try:
-            beside.mkdir(parents=True)
+        target = self.folder / f"checkpoint-{step}"
+        for stale in self.folder.glob(".checkpoint-*.partial"):  # of a process that was killed
+            shutil.rmtree(stale, ignore_errors=True)
+        with whole_or_not(target, f"the checkpoint of step {step}", self.good()) as beside:
             model.save(beside, card)
-            save_file(_contiguous(model.weights()), str(beside / WEIGHTS))
             tensors, plain = _flattened(optimiser)
             save_file(tensors, str(beside / OPTIMISER))
             write_json(beside / STATE, {**state, "step": step, "optimiser": plain})
-            _sync(beside)
-        except (OSError, SafetensorError) as error:
-            shutil.rmtree(beside, ignore_errors=True)
-            last = self.latest()
-            raise KgwalkError(
-                f"the checkpoint of step {step} could not be written in {self.folder}: {error}. "
-                + (f"The last good one is {last}" if last else "There is no earlier one")
-                + "; free some space and go on with --resume"
-            ) from error
-        shutil.rmtree(target, ignore_errors=True)
-        beside.rename(target)
         for old in self.all()[: -self.keep]:
-            shutil.rmtree(old, ignore_errors=True)
+            _remove(old)
         return target
 
     def keep_best(self, checkpoint: Path) -> None:
         """A copy of its adapter as `best/`."""
-        beside = self.folder / ".best.partial"
-        shutil.rmtree(beside, ignore_errors=True)
-        shutil.copytree(checkpoint, beside, ignore=shutil.ignore_patterns(OPTIMISER, WEIGHTS))
-        shutil.rmtree(self.folder / "best", ignore_errors=True)
-        beside.rename(self.folder / "best")
+        what = f"the copy of {checkpoint.name} as best"
+        with whole_or_not(self.folder / "best", what, self.good()) as beside:
+            copy_files(checkpoint, beside, without=[OPTIMISER])
+
+    def is_best(self, checkpoint: Path) -> bool:
+        """Whether `best/` is its copy."""
+        state = self.folder / "best" / STATE
+        return state.exists() and read_json(state)["step"] == read_json(checkpoint / STATE)["step"]
 
     def restore(self, path: Path, model: PolicyModel, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
         """Weights and optimiser as they were; the state that was given to `save`."""
         state: dict[str, Any] = read_json(path / STATE)
-        try:
-            model.load_weights(load_file(str(path / WEIGHTS)), str(path))
-            tensors = load_file(str(path / OPTIMISER))
-        except (OSError, SafetensorError) as error:
-            raise KgwalkError(
-                f"the checkpoint {path} cannot be read: {error}; remove it to use the one before"
-            ) from error
-        _restore(optimiser, tensors, state.pop("optimiser"))
+        model.load(path)
+        _restore(optimiser, read_tensors(path / OPTIMISER), state.pop("optimiser"))
         return state
 
+    def good(self) -> str:
+        """In words: from where training can go on."""
+        last = self.latest()
+        return f"the last good checkpoint is {last}" if last else "there is no checkpoint yet"
 
-def _contiguous(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+
+@contextmanager
+def whole_or_not(target: Path, what: str, good: str) -> Iterator[Path]:
+    """A place for what will be the folder `target` once it is whole and on disk. `good` is said if it does not fit."""
+    beside = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        beside.mkdir(parents=True)
+        yield beside
+        _sync(beside)
+        _remove(target)
+        beside.rename(target)
+        _sync(target.parent)
+    except Exception as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        if not cannot_write(error):
+            raise
+        raise KgwalkError(
+            f"{what} could not be written in {target.parent}: {error}; {good}. Free some space and go on with --resume"
+        ) from error
+
+
+def copy_files(source: Path, target: Path, *, without: Sequence[str]) -> None:
+    """The files of a folder; shutil.copytree would not say why it failed."""
+    for file in source.iterdir():
+        if file.name not in without:
+            shutil.copyfile(file, target / file.name)
+
+
+def cannot_write(error: Exception) -> bool:
+    """Whether the disk takes no more. Libraries that write files themselves raise what they like, with the number."""
+    numbers = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+    if isinstance(error, OSError):
+        return error.errno in numbers
+    return any(f"(os error {number})" in str(error) for number in numbers)
+
+
+def _remove(folder: Path) -> None:
+    """Under its own name it is there whole, or not: killed meanwhile, what is left is no checkpoint."""
+    if folder.exists():
+        doomed = folder.with_name(f".{folder.name}.removed.partial")
+        shutil.rmtree(doomed, ignore_errors=True)
+        folder.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
 
 
 def _flattened(optimiser: torch.optim.Optimizer) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -124,9 +157,9 @@ def _restore(optimiser: torch.optim.Optimizer, tensors: dict[str, torch.Tensor],
 
 
 def _sync(folder: Path) -> None:
-    """On disk before it has its name: a power cut must not leave a name without contents."""
-    for path in folder.iterdir():
-        if path.is_file():
+    """A power cut must not leave a name without contents."""
+    for path in (*folder.iterdir(), folder):
+        if path.is_file() or path == folder:
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)

@@ -8,10 +8,12 @@ is elsewhere (`advantages`, `loss`); this puts them in order.
 
 from __future__ import annotations
 
+import functools
+import operator
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +33,14 @@ from kgwalk.training.loss import Tally, Totals, policy_loss, token_weights
 from kgwalk.training.microbatch import Batch, collate, microbatches
 from kgwalk.training.schedule import rate
 from kgwalk.training.settings import GrpoSettings
+from kgwalk.training.tracking import keep_rows
 from kgwalk.training.updater import Updater
 from kgwalk.training.walks import Course, Walker
-from kgwalk.types import Episode, Flat
+from kgwalk.types import Episode, Flat, KgwalkError, StopReason
 
 EPISODES = "episodes.jsonl"
 WATCHED = ("f1", "hits_at_1", "retrieval_rate", "answered", "invalid_calls", "generated_tokens", "turns")
+UNPAID = Rewarded([], 0.0)  # of an episode that is left out: no reward has to make sense of it
 Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
 
 
@@ -79,6 +83,7 @@ class Grpo:
     seed: int
     folder: Path
     judged: Judged = lambda episodes: [{} for _ in episodes]
+    _recorded: bool = field(default=False, init=False)  # whether this process has written episodes
 
     def __post_init__(self) -> None:
         if self.settings.kl:
@@ -101,27 +106,28 @@ class Grpo:
         )
         sequences = _sequences(good, found)
         numbers = self._learn(number, sequences)
-        self.walker.weights_changed()
         self._record(number, groups)
+        written = sum(self.updater.processes.gathered([w.episode.generated_tokens for w in everyone]))
         return {
             **self._watch(everyone, found),
             **numbers,
             "rollout_seconds": rolled - begun,
             "update_seconds": time.monotonic() - rolled,
-            "tokens_a_second": sum(w.episode.generated_tokens for w in everyone) / max(1e-9, rolled - begun),
+            "tokens_a_second": written / max(1e-9, rolled - begun),
         }
 
     def _roll_out(self, number: int) -> list[list[Walked]]:
         """The groups of this process."""
         updater, settings = self.updater, self.settings
-        chosen = self.curriculum.questions(number)[updater.process :: updater.processes]
+        chosen = self.curriculum.questions(number)
         asked = [
-            (index, f"{self.seed}:{number}:{place}:{updater.process}:{rollout}")
-            for place, index in enumerate(chosen)
+            (chosen[place], f"{self.seed}:{number}:{place}:{rollout}")
+            for place in updater.processes.share(len(chosen))
             for rollout in range(settings.group)
         ]
         sampling = Sampling(temperature=settings.temperature, seed=self.seed)
         episodes = self.walker.walk(self.course, asked, sampling)
+        self._check_backends(episodes)
         verdicts = self.judged(episodes)
         outcomes = [
             self._outcome(episode, verdict, number) for episode, verdict in zip(episodes, verdicts, strict=True)
@@ -129,9 +135,17 @@ class Grpo:
         groups = []
         for at in range(0, len(outcomes), settings.group):
             group = outcomes[at : at + settings.group]
-            rewards = self.reward.group(group)
-            groups.append([Walked(asked[at][0], one, paid) for one, paid in zip(group, rewards, strict=True)])
+            paid = iter(self.reward.group([one for one in group if one.episode.trainable]))
+            groups.append([Walked(asked[at][0], one, next(paid) if one.episode.trainable else UNPAID) for one in group])
         return groups
+
+    def _check_backends(self, episodes: Sequence[Episode]) -> None:
+        """One failed rollout is left out; if all fail there is something wrong that the next step will not mend."""
+        broken = (StopReason.engine_failed, StopReason.tool_failed)
+        own = [episode.failure if episode.stop in broken else None for episode in episodes]
+        failures = self.updater.processes.gathered(own)
+        if failures and all(failure is not None for failure in failures):
+            raise KgwalkError(f"all {len(failures):,} rollouts failed, the first with: {failures[0]}")
 
     def _outcome(self, episode: Episode, verdict: dict[str, float | None], step: int) -> Outcome:
         question = episode.question
@@ -141,7 +155,7 @@ class Grpo:
     def _learn(self, number: int, sequences: list[tuple[Flat, list[float]]]) -> Numbers:
         settings, updater = self.settings, self.updater
         order = list(range(len(sequences)))
-        random.Random(f"{self.seed}/grpo/{number}/{updater.process}").shuffle(order)
+        random.Random(f"{self.seed}/grpo/{number}").shuffle(order)
         chunks = [[sequences[at] for at in order[part :: settings.minibatches]] for part in range(settings.minibatches)]
         totals = [updater.totals(Totals.of(flat.mask for flat, _ in chunk)) for chunk in chunks]
         prepared = [self._prepare(chunk) for chunk in chunks]
@@ -158,12 +172,12 @@ class Grpo:
                 numbers |= made
                 numbers["updates"] += 1
                 tallies += [] if tally is None else [tally]
-        if tallies:
-            whole = tallies[0]
-            for tally in tallies[1:]:
-                whole = whole + tally
-            numbers |= whole.report()
-        return numbers
+        return numbers | self._report(tallies)
+
+    def _report(self, tallies: Sequence[Tally]) -> Numbers:
+        """What to watch of all updates of all processes."""
+        everyones = self.updater.processes.gathered([_on_cpu(tally) for tally in tallies])
+        return functools.reduce(operator.add, everyones).report() if everyones else {}
 
     def _prepare(self, sequences: list[tuple[Flat, list[float]]]) -> list[_Prepared]:
         settings, updater = self.settings, self.updater
@@ -209,7 +223,8 @@ class Grpo:
 
     def _watch(self, walked: Sequence[Walked], found: AdvantageResult) -> Numbers:
         """Means over the episodes of all processes, failed ones too, and what was left out."""
-        rows = self.updater.gathered(
+        gathered = self.updater.processes.gathered
+        rows = gathered(
             [
                 {
                     "reward": one.reward,
@@ -222,8 +237,8 @@ class Grpo:
         )
         names = dict.fromkeys(name for row in rows for name in row)
         means = {name: _mean([row[name] for row in rows if name in row]) for name in names}
-        dropped = sum(self.updater.gathered([found.dropped]))
-        failed = sum(self.updater.gathered([sum(not one.episode.trainable for one in walked)]))
+        dropped = sum(gathered([found.dropped]))
+        failed = sum(gathered([sum(not one.episode.trainable for one in walked)]))
         return means | {"episodes": float(len(rows)), "dropped_groups": float(dropped), "left_out": float(failed)}
 
     def _record(self, number: int, groups: list[list[Walked]]) -> None:
@@ -233,9 +248,12 @@ class Grpo:
             for group in groups
             if group
         ]
-        self.curriculum.record(number, [(index, rewards) for index, rewards in self.updater.gathered(own)])
-        if not self.updater.main or not self.settings.episodes:
+        self.curriculum.record(number, self.updater.processes.gathered(own))
+        if not self.updater.processes.main or not self.settings.episodes:
             return
+        if not self._recorded:  # before a kill there may have been later steps; they are taken again
+            keep_rows(self.folder / EPISODES, lambda row: row["step"] < number)
+            self._recorded = True
         with Rows(self.folder / EPISODES) as rows:
             for one in [group[0] for group in groups[: self.settings.episodes]]:
                 rewarded = {"turns": one.rewarded.turns, "whole": one.rewarded.whole, "parts": one.rewarded.parts}
@@ -258,6 +276,12 @@ def _sequences(groups: list[list[Walked]], found: AdvantageResult) -> list[tuple
                 if any(flat.mask):
                     sequences.append((flat, token_advantages(flat, per_turn)))
     return sequences
+
+
+def _on_cpu(tally: Tally) -> Tally:
+    """To be sent to other processes, and put away."""
+    groups = ({name: value.cpu() for name, value in each.items()} for each in (tally.sums, tally.lowest, tally.highest))
+    return Tally(tally.tokens.cpu(), *groups)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -16,13 +16,17 @@ from typing import Any
 
 import torch
 
-from kgwalk.training.checkpoint import Checkpoints
+from kgwalk.training.checkpoint import Checkpoints, cannot_write
 from kgwalk.training.tracking import Tracking
 from kgwalk.training.updater import Diverged, Updater
 from kgwalk.types import KgwalkError
 
 Numbers = dict[str, float]
 Progress = Callable[[str, int, int, Numbers], None]  # stage, step, of how many, the step's numbers
+
+
+def silent(stage: str, step: int, steps: int, numbers: Numbers) -> None:
+    """Progress that nobody wants to see."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,30 @@ class Stage:
 
 @dataclass(frozen=True)
 class Care:
-    """How often a stage is saved and validated. `score` names the number that decides which checkpoint is best."""
+    """How often a stage is saved and validated, and how many of its checkpoints stay.
+
+    `score` names the number of the validation that decides which checkpoint is best; of two with the same, the later.
+    """
 
     save_every: int
     keep: int
     eval_every: int  # 0: at the end only
     validate: Callable[[], Numbers] | None = None
     score: str = "f1"
+
+
+@dataclass
+class _Best:
+    """The highest score so far and its step; step 0: nothing was validated yet."""
+
+    score: float = 0.0
+    step: int = 0
+
+    def see(self, step: int, score: float | None) -> bool:
+        better = score is not None and (self.step == 0 or score >= self.score)
+        if better and score is not None:
+            self.score, self.step = score, step
+        return better
 
 
 def run_stage(
@@ -57,41 +78,33 @@ def run_stage(
     card: dict[str, Any],
     resume: bool,
     report_to: str = "tensorboard",
-    progress: Progress = lambda stage, step, steps, numbers: None,
+    progress: Progress = silent,
 ) -> Path:
     """Run the steps that are missing; returns the last checkpoint. With `resume` the folder's own last one is gone on
-    from. Ctrl-C ends after the step under way, saved."""
-    checkpoints = Checkpoints(folder, care.keep)
-    done, best = 0, float("-inf")
-    latest = checkpoints.latest()
-    if latest is not None and resume:
-        state = checkpoints.restore(latest, updater.model, updater.optimiser)
-        stage.restore(state["stage"])
-        done, best = state["step"], state["best"]
-    elif latest is not None:
-        raise KgwalkError(f"{folder} has checkpoints already; --resume goes on from {latest.name}")
-    tracking = Tracking(folder, stage.name, report_to=report_to, after=done) if updater.main else None
+    from. Ctrl-C or SIGTERM ends after the step under way, saved; a second one at once."""
+    checkpoints, processes = Checkpoints(folder, care.keep), updater.processes
+    done, best = _restored(stage, updater, checkpoints, resume=resume)
+    tracking = Tracking(folder, stage.name, report_to=report_to, after=done) if processes.main else None
     try:
-        with _stopping() as stop:
+        with _stopping() as asked:
             for step in range(done + 1, stage.steps + 1):
                 numbers = _step(stage, step, seed, checkpoints)
-                last = step == stage.steps or bool(stop)
-                due = step == stage.steps or (care.eval_every > 0 and step % care.eval_every == 0)
-                if due and care.validate is not None:
+                if care.validate is not None and _due(step, stage.steps, care.eval_every):
                     numbers |= {f"eval_{name}": value for name, value in care.validate().items()}
-                better = numbers.get(f"eval_{care.score}", float("-inf")) > best
-                best = max(best, numbers.get(f"eval_{care.score}", best))
+                better = best.see(step, numbers.get(f"eval_{care.score}"))
+                stop = any(processes.gathered([bool(asked)]))  # all at the same step
                 if tracking is not None:
-                    tracking.log(step, numbers)
-                    if last or better or step % care.save_every == 0:
-                        state = {"stage": stage.state(), "best": best, "seed": seed}
+                    with _writing(step, checkpoints):
+                        tracking.log(step, numbers)
+                    if better or stop or _due(step, stage.steps, care.save_every):
+                        state = {"stage": stage.state(), "best": [best.score, best.step], "seed": seed}
                         saved = checkpoints.save(step, updater.model, updater.optimiser, state, card)
                         if better:
                             checkpoints.keep_best(saved)
-                updater.accelerator.wait_for_everyone()
+                processes.wait()
                 progress(stage.name, step, stage.steps, numbers)
                 if stop and step < stage.steps:
-                    raise KeyboardInterrupt
+                    raise KeyboardInterrupt(f"stopped after step {step} of {stage.name}; {checkpoints.good()}")
     finally:
         if tracking is not None:
             tracking.close()
@@ -100,19 +113,55 @@ def run_stage(
     return latest
 
 
+def _restored(stage: Stage, updater: Updater, checkpoints: Checkpoints, *, resume: bool) -> tuple[int, _Best]:
+    """Steps done, and the best of them, from the last checkpoint if there is one."""
+    latest = checkpoints.latest()
+    if latest is None:
+        return 0, _Best()
+    if not resume:
+        raise KgwalkError(f"{checkpoints.folder} has checkpoints already; --resume goes on from {latest.name}")
+    state = checkpoints.restore(latest, updater.model, updater.optimiser)
+    stage.restore(state["stage"])
+    best = _Best(*state["best"])
+    # killed after the checkpoint was written and before it was copied
+    if best.step == state["step"] and updater.processes.main and not checkpoints.is_best(latest):
+        checkpoints.keep_best(latest)
+    return int(state["step"]), best
+
+
+def _due(step: int, steps: int, every: int) -> bool:
+    """Every so many steps, and at the end; with 0 at the end only."""
+    return step == steps or (every > 0 and step % every == 0)
+
+
 def _step(stage: Stage, step: int, seed: int, checkpoints: Checkpoints) -> Numbers:
     # Dropout is all that draws from torch's own generator: with a seed of its own a step needs no stored state.
     torch.manual_seed(seed * 1_000_003 + step)
     before = time.monotonic()
     try:
-        numbers = stage.step(step)
-    except Diverged as error:
-        last = checkpoints.latest()
-        where = f"the last good checkpoint is {last}" if last else "there is no checkpoint yet"
+        with _writing(step, checkpoints):
+            numbers = stage.step(step)
+    except (KgwalkError, torch.OutOfMemoryError) as error:
+        advice = ""
+        if isinstance(error, Diverged):
+            advice = ". Try a lower learning rate, or float32"
+        elif isinstance(error, torch.OutOfMemoryError):
+            advice = f". Lower {stage.name}.microbatch_tokens, or set model.checkpoint_activations=true"
         raise KgwalkError(
-            f"training of {stage.name} stopped in step {step}: {error}; {where}. Try a lower learning rate, or float32"
+            f"training of {stage.name} stopped in step {step}: {error}; {checkpoints.good()}{advice}"
         ) from error
     return numbers | {"seconds": time.monotonic() - before}
+
+
+@contextmanager
+def _writing(step: int, checkpoints: Checkpoints) -> Iterator[None]:
+    """A full disk is no bug: it is told with what is safe."""
+    try:
+        yield
+    except OSError as error:
+        if not cannot_write(error):
+            raise
+        raise KgwalkError(f"step {step} could not be recorded: {error}; {checkpoints.good()}") from error
 
 
 @contextmanager
@@ -122,7 +171,7 @@ def _stopping() -> Iterator[list[int]]:
 
     def ask(number: int, frame: object) -> None:
         if asked:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("stopped at once")
         asked.append(number)
 
     before = {}

@@ -7,18 +7,20 @@ and put in place for the pass. Knows nothing of losses or data.
 
 from __future__ import annotations
 
-import json
+import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from kgwalk.llm.models import LoadedModel, load_model, need
 from kgwalk.llm.quiet import quiet
-from kgwalk.runs.folder import write_json
+from kgwalk.runs.folder import read_json, write_json
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import KgwalkError
 
@@ -26,10 +28,13 @@ if TYPE_CHECKING:
     from kgwalk.llm.hf_tokens import HfTokenizer
 
 ADAPTER, WHOLE, CARD = "adapter_model.safetensors", "model.safetensors", "kgwalk.json"
+ONE_FILE = "1000TB"  # as transformers writes sizes: a model is never cut into several files
 
 
 class PolicyModel:
-    """`start` is a folder of this class's own `save` to go on from; its weights must fit."""
+    """`start` is a folder of this class's own `save` to go on from; its weights must fit. A new adapter's are drawn
+    from `seed`: a run that is started again, and every process of a run, has the same.
+    """
 
     def __init__(
         self,
@@ -38,9 +43,10 @@ class PolicyModel:
         device: str = "auto",
         start: Path | None = None,
         loaded: LoadedModel | None = None,
+        seed: int = 0,
     ) -> None:
         self.settings = settings
-        self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self.device = _device(device)
         self.dtype = _dtype(settings.dtype, self.device)
         if loaded is None:
             # Weights that are trained themselves stay in float32, so that small updates are not rounded away.
@@ -49,7 +55,7 @@ class PolicyModel:
         self.name = loaded.name
         self.module: Any = loaded.module  # with the adapter's layers inside, if there is one
         self.tokens: HfTokenizer = loaded.tokens
-        self._peft: Any = self._with_lora() if settings.lora_rank else None
+        self._peft: Any = self._with_lora(seed) if settings.lora_rank else None
         self._has_reference = False
         self._reference: dict[str, torch.Tensor] | None = None
         if settings.checkpoint_activations:
@@ -127,7 +133,7 @@ class PolicyModel:
         """An adapter's folder as peft writes it, or a model's; with the tokenizer and `kgwalk.json`."""
         with quiet():
             # the embeddings are not trained; to ask whether they grew, peft would look for the model on the hub
-            options = {} if self._peft is None else {"save_embedding_layers": False}
+            options = {"max_shard_size": ONE_FILE} if self._peft is None else {"save_embedding_layers": False}
             self.trained.save_pretrained(str(folder), safe_serialization=True, **options)
         self.tokens.hf.save_pretrained(str(folder))
         write_json(folder / CARD, {"base_model": self.name, **card})
@@ -141,16 +147,30 @@ class PolicyModel:
             file = folder / WHOLE
             if not file.is_file():
                 raise KgwalkError(f"{folder} has no {WHOLE}; with lora_rank = 0 a whole model is needed")
-            weights = load_file(str(file))
+            weights = read_tensors(file)
             self.load_weights({name: weights[name] for name in self.parameters() if name in weights}, str(folder))
             return
-        if not (folder / ADAPTER).is_file():
-            raise KgwalkError(f"{folder} is no adapter: it has no {ADAPTER}")
+        for name in (ADAPTER, "adapter_config.json"):
+            if not (folder / name).is_file():
+                raise KgwalkError(f"{folder} is no adapter: it has no {name}")
+        self._check_scale(folder)
         # peft leaves the adapter's name out of the file; a parameter is called ...lora_A.default.weight
-        weights = {_parameter(name): value for name, value in load_file(str(folder / ADAPTER)).items()}
+        weights = {_parameter(name): value for name, value in read_tensors(folder / ADAPTER).items()}
         self.load_weights(weights, str(folder))
 
-    def _with_lora(self) -> Any:
+    def _check_scale(self, folder: Path) -> None:
+        """B A x is multiplied by alpha / rank: with another alpha the same numbers would be another model."""
+        config = read_json(folder / "adapter_config.json")
+        own = (self.settings.lora_rank, float(self.settings.lora_alpha))
+        found = (config.get("r"), float(config.get("lora_alpha", math.nan)))
+        if found != own or config.get("use_rslora"):
+            kind = " (rsLoRA)" if config.get("use_rslora") else ""
+            raise KgwalkError(
+                f"{folder} is an adapter of rank {found[0]} and alpha {found[1]:g}{kind}, and this run is of rank "
+                f"{own[0]} and alpha {own[1]:g}; set model.lora_rank and model.lora_alpha to the adapter's"
+            )
+
+    def _with_lora(self, seed: int) -> Any:
         need("peft")
         from peft import LoraConfig, get_peft_model
 
@@ -164,7 +184,28 @@ class PolicyModel:
             task_type="CAUSAL_LM",
             base_model_name_or_path=self.name,
         )
-        return get_peft_model(self.module, config)
+        with torch.random.fork_rng(devices=[self.module.device] if self.module.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            wrapped = get_peft_model(self.module, config)
+        self.module.eval()  # the adapter's new layers are in training mode, whatever the model is in: dropout would act
+        return wrapped
+
+
+def read_tensors(file: Path) -> dict[str, torch.Tensor]:
+    """A safetensors file by names."""
+    try:
+        return load_file(str(file))
+    except (OSError, SafetensorError) as error:
+        raise KgwalkError(f"{file} cannot be read: {error}; remove {file.parent} if there is an earlier one") from error
+
+
+def _device(asked: str) -> str:
+    if asked not in ("auto", "cuda"):
+        return asked
+    if asked == "auto" and not torch.cuda.is_available():
+        return "cpu"
+    local = os.environ.get("LOCAL_RANK")  # set by whoever starts several processes, one for each GPU
+    return "cuda" if local is None else f"cuda:{local}"
 
 
 def _dtype(asked: str, device: str) -> str:
@@ -184,6 +225,6 @@ def _check_base(folder: Path, name: str) -> None:
     if not folder.is_dir():
         raise KgwalkError(f"there is no folder {folder} to start from")
     if card.is_file():
-        base = json.loads(card.read_text()).get("base_model")
+        base = read_json(card).get("base_model")
         if base != name:
             raise KgwalkError(f"{folder} was trained from {base}, and this run is of {name}")

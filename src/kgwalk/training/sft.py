@@ -1,6 +1,6 @@
 """Supervised fine-tuning: imitate demonstrations, the model's own turns only.
 
-Each demonstration's loss is kept (`losses.jsonl`): curricula choose hard cases by it.
+Each demonstration's loss is kept (`losses.json`): curricula choose hard cases by it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Sft:
         settings, updater = self.settings, self.updater
         chosen = self.chosen(number)
         totals = Totals.of(self.flats[index].mask for index in chosen)
-        own = chosen[updater.process :: updater.processes]
+        own = [chosen[at] for at in updater.processes.share(len(chosen))]
         lengths = [len(self.flats[index].ids) for index in own]
         groups = [[own[at] for at in group] for group in microbatches(lengths, settings.microbatch_tokens)]
         pad = updater.model.tokens.hf.pad_token_id or 0
@@ -75,7 +75,7 @@ class Sft:
 
         now = rate(number - 1, self.steps, schedule=settings.schedule, warmup=settings.warmup)
         numbers, _ = updater.update(batches, loss_of, rate=now)
-        self.losses.update(updater.gathered(seen))
+        self.losses.update(updater.processes.gathered(seen))
         return numbers | {
             "epoch": number / self.steps_an_epoch,
             "tokens": float(totals.tokens),

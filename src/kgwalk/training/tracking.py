@@ -5,8 +5,10 @@ Knows no stage of training by name.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,10 @@ class Tracking:
     """Numbers by step. Opening it again for a step drops what was written after that step: it will come anew."""
 
     def __init__(self, folder: Path, stage: str, *, report_to: str = "tensorboard", after: int = 0) -> None:
-        if report_to not in SINKS:
-            raise unknown("tracker", report_to, SINKS)
+        check_tracker(report_to)
         self.folder, self.stage = folder, stage
         path = folder / METRICS
-        _keep_until(path, stage, after)
+        keep_rows(path, lambda row: row.get("stage") != stage or row["step"] <= after)
         self._rows = Rows(path)
         self._sink = _sink(report_to, folder, stage, after)
 
@@ -43,9 +44,18 @@ class Tracking:
             self._sink.finish()
 
 
-def _keep_until(path: Path, stage: str, after: int) -> None:
+def check_tracker(name: str) -> None:
+    """That there is such a tracker here. TensorBoard may be missing: it is the default, and metrics.jsonl has all."""
+    if name not in SINKS:
+        raise unknown("tracker", name, SINKS)
+    if name not in ("none", "tensorboard") and importlib.util.find_spec(name) is None:
+        raise KgwalkError(f"--report-to {name} needs the package {name}: pip install {name}")
+
+
+def keep_rows(path: Path, kept_if: Callable[[dict[str, Any]], bool]) -> None:
+    """Drop the other rows of a file: steps that are taken again will write them again."""
     rows = list(read_rows(path))
-    kept = [row for row in rows if row.get("stage") != stage or row["step"] <= after]
+    kept = [row for row in rows if kept_if(row)]
     if len(kept) == len(rows):
         return
     beside = path.with_name(f".{path.name}.partial")
@@ -70,15 +80,9 @@ class _TensorBoard:
 
 def _sink(name: str, folder: Path, stage: str, after: int) -> Any:
     """An object with log(values, step) and finish(); None if there is none."""
-    if name == "none":
+    if name == "none" or importlib.util.find_spec(name) is None:
         return None
-    if importlib.util.find_spec(name) is None:
-        if name == "tensorboard":
-            return None  # the default; metrics.jsonl has the same numbers
-        raise KgwalkError(f"--report-to {name} needs the package {name}: pip install {name}")
     if name == "tensorboard":
         return _TensorBoard(folder / "tensorboard", after)
-    from accelerate.tracking import TrackioTracker, WandBTracker
-
-    kind: Any = {"wandb": WandBTracker, "trackio": TrackioTracker}[name]
-    return kind(f"kgwalk-{stage}")
+    # the two have the same interface
+    return importlib.import_module(name).init(project="kgwalk", name=f"{folder.resolve().parent.name}-{stage}")

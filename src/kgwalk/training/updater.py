@@ -1,7 +1,7 @@
 """One update of the weights from microbatches of any number and order: gradients add up, are clipped, and applied.
 
-With several processes (started by `accelerate launch`), each brings its own microbatches, and gradients and totals are
-summed over all: the update is that of one process with all of them. Knows nothing of what the loss means.
+With several processes each brings its own microbatches, and gradients and totals are summed over all: the update is
+that of one process with all of them. Knows nothing of what the loss means.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 
 from kgwalk.training.logprobs import TokenScorer, TokenScores
 from kgwalk.training.loss import Tally, Totals
 from kgwalk.training.microbatch import Batch
 from kgwalk.training.model import PolicyModel
+from kgwalk.training.processes import Processes
 from kgwalk.types import KgwalkError
 
 Loss = Callable[[Batch, TokenScores], tuple[torch.Tensor, Tally | None]]
@@ -32,25 +32,12 @@ class Updater:
 
     def __init__(self, model: PolicyModel, *, lr: float, weight_decay: float, clip: float, most_loss: float) -> None:
         self.model, self.lr, self.clip, self.most_loss = model, lr, clip, most_loss
-        self.accelerator = Accelerator(cpu=model.device == "cpu")
+        self.processes = Processes(model.device)
         self.scorer = TokenScorer(model.trained)
         self.parameters = list(model.parameters().values())
         self.optimiser = torch.optim.AdamW(
             _groups(model, weight_decay), lr=lr, betas=(0.9, 0.95), fused=model.device != "cpu"
         )
-
-    @property
-    def main(self) -> bool:
-        """Whether this process writes files."""
-        return self.process == 0
-
-    @property
-    def processes(self) -> int:
-        return int(self.accelerator.num_processes)
-
-    @property
-    def process(self) -> int:
-        return int(self.accelerator.process_index)
 
     @torch.no_grad()
     def score(self, batch: Batch, *, entropy: bool = False) -> TokenScores:
@@ -81,7 +68,7 @@ class Updater:
             total += loss.detach()
             tally = noted if tally is None or noted is None else tally + noted
         self._sum_gradients()
-        value = float(self.sum(total))
+        value = float(self.processes.sum(total))
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.clip))
         if not math.isfinite(value) or not math.isfinite(norm) or abs(value) > self.most_loss:
             self.optimiser.zero_grad(set_to_none=True)
@@ -92,34 +79,18 @@ class Updater:
         self.optimiser.zero_grad(set_to_none=True)
         return {"loss": value, "grad_norm": norm, "lr": self.lr * rate}, tally
 
-    def sum(self, value: torch.Tensor) -> torch.Tensor:
-        """Over the processes."""
-        if self.processes == 1:
-            return value
-        summed: torch.Tensor = self.accelerator.reduce(value, reduction="sum")
-        return summed
-
     def totals(self, totals: Totals) -> Totals:
         """Over the processes."""
-        both = self.sum(torch.tensor([totals.tokens, totals.sequences], device=self.model.device))
+        both = self.processes.sum(torch.tensor([totals.tokens, totals.sequences], device=self.model.device))
         return Totals(int(both[0]), int(both[1]))
 
-    def gathered(self, values: list[Any]) -> list[Any]:
-        """The lists of all processes, one after the other, in each of them."""
-        if self.processes == 1:
-            return values
-        from accelerate.utils import gather_object
-
-        found: list[Any] = gather_object(values)
-        return found
-
     def _sum_gradients(self) -> None:
-        if self.processes == 1:
+        if self.processes.count == 1:
             return
         for parameter in self.parameters:
             if parameter.grad is None:  # this process had no microbatch
                 parameter.grad = torch.zeros_like(parameter)
-            parameter.grad.copy_(self.sum(parameter.grad))
+            parameter.grad.copy_(self.processes.sum(parameter.grad))
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         """Weights that are trained themselves are float32; the passes run in the model's own type."""

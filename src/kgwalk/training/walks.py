@@ -1,6 +1,8 @@
 """Questions walked by the model in training: many rollouts of each to learn from, one greedy walk to validate.
 
-The engine runs the trained module itself. Knows nothing of rewards.
+The engine runs the trained module itself. On a CPU the same weights and keys give the same episodes in every run, bit
+for bit: rows run in lockstep, no walk finds anything in the engine's cache, and no tool is waited for in a thread.
+Knows nothing of rewards.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.policy import Agent
@@ -17,6 +20,7 @@ from kgwalk.llm.engine import Sampling
 from kgwalk.llm.local import LocalEngine
 from kgwalk.score.episode import measure
 from kgwalk.training.model import PolicyModel
+from kgwalk.training.processes import Processes
 from kgwalk.types import Episode, KgwalkError, Question
 
 VALIDATED = ("f1", "hits_at_1", "hit_any", "exact_set", "retrieval_rate", "answered", "generated_tokens", "turns")
@@ -40,15 +44,28 @@ class Course:
                 raise KgwalkError(f"question {question.id!r} has no answer; `kgwalk data check` lists all such")
 
 
+class _InPlace(asyncio.SelectorEventLoop):
+    """Calls meant for a thread are made here and now: which ends first would depend on the machine's mood."""
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        future: asyncio.Future[Any] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except KgwalkError as error:
+            future.set_exception(error)
+        return future
+
+
 class Walker:
-    """Rolls out the model as it is. Call `weights_changed` after every update."""
+    """Rolls out the model as it is now."""
 
     def __init__(self, model: PolicyModel, protocol: Protocol, budget: Budget, *, batch: int | None = None) -> None:
         self.protocol, self.budget = protocol, budget
-        # In lockstep a run that is resumed computes the same, bit for bit; a GPU must not wait for Python.
-        self.engine = LocalEngine(model.loaded(), lockstep=model.device == "cpu", batch=batch)
+        self.lockstep = model.device == "cpu"  # a GPU must not wait for Python
+        self.engine = LocalEngine(model.loaded(), lockstep=self.lockstep, batch=batch)
 
     def weights_changed(self) -> None:
+        """For whoever asks the engine himself; `walk` sees to it."""
         self.engine.weights_changed()
 
     def walk(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
@@ -59,13 +76,15 @@ class Walker:
             question = course.questions[number]
             graph = course.graph_for(question)
             tasks.append((Task(question, question.topic_entities, key), agent.world(graph)))
-        return asyncio.run(agent.walk(tasks, lambda episode, turn: None))
+        self.engine.weights_changed()
+        with asyncio.Runner(loop_factory=_InPlace if self.lockstep else None) as runner:
+            return runner.run(agent.walk(tasks, lambda episode, turn: None))
 
-    def validate(self, course: Course, count: int) -> dict[str, float]:
-        """Means over the course's first `count` questions, greedy."""
-        numbers = range(min(count, len(course.questions)))
-        episodes = self.walk(course, [(number, f"validate:{number}") for number in numbers], Sampling())
-        found = [measure(episode, course.graph_for(episode.question)) for episode in episodes]
+    def validate(self, course: Course, processes: Processes) -> dict[str, float]:
+        """Means over the course's questions, greedy; each process walks its share."""
+        own = processes.share(len(course.questions))
+        episodes = self.walk(course, [(number, f"validate:{number}") for number in own], Sampling())
+        found = processes.gathered([measure(episode, course.graph_for(episode.question)) for episode in episodes])
         return {name: sum(row[name] for row in found) / len(found) for name in VALIDATED}
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TypeVar
 
 from kgwalk.agent.budget import Budget
-from kgwalk.agent.counted import Counted, ids_a_token
+from kgwalk.agent.counted import Counted, ids_a_token, server_counts
 from kgwalk.agent.evidence import path_to
 from kgwalk.agent.policies.tog_prompts import Prompt, Prompts, read_choice, read_enough, read_names
 from kgwalk.agent.policies.trip import Trip, trips
@@ -209,10 +209,8 @@ class _Search:
         generation = await self.engine.generate(Request(ids, messages, sampling, self.session))
         text = self.engine.tokens.decode(generation.ids)
         step, value = read(text)
-        usage = getattr(generation, "usage", None)  # an API engine's generations have what the server counted
-        counted = (-(-len(ids) // self.each), -(-len(generation.ids) // self.each))
-        if usage is not None and usage.prompt_tokens:  # a server may report nothing
-            counted = (usage.prompt_tokens, usage.completion_tokens)
+        own = (-(-len(ids) // self.each), -(-len(generation.ids) // self.each))
+        counted = server_counts(generation) or own
         turn = Turn(list(generation.ids), list(generation.logprobs), text, step, counted=counted)
         turn.seconds = time.monotonic() - before
         if isinstance(step, Malformed):

@@ -16,9 +16,9 @@ _NO_ENTITY = ("n/a", "none", "")
 def _question(record: Record, reading: Reading) -> Question:
     row = fields.mapping(record.value)
     entity = fields.maybe(row, "entity")
-    label = row.get("label") or ""
-    if isinstance(row.get("label"), bool):
-        label = "true" if row["label"] else "false"
+    label = "" if row.get("label") is None else row["label"]
+    if isinstance(label, bool):
+        label = "true" if label else "false"
     if label not in ("", "true", "false"):
         raise ValueError(f'expected "true" or "false" in `label`, got {label!r}')
     return Question(

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from kgwalk.runs.question_rows import kind
+from kgwalk.runs.question_rows import kind, kind_of_list
 from kgwalk.types import Triple
 
 
@@ -51,7 +51,7 @@ def texts(row: dict[str, Any], key: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"expected a list of texts in `{key}`, got {kind(value)}")
+        raise ValueError(f"expected a list of texts in `{key}`, got {kind_of_list(value)}")
     return value
 
 

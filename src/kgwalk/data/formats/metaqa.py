@@ -34,6 +34,8 @@ def _records(path: Path) -> Iterator[Record]:
 
 def _types(path: Path) -> list[str] | None:
     name = path.name.replace(".txt", "_qtype.txt")
+    if name == path.name:  # called otherwise: no file of types can be told from it
+        return None
     for folder in (path.parent, path.parent.parent):
         if (folder / name).is_file():
             return [record.value.strip() for record in line_records(folder / name)]

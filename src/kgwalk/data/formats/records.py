@@ -110,6 +110,7 @@ def _array(path: Path) -> Iterator[Record]:
                 text.skip(",")
             number += 1
             yield Record(text.value(number), path, number, in_lines=False)
+        text.end()
 
 
 class _Text:
@@ -134,6 +135,12 @@ class _Text:
             raise self._source.error(f"not JSON: expected {mark!r}, got {ahead!r}" if ahead else "not JSON: cut off")
         self._at += len(mark) * there
         return there
+
+    def end(self) -> None:
+        """Nothing but white space may be left: what came after the array would be lost without a word."""
+        self.skip("", optional=True)
+        if ahead := self._window[self._at : self._at + 60]:
+            raise self._source.error(f"not JSON: expected the end of the file after the array, got {ahead!r}")
 
     def value(self, number: int) -> Any:
         self.skip("", optional=True)

@@ -19,6 +19,8 @@ _ESCAPED = re.compile(r"\\(.)")
 
 def _question(record: Record, reading: Reading) -> Question:
     row = fields.mapping(record.value)
+    if "targetValue" not in row and "answers" not in row:
+        raise ValueError(f"expected `targetValue` or `answers`, got the keys {', '.join(list(row)[:8])}")
     answers = fields.Answers()
     for name in described(fields.text(row, "targetValue")) if "targetValue" in row else fields.texts(row, "answers"):
         answers.add(name)

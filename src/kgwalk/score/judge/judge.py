@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from kgwalk.agent.counted import ids_a_token
+from kgwalk.agent.counted import ids_a_token, server_counts
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
 from kgwalk.score.judge.cache import Failed, VerdictCache
 from kgwalk.score.judge.cases import Case
@@ -230,11 +230,10 @@ class _Call:
         request = Request(list(ids), list(messages), self.judge.sampling, self.session)
         generation = await self.judge.engine.generate(request)
         self.calls += 1
-        usage = getattr(
-            generation, "usage", None
-        )  # an API engine's generations have what the server counted, if it did
-        self.prompt_tokens += getattr(usage, "prompt_tokens", 0) or self._tokens(len(ids))
-        self.generated_tokens += getattr(usage, "completion_tokens", 0) or self._tokens(len(generation.ids))
+        own = self._tokens(len(ids)), self._tokens(len(generation.ids))
+        prompt, generated = server_counts(generation) or own
+        self.prompt_tokens += prompt
+        self.generated_tokens += generated
         return generation
 
     def _explain(self, read: Unreadable, generation: Generation) -> Unreadable:
