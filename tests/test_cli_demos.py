@@ -140,7 +140,7 @@ def test_a_teacher_behind_an_api(data: Path, tmp_path: Path, api: str) -> None:
     report = json.loads(done.stdout)
     assert report["kept"] == 2
     assert report["teacher"]["fallen"] == {
-        "answer: F1 below 1": {"count": 2, "examples": ["lost"]},
+        "answer: F1 below 0.5": {"count": 2, "examples": ["lost"]},
         "teacher: a shorter walk of the question was kept": {"count": 1, "examples": ["searched"]},
     }
     given, taught = read_demos(tmp_path / "demos.jsonl")

@@ -291,7 +291,7 @@ def test_a_judge_over_an_api(cli: Callable[..., Done], films: Path, api: Api) ->
     assert report["metrics"]["judge_correct"] == pytest.approx(1 / 3)
     assert report["intervals"]["judge_correct"] == [0.0, 1.0]
     assert report["judge"] == {
-        "model": "api:gpt-judge",
+        "model": f"api:gpt-judge at http://127.0.0.1:{api.server_address[1]}/v1",
         "kinds": ["correct"],
         "verdicts": 5,
         "failed": 2,

@@ -175,7 +175,6 @@ BROKEN: dict[str, tuple[dict[str, bytes | None], tuple[str, str | None, int | No
         ("unreadable_file", None, None),
         "has both train.jsonl and train.jsonl.gz",
     ),
-    "no splits": ({"train__jsonl": None, "test__jsonl": None}, ("no_splits", None, None), "put questions there"),
     "no graph": ({"kg__tsv": None}, ("graph", None, None), "has no graph"),
     "no facts": ({"kg__tsv": b"Big\tTom Hanks\n"}, ("graph", None, None), "no triples; 1 malformed rows"),
     "graph cut off": (

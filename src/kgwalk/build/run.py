@@ -20,7 +20,7 @@ from kgwalk.llm.open import open_engine
 from kgwalk.runs.folder import RunFolder, begin_run, open_run, read_json, write_json
 from kgwalk.runs.rows import read_rows
 from kgwalk.score.judge.cases import case_of
-from kgwalk.score.judge.judge import Judge
+from kgwalk.score.judge.judge import Judge, name_of
 from kgwalk.score.rewards.function import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.loop import Progress
@@ -140,7 +140,7 @@ class Run:
         kind, _, model = self.judge.partition(":")
         engine = open_engine(kind, model or None)
         try:
-            with Judge(engine, model_name=self.judge, cache=cache_folder() / "judge") as judge:
+            with Judge(engine, model_name=name_of(kind, engine), cache=cache_folder() / "judge") as judge:
                 yield lambda episodes: _verdicts(judge, sorted(kinds), episodes)
         finally:
             asyncio.run(engine.close())

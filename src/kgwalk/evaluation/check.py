@@ -48,7 +48,11 @@ def check(dataset: Dataset, split: str | None = None, progress: Progress = _sile
         raise KgwalkError(f"no split {split!r} of {dataset.name}; there are: {there_are}")
     if not layout.splits:
         text = "put questions there, in train.jsonl, dev.jsonl or test.jsonl, plain, .gz or .zst"
-        checked.findings.append(Finding("no_splits", text, dataset.path))
+        texts = any(dataset.path.glob("passages.jsonl*"))
+        kind = "graph_only" if dataset.has_graph() else "texts_only" if texts else "no_splits"
+        checked.findings.append(Finding(kind, text, dataset.path))
+        if kind == "texts_only":
+            return checked
     asked, broken = _read(layout, split, checked, progress)
     dataset = dataset.without(broken) if broken else dataset  # else no name could be looked up
     whole = _graph(dataset, checked, progress)

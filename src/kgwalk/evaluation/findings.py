@@ -27,6 +27,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "gold_truth": (ERROR, "a yes-or-no question whose answer is neither"),
     "topics_missing": (ERROR, "no topic is in the graph"),
     "answers_missing": (ERROR, "no answer is in the graph"),
+    "graph_only": (NOTE, "a graph without questions"),
+    "texts_only": (NOTE, "texts without questions and graph"),
     "no_id": (NOTE, "no id"),
     "aliases_unused": (NOTE, "aliases of a name that is no answer"),
     "facts_left_out": (NOTE, "malformed facts left out of the graph"),

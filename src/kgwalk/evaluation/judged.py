@@ -25,7 +25,7 @@ from kgwalk.runs.rows import Rows
 from kgwalk.score.answers import distinct
 from kgwalk.score.judge.cases import BUILDERS, Case, case_of
 from kgwalk.score.judge.equivalence import score_from_vector
-from kgwalk.score.judge.judge import Judge
+from kgwalk.score.judge.judge import Judge, name_of
 from kgwalk.score.judge.verdict import JudgeCost, Verdict
 from kgwalk.types import KgwalkError
 
@@ -45,7 +45,10 @@ def judge_run(path: Path, judge: str, kinds: Sequence[str], *, progress: Progres
     def work() -> dict[str, Any]:
         engine = open_engine(kind, model or None)
         try:
-            with folder.alone(), Judge(engine, model_name=judge, cache=cache_folder() / "judge") as judging:
+            with (
+                folder.alone(),
+                Judge(engine, model_name=name_of(kind, engine), cache=cache_folder() / "judge") as judging,
+            ):
                 return judged(folder, judging, kinds, progress=progress)
         finally:
             asyncio.run(engine.close())

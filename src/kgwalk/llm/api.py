@@ -71,7 +71,7 @@ class ApiEngine:
                 f"there is no key for {OPENAI}: set {KEY_VARIABLE}, or pass api_key\n"
                 f"  For a server of your own set {URL_VARIABLE}, such as http://localhost:8000/v1."
             )
-        self.model, self.context, self.chat = model, context, chat
+        self.model, self.context, self.chat, self.url = model, context, chat, url
         self.tokens = ByteTokenizer()
         self.at_once = at_once
         self._client = Client(url, key, timeout=timeout, retries=retries, at_once=at_once, per_minute=per_minute)

@@ -26,6 +26,14 @@ def measure(
     retrieval_share, retrieval_all, generated_tokens, prompt_tokens, total_tokens, turns, calls, invalid_calls,
     malformed, answered, failed, seconds. Of questions that ask whether something is so: accuracy. Where gold facts are
     known: exploration_facts, _coverage, _precision, _found, and _efficiency if one was found.
+
+    >>> from kgwalk.types import Question
+    >>> asked, stop = Question("q", "?", [], ["Oslo", "Bergen"]), StopReason("answered")
+    >>> numbers = measure(Episode(asked, [], [], "", answers=["oslo"], stop=stop))
+    >>> numbers["precision"], numbers["recall"], round(numbers["f1"], 3)
+    (1.0, 0.5, 0.667)
+
+    One of one is right, one of two is found: 2 * 1 / (1 + 2) = 0.667.
     """
     gold = gold or gold_of(episode.question)
     return {

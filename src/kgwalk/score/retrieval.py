@@ -57,8 +57,11 @@ def retrieved(names: Iterable[str], gold: Gold, graph: Graph | None = None) -> R
 
 
 def shown_to(episode: Episode) -> dict[str, None]:
-    """The entities that the model was shown, in order: those of facts in its prompt, then of each observation.
+    """The entities that the model was shown, in order: those of facts in its prompt, then of each observation; then
+    the dates of the facts that it was told, of a span both ends.
 
     The topics are given, not retrieved: they count where a fact or a result shows them.
     """
-    return dict.fromkeys(name for names in (episode.shown, *(t.shown for t in episode.turns)) for name in names)
+    dates = [date for fact in episode.seen if fact.time for date in (fact.time, *fact.time.split(".."))]
+    shown = (episode.shown, *(turn.shown for turn in episode.turns), dates)
+    return dict.fromkeys(name for names in shown for name in names if name)

@@ -226,10 +226,9 @@ class _Sampled:
     def said(self, request: Request, generation: Generation, text: str) -> Said:
         met = [(text.index(stop), stop) for stop in request.sampling.stop if stop in text]
         at, stop = min(met, default=(len(text), None))
-        usage = getattr(generation, "usage", None)  # an API engine's generations have what the server counted
-        counts = (len(request.ids), len(generation.ids))
-        if usage is not None:
-            counts = (usage.prompt_tokens, usage.completion_tokens)
+        from kgwalk.agent.counted import server_counts
+
+        counts = server_counts(generation) or (len(request.ids), len(generation.ids))
         return Said(text[:at], "length" if generation.finish == "length" else "stop", *counts, {}, stop)
 
 

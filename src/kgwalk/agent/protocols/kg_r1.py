@@ -155,6 +155,8 @@ def _facts(result: Result) -> list[Triple]:
     action = ACTIONS[result.action]
     if not action.entities or result.entity is None or result.relation is None:
         return []
+    dates_of = result.times or [[]] * len(result.items)
+    dated = [(name, date) for name, dates in zip(result.items, dates_of, strict=True) for date in dates or [""]]
     if action.out:
-        return [Triple(result.entity, result.relation, name) for name in result.items]
-    return [Triple(name, result.relation, result.entity) for name in result.items]
+        return [Triple(result.entity, result.relation, name, date) for name, date in dated]
+    return [Triple(name, result.relation, result.entity, date) for name, date in dated]

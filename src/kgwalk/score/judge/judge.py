@@ -33,6 +33,12 @@ _RUNS = itertools.count()  # sessions of two judges that share an engine must di
 Watch = Callable[[Verdict], None]  # told of each verdict as it comes
 
 
+def name_of(kind: str, engine: Engine) -> str:
+    """What verdicts are kept under: the kind of engine, its model, and where that runs, if it is elsewhere."""
+    model, url = getattr(engine, "model", ""), getattr(engine, "url", "")
+    return f"{kind}:{model}" + (f" at {url}" if url else "")
+
+
 class Judge:
     """`model_name` names the judge in the cache: the same case, asked of another model, is another verdict.
 
