@@ -310,7 +310,8 @@ def test_a_judge_over_an_api(cli: Callable[..., Done], films: Path, api: Api) ->
     assert (again["judge"]["cached"], again["judge"]["failed"]) == (2, 2)
     shown = cli(*command[:-1], *judge).stdout
     assert "judge_correct" in shown
-    assert "judge: api:gpt-judge, 5 verdicts: 2 calls, 2 from the cache, 2 failed" in shown
+    assert "judge: api:gpt-judge at http://127.0.0.1:" in shown
+    assert ", 5 verdicts: 2 calls, 2 from the cache, 2 failed" in shown
 
 
 # --- killed, and going on
