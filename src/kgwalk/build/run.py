@@ -160,7 +160,7 @@ class Run:
     def done(self, stage: str) -> dict[str, Any] | None:
         """What a stage reported, if it was finished before; its weights are then those of the model."""
         place = self.folder.file(stage)
-        if not (place / DONE).exists():
+        if not self.processes.first((place / DONE).exists()):
             return None
         self.model.load(_result(place))
         self.walker.weights_changed()

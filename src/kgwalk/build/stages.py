@@ -30,11 +30,10 @@ def demos(run: Run) -> dict[str, Any]:
     done = run.folder.file("demos.json")
     if run.demos is not None:
         return {"file": str(run.demos)}
-    if done.exists():
-        return dict(read_json(done))
-    if run.processes.main:
-        _make_demos(run)
-    run.processes.wait()
+    if not run.processes.first(done.exists()):
+        if run.processes.main:
+            _make_demos(run)
+        run.processes.wait()
     return dict(read_json(done))
 
 

@@ -18,7 +18,7 @@ TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-_FORM = 2  # counts up when what `tiny-random` is changes
+_FORM = 3  # counts up when what `tiny-random` is changes
 # Words of prompts, calls and thoughts. What the tokenizer has seen is short in it, and a turn takes few steps.
 _TEXTS = [
     "Answer the question by walking a knowledge graph. Each turn is one call or the answer; think before each of them.",
@@ -103,7 +103,7 @@ def tiny_folder() -> Path:
         if not (place / "config.json").is_file():
             beside = place.with_name(f".{place.name}.partial")
             shutil.rmtree(beside, ignore_errors=True)
-            make_tiny(beside, _TEXTS * 4, vocabulary=1024)
+            make_tiny(beside, _TEXTS * 4, vocabulary=1024, layers=1)
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)
     return place

@@ -43,6 +43,10 @@ class Processes:
         """Until all have come here."""
         self._state.wait_for_everyone()
 
+    def first(self, value: Any) -> Any:
+        """What the first process says: the others may look too late, when it has gone on already."""
+        return self.gathered([value])[0]
+
     def sum(self, value: torch.Tensor) -> torch.Tensor:
         if self.count == 1:
             return value
