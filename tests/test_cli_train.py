@@ -264,3 +264,12 @@ def test_recipes_are_listed_and_shown(cli: Cli, tmp_path: Path) -> None:
     assert cli("recipes", "show", "eog", "--json").json["sections"]["grpo"]["group"] == 6
     assert "did you mean `eog`" in cli("recipes", "show", "eogg").stderr
     assert "did you mean `smoke`" in cli("recipes", "show", "eog", "--profile", "smok").stderr
+
+
+def test_the_loss_of_a_question_with_several_demonstrations() -> None:
+    import doctest
+
+    from kgwalk.build import stages
+
+    result = doctest.testmod(stages)
+    assert (result.attempted, result.failed) == (1, 0)

@@ -99,7 +99,7 @@ def grpo(run: Run) -> dict[str, Any]:
         read_section(CurriculumSettings, run.recipe, "curriculum"),
         batch=settings.questions,
         seed=run.seed,
-        losses=read_json(losses) if losses.exists() else None,
+        losses=by_question(read_json(losses)) if losses.exists() else None,
     )
     updater = _updater(run, settings)
     place = run.folder.file("grpo")
@@ -108,6 +108,22 @@ def grpo(run: Run) -> dict[str, Any]:
         care = Care(settings.save_every, settings.keep, settings.eval_every, run.validation(settings.eval_questions))
         _carry_out(run, stage.stage(), updater, care)
     return run.finish("grpo")
+
+
+def by_question(losses: dict[str, float]) -> dict[str, float]:
+    """The mean loss of a question's demonstrations; several of one are called id#0, id#1, ...
+
+    >>> by_question({"q7": 1.0, "q8#0": 0.5, "q8#1": 1.5})
+    {'q7': 1.0, 'q8#0': 0.5, 'q8#1': 1.5, 'q8': 1.0}
+
+    Both names are kept: a question's own id may end like that.
+    """
+    several: dict[str, list[float]] = {}
+    for name, loss in losses.items():
+        question, mark, number = name.rpartition("#")
+        if mark and number.isdecimal():
+            several.setdefault(question, []).append(loss)
+    return losses | {name: sum(each) / len(each) for name, each in several.items()}
 
 
 def eval(run: Run) -> dict[str, Any]:
