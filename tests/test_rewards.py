@@ -361,6 +361,7 @@ def test_validity_and_brevity_by_hand() -> None:
     assert TURN["valid"](outcome) == [1, 0, 1, 1]
     assert WHOLE["validity"](outcome) == 0.75
     assert WHOLE["validity"](an_outcome()) == 0.0
+    assert WHOLE["validity"](an_outcome(WRONG)) == 0.0  # to answer at once is valid, and must not pay by itself
 
     def brevity(turn: Turn, tokens: int, turns: int) -> float:
         made = an_outcome(turn)

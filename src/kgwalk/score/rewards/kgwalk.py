@@ -20,9 +20,13 @@ def valid(outcome: Outcome) -> list[float]:
 
 @whole_reward("validity")
 def validity(outcome: Outcome) -> float:
-    """The share of valid turns. Three of four: 0.75; no turns: 0."""
+    """F1 * the share of valid turns. F1 = 1 with three of four: 0.75; F1 = 0, or no turns: 0.
+
+    Paid by itself it taught models to answer at once: an answer is never refused, a call may be, and in a group whose
+    answers are all wrong nothing else tells the rollouts apart (docs/log.md).
+    """
     turns = outcome.episode.turns
-    return sum(turn.ok for turn in turns) / len(turns) if turns else 0.0
+    return outcome.metrics["f1"] * sum(turn.ok for turn in turns) / len(turns) if turns else 0.0
 
 
 @whole_reward("brevity")
