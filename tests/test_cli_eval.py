@@ -393,7 +393,7 @@ def test_killed_at_random_moments_without_a_model(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_keeps_the_rows_and_says_so(api: Api, tmp_path: Path) -> None:
-    api.delay = 0.1
+    api.delay = 0.5  # 80 walks take seconds: the signal comes long before the end
     many = write_films(tmp_path / "many", MANY)
     command = ["eval", "kgwalk", "--data", many, "--engine", "api", "--model", "m", "--set", TURNS, "-o", "run"]
     process = start(*command)
