@@ -52,6 +52,9 @@ def _options(
 
 def main() -> None:
     """The console script: a KgwalkError is a message for a person, anything else is our bug and a traceback."""
+    # Half of the cores, unless told otherwise: with all of them torch waits for threads that other programs keep from
+    # running, and two busy cores decode 25 times slower than one.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
     except KgwalkError as error:
