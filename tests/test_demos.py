@@ -42,7 +42,7 @@ from kgwalk.training.demos.settings import DemoSettings
 from kgwalk.training.demos.teacher import teacher_demos
 from kgwalk.training.demos.voice import SAYINGS, STYLES
 from kgwalk.training.demos.writers import WRITERS
-from kgwalk.types import Answer, Call, Episode, InputError, KgwalkError, Question, StopReason, Triple, Turn
+from kgwalk.types import Answer, Call, Document, Episode, InputError, KgwalkError, Question, StopReason, Triple, Turn
 
 HANKS = Question(
     "hanks",
@@ -96,7 +96,7 @@ def made(
         budget=budget,
         tokens=tokens,
         seed=seed,
-        world_of=World,  # relations ranked by their letters: quick, and the same everywhere
+        world_of=lambda question: World(graph),  # relations ranked by their letters: quick, and the same everywhere
     )
     return list(demos), fallen
 
@@ -447,12 +447,16 @@ def test_the_filters() -> None:
 
 
 def test_the_web_is_for_what_the_graph_has_not() -> None:
-    web = Turn([], [], "", Call("web_search", ("Tom Hanks", "film")), "Doc 1: Big is a film")
+    web = Turn([], [], "", Call("web_search", ("Tom Hanks", "film")), documents=[Document("Big", "A film")])
     graph = Turn([], [], "", Call("neighbor_search", ("Tom Hanks", "film")), shown=["Big"])
     answer = Turn([], [], "", Answer(("Big",)))
     assert reason_against(_walked([web, answer]), ["retrieval"]) is None
     found = reason_against(_walked([graph, web, answer]), ["retrieval"])
     assert found == "retrieval: the web was searched for what the graph had"
+    # Where a fact is hidden the web must be asked, and the graph may show what comes after it.
+    assert reason_against(_walked([graph, web, answer], lacking=True), ["retrieval"]) is None
+    found = reason_against(_walked([graph, answer], lacking=True), ["retrieval"])
+    assert found == "retrieval: the web was not searched for what the graph lacks"
 
 
 def test_a_plan_is_to_be_followed() -> None:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kgwalk.agent.ask import ask
+    from kgwalk.build.pipeline import train
     from kgwalk.data.dataset import load_dataset
     from kgwalk.evaluation.evaluate import evaluate
     from kgwalk.kg.build import build as build_graph
@@ -35,11 +37,13 @@ _WHERE = {
     "Question": "kgwalk.types",
     "SparqlGraph": "kgwalk.kg.sparql",
     "Triple": "kgwalk.types",
+    "ask": "kgwalk.agent.ask",
     "build_graph": "kgwalk.kg.build:build",
     "evaluate": "kgwalk.evaluation.evaluate",
     "incomplete": "kgwalk.kg.views",
     "load_dataset": "kgwalk.data.dataset",
     "load_graph": "kgwalk.kg.open",
+    "train": "kgwalk.build.pipeline",
 }
 
 __all__ = [
@@ -51,11 +55,13 @@ __all__ = [
     "Question",
     "SparqlGraph",
     "Triple",
+    "ask",
     "build_graph",
     "evaluate",
     "incomplete",
     "load_dataset",
     "load_graph",
+    "train",
 ]
 
 

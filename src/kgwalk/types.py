@@ -81,6 +81,15 @@ class Message:
     content: str
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a web search found, or the part of it that was shown."""
+
+    title: str
+    text: str
+    source: str = ""  # an address or file, for evidence
+
+
 # What a model's turn says, read once by the protocol's parser.
 
 
@@ -136,6 +145,7 @@ class Turn:
     shown: list[str] = field(default_factory=list)  # entities in the observation, after truncation
     counted: tuple[int, int] | None = None  # prompt and generated tokens, where the engine's server reports its own
     seconds: float = 0.0
+    documents: list[Document] = field(default_factory=list)  # of a web search, as far as they were shown
 
 
 class Flat(NamedTuple):

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgwalk.agent.budget import Budget
@@ -25,6 +25,7 @@ from kgwalk.agent.rollout import Watch, rollout_async
 from kgwalk.agent.world import world_for
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.llm.engine import Engine, Sampling
+from kgwalk.tools.web.search import WebSearch
 from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, UnknownEntity
 
 
@@ -57,13 +58,16 @@ def ask(
     *,
     protocol: Protocol | str,
     engine: Engine,
+    web: WebSearch | None = None,
     topics: Sequence[str] | None = None,
     runs: int = 1,
     budget: Budget | None = None,
     sampling: Sampling | None = None,
     watch: Watch = lambda episode, turn: None,
 ) -> Asked:
-    """Answer a question by walking the graph; a World is a graph with what else tools may use, such as the web.
+    """Answer a question by walking the graph; a World is a graph with what else tools may use.
+
+    `web` is what a protocol with a web search asks: `open_web` of kgwalk.tools.web.open gives one.
 
     Without `topics` they are looked for in the question. The answers of several `runs`, sampled at temperature 1
     unless `sampling` says otherwise, are united. A run that fails is data: see `Asked.stop` and `Asked.failure`.
@@ -76,6 +80,7 @@ def ask(
                 graph,
                 protocol=protocol,
                 engine=engine,
+                web=web,
                 topics=topics,
                 runs=runs,
                 budget=budget,
@@ -98,6 +103,7 @@ async def ask_async(
     *,
     protocol: Protocol | str,
     engine: Engine,
+    web: WebSearch | None = None,
     topics: Sequence[str] | None = None,
     runs: int = 1,
     budget: Budget | None = None,
@@ -113,6 +119,8 @@ async def ask_async(
     if isinstance(protocol, str):
         protocol = protocol_named(protocol)
     world = graph if isinstance(graph, World) else world_for(graph, protocol)
+    if web is not None:
+        world = replace(world, web=web)
     # A graph elsewhere takes its time, and so do near spellings: not on the event loop.
     chosen, mentions = await asyncio.to_thread(_topics, question, world.graph, topics)
     counted = Counted(engine)

@@ -11,6 +11,7 @@ from kgwalk.agent.policies import POLICIES
 from kgwalk.agent.policy import Agent, Policy
 from kgwalk.agent.protocol import Protocol
 from kgwalk.agent.protocols import PROTOCOLS
+from kgwalk.agent.worlds import world_settings
 from kgwalk.config.recipe import Recipe, unknown
 from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.types import EngineError, KgwalkError
@@ -34,6 +35,18 @@ def needs_engine(recipe: Recipe) -> bool:
     """Whether a language model walks."""
     kind = _policy_kind(recipe)
     return kind is None or any(field.name == "engine" for field in fields(kind))
+
+
+def searches_web(recipe: Recipe) -> bool:
+    """Whether whoever walks has a tool for the web."""
+    kind = _policy_kind(recipe)
+    return bool(protocol_of(recipe).searches_web if kind is None else getattr(kind, "searches_web", False))
+
+
+def check_web(recipe: Recipe, *, given: bool = False) -> None:
+    """A web is given, by the recipe or otherwise, only to a walk that has a tool for it."""
+    if (given or world_settings(recipe).web != "none") and not searches_web(recipe):
+        raise KgwalkError(f"the recipe {recipe.name} has no web search; choose one that has, such as graph-rft")
 
 
 def _policy_kind(recipe: Recipe) -> type[Any] | None:
@@ -74,6 +87,8 @@ def _make(kind: type[Any], values: dict[str, Any], section: str, given: Mapping[
         if key not in known:
             raise unknown("setting", f"{section}.{key}", (f"{section}.{name}" for name in known))
         default = known[key].default
+        if isinstance(default, bool) and not isinstance(value, bool):
+            raise KgwalkError(f"`{section}.{key}` must be true or false, not {value!r}")
         if isinstance(default, int | float) and not isinstance(default, bool):
             if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
                 raise KgwalkError(f"`{section}.{key}` must be a number above 0, not {value!r}")

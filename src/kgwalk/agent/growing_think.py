@@ -102,10 +102,15 @@ class ThinkWalk(Walk):
     protocol: ThinkProtocol = field(kw_only=True)
     opened: bool = False  # whether the thought has begun, and not ended
 
+    def offered(self) -> str:
+        """What a protocol's prompt offers where its template has {offered}."""
+        return ""
+
     def prompt(self) -> list[Message]:
         settings = {
             "turns": self.protocol.turns,
             "tag": self.protocol.tag,
+            "offered": self.offered(),
             "question": escape(self.task.question.question),
             "topics": ", ".join(map(spell, self.task.topics)) or "no entity is given",
         }

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kgwalk.tools.text import escape
-from kgwalk.types import Triple
+from kgwalk.types import Document, Triple
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Listing:
     entities: bool = False  # the items are entities (and count as shown), not relations or other text
     notes: Sequence[str] = ()  # beside each item, e.g. its dates
     layout: Callable[[list[str]], str] | None = None  # how the items are set, if not one after the other
+    documents: Sequence[Document] = ()  # what the items are, if they are documents
 
     def render(self, limit: int) -> str:
         shown = self.items[: self.shown(limit)]
@@ -41,6 +43,14 @@ class Listing:
         return min(limit, len(self.items), len(self.items) if self.most is None else self.most)
 
 
+class Fitted(NamedTuple):
+    """A text that fits, with the entities and the documents that are left in it."""
+
+    text: str
+    entities: list[str]
+    documents: list[Document]
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """`opening` and `closing` are the protocol's tags; `triples` are the facts behind it, for evidence."""
@@ -55,12 +65,12 @@ class Observation:
     def render(self, limit: int) -> str:
         return self.opening + "\n".join(listing.render(limit) for listing in self.listings) + self.closing
 
-    def fit(self, count: Callable[[str], int], most: int) -> tuple[str, list[str]]:
-        """The text within `most` tokens, its closing tag included, and the entities that are left in it."""
+    def fit(self, count: Callable[[str], int], most: int) -> Fitted:
+        """The text within `most` tokens, its closing tag included, and what is left in it."""
         longest = max((len(listing.items) for listing in self.listings), default=0)
         text = self.render(longest)
         if count(text) <= most:
-            return text, self._shown(longest)
+            return self._fitted(text, longest)
         low, high = 0, longest  # the most items of each listing that fit
         while low < high:
             middle = (low + high + 1) // 2
@@ -69,10 +79,12 @@ class Observation:
             else:
                 high = middle - 1
         text = self.render(low)
-        return (text, self._shown(low)) if count(text) <= most else (self._cut(count, most), [])
+        return self._fitted(text, low) if count(text) <= most else Fitted(self._cut(count, most), [], [])
 
-    def _shown(self, limit: int) -> list[str]:
-        return [name for part in self.listings if part.entities for name in part.items[: part.shown(limit)]]
+    def _fitted(self, text: str, limit: int) -> Fitted:
+        entities = [name for part in self.listings if part.entities for name in part.items[: part.shown(limit)]]
+        documents = [one for part in self.listings for one in part.documents[: part.shown(limit)]]
+        return Fitted(text, entities, documents)
 
     def _cut(self, count: Callable[[str], int], most: int) -> str:
         """Even the leads are too long (a name of ten thousand characters): cut them, but close the tag."""

@@ -16,7 +16,7 @@ from kgwalk.agent.observation import Listing, Observation
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embed import Embedder
 from kgwalk.tools.rank import Ranker
-from kgwalk.tools.web import WebSearch
+from kgwalk.tools.web.search import WebSearch
 from kgwalk.types import Answer, Call, Malformed, Message, Question, Step, Triple
 
 
@@ -28,6 +28,7 @@ class World:
     web: WebSearch | None = None
     embed: Embedder | None = None  # texts are ranked by meaning with it, by their letters without
     ranker: Ranker | None = None  # of candidate entities; without one, their texts are ranked
+    complete: bool = True  # the graph has all that the question needs; False: some of it was hidden on purpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Protocol(ABC):
     inline: ClassVar[bool]
     # Its tools rank relations or entities by meaning, if there is an embedder.
     by_meaning: ClassVar[bool] = False
+    # One of its tools searches the web.
+    searches_web: ClassVar[bool] = False
     turns: int = 7
 
     @abstractmethod

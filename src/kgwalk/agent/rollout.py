@@ -226,13 +226,13 @@ class Run:
 
     def _append(self, turn: Turn, observation: Observation, closing: Observation | None) -> bool:
         """Tell the model, with the last call if it is time; False if there is no room for it."""
-        text, shown = observation.fit(self.count, self.budget.observation_tokens)
+        text, shown, documents = observation.fit(self.count, self.budget.observation_tokens)
         if closing is not None:
             text += ("" if self.protocol.inline else "\n") + closing.render(0)
         ids = told_ids(self.engine.tokens, text, inline=self.protocol.inline, ended=self.ended)
         if len(self.ids) + len(ids) + 1 > self._room():
             return False
-        turn.observation, turn.observation_ids, turn.shown = text, ids, shown
+        turn.observation, turn.observation_ids, turn.shown, turn.documents = text, ids, shown, documents
         seen = set(shown)
         self.walk.seen.extend(fact for fact in observation.triples if fact.head in seen or fact.tail in seen)
         self.ids.extend(ids)

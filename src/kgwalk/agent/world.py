@@ -7,6 +7,7 @@ ranks by meaning.
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,13 @@ def world_for(graph: Graph, protocol: Protocol) -> World:
     if graph.store not in _of_store:
         _of_store[graph.store] = CachedEmbedder(_model(), graph.store)
     return World(graph, embed=_of_store[graph.store])
+
+
+def with_ranker(world: World, folder: str) -> World:
+    """The world with the trained ranker of a folder, over the embedder that the world has."""
+    from kgwalk.tools.ranker.learned import open_ranker  # needs torch
+
+    return replace(world, ranker=open_ranker(folder, world.embed))
 
 
 @lru_cache(1)

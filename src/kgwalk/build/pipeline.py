@@ -37,6 +37,8 @@ class TrainSettings:
 
     stages: tuple[str, ...] = ("demos", "sft", "grpo")
     limit: int | None = setting(None, least=1)
+    # where [world] hides facts: the share of the training questions that lose any; none: `world.share`
+    incomplete: float | None = setting(None, least=0, most=1)
 
     def __post_init__(self) -> None:
         for stage in self.stages:
@@ -83,6 +85,7 @@ def train(
         split=split,
         dev=dev,
         limit=settings.limit if limit is None else limit,
+        incomplete=settings.incomplete,
         seed=seed,
         start=None if start is None else Path(start),
         demos=None if demos is None else Path(demos),

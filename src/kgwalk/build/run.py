@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from kgwalk.agent.from_recipe import budget_of, protocol_of
+from kgwalk.agent.from_recipe import budget_of, check_web, protocol_of
+from kgwalk.agent.world import world_for
+from kgwalk.agent.worlds import Worlds, worlds_of
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe
 from kgwalk.config.section import read_section
@@ -39,7 +41,7 @@ Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
 @dataclass(kw_only=True)
 class Run:
     """`path` is its folder, `folder` the same when it has `begun`. `start` is an adapter to begin with; `demos` a file
-    of demonstrations instead of those that would be made.
+    of demonstrations instead of those that would be made; `incomplete` is that of [train].
     """
 
     recipe: Recipe
@@ -48,6 +50,7 @@ class Run:
     split: str
     dev: str
     limit: int | None
+    incomplete: float | None
     seed: int
     start: Path | None
     demos: Path | None
@@ -113,8 +116,22 @@ class Run:
         return [question for _, question in chosen(self.dataset.questions(self.split), self.limit, self.seed)]
 
     @cached_property
+    def worlds(self) -> Worlds:
+        """As the recipe has them: of validation and evaluation."""
+        check_web(self.recipe)
+        return worlds_of(self.recipe, self.dataset.graph_for, partial(world_for, protocol=self.protocol))
+
+    @cached_property
+    def training_worlds(self) -> Worlds:
+        """The same, but for the share of questions that are asked over an incomplete graph."""
+        worlds = self.worlds
+        if self.incomplete is None:
+            return worlds
+        return Worlds(worlds.graph_for, replace(worlds.settings, share=self.incomplete), worlds.base, worlds.web)
+
+    @cached_property
     def course(self) -> Course:
-        return Course(self.questions, self.dataset.graph_for)
+        return Course(self.questions, self.training_worlds)
 
     @cached_property
     def reward(self) -> RewardFunction:
@@ -125,7 +142,7 @@ class Run:
         if self.dev not in self.dataset.splits():
             return None
         sample = [question for _, question in chosen(self.dataset.questions(self.dev), count, self.seed)]
-        course = Course(sample, self.dataset.graph_for)
+        course = Course(sample, self.worlds)
         return lambda: self.walker.validate(course, self.processes)
 
     @contextmanager

@@ -42,6 +42,7 @@ def _make_demos(run: Run) -> None:
         run.questions,
         run.dataset.graph_for,
         run.protocol,
+        world_of=run.training_worlds.of,
         settings=DemoSettings.of(run.recipe),
         budget=run.budget,
         tokens=run.model.tokens,
@@ -151,6 +152,7 @@ def check(run: Run, stages: Iterable[str]) -> None:
     assert run.protocol is not None
     assert run.budget is not None
     assert run.questions
+    assert run.worlds.of(run.questions[0])  # a corpus that is not there, a graph that nothing can be hidden in
     check_tracker(run.report_to)
     read_section(ModelSettings, run.recipe, "model")
     if "demos" in stages and run.demos is None:

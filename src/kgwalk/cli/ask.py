@@ -8,6 +8,7 @@ import typer
 
 from kgwalk.cli.graphs import graph_called
 from kgwalk.cli.output import err, out, print_json
+from kgwalk.cli.world import Web, world_values
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, Triple, Turn, UnknownEntity
 
 GRAPH = "world"  # the bundled graph
@@ -16,6 +17,7 @@ EXAMPLES = (
     "kgwalk ask 'what is the capital of France?'",
     "kgwalk ask 'who directed Big?' --graph films.kg",
     "kgwalk ask --engine api --model gpt-4o-mini --recipe kg-r1",
+    "kgwalk ask 'who directed Big?' --graph films.kg --recipe graph-rft --web articles/",
 )
 
 
@@ -34,6 +36,7 @@ def ask(
     adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
     engine: Annotated[str, typer.Option(help="local, vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")] = "local",
     runs: Annotated[int, typer.Option(min=1, help="Walk so often and answer with the union.")] = 1,
+    web: Web = None,
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
     ] = None,
@@ -43,19 +46,22 @@ def ask(
 
     Without a graph the bundled one is asked, geography of the world; without a model a small one that runs on a CPU.
     """
-    from kgwalk.agent.from_recipe import budget_of, protocol_of
+    from kgwalk.agent.from_recipe import budget_of, check_web, protocol_of
+    from kgwalk.agent.worlds import opened_web, world_settings
     from kgwalk.config.recipe import load_recipe
     from kgwalk.llm.open import open_engine
 
     if question is None and json:
         raise typer.BadParameter("--json needs a question")
-    chosen = load_recipe(recipe).with_values(values or [])
+    chosen = load_recipe(recipe).with_values([*world_values(None, web), *(values or [])])
     protocol, budget = protocol_of(chosen), budget_of(chosen)
+    check_web(chosen)
+    searched = opened_web(world_settings(chosen))
     opened = graph_called(graph)
     options = {"adapter": adapter} if adapter else {}
     with err.status(f"loading {model or 'the default model'}") if not json else _silent():
         loaded = open_engine(engine, model, **options)
-    session = _Session(opened, protocol, loaded, budget, runs, quiet=json)
+    session = _Session(opened, searched, protocol, loaded, budget, runs, quiet=json)
     try:
         if question is not None:
             session.ask(question, topic)
@@ -72,10 +78,19 @@ def _silent() -> Any:
 
 
 class _Session:
-    """One graph, one engine, one question after the other."""
+    """One graph, one web if any, one engine, one question after the other."""
 
-    def __init__(self, graph: Any, protocol: Any, engine: Any, budget: Any, runs: int, *, quiet: bool) -> None:
-        self.graph, self.protocol, self.engine, self.budget, self.runs = graph, protocol, engine, budget, runs
+    def __init__(
+        self, graph: Any, web: Any, protocol: Any, engine: Any, budget: Any, runs: int, *, quiet: bool
+    ) -> None:
+        self.graph, self.web, self.protocol, self.engine, self.budget, self.runs = (
+            graph,
+            web,
+            protocol,
+            engine,
+            budget,
+            runs,
+        )
         self.quiet = quiet
 
     def ask(self, question: str, topics: list[str] | None) -> None:
@@ -90,6 +105,7 @@ class _Session:
             question,
             self.graph,
             protocol=self.protocol,
+            web=self.web,
             engine=self.engine,
             topics=topics,
             runs=self.runs,

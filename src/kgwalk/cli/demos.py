@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
+from kgwalk.cli.world import GraphDrop, Web, world_values
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "kgwalk demos kgwalk --data world -o demos.jsonl",
     "kgwalk demos kg-reasoner --data metaqa -o demos.jsonl --limit 500 --set demos.wrong=0.5",
+    "kgwalk demos graph-rft --data world -o demos.jsonl --graph-drop 0.4 --web world.jsonl.gz",
     "kgwalk demos graph-rft --data my-data -o demos.jsonl --source teacher --engine api --model gpt-4o-mini",
 )
 
@@ -40,6 +42,8 @@ def demos(
     engine: Annotated[
         str, typer.Option(help="How the teacher runs: local, vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
     ] = "local",
+    graph_drop: GraphDrop = None,
+    web: Web = None,
     seed: Annotated[int, typer.Option(help="Of wording, styles, wrong turns, and of the sample.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
     values: Annotated[
@@ -51,10 +55,12 @@ def demos(
 
     From a question's own program, gold paths or evidence, from a search between topics and answers where there are
     none, or from a teacher model. Only walks that pass the recipe's filters are written; the table says what fell out.
+    Where facts are hidden (--graph-drop) they are those of [world] for every question: `kgwalk train` mixes.
     """
     if output.exists() and not force:
         raise KgwalkError(f"{output} is there already; --force replaces it")
-    gathering = _gathering(recipe, data, split, limit, source, tokenizer, seed, values or [], engine, model)
+    values = [*world_values(graph_drop, web), *(values or [])]
+    gathering = _gathering(recipe, data, split, limit, source, tokenizer, seed, values, engine, model)
     started = time.perf_counter()
     try:
         report = _write(gathering, output, quiet=json)
@@ -80,9 +86,12 @@ def _gathering(
     model: str | None,
 ) -> Gathering:
     from dataclasses import replace
+    from functools import partial
 
-    from kgwalk.agent.from_recipe import budget_of, protocol_of
+    from kgwalk.agent.from_recipe import budget_of, check_web, protocol_of
     from kgwalk.agent.policy import Agent
+    from kgwalk.agent.world import world_for
+    from kgwalk.agent.worlds import worlds_of
     from kgwalk.config.recipe import load_recipe
     from kgwalk.data.dataset import load_dataset
     from kgwalk.llm.open import open_engine
@@ -90,6 +99,7 @@ def _gathering(
     from kgwalk.training.demos.settings import DemoSettings
 
     chosen = load_recipe(recipe).with_values(values)
+    check_web(chosen)
     protocol, budget, settings = protocol_of(chosen), budget_of(chosen), DemoSettings.of(chosen)
     if source is not None:
         settings = replace(settings, sources=tuple(name.strip() for name in source.split(","))).checked()
@@ -109,6 +119,7 @@ def _gathering(
         teacher,
         model or "teacher",
         seed,
+        worlds_of(chosen, dataset.graph_for, partial(world_for, protocol=protocol)).of,
     )
 
 
@@ -129,7 +140,7 @@ def _write(gathering: Gathering, output: Path, *, quiet: bool) -> dict[str, Any]
     """The file appears whole or not at all."""
     from kgwalk.training.demos.demo import write_line
 
-    by: dict[str, Counter[str]] = {name: Counter() for name in ("source", "style", "hops", "wrong")}
+    by: dict[str, Counter[str]] = {name: Counter() for name in ("source", "style", "hops", "wrong", "web")}
     score = 0.0
     total = gathering.settings.limit or len(gathering.questions) * gathering.settings.per_question
     part = output.with_name(f"{output.name}.part")
@@ -148,7 +159,10 @@ def _write(gathering: Gathering, output: Path, *, quiet: bool) -> dict[str, Any]
     finally:
         part.unlink(missing_ok=True)
     kept = gathering.written.kept + gathering.taught.kept
-    report = gathering.written.as_json() | {"kept": kept}
+    report = gathering.written.as_json() | {
+        "kept": kept,
+        "web": gathering.written.web + gathering.taught.web,
+    }
     if gathering.teacher is not None:
         report["teacher"] = gathering.taught.as_json()
     report["mean_f1"] = round(score / kept, 4) if kept else None

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kgwalk.cli.output import counted, err, out, print_json, print_table
+from kgwalk.cli.world import GraphDrop, Web, world_values
 
 # What the screen shows of the metrics, in this order; what a name begins with stands for all that begin so.
 GROUPS = {
@@ -19,6 +20,7 @@ GROUPS = {
     "retrieval": ("retrieval_",),
     "exploration": ("exploration_",),
     "judge": ("judge_",),
+    "web": ("web_",),
     "cost": ("generated_tokens", "prompt_tokens", "total_tokens", "turns", "calls", "seconds"),
     "trouble": ("invalid_calls", "malformed", "answered", "failed"),
 }
@@ -31,6 +33,7 @@ EXAMPLES = (
     "kgwalk eval oracle --data world",
     "kgwalk eval kgwalk --data metaqa --limit 500 --adapter my-adapter",
     "kgwalk eval kg-r1 --data metaqa --runs 3 --engine api --model gpt-4o-mini -o runs/mini",
+    "kgwalk eval oracle --data world --graph-drop 0.4 --web world.jsonl.gz",
 )
 
 
@@ -42,7 +45,7 @@ def eval(
     split: Annotated[str, typer.Option(help="Which questions.")] = "test",
     folder: Annotated[
         Path | None,
-        typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/eval-RECIPE-DATA-SPLIT)."),
+        typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/eval-RECIPE-DATA-SPLIT...)."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
     adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
@@ -56,6 +59,8 @@ def eval(
     link: Annotated[
         bool, typer.Option("--link", help="Find the topics in the question instead of being given them.")
     ] = False,
+    graph_drop: GraphDrop = None,
+    web: Web = None,
     judge: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a language model judge the answers too.")
     ] = None,
@@ -78,10 +83,10 @@ def eval(
     """
     from kgwalk.evaluation.evaluate import evaluate
 
-    folder = folder or Path("runs") / f"eval-{Path(recipe).stem}-{Path(data).resolve().name}-{split}"
+    folder = folder or Path("runs") / _folder_name(recipe, data, split, graph_drop, web)
     more = [
         f"eval.{name}={value}" for name, value in (("runs", runs), ("temperature", temperature)) if value is not None
-    ]
+    ] + world_values(graph_drop, web)
     kinds = [kind.strip() for kind in judge_kinds.split(",")]
     if judge is not None:
         from kgwalk.evaluation.judged import check_judge, judge_run
@@ -112,6 +117,15 @@ def eval(
         print_json(report)
     else:
         show(report)
+
+
+def _folder_name(recipe: str, data: str, split: str, graph_drop: float | None, web: str | None) -> str:
+    """
+    >>> _folder_name("oracle", "world", "test", 0.4, "corpus.jsonl")
+    'eval-oracle-world-test-drop0.4-web'
+    """
+    world = ("" if graph_drop is None else f"-drop{graph_drop:g}") + ("" if web is None else "-web")
+    return f"eval-{Path(recipe).stem}-{Path(data).resolve().name}-{split}{world}"
 
 
 @contextmanager
@@ -193,6 +207,8 @@ def _metrics(report: dict[str, Any]) -> Any:
     for column in ("", "metric", "mean", "95% interval"):
         table.add_column(column, justify="right" if column in ("mean", "95% interval") else "left")
     values = report["metrics"]
+    if not values.get("web_used"):  # most worlds have no web: three lines of zeros say nothing
+        values = {name: value for name, value in values.items() if not name.startswith("web_")}
     for group, names in grouped(values).items():
         for at, name in enumerate(names):
             low_high = " - ".join(_number(value) for value in report["intervals"].get(name, []))
@@ -247,12 +263,13 @@ def _grouped(title: str, lines: dict[str, Any]) -> Any:
 
     table = Table(title=f"by {title}", title_justify="left")
     table.add_column(title)
-    for column in COLUMNS:
+    columns = [*COLUMNS, *(["web_used"] if any(line.get("web_used") for line in lines.values()) else [])]
+    for column in columns:
         table.add_column(column.replace("_", " "), justify="right")  # spaces, so that a narrow screen can break them
     largest = sorted(lines, key=lambda line: -lines[line]["n"])[:_LINES]
     for line in lines:
         if line in largest:
-            table.add_row(line, *(_number(lines[line][column]) for column in COLUMNS))
+            table.add_row(line, *(_number(lines[line][column]) for column in columns))
     if len(lines) > _LINES:
         table.caption = f"and {len(lines) - _LINES} more with fewer questions; --json has all"
     return table

@@ -1,4 +1,4 @@
-"""`kgwalk kg ...`: build, look at, query, verify and export graphs."""
+"""`kgwalk kg ...`: build, look at, query, verify and export graphs, and add to them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgwalk.cli.additions import ACCEPT_EXAMPLES, PROPOSE_EXAMPLES, accept, propose
 from kgwalk.cli.graphs import graph_called
 from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
 from kgwalk.kg.graph import Graph, with_nearest
@@ -422,3 +423,7 @@ def verify(graph: GraphPath, quiet: Quiet = False, json: Json = False) -> None:
         print_json({"path": str(graph), "ok": True, "bytes": read})
     else:
         out.print(f"{graph}: {size(read)} read, every checksum matches")
+
+
+app.command(epilog=f"Examples: {PROPOSE_EXAMPLES}")(propose)
+app.command(epilog=f"Examples: {ACCEPT_EXAMPLES}")(accept)

@@ -14,7 +14,21 @@ from kgwalk import __version__
 from kgwalk.types import KgwalkError
 
 # Each is a module here: a group has `app`; a command has a function of its name, and EXAMPLES for the end of its help.
-COMMANDS = ("ask", "eval", "compare", "train", "demos", "recipes", "data", "kg", "serve", "bench")
+COMMANDS = (
+    "ask",
+    "eval",
+    "compare",
+    "train",
+    "demos",
+    "paths",
+    "recipes",
+    "data",
+    "kg",
+    "web",
+    "rank",
+    "serve",
+    "bench",
+)
 
 
 def make_app(wanted: str | None = None) -> typer.Typer:

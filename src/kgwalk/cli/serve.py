@@ -7,19 +7,29 @@ from typing import Annotated
 
 import typer
 
+from kgwalk.cli.world import GraphDrop, Web, world_values
 from kgwalk.types import KgwalkError
 
 EXAMPLES = (
     "kgwalk serve --graph films.kg",
     "kgwalk serve --graph films.kg --graph news=events.kg",
+    "kgwalk serve --data world --graph-drop 0.4",
     "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2",
 )
 
 
 def serve(
     graph: Annotated[
-        list[str], typer.Option("--graph", metavar="[NAME=]DIR", help="A store to serve; repeat for several.")
-    ],
+        list[str] | None, typer.Option("--graph", metavar="[NAME=]DIR", help="A store to serve; repeat for several.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A dataset to serve the graph of; a question's id then means its view.")
+    ] = None,
+    graph_drop: GraphDrop = None,
+    web: Web = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="world.KEY=VALUE", help="Another value of the world.")
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Processes; they share the graph's memory.")] = 1,
@@ -44,16 +54,24 @@ def serve(
 
     On this machine alone (127.0.0.1) no key is needed; listening elsewhere needs one.
     """
+    if not graph and data is None:
+        raise typer.BadParameter("there is nothing to serve; give --graph DIR, or --data DIR")
     try:
+        from kgwalk.config.recipe import Recipe
         from kgwalk.serve import security
         from kgwalk.serve.run import run_server
         from kgwalk.serve.settings import ServeSettings
     except ModuleNotFoundError as error:
         raise KgwalkError(f"{error.name} is not installed; pip install 'kgwalk[serve]'") from error
 
+    world = Recipe("serve", {}).with_values([*world_values(graph_drop, web), *(values or [])])
+    if set(world.sections) - {"world"}:
+        raise typer.BadParameter("--set takes values of the section world here, such as world.share=0.5")
     run_server(
         ServeSettings(
-            graphs=_named(graph),
+            graphs=_named(graph or []),
+            data=data,
+            world=world.section("world"),
             host=host,
             port=port,
             workers=workers,

@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from kgwalk.cli.output import err, out, print_json
+from kgwalk.cli.world import GraphDrop, Web, world_values
 
 EXAMPLES = (
     "kgwalk train kgwalk --data world",
     "kgwalk train kg-r1 --data metaqa --profile 135m -o runs/kg-r1",
     "kgwalk train kgwalk --data world --smoke",
+    "kgwalk train graph-rft --data world --graph-drop 0.4 --web world.jsonl.gz",
     "kgwalk train kgwalk --data metaqa --set grpo.steps=50 --set grpo.lr=1e-5 --resume",
 )
 # what a line of progress shows of a step, as far as the step has it
@@ -40,6 +42,8 @@ def train(
     judge: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="For recipes whose rewards ask a judge.")
     ] = None,
+    graph_drop: GraphDrop = None,
+    web: Web = None,
     split: Annotated[str, typer.Option(help="Questions to learn from.")] = "train",
     dev: Annotated[str, typer.Option(help="Questions to validate on.")] = "dev",
     limit: Annotated[
@@ -73,7 +77,7 @@ def train(
             data,
             out=folder,
             profile="smoke" if smoke else profile,
-            values=[*named, *(values or [])],
+            values=[*named, *world_values(graph_drop, web), *(values or [])],
             split=split,
             dev=dev,
             limit=limit,

@@ -23,9 +23,9 @@ from kgwalk.types import KgwalkError
 
 _FOLDER = resources.files("kgwalk.config") / "recipes"
 _PROFILES = resources.files("kgwalk.config") / "profiles"
-# who walks, with what budget; what is trained, on what, how, for what
+# who walks, over what, with what budget; what is trained, on what, how, for what
 SECTIONS = (
-    *("protocol", "policy", "rollout", "eval"),
+    *("protocol", "policy", "world", "rollout", "eval"),
     *("train", "model", "demos", "sft", "grpo", "turn_rewards", "rewards", "reward_settings", "curriculum"),
 )
 PROFILES = "profiles"

@@ -13,12 +13,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kgwalk.agent.counted import ids_a_token
-from kgwalk.agent.from_recipe import budget_of, needs_engine, policy_of, protocol_of
+from kgwalk.agent.from_recipe import budget_of, check_web, needs_engine, policy_of, protocol_of
+from kgwalk.agent.worlds import WorldSettings, opened_web, world_settings
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.config.section import read_section, setting
 from kgwalk.data.bundled import world_folder
@@ -30,6 +31,8 @@ from kgwalk.kg.build import Progress as Building
 from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.llm.open import open_engine
 from kgwalk.runs.folder import begin_run
+from kgwalk.tools.web.open import RERANKED
+from kgwalk.tools.web.search import WebSearch
 from kgwalk.types import KgwalkError
 
 T = TypeVar("T")
@@ -56,6 +59,7 @@ def evaluate(
     *,
     out: str | Path | None = None,
     engine: str | Engine = "local",
+    web: WebSearch | None = None,
     model: str | None = None,
     adapter: str | None = None,
     values: Iterable[str] = (),
@@ -70,12 +74,14 @@ def evaluate(
     """Walk every question of a split and score it; the result is what `kgwalk eval --json` prints.
 
     `out` is the run's folder: the same call again goes on where it stopped. `values` are a recipe's values anew, such
-    as `eval.runs=3`. An engine that is passed in stays open; without `out` nothing is kept. `progress` is told of each
+    as `eval.runs=3`, or `world.drop=0.4` to hide facts of the graph. An engine that is passed in stays open; `web` is
+    one for web searches in place of what `world.web` names. Without `out` nothing is kept. `progress` is told of each
     episode, `building` of the graph while it is built, the first time.
     """
     chosen = (load_recipe(recipe) if isinstance(recipe, str) else recipe).with_values(values)
     own = read_section(EvalSettings, chosen, "eval")
     _check(chosen)
+    world = world_settings(chosen)
     if limit is not None and limit < 1:
         raise KgwalkError(f"limit must be at least 1, not {limit}")
     dataset = data if isinstance(data, Dataset) else load_dataset(data)
@@ -84,6 +90,7 @@ def evaluate(
     settings = {
         "recipe": chosen.name,
         **{name: chosen.section(name) for name in _WALKING if name in chosen.sections},
+        **_world_of(chosen, world, web),
         "runs": own.runs,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -102,12 +109,13 @@ def evaluate(
             folder, _ = begin_run(path, "eval", settings, force=force)
             with folder.alone():
                 plan = Plan(own.runs, limit, seed, link, retry_failed)
-                evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress)
+                evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, world)
                 if evaluation.missing:
                     dataset.graph(building)
+                    searched = web or opened_web(world)
                     with _opened(chosen, engine, model, adapter) as opened:
                         each = 1 if opened is None else ids_a_token(opened)
-                        evaluation.walk(policy_of(chosen, opened, sampling), ids_a_token=each)
+                        evaluation.walk(policy_of(chosen, opened, sampling), web=searched, ids_a_token=each)
                 return finish(folder, evaluation.rows()) | ({"folder": None} if out is None else {})
 
     return outside_a_loop(work)
@@ -128,6 +136,17 @@ def _check(recipe: Recipe) -> None:
     budget_of(recipe)
     if "policy" not in recipe.sections:
         protocol_of(recipe)
+
+
+def _world_of(recipe: Recipe, world: WorldSettings, web: WebSearch | None) -> dict[str, Any]:
+    """What is recorded of the world; nothing of the usual one, a whole graph and no web."""
+    check_web(recipe, given=web is not None)
+    named = type(web).__name__ if web is not None else world.web
+    kind, place = (RERANKED, named.removeprefix(RERANKED)) if named.startswith(RERANKED) else ("", named)
+    if web is None and Path(place).exists():
+        named = kind + str(Path(place).resolve())  # the same corpus wherever the command is given again
+    made = asdict(world) | {"web": named}
+    return {} if made == asdict(WorldSettings()) else {"world": made}
 
 
 def _data_name(dataset: Dataset) -> str:

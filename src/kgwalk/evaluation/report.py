@@ -88,9 +88,11 @@ def _tables(questions: dict[int, list[Row]], means: dict[int, Means]) -> dict[st
     for number, rows in questions.items():
         for table, line in rows[0]["groups"].items():
             members[table][line].append(number)
+    # rows of an older version have no numbers of the web
+    names = [*GROUPED, *(["web_used"] if all("web_used" in one for one in means.values()) else [])]
     return {
         table: {
-            line: {"n": len(numbers)} | {name: float(np.mean([means[n][name] for n in numbers])) for name in GROUPED}
+            line: {"n": len(numbers)} | {name: float(np.mean([means[n][name] for n in numbers])) for name in names}
             for line, numbers in sorted(lines.items(), key=lambda entry: _order(entry[0]))
         }
         for table, lines in members.items()

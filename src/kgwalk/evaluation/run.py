@@ -16,6 +16,7 @@ from kgwalk.agent.link import link
 from kgwalk.agent.link import topics as linked_topics
 from kgwalk.agent.policy import Policy
 from kgwalk.agent.protocol import Task, World
+from kgwalk.agent.worlds import Worlds, WorldSettings
 from kgwalk.data.dataset import Dataset
 from kgwalk.evaluation.predictions import Key, Row, asks, read_predictions
 from kgwalk.kg.graph import Graph
@@ -24,6 +25,7 @@ from kgwalk.runs.rows import Rows
 from kgwalk.score.episode import measure
 from kgwalk.score.errors import error_class
 from kgwalk.score.gold import Gold, gold_of
+from kgwalk.tools.web.search import WebSearch
 from kgwalk.types import Episode, KgwalkError, Question, Turn
 
 BLOCK = 8192  # tasks in memory at a time
@@ -67,8 +69,10 @@ class Evaluation:
         plan: Plan,
         predictions: Path,
         progress: Progress = silent,
+        world: WorldSettings | None = None,
     ) -> None:
         self.dataset, self.plan, self.predictions, self.progress = dataset, plan, predictions, progress
+        self.world = world or WorldSettings()
         self.questions = dict(chosen(questions, plan.limit, plan.seed))
         self._wanted: list[Key] = [(number, run) for number in self.questions for run in range(plan.runs)]
         self._done = self._read()
@@ -83,11 +87,12 @@ class Evaluation:
         """The scored rows in the order of the questions and runs."""
         return [self._done[key] for key in self._wanted]
 
-    def walk(self, policy: Policy, *, ids_a_token: int = 1) -> None:
+    def walk(self, policy: Policy, *, web: WebSearch | None = None, ids_a_token: int = 1) -> None:
         missing = self.missing
+        worlds = Worlds(self.dataset.graph_for, self.world, policy.world, web)
         with Rows(self.predictions) as rows:
             for begin in range(0, len(missing), BLOCK):
-                asyncio.run(self._walk(policy, missing[begin : begin + BLOCK], rows, ids_a_token))
+                asyncio.run(self._walk(policy, worlds, missing[begin : begin + BLOCK], rows, ids_a_token))
 
     def _read(self) -> dict[Key, Row]:
         found = read_predictions(self.predictions)
@@ -99,17 +104,15 @@ class Evaluation:
                 )
         return {key: row for key, row in found.items() if not (self.plan.retry_failed and row["metrics"]["failed"])}
 
-    async def _walk(self, policy: Policy, block: Sequence[Key], rows: Rows, ids_a_token: int) -> None:
+    async def _walk(self, policy: Policy, worlds: Worlds, block: Sequence[Key], rows: Rows, ids_a_token: int) -> None:
         tasks: list[tuple[Task, World]] = []
         places: dict[str, tuple[Key, World]] = {}
-        worlds: dict[int, World] = {}
         topics: dict[int, Sequence[str]] = {}
         for number, run in block:
             question = self.questions[number]
-            graph = self.dataset.graph_for(question)
-            world = worlds.get(id(graph)) or worlds.setdefault(id(graph), policy.world(graph))
+            world = worlds.of(question)
             if number not in topics:
-                topics[number] = self._topics(question, graph)
+                topics[number] = self._topics(question, world.graph)
             name = f"{self.plan.seed}:{number}:{run}"  # enters the seeds: a resumed run draws what it would have drawn
             tasks.append((Task(question, topics[number], name), world))
             places[name] = (number, run), world
@@ -117,7 +120,11 @@ class Evaluation:
         def watch(episode: Episode, turn: Turn | None) -> None:
             if turn is None:
                 key, world = places.pop(episode.key)
-                row = {"number": key[0], "run": key[1], **scored(episode, world.graph, ids_a_token)}
+                # names are compared over the whole graph: what is hidden from the walk is still a name of its own
+                numbers = scored(episode, self.dataset.graph_for(episode.question), ids_a_token)
+                if self.world.drop > 0:
+                    numbers["groups"]["graph"] = "complete" if world.complete else "incomplete"
+                row = {"number": key[0], "run": key[1], **numbers}
                 rows.add(row | {"episode": episode_row(episode)})
                 self._add(key, row)
 

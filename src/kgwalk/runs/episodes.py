@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kgwalk.runs.question_rows import question_of, row_of
-from kgwalk.types import Answer, Call, Episode, Malformed, Step, StopReason, Triple, Turn
+from kgwalk.types import Answer, Call, Document, Episode, Malformed, Step, StopReason, Triple, Turn
 
 
 def episode_row(episode: Episode) -> dict[str, Any]:
@@ -62,12 +62,19 @@ def _turn_row(turn: Turn) -> dict[str, Any]:
         "shown": turn.shown,
         "counted": turn.counted,
         "seconds": turn.seconds,
+        "documents": [[one.title, one.text, one.source] for one in turn.documents],
     }
 
 
 def _turn_from(row: dict[str, Any]) -> Turn:
+    """A row of an older run has no documents."""
     counted = row["counted"]
-    return Turn(**{**row, "step": step_from(row["step"]), "counted": None if counted is None else tuple(counted)})
+    own = {
+        "step": step_from(row["step"]),
+        "counted": None if counted is None else tuple(counted),
+        "documents": [Document(*one) for one in row.get("documents", ())],
+    }
+    return Turn(**{**row, **own})
 
 
 def step_row(step: Step) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kgwalk.agent.counted import tokens
+from kgwalk.agent.web import WEB_FAILED, WEB_SEARCH
 from kgwalk.kg.graph import Graph
 from kgwalk.score.answers import Matched, accuracy, match
 from kgwalk.score.exploration import exploration, explored, gold_facts
@@ -24,8 +25,9 @@ def measure(
 
     Always there: f1, precision, recall, hits_at_1, exact_set, hit_any, hit_substring, em_token, retrieval_rate,
     retrieval_share, retrieval_all, generated_tokens, prompt_tokens, total_tokens, turns, calls, invalid_calls,
-    malformed, answered, failed, seconds. Of questions that ask whether something is so: accuracy. Where gold facts are
-    known: exploration_facts, _coverage, _precision, _found, and _efficiency if one was found.
+    malformed, answered, failed, seconds, web_calls, web_failed, web_used. Of questions that ask whether something is
+    so: accuracy. Where gold facts are known: exploration_facts, _coverage, _precision, _found, and _efficiency if one
+    was found.
 
     >>> from kgwalk.types import Question
     >>> asked, stop = Question("q", "?", [], ["Oslo", "Bergen"]), StopReason("answered")
@@ -40,6 +42,7 @@ def measure(
         **_answer(episode, gold, graph),
         **_retrieval(episode, gold, graph),
         **_cost(episode, ids_a_token),
+        **_web(episode),
         **_exploration(episode),
     }
 
@@ -83,6 +86,17 @@ def _cost(episode: Episode, ids_a_token: int) -> dict[str, float]:
         "answered": float(episode.stop == StopReason.answered),
         "failed": float(not episode.trainable),
         "seconds": episode.seconds,
+    }
+
+
+def _web(episode: Episode) -> dict[str, float]:
+    """Searches of the web that were carried out: where there is none, a call for it is invalid and counts there."""
+    searches = [turn for turn in episode.turns if isinstance(turn.step, Call) and turn.step.tool == WEB_SEARCH]
+    made = [turn for turn in searches if turn.ok]
+    return {
+        "web_calls": len(made),
+        "web_failed": sum(turn.error == WEB_FAILED for turn in made),
+        "web_used": float(bool(made)),
     }
 
 

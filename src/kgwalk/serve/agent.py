@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kgwalk.agent.protocol import Protocol
     from kgwalk.agent.rollout import Watch
     from kgwalk.llm.engine import Engine, Generation, Request
+    from kgwalk.tools.web.search import WebSearch
 
 log = logging.getLogger("kgwalk.serve")
 
@@ -82,10 +83,16 @@ class Wanted:
 class Agent:
     """The shared engine with what bounds its use. An engine given here is not closed here."""
 
-    def __init__(self, graphs: Graphs, settings: ServeSettings, engine: Engine | None = None) -> None:
+    def __init__(
+        self,
+        graphs: Graphs,
+        settings: ServeSettings,
+        engine: Engine | None = None,
+        web: WebSearch | None = None,
+    ) -> None:
         if engine is not None or settings.model is not None:
             check_engine(settings)
-        self._graphs, self._settings = graphs, settings
+        self._graphs, self._settings, self._web = graphs, settings, web
         self._engine, self._given = engine, engine is not None
         self._opening: asyncio.Task[None] | None = None
         self._gate = asyncio.Semaphore(settings.agent_at_once)
@@ -121,6 +128,7 @@ class Agent:
                 graph,
                 protocol=protocol,
                 engine=await self._opened(),
+                web=self._web if protocol.searches_web else None,
                 topics=wanted.topics,
                 runs=wanted.runs,
                 budget=replace(budget, seconds=min(budget.seconds, left)),

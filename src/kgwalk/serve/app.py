@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from kgwalk.llm.engine import Engine
+    from kgwalk.tools.web.search import WebSearch
 
 log = logging.getLogger("kgwalk.serve")
 
@@ -65,17 +66,45 @@ class Route(NamedTuple):
 
 def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = None, engine: Engine | None = None) -> App:
     """The application over the stores and the model of the settings, or over graphs and an engine that are open."""
+    web = open_web(settings)
     if graphs is not None:
-        return App(settings, Graphs(graphs), engine=engine)
-    opened = open_graphs(settings.graphs)
-    return App(settings, Graphs(opened), close=list(opened.values()), engine=engine)
+        return App(settings, Graphs(graphs), engine=engine, web=web)
+    opened = open_graphs(settings.graphs, data=settings.data is not None)
+    served = {**opened}
+    views: dict[str, Callable[[str], Graph]] = {}
+    if settings.data is not None:
+        from kgwalk.serve.questions import open_questions, settings_of
+
+        questions = open_questions(settings.data, settings_of(settings.world))
+        name = questions.dataset.name
+        if name in served:
+            raise KgwalkError(f"the dataset and a graph are both called {name!r}; name the graph: --graph NAME=DIR")
+        served[name], views[name] = questions.dataset.graph(), questions.graph
+    return App(settings, Graphs(served, views), close=list(opened.values()), engine=engine, web=web)
 
 
-def open_graphs(paths: Mapping[str, str]) -> dict[str, Graph]:
+def open_web(settings: ServeSettings) -> WebSearch | None:
+    """What the agent's web searches ask; imports the agent only where there is a world to read."""
+    if not settings.world:
+        return None
+    from kgwalk.agent.worlds import opened_web
+    from kgwalk.serve.questions import settings_of
+
+    world = settings_of(settings.world)
+    if world.drop > 0 and settings.data is None:
+        raise KgwalkError(
+            "facts are hidden by question, and no questions are served; name their dataset: --data DIR, or leave out "
+            "--graph-drop"
+        )
+    return opened_web(world)
+
+
+def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, Graph]:
+    """The stores; there may be none where there is a dataset."""
     from kgwalk.kg.store import open_graph
 
-    if not paths:
-        raise KgwalkError("there is no graph to serve; give at least one, as NAME=PATH or PATH")
+    if not paths and not data:
+        raise KgwalkError("there is no graph to serve; give at least one, as NAME=PATH or PATH, or a dataset")
     opened: dict[str, Graph] = {}
     try:
         for name, path in paths.items():
@@ -95,10 +124,15 @@ def close_graphs(graphs: Iterable[Graph]) -> None:
 
 class App:
     def __init__(
-        self, settings: ServeSettings, graphs: Graphs, close: Sequence[Graph] = (), engine: Engine | None = None
+        self,
+        settings: ServeSettings,
+        graphs: Graphs,
+        close: Sequence[Graph] = (),
+        engine: Engine | None = None,
+        web: WebSearch | None = None,
     ) -> None:
         self.settings, self.graphs = settings, graphs
-        self.agent = Agent(graphs, settings, engine)
+        self.agent = Agent(graphs, settings, engine, web)
         long = settings.agent_time_limit
         self.metrics = Metrics(len(graphs.by_name))
         self.routes: dict[str, Route] = {

@@ -7,7 +7,7 @@ protocol and, of views, only that a graph may have `question(id)` and `between(s
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,12 +22,16 @@ VIEWS = 256
 
 
 class Graphs:
-    """Graphs by name. Where there is one, an item need not name it."""
+    """Graphs by name. Where there is one, an item need not name it.
 
-    def __init__(self, graphs: Mapping[str, Graph]) -> None:
+    `views` has, for some of them, what a question's id means; for the others it is the store's own subgraph.
+    """
+
+    def __init__(self, graphs: Mapping[str, Graph], views: Mapping[str, Callable[[str], Graph]] | None = None) -> None:
         if not graphs:
             raise ValueError("a server needs at least one graph")
         self.by_name = dict(graphs)
+        self._of_question = dict(views or {})
         self._only = next(iter(graphs)) if len(graphs) == 1 else None
         self._view = lru_cache(VIEWS)(self._make_view)
 
@@ -51,7 +55,7 @@ class Graphs:
     def _make_view(self, name: str, question: str | None, start: str | None, end: str | None) -> Graph:
         graph = self.by_name[name]
         if question is not None:
-            of_question = getattr(graph, "question", None)
+            of_question = self._of_question.get(name) or getattr(graph, "question", None)
             if of_question is None:
                 raise UnknownQuestion(question)
             graph = of_question(question)

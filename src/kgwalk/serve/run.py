@@ -169,7 +169,7 @@ def _run_workers(settings: ServeSettings, listener: socket.socket, ready: Callab
     from uvicorn.supervisors import Multiprocess
 
     # A store that cannot be opened is told here once, and not by each worker.
-    graphs = open_graphs(settings.graphs)
+    graphs = open_graphs(settings.graphs, data=settings.data is not None)
     close_graphs(graphs.values())
     with _environment(ENVIRONMENT, settings.to_json()):
         supervisor = Multiprocess(_config("kgwalk.serve.run:worker_app", settings), [listener])

@@ -21,6 +21,9 @@ class ServeSettings:
     """`graphs` maps the names that clients use to the stores' paths."""
 
     graphs: dict[str, str] = field(default_factory=dict)
+    data: str | None = None  # a dataset whose graph is served too: a question's id then means its view
+    # a section [world]: what of each question's facts is hidden, and the web of walks by the server's own agent
+    world: dict[str, str | float] = field(default_factory=dict)
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free one
     workers: int = 1  # processes; each maps the same files, so the pages are in memory once
@@ -50,7 +53,7 @@ class ServeSettings:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not value > 0:
                 raise KgwalkError(f"`{name}` must be a number of seconds above 0, not {value!r}")
-        for name in ("model", "base_url", "adapter"):
+        for name in ("data", "model", "base_url", "adapter"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise KgwalkError(f"`{name}` must be text, not {value!r}")

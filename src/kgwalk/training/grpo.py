@@ -22,7 +22,6 @@ import torch
 from kgwalk.llm.engine import Sampling
 from kgwalk.runs.episodes import episode_row
 from kgwalk.runs.rows import Rows
-from kgwalk.score.episode import measure
 from kgwalk.score.rewards.function import Rewarded, RewardFunction
 from kgwalk.score.rewards.outcome import Outcome
 from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
@@ -148,9 +147,8 @@ class Grpo:
             raise KgwalkError(f"all {len(failures):,} rollouts failed, the first with: {failures[0]}")
 
     def _outcome(self, episode: Episode, verdict: dict[str, float | None], step: int) -> Outcome:
-        question = episode.question
-        metrics = measure(episode, self.course.graph_for(question))
-        return Outcome(episode, metrics, self.course.complete(question), verdict, step)
+        complete = self.course.worlds.of(episode.question).complete
+        return Outcome(episode, self.course.measure(episode), complete, verdict, step)
 
     def _learn(self, number: int, sequences: list[tuple[Flat, list[float]]]) -> Numbers:
         settings, updater = self.settings, self.updater

@@ -15,7 +15,7 @@ from typing import Any
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.policy import Agent
 from kgwalk.agent.protocol import Protocol, Task
-from kgwalk.kg.graph import Graph
+from kgwalk.agent.worlds import Worlds
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.local import LocalEngine
 from kgwalk.score.episode import measure
@@ -28,11 +28,10 @@ VALIDATED = ("f1", "hits_at_1", "hit_any", "exact_set", "retrieval_rate", "answe
 
 @dataclass(frozen=True)
 class Course:
-    """The questions of a run and the graph that each is asked of."""
+    """The questions of a run and the world that each is asked in."""
 
     questions: Sequence[Question]
-    graph_for: Callable[[Question], Graph]
-    complete: Callable[[Question], bool] = lambda question: True  # whether its graph has all that it needs
+    worlds: Worlds
 
     def __post_init__(self) -> None:
         if not self.questions:
@@ -42,6 +41,10 @@ class Course:
                 raise KgwalkError(f"question {question.id!r} has no topic entity; `kgwalk data check` lists all such")
             if not question.answers:
                 raise KgwalkError(f"question {question.id!r} has no answer; `kgwalk data check` lists all such")
+
+    def measure(self, episode: Episode) -> dict[str, float]:
+        """Its numbers; names are compared over the whole graph, as in an evaluation."""
+        return measure(episode, self.worlds.graph_for(episode.question))
 
 
 class _InPlace(asyncio.SelectorEventLoop):
@@ -74,8 +77,7 @@ class Walker:
         tasks = []
         for number, key in asked:
             question = course.questions[number]
-            graph = course.graph_for(question)
-            tasks.append((Task(question, question.topic_entities, key), agent.world(graph)))
+            tasks.append((Task(question, question.topic_entities, key), course.worlds.of(question)))
         self.engine.weights_changed()
         with asyncio.Runner(loop_factory=_InPlace if self.lockstep else None) as runner:
             return runner.run(agent.walk(tasks, lambda episode, turn: None))
@@ -84,7 +86,7 @@ class Walker:
         """Means over the course's questions, greedy; each process walks its share."""
         own = processes.share(len(course.questions))
         episodes = self.walk(course, [(number, f"validate:{number}") for number in own], Sampling())
-        found = processes.gathered([measure(episode, course.graph_for(episode.question)) for episode in episodes])
+        found = processes.gathered([course.measure(episode) for episode in episodes])
         return {name: sum(row[name] for row in found) / len(found) for name in VALIDATED}
 
     def close(self) -> None:

@@ -8,38 +8,58 @@
 
 What it misses, no walk along those relations can find: the rest is the graph's or the annotation's, not the walker's.
 It reads the gold answers only to read the evidence (`chains`), never the answers to choose among what a walk found.
+
+Where the graph lacks a gold fact that the next step needs, and there is a web, that is asked first:
+
+    web_search("Big", "directed_by")
+    Doc 1: Big (film): Big is a comedy of 1988. Penny Marshall directed it.
+
+The fact is taken only if a document that was shown names its other end; it is then walked as the graph's own are.
+Without a web the same walk is one over the graph alone.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar
 
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.observation import Listing
 from kgwalk.agent.policies.chains import Chain, chains_of
+from kgwalk.agent.policies.learned import Learned
 from kgwalk.agent.policies.trip import Trip, trips
 from kgwalk.agent.protocol import Task, World
 from kgwalk.agent.protocols.kgwalk import DATED_TOOLS, TOOLS, Kgwalk
 from kgwalk.agent.rollout import Watch
+from kgwalk.agent.web import WEB_FAILED, WEB_SEARCH, names, search_web, shown
+from kgwalk.agent.worlds import crucial_facts
 from kgwalk.kg.graph import Graph
 from kgwalk.tools.sets import Reference, SetError, Sets
 from kgwalk.tools.text import escape
-from kgwalk.types import Answer, Call, Episode, StopReason, Turn
+from kgwalk.types import Answer, Call, Document, Episode, StopReason, Triple, Turn
 
+_FOLLOWS = ("tail_entities", "head_entities", "argmax", "argmin", "filter", "between")  # a set, then a relation
 _SET = re.compile(r"\$(\d{1,6})")
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """Runs the question's program where it has one (`extra["program"]`), else its chains."""
+    """Runs the question's program where it has one (`extra["program"]`), else its chains.
 
+    Of a web search it reads `documents`, the first `document_characters` of each.
+    """
+
+    searches_web: ClassVar[bool] = True
     budget: Budget = field(default_factory=Budget)
+    documents: int = 3
+    document_characters: int = 600
 
     async def walk(self, tasks: Sequence[tuple[Task, World]], watch: Watch) -> list[Episode]:
-        return await trips(tasks, self.budget, watch, lambda trip: _Gold(trip).walk())
+        return await trips(tasks, self.budget, watch, lambda trip: _Gold(trip, self).walk())
 
     def world(self, graph: Graph) -> World:
         return World(graph)
@@ -48,9 +68,12 @@ class Oracle:
 class _Gold:
     """One question's walk. The question's own topics are $1, $2, ..., whatever topics were found in it."""
 
-    def __init__(self, trip: Trip) -> None:
-        self.trip, self.question = trip, trip.task.question
-        self.sets = Sets(trip.world.graph, self.question.topic_entities)
+    def __init__(self, trip: Trip, oracle: Oracle) -> None:
+        self.trip, self.question, self.oracle = trip, trip.task.question, oracle
+        self.graph = Learned(trip.world.graph)
+        self.sets = Sets(self.graph, self.question.topic_entities)
+        self.gold = crucial_facts(self.question)
+        self.asked: set[tuple[str, str]] = set()  # of the web: an entity, a relation
 
     async def walk(self) -> StopReason:
         program, chains = self.question.extra.get("program"), chains_of(self.question)
@@ -111,6 +134,7 @@ class _Gold:
 
     async def _call(self, tool: str, *args: Reference) -> int | None:
         """The number of the set that a tool makes; None, with the error on the turn, where it makes none."""
+        await self._look_up(tool, args)
         step = Call(tool, args)
         text = Kgwalk.render(step)
         try:
@@ -124,6 +148,44 @@ class _Gold:
         listing = Listing(f"${number} = {len(members)}: ", members)
         self.trip.told(step, text, listing.render(len(members)), members)
         return number
+
+    async def _look_up(self, tool: str, args: Sequence[Reference]) -> None:
+        """Ask the web for the gold facts that a call needs and the graph lacks, each entity once."""
+        web = self.trip.world.web
+        if web is None or tool not in _FOLLOWS or len(args) < 2:
+            return
+        source, relation = args[0], str(args[1])
+        out = tool != "head_entities"
+        for entity, facts in self._gaps(self._members(source), relation, out).items():
+            most = (self.oracle.documents, self.oracle.document_characters)
+            found = await self.trip.ask(WEB_SEARCH, partial(search_web, web, entity, relation, *most), slow=True)
+            self._told(Call(WEB_SEARCH, (entity, relation)), found)
+            for fact in facts:
+                if any(names(document, fact.tail if out else fact.head) for document in found or ()):
+                    self.graph.add(fact)
+
+    def _gaps(self, members: Iterable[str], relation: str, out: bool) -> dict[str, list[Triple]]:
+        """The gold facts of a relation that are not in the graph, by the member that they start from."""
+        inside, gaps = set(members), dict[str, list[Triple]]()
+        for fact in self.gold:
+            here = fact.head if out else fact.tail
+            fits = fact.relation == relation and here in inside and (here, relation) not in self.asked
+            if fits and next(self.graph.match(*fact[:3], limit=1), None) is None:
+                gaps.setdefault(here, []).append(fact)
+        self.asked.update((here, relation) for here in gaps)
+        return gaps
+
+    def _members(self, source: Reference) -> Sequence[str]:
+        """None of a set that was never made: the call itself will say so."""
+        if isinstance(source, str):
+            return (source,)
+        return self.sets.made[source - 1].members if 1 <= source <= len(self.sets.made) else ()
+
+    def _told(self, step: Call, found: list[Document] | None) -> None:
+        told = "The web search failed" if found is None else "No documents found"
+        told = "\n".join(shown(number, one) for number, one in enumerate(found or (), 1)) or told
+        error = WEB_FAILED if found is None else None
+        self.trip.add(Turn([], [], Kgwalk.render(step), step, told, error=error, documents=found or []))
 
     def _make(self, tool: str, args: Sequence[Reference]) -> int:
         """A program is a file's: its tools and their arguments are checked as a model's are."""

@@ -112,7 +112,7 @@ class Prompts:
     def _fit(self, items: Sequence[str], lines: Sequence[str]) -> tuple[str, int]:
         """As many lines as there is room for, and how many these are."""
         listing = written("", items, lines, separator="\n")
-        text, kept = Observation("", "", [listing]).fit(self.count, self.room)
+        text, kept, _ = Observation("", "", [listing]).fit(self.count, self.room)
         return text, len(kept)
 
 

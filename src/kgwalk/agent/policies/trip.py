@@ -54,12 +54,15 @@ class Trip:
         """Draws that are the same for the same seed and key. None counts as 0: what is random here stays repeatable."""
         return random.Random(f"{seed or 0}/{self.key}")
 
-    async def ask(self, what: str, call: Callable[[], _T]) -> _T:
-        """A call to the graph, tried again if its backend fails; raises ToolFailed, or OutOfTime."""
+    async def ask(self, what: str, call: Callable[[], _T], *, slow: bool = False) -> _T:
+        """A call to the graph, tried again if its backend fails; raises ToolFailed, or OutOfTime.
+
+        `slow`: it may wait for something else than the graph.
+        """
         self.check_time()
         for attempt in range(self.budget.tool_retries + 1):
             try:
-                if self._quick:
+                if self._quick and not slow:
                     return call()
                 return await asyncio.get_running_loop().run_in_executor(self._threads, call)
             except KgwalkError as error:

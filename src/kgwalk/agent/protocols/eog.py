@@ -4,7 +4,7 @@
     <think>Tom Hanks starred in Big, which ...</think><answer>["Penny Marshall"]</answer>
 
 The paper takes the subgraphs that come with its datasets; here they are cut from any graph (tools/subgraph.py) to
-`graph_tokens`. Its F1 and path rewards read the facts named in the thought; nothing here checks those.
+`graph_tokens`, by `select`. Its F1 and path rewards read the facts named in the thought; nothing here checks those.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from kgwalk.agent.observation import Observation
 from kgwalk.agent.protocol import Protocol, Task, Walk, World, said
 from kgwalk.agent.tags import tag_pattern
-from kgwalk.tools.subgraph import subgraph_text
+from kgwalk.config.recipe import unknown
+from kgwalk.tools.subgraph import SELECT, subgraph_text
 from kgwalk.tools.text import escape, quote, read_answer, write_answer
 from kgwalk.types import Answer, Call, Malformed, Message, Step
 
@@ -45,7 +46,8 @@ Knowledge graph:
 @dataclass(frozen=True)
 class Eog(Protocol):
     """The subgraph reaches `hops` from the topics, with at most `hub` facts of one entity and relation, and takes up
-    to `graph_tokens` of the prompt; at most `facts` are looked at."""
+    to `graph_tokens` of the prompt; at most `facts` are looked at. `select` says which of them stay: the nearest to the
+    question's words ("relevance"), or those that random walks from the topics take most ("pagerank")."""
 
     name = "eog"
     stop = ("</answer>",)
@@ -56,6 +58,11 @@ class Eog(Protocol):
     hub: int = 20
     facts: int = 5000
     graph_tokens: int = 3000
+    select: str = "relevance"
+
+    def __post_init__(self) -> None:
+        if self.select not in SELECT:
+            raise unknown("value of protocol.select", self.select, SELECT)
 
     def begin(self, task: Task, world: World, count: Callable[[str], int]) -> EogWalk:
         return EogWalk(task, world, protocol=self, count=count)
@@ -93,6 +100,7 @@ class EogWalk(Walk):
             task.question.question,
             room=protocol.graph_tokens,
             count=self.count,
+            select=protocol.select,
             embedder=self.world.embed,
             hops=protocol.hops,
             hub=protocol.hub,

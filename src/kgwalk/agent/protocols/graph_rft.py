@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgwalk.agent.observation import Listing, Observation
 from kgwalk.agent.plan import Plan, PlanError, read_plan
 from kgwalk.agent.protocol import Protocol, Task, Walk, World, said
 from kgwalk.agent.tags import tag_pattern, written
-from kgwalk.llm.embed import words
+from kgwalk.agent.web import WEB_FAILED, search_web, shown
 from kgwalk.tools.facts import Fact, Way, entity_named, facts_along, not_found, read_name, spell, ways
 from kgwalk.tools.rank import rank
 from kgwalk.tools.text import escape, quote, read_answer, split_arguments, write_answer
@@ -82,6 +82,7 @@ class GraphRft(Protocol):
     stop = (*(f"</{tool}>" for tool in INFORMATION), "</answer>")
     inline = True
     by_meaning = True
+    searches_web = True
     turns: int = 10
     relations: int = 15
     documents: int = 3
@@ -193,8 +194,8 @@ class GraphRftWalk(Walk):
     def _relations(self, entity: str, guess: str) -> Observation:
         every = list(dict.fromkeys(way.relation for way in ways(self.world.graph, entity)))
         nearest = [every[at] for at in rank(guess, every, self.world.embed)[: self.protocol.relations]]
-        shown = written("", nearest, [spell(relation) for relation in nearest], shows_entities=False)
-        return Observation(*_tags("relation_search"), [shown])
+        listing = written("", nearest, [spell(relation) for relation in nearest], shows_entities=False)
+        return Observation(*_tags("relation_search"), [listing])
 
     def _neighbors(self, entity: str, relation: str) -> Observation:
         graph = self.world.graph
@@ -216,13 +217,14 @@ class GraphRftWalk(Walk):
         web = self.world.web
         if web is None:
             return self._error("web_search", "no_web", "There is no web search here; use the KG and what you know")
-        found = web.search(f"{name} {words(relation)}", self.protocol.documents)[: self.protocol.documents]
-        most = self.protocol.document_characters
-        bodies = [" ".join(f"{one.title}: {one.text}".split()) for one in found]
-        texts = [f"Doc {number}: {escape(body[:most])}" for number, body in enumerate(bodies, 1)]
+        found = search_web(web, name, relation, self.protocol.documents, self.protocol.document_characters)
+        if found is None:
+            failed = said(_tags("web_search")[0], "The web search failed; go on without it", _tags("web_search")[1])
+            return replace(failed, error=WEB_FAILED)  # ok: the call was right
+        texts = [shown(number, one) for number, one in enumerate(found, 1)]
         lead = "" if found else "No documents found"
-        shown = written(lead, [one.title for one in found], texts, separator="\n", shows_entities=False)
-        return Observation(*_tags("web_search"), [shown])
+        listing = written(lead, [one.title for one in found], texts, separator="\n", shows_entities=False)
+        return Observation(*_tags("web_search"), [replace(listing, documents=found)])
 
     def _error(self, tool: str, kind: str, message: str) -> Observation:
         opening, closing = _tags(tool)

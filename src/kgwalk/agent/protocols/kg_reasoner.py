@@ -11,6 +11,10 @@ The walk keeps its path, one frame for each entity searched: the entity and the 
 - Going back leaves the end of the path (or the entity named between the tags, and all after it) and stops at the
   nearest entity before it with a candidate that was never searched; the observation lists those. At the beginning of
   the path it stays there. If no entity on the path has any left, that is an error, and the path is as it was.
+- Going back twice passes over what the first listed: until something is searched it is not listed again. So a walk that
+  does nothing but go back comes to an end.
+
+With `backtrack = false` there is no way back: the prompt does not offer it, and a search tag has no attribute.
 
 The paper scores candidates with a graph network; `World.ranker` is the place for one, and without it their texts are
 ranked. Entities searched before come after all others. Which entities may be searched is not enforced: the paper's
@@ -39,23 +43,26 @@ PROMPT = """Answer the question by thinking once, inside <think>...</think>, and
 While you think you may search a knowledge graph up to {turns} times: write <search>entity</search> with one entity, \
 one of those you start from or one that a search has shown you. The facts that matter most are put right after it \
 inside <{tag}>...</{tag}> as (head, relation, tail); a name with a comma stands in double quotes.
-After each search, judge whether it helps. If an entity leads nowhere, write <search backtrack="true"></search>: you \
-go back along your path to the nearest entity that still has candidates you have not searched, and are shown them.
+After each search, judge whether it helps.{offered}
 
 Question: {question}
 Start from: {topics}"""
+BACKTRACK = """ If an entity leads nowhere, write <search backtrack="true"></search>: you go back along your path to \
+the nearest entity that still has candidates you have not searched, and are shown them. With an entity of your path \
+between these tags, you leave that one and all that came after it."""
 
 
 @dataclass(frozen=True)
 class KgReasoner(ThinkProtocol):
     """A search reads the `relations` nearest to the question and at most `facts` of each, ranks the entities they lead
-    to, and shows the facts of the `candidates` best."""
+    to, and shows the facts of the `candidates` best. `backtrack`: whether there is a way back."""
 
     name = "kg-reasoner"
     turns: int = 10
     relations: int = 20
     facts: int = 20
     candidates: int = 10
+    backtrack: bool = True
 
     def begin(self, task: Task, world: World, count: Callable[[str], int]) -> KgReasonerWalk:
         return KgReasonerWalk(task, world, protocol=self)
@@ -90,11 +97,17 @@ class KgReasonerWalk(ThinkWalk):
     protocol: KgReasoner = field(kw_only=True)
     path: list[Frame] = field(default_factory=list)
     searched: set[str] = field(default_factory=set)
+    passed: set[str] = field(default_factory=set)  # listed by going back since the last search
+
+    def offered(self) -> str:
+        return BACKTRACK if self.protocol.backtrack else ""
 
     def parse(self, text: str) -> Step:
         turn = self.read(text)
         if not isinstance(turn, Search):
             return turn
+        if turn.attributes.strip() and not self.protocol.backtrack:
+            return Malformed("A search tag is plain.")
         backtrack = _BACKTRACK.fullmatch(turn.attributes)
         if backtrack is None:
             return Malformed('A search tag is plain, or has backtrack="true".')
@@ -117,6 +130,7 @@ class KgReasonerWalk(ThinkWalk):
         # From here on nothing can fail: a tool that is tried again finds the path as it was.
         self.path = [*self.path[: self._place(entity)], frame]
         self.searched.add(entity)
+        self.passed.clear()
         return self._show("", frame.facts, total)
 
     def _place(self, entity: str) -> int:
@@ -153,10 +167,12 @@ class KgReasonerWalk(ThinkWalk):
             if end < 0:
                 path = ", ".join(spell(frame.entity) for frame in self.path)
                 return self.error("not_on_path", f"{spell(name)} is not on your path: {path}")
+        known = self.searched | self.passed
         for at in range(max(end - 1, 0), -1, -1):
-            untried = [fact for fact in self.path[at].facts if fact.other not in self.searched]
+            untried = [fact for fact in self.path[at].facts if fact.other not in known]
             if untried:
                 self.path = self.path[: at + 1]
+                self.passed.update(fact.other for fact in untried)
                 return self._show(f"Back at {spell(self.path[at].entity)}. Not tried yet:\n", untried, len(untried))
         first = spell(self.path[0].entity)
         return self.error("nothing_left", f"No candidate is left on the path from {first}")

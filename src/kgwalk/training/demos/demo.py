@@ -39,6 +39,7 @@ class Demo:
     style: str  # of the thoughts; the model's name for a teacher's
     hops: int | None
     wrong: bool = False  # whether there is a wrong turn in it
+    web: bool = False  # whether the web was searched
 
     @property
     def turns(self) -> list[str]:
@@ -129,7 +130,7 @@ def _demo(path: str, number: int, line: bytes) -> Demo:
     if not isinstance(row, dict):
         raise wrong("expected an object")
     known = set(Demo.__slots__)
-    missing = sorted(known - {"wrong"} - row.keys())
+    missing = sorted(known - {"wrong", "web"} - row.keys())
     if missing:
         raise wrong(f"expected a demo; there is no `{missing[0]}`")
     if not _is_chat(row["messages"]):

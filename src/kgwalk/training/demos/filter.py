@@ -1,9 +1,9 @@
 """What a walk must pass to be a demonstration: named filters, each with a reason for those that fall out.
 
 Graph-RFT, appendix A.1: the format (no tags but its own, one plan), the answer, the retrieval (what was answered was
-retrieved, and the web was not asked for what the graph had) and the plan. There GPT-4 judges the plan; here its steps
-must be those that were walked. Explore-on-Graph and KG-Hopper ask for the right form and the right answer.
-Knows walks, not how they came about.
+retrieved, and the web was asked for what the graph lacks and for nothing else) and the plan. There GPT-4 judges the
+plan; here its steps must be those that were walked. Explore-on-Graph and KG-Hopper ask for the right form and the right
+answer. Knows walks, not how they came about.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from kgwalk.agent.plan import Plan, SearchKG
+from kgwalk.agent.protocol import World
 from kgwalk.agent.protocols import graph_rft
+from kgwalk.agent.web import WEB_SEARCH, names
 from kgwalk.config.recipe import unknown
 from kgwalk.score.retrieval import shown_to
-from kgwalk.tools.text import escape
-from kgwalk.types import Answer, Call, Episode, StopReason
+from kgwalk.types import Answer, Call, Episode, StopReason, Turn
 
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)[^<>]*>")
 _COMMON = {"think", "answer"}
@@ -26,7 +27,7 @@ _COMMON = {"think", "answer"}
 @dataclass(frozen=True, slots=True)
 class Walked:
     """A walk and what is known of it. Turns in `untrained` are wrong on purpose; `counted`: the answer is a count of
-    what was shown, as its writer saw to."""
+    what was shown, as its writer saw to; `lacking`: the graph lacked a fact, and there was a web to ask."""
 
     episode: Episode
     protocol: str
@@ -34,6 +35,7 @@ class Walked:
     untrained: Collection[int] = ()
     answer_f1: float = 1.0
     counted: bool = False
+    lacking: bool = False
 
 
 def reason_against(walked: Walked, filters: Sequence[str]) -> str | None:
@@ -73,20 +75,34 @@ def by_answer(walked: Walked) -> str | None:
 
 def by_retrieval(walked: Walked) -> str | None:
     """Every answer was shown: by a set that a tool made, as an entity, in a document, or as a number to be counted."""
-    episode = walked.episode
+    episode, web = walked.episode, web_turns(walked.episode)
+    if walked.lacking and not web:
+        return "the web was not searched for what the graph lacks"
     last = episode.turns[-1].step if episode.turns else None
     by_set = isinstance(last, Answer) and last.names and all(isinstance(name, int) for name in last.names)
     if by_set or walked.counted:
         return None
     shown = shown_to(episode)
     missing = [name for name in episode.answers if name not in shown]
-    web = [turn for turn in episode.turns if isinstance(turn.step, Call) and turn.step.tool == "web_search"]
-    if web and not missing:
+    if web and not missing and not walked.lacking:
         return "the web was searched for what the graph had"
-    told = [turn.observation for turn in web]
-    missing = [name for name in missing if not any(escape(name) in text for text in told)]
+    missing = [name for name in missing if not read_of(name, episode)]
     sizes = {str(size) for size in _sizes(episode)}
     return "an answer was never shown" if any(name not in sizes for name in missing) else None
+
+
+def lacking(world: World) -> bool:
+    """Whether a walk in this world should ask the web."""
+    return not world.complete and world.web is not None
+
+
+def web_turns(episode: Episode) -> list[Turn]:
+    return [turn for turn in episode.turns if isinstance(turn.step, Call) and turn.step.tool == WEB_SEARCH]
+
+
+def read_of(name: str, episode: Episode) -> bool:
+    """Whether a document that the walk was shown has the name."""
+    return any(names(document, name) for turn in web_turns(episode) for document in turn.documents)
 
 
 def _sizes(episode: Episode) -> set[int]:
@@ -106,18 +122,19 @@ def by_plan(walked: Walked) -> str | None:
     if not plans:
         return "there is no plan in the first turn"
     calls = [turn.step for turn in walked.episode.turns if isinstance(turn.step, Call)]
-    return _followed(plans[0], calls, shown_to(walked.episode))
+    shown = shown_to(walked.episode)
+    return _followed(plans[0], calls, lambda name: name in shown or read_of(name, walked.episode))
 
 
-def _followed(plan: Plan, calls: Sequence[Call], shown: Collection[str]) -> str | None:
-    searched = [str(call.args[0]) for call in calls if call.tool in ("neighbor_search", "web_search")]
+def _followed(plan: Plan, calls: Sequence[Call], shown: Callable[[str], bool]) -> str | None:
+    searched = [str(call.args[0]) for call in calls if call.tool in ("neighbor_search", WEB_SEARCH)]
     heads = [step.function.head for step in plan.steps if isinstance(step.function, SearchKG)]
     named = {head for head in heads if isinstance(head, str)}
-    if any(entity not in named and entity not in shown for entity in searched):
+    if any(entity not in named and not shown(entity) for entity in searched):
         return "an entity was searched that is not in the plan"
     at = 0
     for head in heads:
-        while at < len(searched) and not (searched[at] == head if isinstance(head, str) else searched[at] in shown):
+        while at < len(searched) and not (searched[at] == head if isinstance(head, str) else shown(searched[at])):
             at += 1
         if at == len(searched):
             return "a step of the plan was not carried out"

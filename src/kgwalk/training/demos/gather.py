@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.policy import Agent
-from kgwalk.agent.protocol import Protocol
+from kgwalk.agent.protocol import Protocol, World
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.tokens import Tokenizer
 from kgwalk.training.demos.demo import Demo
@@ -20,7 +20,7 @@ from kgwalk.types import KgwalkError, Question
 
 @dataclass
 class Gathering:
-    """What is asked for. `written` and `taught` are filled as `demos` goes on."""
+    """What is asked for. `written` and `taught` are filled as `demos` goes on; `world_of` is that of `make_demos`."""
 
     questions: Sequence[Question]
     graph_for: Callable[[Question], Graph]
@@ -31,6 +31,7 @@ class Gathering:
     teacher: Agent | None = None
     teacher_name: str = "teacher"
     seed: int = 0
+    world_of: Callable[[Question], World] | None = None
     written: Fallen = field(default_factory=Fallen)
     taught: Fallen = field(default_factory=Fallen)
 
@@ -49,6 +50,7 @@ class Gathering:
                 budget=self.budget,
                 tokens=self.tokens,
                 seed=self.seed,
+                world_of=self.world_of,
             )
             done = set()
             for demo in made:
@@ -65,6 +67,12 @@ class Gathering:
             return
         assert self.teacher is not None
         made, self.taught = teacher_demos(
-            questions, self.graph_for, self.teacher, settings=settings, name=self.teacher_name, seed=self.seed
+            questions,
+            self.graph_for,
+            self.teacher,
+            settings=settings,
+            name=self.teacher_name,
+            seed=self.seed,
+            world_of=self.world_of,
         )
         yield from made

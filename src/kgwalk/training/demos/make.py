@@ -19,7 +19,7 @@ from kgwalk.llm.tokens import Tokenizer
 from kgwalk.score.answers import f1
 from kgwalk.training.demos.demo import Demo, messages_of
 from kgwalk.training.demos.fallen import Fallen
-from kgwalk.training.demos.filter import Walked, reason_against
+from kgwalk.training.demos.filter import Walked, lacking, reason_against, web_turns
 from kgwalk.training.demos.play import Played, play
 from kgwalk.training.demos.rough_tokens import RoughTokenizer
 from kgwalk.training.demos.route import Route, Survey, route_from_gold, route_from_program
@@ -46,12 +46,13 @@ def make_demos(
     budget: Budget | None = None,
     tokens: Tokenizer | None = None,
     seed: int = 0,
-    world_of: Callable[[Graph], World] | None = None,
+    world_of: Callable[[Question], World] | None = None,
 ) -> tuple[Iterator[Demo], Fallen]:
     """Demos as they are made, and the counts of what fell out, which are filled meanwhile.
 
-    `tokens` is the learner's tokenizer: by it observations are cut and lengths bounded. `world_of` gives the world of
-    a graph, if not as an agent would have it. With a limit the demos are those of a seeded sample of the questions.
+    `graph_for` gives the whole graph of a question, in which its route is found; `world_of` the world in which it is
+    walked, where facts may be hidden, if that is not the whole graph. `tokens` is the learner's tokenizer: by it
+    observations are cut and lengths bounded. With a limit the demos are those of a seeded sample of the questions.
     """
     fallen = Fallen()
     maker = _Maker(
@@ -60,7 +61,7 @@ def make_demos(
         budget or Budget(),
         tokens or RoughTokenizer(),
         seed,
-        world_of or (lambda graph: world_for(graph, protocol)),
+        world_of or (lambda question: world_for(graph_for(question), protocol)),
         fallen,
     )
     return maker.make(questions, graph_for), fallen
@@ -74,7 +75,7 @@ class _Maker:
         budget: Budget,
         tokens: Tokenizer,
         seed: int,
-        world_of: Callable[[Graph], World],
+        world_of: Callable[[Question], World],
         fallen: Fallen,
     ) -> None:
         if protocol.name not in WRITERS:
@@ -92,7 +93,7 @@ class _Maker:
             for demo in self._of(question, graph_for(question)):
                 if self.settings.limit is not None and self.fallen.kept >= self.settings.limit:
                     return
-                self.fallen.keep()
+                self.fallen.keep(wrong=demo.wrong, web=demo.web)
                 yield demo
 
     def _of(self, question: Question, graph: Graph) -> Iterator[Demo]:
@@ -145,7 +146,15 @@ class _Maker:
         episode = played.episode
         score = f1(episode.answers, survey.gold, survey.graph)
         counted = route.steps[-1].tool == "count"
-        walked = Walked(episode, self.protocol.name, score, played.untrained, settings.answer_f1, counted)
+        walked = Walked(
+            episode,
+            self.protocol.name,
+            score,
+            played.untrained,
+            settings.answer_f1,
+            counted=counted,
+            lacking=lacking(self.world_of(question)),
+        )
         turns = [(turn.text, turn.observation) for turn in episode.turns]
         return reason_against(walked, settings.filters) or Demo(
             id=question.id if settings.per_question == 1 else f"{question.id}#{copy}",
@@ -160,6 +169,7 @@ class _Maker:
             style=style,
             hops=question.hops or route.hops,
             wrong=played.writer.strayed,
+            web=bool(web_turns(episode)),
         )
 
     def _play(self, survey: Survey, route: Route, style: str, copy: int, wrong: bool) -> Played:
@@ -176,10 +186,10 @@ class _Maker:
         chance = _chance(self.seed, question.id, copy, "words")
 
         def writer(walk: Walk) -> Writer:
-            return self.writer(question, route, walk, Voice(style, chance), chance, wrong)
+            return self.writer(question, route, walk, survey.graph, Voice(style, chance), chance, wrong)
 
-        task, world = Task(question, survey.topics), self.world_of(survey.graph)
-        return play(task, world, self.protocol, writer, self.tokens, self.budget)
+        task = Task(question, survey.topics)
+        return play(task, self.world_of(question), self.protocol, writer, self.tokens, self.budget)
 
 
 def _chance(seed: int, *what: object) -> random.Random:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from kgwalk.agent.policy import Agent
-from kgwalk.agent.protocol import Task
+from kgwalk.agent.protocol import Task, World
 from kgwalk.agent.rollout import Watch
 from kgwalk.kg.graph import Graph
 from kgwalk.score.answers import f1
 from kgwalk.score.gold import gold_of
 from kgwalk.training.demos.demo import Demo, messages_of
 from kgwalk.training.demos.fallen import Fallen
-from kgwalk.training.demos.filter import Walked, reason_against
+from kgwalk.training.demos.filter import Walked, lacking, reason_against, web_turns
 from kgwalk.training.demos.route import topics_of
 from kgwalk.training.demos.settings import DemoSettings
 from kgwalk.types import Episode, Message, Question
@@ -36,77 +36,93 @@ def teacher_demos(
     name: str = "teacher",
     seed: int = 0,
     watch: Watch = lambda episode, turn: None,
+    world_of: Callable[[Question], World] | None = None,
 ) -> tuple[Iterator[Demo], Fallen]:
     """Demos as they are made, and the counts of what fell out. `name` of the teacher is the demos' style.
 
-    Of the samples of a question the first `per_question` that pass are kept, the shortest first.
+    Of the samples of a question the first `per_question` that pass are kept, the shortest first. `graph_for` gives the
+    whole graph of a question, `world_of` the world in which it is walked, if that is not the whole graph.
     """
     fallen = Fallen()
     settings = (settings or DemoSettings()).checked()
     sampling = replace(teacher.sampling, temperature=settings.temperature, seed=seed)
-    teaching = _Teaching(replace(teacher, sampling=sampling), settings, name, watch, fallen)
-    return teaching.make(settings.asked(questions, seed), graph_for), fallen
+    world_of = world_of or (lambda question: teacher.world(graph_for(question)))
+    teaching = _Teaching(replace(teacher, sampling=sampling), settings, name, watch, fallen, graph_for, world_of)
+    return teaching.make(settings.asked(questions, seed)), fallen
 
 
+@dataclass
 class _Teaching:
-    def __init__(self, teacher: Agent, settings: DemoSettings, name: str, watch: Watch, fallen: Fallen) -> None:
-        self.teacher, self.settings, self.name, self.watch, self.fallen = teacher, settings, name, watch, fallen
+    teacher: Agent
+    settings: DemoSettings
+    name: str
+    watch: Watch
+    fallen: Fallen
+    graph_for: Callable[[Question], Graph]
+    world_of: Callable[[Question], World]
 
-    def make(self, questions: Iterable[Question], graph_for: Callable[[Question], Graph]) -> Iterator[Demo]:
+    def make(self, questions: Iterable[Question]) -> Iterator[Demo]:
         rest = iter(questions)
         while some := list(islice(rest, QUESTIONS)):
-            for demo in self._taught([(question, graph_for(question)) for question in some]):
+            for demo in self._taught(some):
                 if self.settings.limit is not None and self.fallen.kept >= self.settings.limit:
                     return
-                self.fallen.keep()
+                self.fallen.keep(web=demo.web)
                 yield demo
 
-    def _taught(self, asked: list[tuple[Question, Graph]]) -> Iterator[Demo]:
+    def _taught(self, asked: list[Question]) -> Iterator[Demo]:
         samples = self.settings.samples
         tasks = []
-        for question, graph in asked:
-            topics, world = topics_of(question, graph), self.teacher.world(graph)
+        for question in asked:
+            topics, world = topics_of(question, self.graph_for(question)), self.world_of(question)
             tasks += [(Task(question, topics, f"{question.id}#{number}"), world) for number in range(samples)]
         episodes = asyncio.run(self.teacher.walk(tasks, self.watch))
-        for at, (question, graph) in enumerate(asked):
+        for at, question in enumerate(asked):
             of_one = list(enumerate(episodes[at * samples : (at + 1) * samples]))
             of_one.sort(key=lambda numbered: numbered[1].generated_tokens)
             kept = 0
             for number, episode in of_one:
-                made = self._demo(episode, number, graph) if kept < self.settings.per_question else _ENOUGH
+                made = self._demo(episode, number) if kept < self.settings.per_question else _ENOUGH
                 if isinstance(made, str):
                     self.fallen.add(made, question.id)
                 else:
                     kept += 1
                     yield made
 
-    def _demo(self, episode: Episode, number: int, graph: Graph) -> Demo | str:
+    def _demo(self, episode: Episode, number: int) -> Demo | str:
         if not episode.trainable and episode.failure is not None and not episode.prompt_ids:
             return f"teacher: {episode.stop}"
         question, protocol = episode.question, self.teacher.protocol
-        score = f1(episode.answers, gold_of(question), graph)
-        walked = Walked(episode, protocol.name, score, answer_f1=self.settings.answer_f1)
+        score = f1(episode.answers, gold_of(question), self.graph_for(question))
+        walked = Walked(
+            episode,
+            protocol.name,
+            score,
+            answer_f1=self.settings.answer_f1,
+            lacking=lacking(self.world_of(question)),
+        )
         turns = [(_cut(turn.text, protocol.stop), turn.observation) for turn in episode.turns]
         return reason_against(walked, self.settings.filters) or Demo(
             id=f"{question.id}#{number}",
             question=question.question,
             protocol=protocol.name,
             inline=protocol.inline,
-            messages=messages_of(self._prompt(episode, graph), turns),
+            messages=messages_of(self._prompt(episode), turns),
             answers=episode.answers,
             gold=question.answers,
             f1=score,
             source="teacher",
             style=self.name,
             hops=question.hops,
+            web=bool(web_turns(episode)),
         )
 
-    def _prompt(self, episode: Episode, graph: Graph) -> list[Message]:
+    def _prompt(self, episode: Episode) -> list[Message]:
         """An episode keeps its prompt as one text; its messages are those that the protocol began with."""
         tokens = self.teacher.engine.tokens
         task = Task(episode.question, episode.topics, episode.key)
         return self.teacher.protocol.begin(
-            task, self.teacher.world(graph), lambda text: len(tokens.encode(text))
+            task, self.world_of(episode.question), lambda text: len(tokens.encode(text))
         ).prompt()
 
 

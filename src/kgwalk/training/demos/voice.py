@@ -88,6 +88,27 @@ SAYINGS: dict[str, dict[str, tuple[str, ...]]] = {
             "I found {names}; good so far.",
         ),
     },
+    # What the graph does not have is looked for in documents.
+    "web": {
+        "terse": ("Not in the graph; the web.", "Missing. Ask the web.", "The web: {words} of {entity}?"),
+        "plain": (
+            "The graph does not say this about {entity}, so I ask the web.",
+            "There is no {words} for {entity} in the graph; I search the web.",
+            "This is missing in the graph. Perhaps a document tells it.",
+        ),
+        "reflective": (
+            "The graph says other things about {entity}, but not the {words} I need, so I ask the web.",
+            "Nothing here gives the {words} of {entity}. I do not guess: documents may tell.",
+        ),
+    },
+    # What documents gave.
+    "read": {
+        "plain": ("The documents name {names}.", "I read {names} there.", "According to the documents: {names}."),
+        "reflective": (
+            "The documents name {names}, which is the {words} that the graph lacks.",
+            "In what was found I read {names}; that closes the gap.",
+        ),
+    },
     # The same for the next of several entities.
     "another": {
         "terse": ("Same for {entity}.", "Now {entity}.", "{entity} too."),
@@ -241,7 +262,7 @@ SAYINGS: dict[str, dict[str, tuple[str, ...]]] = {
             "That is what was asked for.",
         ),
         "reflective": (
-            "Every step is backed by the graph, so the answer is {names}.",
+            "Every step is backed by what was found, so the answer is {names}.",
             "That is what the question asks for: {names}.",
             "I have followed all the steps; {names} is the answer.",
         ),

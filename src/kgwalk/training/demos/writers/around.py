@@ -13,7 +13,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.tools.facts import Way, ways
 from kgwalk.tools.rank import rank
 from kgwalk.training.demos.voice import spoken
-from kgwalk.types import UnknownName
+from kgwalk.types import Neighbors, UnknownName
 
 NEAR = 4  # the wrong relation is one of so many that are nearest to the right one
 
@@ -49,13 +49,18 @@ def has(graph: Graph, entity: str, way: Way) -> bool:
     return bool(_ends(graph, entity, way))
 
 
+def ends_of(graph: Graph, entity: str, way: Way, limit: int = 20) -> Neighbors:
+    """Where the relation leads; nowhere from an entity or by a relation that the graph does not have."""
+    try:
+        return graph.neighbors(entity, way.relation, out=way.out, limit=limit)
+    except UnknownName:
+        return Neighbors([], 0)
+
+
 def with_way(graph: Graph, entities: Sequence[str], way: Way) -> str:
     """The first entity that has the relation, else the first: where a look at its relations shows it."""
     return next((entity for entity in entities if has(graph, entity, way)), entities[0])
 
 
 def _ends(graph: Graph, entity: str, way: Way) -> set[str]:
-    try:
-        return set(graph.neighbors(entity, way.relation, out=way.out, limit=20).names)
-    except UnknownName:
-        return set()
+    return set(ends_of(graph, entity, way).names)

@@ -14,7 +14,7 @@ from kgwalk.tools.facts import Way
 from kgwalk.training.demos.route import CHOICES, COMBINED, HOPS, way_of
 from kgwalk.training.demos.voice import listed, spoken
 from kgwalk.training.demos.writers.writer import NO_STEP, NOT_SHOWN, TURNS, Said, Script, Unwritable, Writer
-from kgwalk.types import Answer, Call, Turn
+from kgwalk.types import Answer, Call, Triple, Turn
 
 VALUES = 6  # that a thought compares by name
 
@@ -30,7 +30,7 @@ class Explorer(Writer):
 
     def script(self) -> Script:
         self.members = [(topic,) for topic in self.route.topics]
-        self.sizes = [len(made) for made in self.route.walk(self.walk.world.graph).made]
+        self.sizes = [len(made) for made in self.route.walk(self.whole).made]
         self.left = self.walk.protocol.turns
         crossroads = self.crossroads()
         self.astray = self.chance.choice(crossroads) if self.wrong and crossroads else None
@@ -69,9 +69,12 @@ class Explorer(Writer):
 
     def learn(self) -> None:
         for fact in self.walk.seen[self.read :]:
-            self.told.setdefault((fact.head, Way(fact.relation, True)), {})[fact.tail] = None
-            self.told.setdefault((fact.tail, Way(fact.relation, False)), {})[fact.head] = None
+            self.tell(fact)
         self.read = len(self.walk.seen)
+
+    def tell(self, fact: Triple) -> None:
+        self.told.setdefault((fact.head, Way(fact.relation, True)), {})[fact.tail] = None
+        self.told.setdefault((fact.tail, Way(fact.relation, False)), {})[fact.head] = None
 
     def needed(self, at: int) -> int:
         """The calls from this step on, one for each entity that a relation is followed from."""
@@ -125,10 +128,10 @@ class Explorer(Writer):
             raise Unwritable(NOT_SHOWN)
 
     def _chosen(self, at: int, source: Sequence[str], way: Way) -> tuple[str, ...]:
-        """Every member's value was told, so the choice is that of the graph."""
+        """Every member's value was told, so the choice is that of the whole graph."""
         if any((name, way) not in self.told for name in source):
             raise Unwritable(NOT_SHOWN)
-        chosen = set(self.route.walk(self.walk.world.graph).made[len(self.route.topics) + at].members)
+        chosen = set(self.route.walk(self.whole).made[len(self.route.topics) + at].members)
         return tuple(name for name in source if name in chosen)
 
     def _combined(self, step: Call) -> tuple[str, ...]:

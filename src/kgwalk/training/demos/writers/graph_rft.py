@@ -1,4 +1,8 @@
-"""A route as Graph-RFT walks it: a plan first, then for each step a relation search and neighbour searches."""
+"""A route as Graph-RFT walks it: a plan first, then for each step a relation search and neighbour searches.
+
+Where a fact of the route is hidden, a search shows that it is missing, and the web is asked for it: only there, and
+only if a document really names what the graph lacks. A list that merely is shorter shows no gap, so nobody would ask.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kgwalk.agent.plan import Combination, Combine, Plan, PlanStep, SearchKG
-from kgwalk.agent.protocols.graph_rft import GraphRft
+from kgwalk.agent.protocols.graph_rft import MOST_NEIGHBORS, GraphRft
+from kgwalk.agent.web import WEB_SEARCH, names
 from kgwalk.tools.facts import Way, spell
 from kgwalk.training.demos.route import CHOICES, HOPS, Route, way_of
-from kgwalk.training.demos.voice import spoken
-from kgwalk.training.demos.writers.around import with_way, wrong_way
+from kgwalk.training.demos.voice import listed, spoken
+from kgwalk.training.demos.writers.around import ends_of, has, with_way, wrong_way
 from kgwalk.training.demos.writers.explorer import Explorer
-from kgwalk.training.demos.writers.writer import NOT_SHOWN, TURNS, Script, Unwritable
-from kgwalk.types import Answer, Call, Question
+from kgwalk.training.demos.writers.writer import (
+    NO_WEB,
+    NOT_NAMED,
+    NOT_SHOWN,
+    PARTLY,
+    TURNS,
+    WEB_FAILED,
+    Script,
+    Unwritable,
+)
+from kgwalk.types import Answer, Call, Question, Triple
 
 FUNCTIONS: dict[str, Combination] = {"intersect": "Intersect", "union": "Union", "minus": "Negation"}
 _ASKED = re.compile(r"\b(?:which|what)\s+(?!is\b|are\b|was\b|were\b|did\b|do\b|does\b|has\b|have\b)([a-z]+)", re.I)
@@ -23,20 +37,52 @@ _ASKED = re.compile(r"\b(?:which|what)\s+(?!is\b|are\b|was\b|were\b|did\b|do\b|d
 @dataclass
 class GraphRftWriter(Explorer):
     listed: set[str] = field(default_factory=set)  # relations that a relation search has shown
+    partly: bool = False  # whether a list was shorter than in the whole graph
+    by_web: bool = False  # whether the step under way was read from documents
+
+    def script(self) -> Script:
+        try:
+            yield from super().script()
+        except Unwritable as why:
+            if self.partly and str(why) == NOT_SHOWN:
+                raise Unwritable(PARTLY) from why
+            raise
 
     def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
         spare = self.left - self.needed(at)
+        looked = None
         if way.relation not in self.listed and (spare > 0 or self.left == self.walk.protocol.turns):
-            yield from self._look(with_way(self.walk.world.graph, source, way), way)
+            looked = with_way(self.walk.world.graph, source, way)
+            yield from self._look(looked, way)
             spare -= 1
         if at == self.astray and spare > 0:
             yield from self._wrong(source, way)
         if self.route.steps[at].tool in CHOICES and len(source) > self.left:
             raise Unwritable(TURNS)
-        room = max(1, self.left - self.steps_after(at))
-        for place, entity in enumerate(source[:room]):
-            call = Call("neighbor_search", (entity, way.relation))
-            yield from self.ask(call, self.entity_thought(place, entity, way))
+        self.by_web = False
+        for place, entity in enumerate(source):
+            hidden = self._hidden(entity, way)
+            # its relations were listed, and this one is not among them
+            missed = bool(hidden) and entity == looked and way.relation not in self.listed
+            if place and self.left - self.steps_after(at) < 1 + (bool(hidden) and not missed):
+                break
+            if not missed:
+                yield from self._search(place, entity, way, hidden)
+            if hidden:
+                yield from self._read(entity, way, hidden)
+
+    def needed(self, at: int) -> int:
+        return super().needed(at) + self._to_read(at)
+
+    def before_answer(self) -> Script:
+        if self.partly and set(self.members[-1]) != set(self.route.walk(self.whole).made[-1].members):
+            raise Unwritable(PARTLY)
+        yield from ()
+
+    def finding(self, names: Sequence[str], relation: str) -> str:
+        if not self.by_web:
+            return super().finding(names, relation)
+        return self.voice.say("read", names=listed(names), words=spoken(relation))
 
     def say(self, step: Call | Answer, think: str) -> str:
         plan = plan_of(self.question, self.route) if self.walk.plan is None else None
@@ -44,13 +90,67 @@ class GraphRftWriter(Explorer):
 
     def _look(self, entity: str, way: Way) -> Script:
         think = self.before(self.voice.say("look", entity=entity, words=spoken(way.relation)))
-        turn = yield from self.ask(Call("relation_search", (entity, spoken(way.relation))), think)
-        if spell(way.relation) not in turn.observation:
+        call, graph = Call("relation_search", (entity, spoken(way.relation))), self.walk.world.graph
+        # An entity that has lost all its facts gives an error, which is read and not imitated.
+        turn = yield from self.ask(call, think, train=entity in graph)
+        either = any(has(graph, entity, Way(way.relation, out)) for out in (True, False))
+        if either and spell(way.relation) in turn.observation:
+            self.listed.add(way.relation)
+        elif not self._hidden(entity, way):
             raise Unwritable(NOT_SHOWN)
-        self.listed.add(way.relation)
+
+    def _search(self, place: int, entity: str, way: Way, hidden: Sequence[str]) -> Script:
+        """Ask for the entity's neighbours; or, where the relation's name was never shown, for its relations."""
+        graph = self.walk.world.graph
+        if hidden and way.relation not in self.listed:
+            yield from self._look(entity, way)
+            return
+        train = entity in graph and graph.has_relation(way.relation)
+        call = Call("neighbor_search", (entity, way.relation))
+        yield from self.ask(call, self.entity_thought(place, entity, way), train=train)
+
+    def _read(self, entity: str, way: Way, hidden: Sequence[str]) -> Script:
+        """Ask the web for what the graph lacks; it counts as told only if a document names it."""
+        if self.walk.world.web is None:
+            raise Unwritable(NO_WEB)
+        relation = way.relation if way.relation in self.listed else spoken(way.relation)
+        think = self.before(self.voice.say("web", entity=entity, words=spoken(way.relation)))
+        turn = yield from self.ask(Call(WEB_SEARCH, (entity, relation)), think)
+        if turn.error is not None:
+            raise Unwritable(WEB_FAILED)
+        for name in hidden:
+            if not any(names(document, name) for document in turn.documents):
+                raise Unwritable(NOT_NAMED)
+            self.tell(Triple(entity, way.relation, name) if way.out else Triple(name, way.relation, entity))
+        self.by_web = True
+
+    def _hidden(self, entity: str, way: Way) -> list[str]:
+        """Where the relation leads in the whole graph, if the walk's has nothing of it; a short list shows no gap."""
+        if self.walk.world.complete:
+            return []
+        there = ends_of(self.whole, entity, way, MOST_NEIGHBORS)
+        left = ends_of(self.walk.world.graph, entity, way).total
+        self.partly |= 0 < left < there.total
+        return [] if left else there.names
+
+    def _to_read(self, at: int) -> int:
+        """The web searches from this step on."""
+        if self.walk.world.complete:
+            return 0
+        made = self.route.walk(self.whole).made
+        count = 0
+        for step in self.route.steps[at:]:
+            if step.tool in HOPS + CHOICES:
+                first = step.args[0]
+                way = way_of(step) if step.tool in HOPS else Way(str(step.args[1]), True)
+                source = made[first - 1].members if isinstance(first, int) else (first,)
+                count += sum(bool(self._hidden(entity, way)) for entity in source)
+        return count
 
     def _wrong(self, source: Sequence[str], way: Way) -> Script:
-        other = wrong_way(self.walk.world.graph, source, way, self.question.answers, self.chance)
+        graph = self.walk.world.graph
+        there = source[0] in graph
+        other = wrong_way(graph, source, way, self.question.answers, self.chance) if there else None
         if other is None:
             return
         self.strayed = True

@@ -12,6 +12,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from kgwalk.kg.graph import Graph
 from kgwalk.tools.facts import Way
 from kgwalk.training.demos.route import CHOICES, HOPS, Route, way_of
 from kgwalk.training.demos.voice import STYLES, Voice, listed, spoken, together
@@ -30,6 +31,10 @@ PROMPT_LENGTH = "length: the prompt is too long"
 FAILS = "route: a call fails"
 NO_STEP = "route: the protocol has nothing for one of its steps"
 GRAPH_FAILED = "graph: it did not answer"
+PARTLY = "hidden: a part of a list, which nothing shows"
+NO_WEB = "hidden: what the route needs, and there is no web to ask"
+NOT_NAMED = "web: no document names what is hidden"
+WEB_FAILED = "web: it did not answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +50,15 @@ Script = Generator[Said, Turn, None]  # a turn out, the same turn with its obser
 
 @dataclass
 class Writer(ABC):
-    """The turns of one demo. `walk` is the protocol's own walk, begun; `wrong` asks for a wrong turn, if one can be."""
+    """The turns of one demo. `walk` is the protocol's own walk, begun; `whole` the graph in which the route was found,
+    of which the walk's may lack some facts; `wrong` asks for a wrong turn, if one can be."""
 
     styles: ClassVar[tuple[str, ...]] = STYLES[1:]
 
     question: Question
     route: Route
     walk: Any  # the protocol's Walk
+    whole: Graph
     voice: Voice
     chance: random.Random
     wrong: bool = False

@@ -1,0 +1,49 @@
+"""The questions of a served dataset: each id has the view of the graph that a walk of it has.
+
+So an agent that is trained or evaluated against a server sees what it would see without one. Knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgwalk.agent.protocol import World
+from kgwalk.agent.worlds import Worlds, WorldSettings, crucial_facts, world_settings
+from kgwalk.config.recipe import Recipe
+from kgwalk.data.dataset import Dataset, load_dataset
+from kgwalk.kg.graph import Graph
+from kgwalk.types import KgwalkError, Question, UnknownQuestion
+
+
+def settings_of(values: Mapping[str, Any]) -> WorldSettings:
+    """The values of a section [world]; an error names what is wrong."""
+    return world_settings(Recipe("serve", {"world": values}))
+
+
+@dataclass(frozen=True)
+class Questions:
+    dataset: Dataset
+    worlds: Worlds
+    by_id: dict[str, Question] = field(repr=False)
+
+    def graph(self, question: str) -> Graph:
+        if question not in self.by_id:
+            raise UnknownQuestion(question, where=f"the questions of {self.dataset.name}")
+        return self.worlds.of(self.by_id[question]).graph
+
+
+def open_questions(data: str, settings: WorldSettings) -> Questions:
+    """The questions of every split of a dataset; one id stands for one view."""
+    dataset = load_dataset(data)
+    by_id: dict[str, Question] = {}
+    for split in dataset.splits():
+        for question in dataset.questions(split):
+            known = by_id.setdefault(question.id, question)
+            if settings.drop > 0 and crucial_facts(known) != crucial_facts(question):
+                raise KgwalkError(
+                    f"two questions of {dataset.name} have the id {question.id!r} and other facts; with facts hidden "
+                    "an id must stand for one question"
+                )
+    return Questions(dataset, Worlds(dataset.graph_for, settings, World), by_id)
