@@ -21,13 +21,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgwalk.llm import local
-from kgwalk.llm.choosing import choose, draws, seed_at
+from kgwalk.llm.choosing import choose_rows, draws, seed_at
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
+from kgwalk.llm.graphs import size_above
 from kgwalk.llm.hf_tokens import HfTokenizer
 from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import packaged_gguf
-from kgwalk.llm.slots import SlotTable, first_apart
-from kgwalk.llm.step_graphs import StepGraphs
+from kgwalk.llm.slots import Beginnings, SlotTable
 from kgwalk.llm.stop_watch import StopWatch
 from kgwalk.llm.stopping import first_stop
 from kgwalk.llm.tokens import ByteTokenizer
@@ -90,19 +90,19 @@ def by_full_pass(module: Any, ids: list[int], chosen: list[int]) -> list[float]:
 
 
 class Passes:
-    """Counts the tokens of every pass through a model: (rows, new tokens a row)."""
+    """Counts the tokens of every pass through a model: of all rows together."""
 
     def __init__(self, engine: LocalEngine) -> None:
-        self.shapes: list[tuple[int, int]] = []
+        self.sizes: list[int] = []
         module = engine._batcher._model.module
         module.register_forward_pre_hook(self._note, with_kwargs=True)
 
     def _note(self, module: object, args: object, kwargs: dict[str, Any]) -> None:
-        self.shapes.append(tuple(kwargs["input_ids"].shape))
+        self.sizes.append(kwargs["input_ids"].numel())
 
     @property
     def widest(self) -> int:
-        return max(new for _, new in self.shapes)
+        return max(self.sizes)
 
 
 # The same tokens as transformers, with the log-probabilities of a full pass.
@@ -203,7 +203,7 @@ def test_only_what_is_new_is_computed(make: Make) -> None:
     passes = Passes(engine)
     first = run(engine, ask(prompt(200), "s", max_tokens=4))[0]
     assert passes.widest == 200
-    passes.shapes.clear()
+    passes.sizes.clear()
     run(engine, ask(prompt(200) + first.ids + prompt(9, seed=1), "s", max_tokens=4))
     assert passes.widest == 10  # nine tokens, and the last one chosen, which the model has not seen
 
@@ -242,8 +242,8 @@ def test_a_beginning_that_another_has_is_copied(make: Make) -> None:
     shared = prompt(150)
     requests = [ask(shared + prompt(20, seed=n // 2), f"s{n}", max_tokens=5) for n in range(8)]
     together = run(engine, *requests)
-    computed = sum(rows * new for rows, new in passes.shapes if new > 1)
-    assert computed < 150 + 8 * 20 + 64  # not 8 * 170
+    computed = sum(passes.sizes)
+    assert computed < 150 + 8 * 20 + 8 * 6 + 8 * 5  # and what is not whole blocks, and the steps; not 8 * 170
     for request, generation in zip(requests, together, strict=True):
         assert generation.ids == by_transformers(tiny_module(), list(request.ids), 5, engine.tokens.end_ids)
 
@@ -292,7 +292,9 @@ def test_the_same_seed_chooses_the_same_in_any_company(make: Make) -> None:
 def test_choosing_by_hand() -> None:
     # probabilities 0.5, 0.1, 0.4 for tokens 0, 1, 2
     logits = torch.log(torch.tensor([[0.5, 0.1, 0.4]])).repeat(6, 1)
-    ids, logprobs = choose(logits, [0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0.8, 0.5], [0.9, 0.49, 0.55, 0.61, 0.6, 0.99])
+    temperature, top_p = torch.tensor([0.0, 1, 1, 1, 1, 1]), torch.tensor([1.0, 1, 1, 1, 0.8, 0.5])
+    chosen, likely = choose_rows(logits, temperature, top_p, torch.tensor([0.9, 0.49, 0.55, 0.61, 0.6, 0.99]).double())
+    ids, logprobs = chosen.tolist(), likely.tolist()
     # greedy; in [0, .5) is 0; in [.5, .6) is 1; in [.6, 1) is 2; of 0.9 kept (tokens 0 and 2) 0.54 is in token 2's
     # part; of the likeliest token alone everything is token 0's
     assert ids == [0, 0, 1, 2, 2, 0]
@@ -308,14 +310,16 @@ def test_tokens_come_as_often_as_they_are_likely() -> None:
         (0.5, 1.0, weights**2 / (weights**2).sum()),
         (1.0, 0.7, torch.tensor([0.6, 0.0, 0.0, 0.4])),
     ):
-        ids, _ = choose(logits, [temperature] * count, [top_p] * count, draws(1, count))
-        shares = torch.bincount(torch.tensor(ids), minlength=4) / count
+        luck = torch.tensor(draws(1, count), dtype=torch.float64)
+        ids, _ = choose_rows(logits, torch.full((count,), temperature), torch.full((count,), top_p), luck)
+        shares = torch.bincount(ids, minlength=4) / count
         assert torch.allclose(shares, likely, atol=0.025)
 
 
 def test_a_wide_nucleus_is_found_among_many_tokens() -> None:
     logits = torch.zeros(1, 5000)  # the likeliest 256 have a twentieth of the mass
-    chosen = {choose(logits, [1.0], [0.9], [draw / 50])[0][0] for draw in range(50)}
+    one, most = torch.ones(1), torch.full((1,), 0.9)
+    chosen = {int(choose_rows(logits, one, most, torch.tensor([draw / 50]).double())[0]) for draw in range(50)}
     assert len(chosen) == 50
 
 
@@ -531,20 +535,26 @@ def test_slots_go_to_their_session_then_to_the_free_then_to_the_longest_idle() -
     assert table.take("four") is one
 
 
-def test_what_begins_alike_is_computed_once() -> None:
-    shared = list(range(40))
-    assert first_apart([([*shared, 1, 2], 0), ([*shared, 3, 4], 0), ([9, *shared], 0)]) == [0, 2]
-    # with the shared beginning held there is nothing to wait for
-    assert first_apart([([*shared, 1, 2], 40), ([*shared, 3, 4], 40)]) == [0, 1]
+def test_beginnings_are_found_and_struck_out() -> None:
+    table, index = SlotTable(2), Beginnings()
+    one = table.take("one")
+    assert one is not None
+    one.ids = list(range(50))
+    index.add(one, one.ids)
+    assert index.longest(list(range(60))) == (one, 48)  # three blocks of 16
+    assert index.longest([*range(20), 99, *range(21, 60)]) == (one, 16)
+    assert index.longest([99, *range(1, 60)]) is None
+    one.ids = [*range(16), *range(100, 140)]  # the slot is another's now
+    assert index.longest(list(range(60))) == (one, 16)
+    index.clear()
+    assert index.longest(list(range(60))) is None
 
 
 # On a GPU.
 
 
-def test_steps_are_recorded_in_few_sizes() -> None:
-    assert [StepGraphs.rows(count) for count in (1, 8, 9, 100, 256)] == [8, 8, 16, 128, 256]
-    sizes = [StepGraphs.length(count) for count in (1, 256, 257, 513, 800, 1025, 1537, 2100, 4000)]
-    assert sizes == [256, 256, 512, 768, 1024, 1536, 2048, 3072, 4096]
+def test_passes_are_recorded_in_few_sizes() -> None:
+    assert [size_above(count, (8, 16, 64)) for count in (1, 8, 9, 64, 65, 129)] == [8, 8, 16, 64, 128, 192]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -555,9 +565,7 @@ def test_recorded_steps_are_as_steps_on_the_processor(kind: str, make: Make) -> 
     model.module.to("cuda")
     engine = LocalEngine(model)
     same(walks(engine, 12, sessions=True), expected)
-    graphs = engine._batcher._model._graphs
-    assert graphs is not None
-    assert graphs._works
+    assert engine._batcher._model._graphs is not None
     with torch.no_grad():  # an optimiser's step, in place: the graphs read the new numbers
         for weight in model.module.parameters():
             weight.mul_(1.1)

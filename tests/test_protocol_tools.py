@@ -123,7 +123,7 @@ def test_a_store_that_cannot_be_written_is_no_obstacle(store: Stores, monkeypatc
         raise PermissionError("read-only")
 
     graph = store(FILMS)
-    monkeypatch.setattr("kgwalk.llm.embed.tempfile.mkstemp", refuse)
+    monkeypatch.setattr("kgwalk.llm.vectors.tempfile.mkstemp", refuse)
     assert CachedEmbedder(Letters(), graph.store).embed(["directed by"]).shape == (1, 26)
     assert not relation_file(graph.store, "letters").exists()
 

@@ -21,8 +21,7 @@ from kgwalk.agent.protocols import PROTOCOLS, protocol_named
 from kgwalk.agent.rollout import rollout
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.tools.web import Document
-from kgwalk.types import Episode, Question
+from kgwalk.types import Document, Episode, Question
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = "KGWALK_REWRITE_GOLDENS"

@@ -32,8 +32,7 @@ from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.llm.tokens import ByteTokenizer
 from kgwalk.tools.actions import ACTIONS
 from kgwalk.tools.facts import read_name, spell
-from kgwalk.tools.web import Document
-from kgwalk.types import Answer, Call, Episode, Malformed, Question, Step
+from kgwalk.types import Answer, Call, Document, Episode, Malformed, Question, Step
 
 # Each protocol's tags: those the model writes, and those of its observations.
 WRITTEN = {
@@ -277,7 +276,7 @@ def test_no_name_forges_a_tag(name: str, cap: int, tagged: StoredGraph) -> None:
     kinds = set()
     for call in calls_of(name, some):
         observation = walk.act(call)
-        text, shown = observation.fit(len, cap)
+        text, shown, _ = observation.fit(len, cap)
         assert len(text) <= cap
         own = [observation.opening, observation.closing] if observation.opening else []
         assert tags_in(text) == own

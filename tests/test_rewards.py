@@ -31,8 +31,19 @@ from kgwalk.score.rewards.registry import TURN, WHOLE, judge_of, whole_reward
 from kgwalk.score.rewards.thought import facts_named
 from kgwalk.tools.facts import Fact, write_fact
 from kgwalk.tools.subgraph import write_row
-from kgwalk.tools.web import Document
-from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, Question, Step, StopReason, Triple, Turn
+from kgwalk.types import (
+    Answer,
+    Call,
+    Document,
+    Episode,
+    KgwalkError,
+    Malformed,
+    Question,
+    Step,
+    StopReason,
+    Triple,
+    Turn,
+)
 
 ROOT = Path(__file__).parents[1]
 HANKS = Question(

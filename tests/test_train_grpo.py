@@ -31,7 +31,7 @@ from kgwalk.training.settings import GrpoSettings, ModelSettings
 from kgwalk.training.walks import VALIDATED, Course, Walker
 from kgwalk.types import Episode, KgwalkError, Question, StopReason
 from tiny_models import tiny_model
-from training_helpers import difference, policy, same, sequences, stir, updater_of, weights_of
+from training_helpers import difference, policy, same, sequences, stir, updater_of, weights_of, worlds_over
 
 VANILLA = protocol_of(load_recipe("vanilla"))
 QUESTIONS = [Question(str(n), word, ["Big"], ["x"]) for n, word in enumerate(("one", "two", "three", "four"))]
@@ -66,7 +66,7 @@ def grpo_of(
     own = GrpoSettings(**values)
     walker = Walker(model, VANILLA, Budget(turn_tokens=8))
     curriculum = Curriculum(QUESTIONS, CurriculumSettings(), batch=own.questions)
-    course = Course(QUESTIONS, lambda question: graph)
+    course = Course(QUESTIONS, worlds_over(graph))
     return Grpo(updater_of(model, lr=lr), walker, course, reward_of(reward), curriculum, own, 0, folder)
 
 
@@ -187,7 +187,7 @@ def test_every_walk_is_the_same_whatever_the_engine_did_before(graph: Graph) -> 
     protocol = protocol_of(load_recipe("kg-r1").with_values(["protocol.turns=1"]))
 
     def walk(walker: Walker, count: int, key: str) -> list[list[float]]:
-        course = Course(QUESTIONS, lambda question: graph)
+        course = Course(QUESTIONS, worlds_over(graph))
         asked = [(number % 4, f"{key} {number}") for number in range(count)]
         episodes = walker.walk(course, asked, Sampling(temperature=1.0, seed=1))
         return [turn.logprobs for episode in episodes for turn in episode.turns]
@@ -231,7 +231,7 @@ def test_a_slow_tool_changes_no_bit(graph: Graph) -> None:
     for seed in (1, 2):
         slow = SlowGraph(graph, seed)
         walker = Walker(policy(), protocol, Budget(turn_tokens=4))
-        course = Course(QUESTIONS, lambda question, slow=slow: slow)  # type: ignore[misc]
+        course = Course(QUESTIONS, worlds_over(slow))  # type: ignore[arg-type]
         episodes = walker.walk(course, [(n, str(n)) for n in range(4)], Sampling(temperature=1.0, seed=1))
         assert all(episode.stop == StopReason.turns for episode in episodes), episodes[0].failure
         assert slow.threads == {threading.get_ident()}
@@ -246,7 +246,7 @@ def test_a_failing_tool_fails_its_episode_in_place_too() -> None:
             raise KgwalkError("the graph is away")
 
     walker = Walker(policy(), protocol_of(load_recipe("eog")), Budget(turn_tokens=4))
-    course = Course(QUESTIONS, lambda question: Away())  # type: ignore[arg-type,return-value]
+    course = Course(QUESTIONS, worlds_over(Away()))  # type: ignore[arg-type]
     episodes = walker.walk(course, [(0, "key")], Sampling())
     assert (episodes[0].stop, episodes[0].trainable) == (StopReason.tool_failed, False)
     assert "the graph is away" in str(episodes[0].failure)
@@ -255,7 +255,7 @@ def test_a_failing_tool_fails_its_episode_in_place_too() -> None:
 
 def test_validation_is_greedy_and_the_same_again(graph: Graph) -> None:
     walker = Walker(policy(), VANILLA, Budget(turn_tokens=5))
-    course = Course(QUESTIONS[:3], lambda question: graph)
+    course = Course(QUESTIONS[:3], worlds_over(graph))
     first = walker.validate(course, Processes("cpu"))
     assert first.keys() == set(VALIDATED)
     assert first["generated_tokens"] == 5
@@ -283,11 +283,11 @@ def test_episodes_are_written_once_a_step_whatever_was_written_before(graph: Gra
 def test_questions_to_train_on_have_a_topic_and_an_answer(graph: Graph) -> None:
     good = Question("a", "?", ["Big"], ["x"])
     with pytest.raises(KgwalkError, match="there are no questions to train on"):
-        Course([], lambda question: graph)
+        Course([], worlds_over(graph))
     with pytest.raises(KgwalkError, match="question 'b' has no topic entity; `kgwalk data check` lists all such"):
-        Course([good, Question("b", "?", [], ["x"])], lambda question: graph)
+        Course([good, Question("b", "?", [], ["x"])], worlds_over(graph))
     with pytest.raises(KgwalkError, match="question 'c' has no answer; `kgwalk data check` lists all such"):
-        Course([good, Question("c", "?", ["Big"], [])], lambda question: graph)
+        Course([good, Question("c", "?", ["Big"], [])], worlds_over(graph))
 
 
 def test_the_engine_follows_a_model_with_all_weights_trained(graph: Graph, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from kgwalk.training.updater import Diverged, Updater
 from kgwalk.training.walks import Course, Walker
 from kgwalk.types import Episode, KgwalkError, Question
 from tiny_models import save_tiny, tiny_model
-from training_helpers import Weights, difference, policy, same, sequences, stir, updater_of, weights_of
+from training_helpers import Weights, difference, policy, same, sequences, stir, updater_of, weights_of, worlds_over
 
 # How eight sequences are cut: all at once, one at a time, those of like length together, and as they come.
 FLATS = sequences(8)
@@ -157,7 +157,7 @@ def test_a_loss_that_is_no_number_or_explodes_leaves_the_weights_alone() -> None
 
 def _episodes(walker: Walker, folder: Path) -> list[Episode]:
     store = store_of(folder, FILMS)
-    course = Course([Question(str(n), f"Who directed {n}?", ["Big"], ["x"]) for n in range(6)], lambda question: store)
+    course = Course([Question(str(n), f"Who directed {n}?", ["Big"], ["x"]) for n in range(6)], worlds_over(store))
     asked = [(number % 6, f"key {number}") for number in range(7)]
     return walker.walk(course, asked, Sampling(temperature=1.0, seed=3))
 
@@ -354,3 +354,16 @@ def test_activations_may_be_computed_again_instead_of_kept() -> None:
         found.append((numbers["grad_norm"], weights_of(model)))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
     assert difference(found[0][1], found[1][1]) < 1e-6
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_a_copy_for_the_engine_has_the_weights_as_they_are(rank: int, tmp_path: Path) -> None:
+    model = PolicyModel(ModelSettings(name=str(save_tiny(tmp_path / "tiny")), lora_rank=rank), device="cpu")
+    with torch.no_grad():
+        for value in model.parameters().values():
+            value.add_(0.01 * torch.randn(value.shape, generator=torch.Generator().manual_seed(1)))
+    copy = load_model(model.name)
+    model._refresh(copy.module)
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        assert torch.allclose(copy.module(ids).logits, model.trained(ids).logits, atol=1e-5)

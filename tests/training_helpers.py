@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 
+from kgwalk.agent.protocol import World
+from kgwalk.agent.worlds import Worlds, WorldSettings
+from kgwalk.kg.graph import Graph
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.training.updater import Updater
@@ -17,6 +20,11 @@ from kgwalk.types import Flat
 from tiny_models import tiny_model, tiny_tokenizer
 
 Weights = dict[str, torch.Tensor]
+
+
+def worlds_over(graph: Graph) -> Worlds:
+    """The same whole graph for every question."""
+    return Worlds(lambda question: graph, WorldSettings(), World)
 
 
 def policy(rank: int = 4, *, stirred: bool = True, seed: int = 0, **settings: Any) -> PolicyModel:

@@ -1,9 +1,10 @@
 """Runs a model for many requests at once, in a thread of its own: rows join and leave between steps.
 
-Each round takes in what has come, computes one group of new tokens (whole prompts, or what is new since a session's
-last turn), and then one step for all rows that wait for their next token. A failing step fails the requests under way
-and is logged; the next request starts afresh. Knows nothing of event loops: results go to futures, from this thread.
-In lockstep there is no thread: whoever asks runs the rounds, so that which rows run together never depends on time.
+Each round takes in what has come, computes the new tokens of some rows (whole prompts, or what is new since a session's
+last turn), and then some steps for all rows that are under way. On a GPU a round's results are read while it works on
+the next one. A failing round fails the requests under way and is logged; the next request starts afresh. Knows
+nothing of event loops: results go to futures, from this thread. In lockstep there is no thread: whoever asks runs the
+rounds, so that which rows run together never depends on time.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 
-import torch
-
-from kgwalk.llm.choosing import choose
 from kgwalk.llm.engine import Generation, Sampling
-from kgwalk.llm.slot_model import SlotModel
-from kgwalk.llm.slots import WORTH_COPYING, Slot, SlotTable, common_length, first_apart
+from kgwalk.llm.slot_model import Chosen, Job, SlotModel
+from kgwalk.llm.slot_state import Start
+from kgwalk.llm.slots import Beginnings, Slot, SlotTable, common_length
 from kgwalk.llm.stop_watch import StopWatch
 from kgwalk.types import EngineError
 
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 # Seconds for which a session's cache is safe from new sessions while there is other work: most tools answer sooner, and
 # to compute a context anew costs more than to wait for them.
 SAFE_SECONDS = 1.0
+WORTH = 32  # tokens: a shorter beginning is as quickly computed as copied
 FEW = 8  # rows with new tokens are few if they are fewer than an eighth of all
 
 
@@ -44,46 +45,61 @@ class Row:
     draws: list[float]
     watch: StopWatch
     session: str
+    ends: frozenset[int]  # tokens with which it may end
     prompt: int = 0
     logprobs: list[float] = field(default_factory=list)
     future: Future[Generation] = field(default_factory=Future)
     slot: Slot | None = None
+    ended: bool = False  # what the device still chooses for it is not wanted
+    luck: int = 0  # tokens chosen when the device will have used up the draws that it was given
 
     def __post_init__(self) -> None:
         self.prompt = len(self.ids)
 
     @property
-    def held(self) -> int:
-        return 0 if self.slot is None else len(self.slot.ids)
-
-    @property
     def todo(self) -> int:
-        """Tokens that the model has not seen; the last chosen one, at least."""
-        return len(self.ids) - self.held
+        """Tokens of the context that the model has not seen."""
+        return len(self.ids) - (0 if self.slot is None else len(self.slot.ids))
 
 
 class Batcher:
-    """`batch` rows at once; at most `group` new tokens in one pass before the steps go on.
+    """`batch` rows at once; at most `group` new tokens in one pass before the steps go on, `steps` steps a round.
 
-    `patience` is for how many steps a few rows with new tokens may be kept waiting for more of them to come: where a
-    pass costs the same for one row as for many, it is better made for many. In `lockstep`, `turn` runs a round.
+    `patience` is for how many rounds a few rows with new tokens may be kept waiting for more of them to come: where a
+    pass costs the same for one row as for many, it is better made for many. `ahead`: rounds that are begun before the
+    results of the one before are read. In `lockstep`, `turn` runs a round.
     """
 
     def __init__(
-        self, model: SlotModel, *, batch: int, slots: int, group: int, patience: int, lockstep: bool = False
+        self,
+        model: SlotModel,
+        *,
+        batch: int,
+        slots: int,
+        group: int,
+        patience: int,
+        steps: int = 1,
+        ahead: int = 0,
+        lockstep: bool = False,
     ) -> None:
-        self._model, self._batch, self._group, self._patience = model, batch, group, patience
-        self._lockstep = lockstep
+        self._model, self._batch, self._group, self._patience = model, min(batch, model.most_slots), group, patience
+        self._steps, self._ahead, self._lockstep = steps, ahead, lockstep
         self._releases = itertools.count(1)
         self._waited = 0
         self.submitted = 0
-        self._table = SlotTable(slots)
+        self._table = SlotTable(min(slots, model.most_slots))
+        self._beginnings = Beginnings()
         self._came: deque[Row] = deque()
         self._forgotten: deque[str] = deque()
         self._wake = threading.Condition()
         self._waiting: list[Row] = []
-        self._rows: list[Row] = []
+        self._behind: list[Row] = []  # admitted, with tokens to compute
+        self._running: dict[int, Row] = {}  # by slot: those that choose
+        self._unread: deque[tuple[Chosen, dict[int, Row]]] = deque()
         self._closed = self._clear = False
+        self._refresh: Callable[[], None] = lambda: None
+        self._deferred: list[Row] = []
+        self.times: dict[str, float] = dict.fromkeys(("take_in", "prefill", "steps", "wait", "read"), 0.0)
         self._thread: threading.Thread | None = None
         if not lockstep:
             self._thread = threading.Thread(target=self._main, name="kgwalk-model", daemon=True)
@@ -105,10 +121,11 @@ class Batcher:
             self._forgotten.append(session)
             self._wake.notify()
 
-    def clear(self) -> None:
-        """What is cached no longer holds: the weights have changed."""
+    def clear(self, refresh: Callable[[], None] = lambda: None) -> None:
+        """What is cached no longer holds: the weights have changed. `refresh` puts the new ones in place."""
         with self._wake:
             self._clear = True
+            self._refresh = refresh
             self._wake.notify()
 
     def close(self) -> None:
@@ -145,7 +162,7 @@ class Batcher:
         try:
             self._round()
         except Exception as error:
-            log.exception("the model failed with %d requests under way", len(self._rows))
+            log.exception("the model failed with %d requests under way", len(self._behind) + len(self._running))
             self._start_over(EngineError(f"the model failed: {type(error).__name__}: {error}"))
 
     def _end(self) -> None:
@@ -155,8 +172,12 @@ class Batcher:
             self._came.clear()
         self._start_over(EngineError("the engine was closed"))
 
+    @property
+    def _under_way(self) -> bool:
+        return bool(self._behind or self._running or self._unread)
+
     def _something(self) -> bool:
-        return bool(self._came or self._forgotten or self._clear or self._rows or self._waiting or self._closed)
+        return bool(self._came or self._forgotten or self._clear or self._under_way or self._waiting or self._closed)
 
     def _take_in(self) -> bool:
         """Wait for something to do, and note what has come; False when it is time to stop."""
@@ -166,7 +187,7 @@ class Batcher:
             self._waiting += self._came
             self._came.clear()
             forgotten, self._forgotten = self._forgotten, deque()
-            clear, self._clear = self._clear and not self._rows, self._clear and bool(self._rows)
+            clear, self._clear = self._clear and not self._under_way, self._clear and self._under_way
             closed = self._closed
         for session in forgotten:
             self._table.forget(session)
@@ -176,6 +197,8 @@ class Batcher:
 
     def _clear_cache(self) -> None:
         """In lockstep all is as in a new engine: the cache's size, too, has a say in how sums are rounded."""
+        self._beginnings.clear()
+        self._refresh()
         if self._lockstep:
             self._table = SlotTable(self._table.most)
             self._model.release()
@@ -184,143 +207,219 @@ class Batcher:
         self._model.weights_changed()
 
     def _round(self) -> None:
+        started = time.perf_counter()
         self._drop_cancelled()
         if not self._clear:  # else those under way are finished first
             self._admit()
-        behind = [row for row in self._rows if row.todo > 1]
-        few = len(behind) * FEW < len(self._rows)
-        self._waited = self._waited + 1 if behind and few and self._waited < self._patience else 0
-        if behind and not self._waited:
-            self._compute(self._next_group(behind))
-        ready = [row for row in self._rows if row.todo == 1]
-        if ready:
-            self._step(ready)
+        admitted = time.perf_counter()
+        few = len(self._behind) * FEW < len(self._running)
+        self._waited = self._waited + 1 if self._behind and few and self._waited < self._patience else 0
+        if self._behind and not self._waited:
+            self._compute()
+        computed = time.perf_counter()
+        if self._running:
+            self._step()
+        stepped = time.perf_counter()
+        # With nothing begun there is nothing to be ahead of.
+        while len(self._unread) > (self._ahead if self._running or self._behind else 0):
+            self._read()
+        for name, seconds in (
+            ("take_in", admitted - started),
+            ("prefill", computed - admitted),
+            ("steps", stepped - computed),
+            ("read", time.perf_counter() - stepped),
+        ):
+            self.times[name] += seconds
 
     def _drop_cancelled(self) -> None:
         self._waiting = [row for row in self._waiting if not row.future.done()]
-        for row in [row for row in self._rows if row.future.done()]:
-            self._leave(row)
+        gone = [row for row in (*self._behind, *self._running.values()) if row.future.done()]
+        if gone:
+            self._halt([row for row in gone if row.slot is not None and row.slot.index in self._running])
+            for row in gone:
+                self._leave(row)
+
+    def _halt(self, rows: list[Row]) -> None:
+        if rows:
+            self._model.state.leave([row.slot.index for row in rows if row.slot is not None], [0] * len(rows))
 
     def _admit(self) -> None:
         """Those whose session has a slot first: they cost least, and end sooner."""
+        if not self._waiting:
+            return
         self._waiting.sort(key=lambda row: self._table.of(row.session) is None)
-        safe = bool(self._rows) and not self._lockstep
+        safe = self._under_way and not self._lockstep
         idle_since = time.monotonic() - SAFE_SECONDS if safe else math.inf
         admitted = 0
-        for row in self._waiting[: self._batch - len(self._rows)]:
+        for row in self._waiting[: self._batch - len(self._running) - len(self._behind)]:
             row.slot = self._table.take(row.session, idle_since=idle_since)
             if row.slot is None:
                 break
             # At least one token is computed anew: its logits are what is wanted.
             del row.slot.ids[min(common_length(row.slot.ids, row.ids), len(row.ids) - 1) :]
-            self._rows.append(row)
+            self._behind.append(row)
             admitted += 1
         del self._waiting[:admitted]
 
-    def _next_group(self, behind: list[Row]) -> list[Row]:
-        """Of the rows with more than one token to compute: the one that waits for longest, and those with about as
-        many, so that little is filled up. A row that begins like one of the group waits a round, and copies.
+    def _compute(self) -> None:
+        """The next tokens of rows that have some to compute, those that wait for longest first.
+
+        A row that begins like another slot copies that; one that begins like another of the same pass waits a round,
+        and copies.
         """
-        self._copy_beginnings(behind)
-        behind = [row for row in behind if row.todo > 1]
-        behind = [behind[number] for number in first_apart((row.ids, row.held) for row in behind)]
-        group = behind[:1]
-        for row in behind[1:]:
-            longest = max(row.todo, *(other.todo for other in group))
-            if (len(group) + 1) * longest <= self._group and longest <= 2 * min(row.todo, group[0].todo):
-                group.append(row)
-        return group
-
-    def _copy_beginnings(self, rows: list[Row]) -> None:
-        """What another slot holds of a row's beginning need not be computed."""
-        found = [(row, self._table.longest_beginning(row.ids[:-1], row.held + WORTH_COPYING - 1)) for row in rows]
-        copies = [(row, *source) for row, source in found if source is not None]
-        if copies:
-            pairs = [(source.index, row.slot.index) for row, source, _ in copies if row.slot is not None]
-            self._model.copy(pairs, max(common for _, _, common in copies))
-            for row, _, common in copies:
-                assert row.slot is not None
-                row.slot.ids = row.ids[:common]
-
-    def _compute(self, group: list[Row]) -> None:
-        """The next tokens of each row; those that have no more to compute get their next token chosen."""
-        if not group:
+        jobs: list[Job] = []
+        room = self._group
+        later: list[Row] = []
+        started: dict[int, Row] = {}
+        rows = self._copy_beginnings(self._behind)
+        for row in rows:
+            slot = row.slot
+            assert slot is not None
+            if room <= 0:
+                later.append(row)
+                continue
+            held = len(slot.ids)
+            new = row.ids[held : held + room]
+            room -= len(new)
+            whole = held + len(new) == len(row.ids)
+            jobs.append(Job(slot.index, new, held, self._start_of(row, len(row.ids)) if whole else None))
+            slot.ids = slot.ids + new
+            if whole:
+                started[slot.index] = row
+            else:
+                later.append(row)
+        self._behind = later + self._deferred
+        if not jobs:
             return
-        most = max(1, self._group // len(group))
-        new = [row.ids[row.held : row.held + most] for row in group]
-        slots = [row.slot for row in group if row.slot is not None]
-        logits = self._model.forward([slot.index for slot in slots], new, [len(slot.ids) for slot in slots])
-        for slot, ids in zip(slots, new, strict=True):
-            slot.ids += ids
-        done = [number for number, row in enumerate(group) if row.todo == 0]
-        if done:
-            self._choose([group[number] for number in done], logits[done])
+        self._running.update(started)
+        chosen = self._model.prefill(jobs)
+        for row, job in zip(rows, jobs, strict=False):
+            if row.slot is not None and len(job.ids) > WORTH:
+                self._beginnings.add(row.slot, row.slot.ids)
+        if chosen is not None:
+            self._unread.append((chosen, started))
 
-    def _step(self, ready: list[Row]) -> None:
-        """One token for each row. The slots before and between theirs come along, for nothing: the cache can then be
-        used as it lies.
-        """
-        self._move_together(ready)
-        slots = [row.slot for row in ready if row.slot is not None]
-        ids = [0] * (max(slot.index for slot in slots) + 1)
-        for slot, row in zip(slots, ready, strict=True):
-            ids[slot.index] = row.ids[-1]
-        logits = self._model.step(ids, [len(slot.ids) for slot in self._table.slots])
-        for slot, row in zip(slots, ready, strict=True):
-            slot.ids.append(row.ids[-1])
-        places = [slot.index for slot in slots]
-        self._choose(ready, logits if places == list(range(len(logits))) else logits[places])
-
-    def _move_together(self, ready: list[Row]) -> None:
-        """Exchange slots until few come along for nothing."""
-        slots = [row.slot for row in ready if row.slot is not None]
-        at_work = {id(slot) for slot in slots}
-        while True:
-            last = max(slots, key=lambda slot: slot.index)
-            if last.index < self._model.room(len(slots)):
-                return
-            hole = next(slot for slot in self._table.slots if id(slot) not in at_work)
-            self._model.swap(last.index, hole.index, max(len(last.ids), len(hole.ids), 1))
-            self._table.exchange(last, hole)
-
-    def _choose(self, rows: list[Row], logits: torch.Tensor) -> None:
-        ids, logprobs = choose(
-            logits,
-            [row.sampling.temperature for row in rows],
-            [row.sampling.top_p for row in rows],
-            [row.draws[len(row.logprobs)] if row.draws else 0.0 for row in rows],
+    def _start_of(self, row: Row, computed: int) -> Start:
+        assert row.slot is not None
+        sampling, done = row.sampling, len(row.ids) - row.prompt
+        count = min(row.most - done, self._model.most_draws)
+        luck = row.draws[done : done + count]
+        row.luck = done + count
+        return Start(
+            row.slot.index,
+            row.ids[-1],
+            computed,
+            count,
+            sampling.temperature,
+            sampling.top_p,
+            luck,
+            self._model.kind_of(row.ends),
         )
-        for row, number, logprob in zip(rows, ids, logprobs, strict=True):
+
+    def _copy_beginnings(self, behind: list[Row]) -> list[Row]:
+        """What another slot holds of a row's beginning need not be computed; the rows that had better wait for another
+        of them are `_deferred`."""
+        pairs: list[tuple[int, int, int]] = []
+        coming: set[tuple[int, ...]] = set()  # beginnings that this pass computes
+        ready: list[Row] = []
+        self._deferred = []
+        for row in behind:
+            slot = row.slot
+            assert slot is not None
+            held = len(slot.ids)
+            if row.todo > WORTH:
+                found = self._beginnings.longest(row.ids[:-1])
+                if found is not None and found[0] is not slot and found[1] >= held + WORTH:
+                    pairs.append((found[0].index, slot.index, found[1]))
+                    slot.ids = row.ids[: found[1]]
+                    held = found[1]
+                mark = tuple(row.ids[: held + WORTH])
+                if mark in coming:
+                    self._deferred.append(row)
+                    continue
+                coming.add(mark)
+            ready.append(row)
+        if pairs:
+            self._model.copy(pairs)
+        return ready
+
+    def _step(self) -> None:
+        rows = dict(self._running)
+        most = max(row.most - (len(row.ids) - row.prompt) for row in rows.values())
+        chosen = self._model.steps(
+            list(rows),
+            max(1, min(self._steps, most)),
+            sampled=any(row.sampling.temperature > 0 for row in rows.values()),
+            nucleus=any(row.sampling.top_p < 1 for row in rows.values()),
+        )
+        self._unread.append((chosen, rows))
+
+    def _read(self) -> None:
+        chosen, rows = self._unread.popleft()
+        before = time.perf_counter()
+        ids, logprobs = chosen.read()
+        self.times["wait"] += time.perf_counter() - before
+        again: list[Row] = []
+        for index, numbers, values in zip(chosen.slots, ids, logprobs, strict=True):
+            row = rows[index]
+            if not row.ended:
+                self._take(row, numbers, values, again)
+        if again:
+            self._go_on(again)
+
+    def _take(self, row: Row, numbers: list[int], values: list[float], again: list[Row]) -> None:
+        """New tokens of a row, as far as it chose any."""
+        for number, logprob in zip(numbers, values, strict=True):
+            if number < 0:
+                return
             if not math.isfinite(logprob):
                 self._fail(row)
-                continue
+                return
             row.ids.append(number)
             row.logprobs.append(logprob)
             finish = row.watch.see(number) or ("length" if len(row.logprobs) == row.most else None)
             if finish is not None:
                 self._leave(row)
                 _settle(row.future, Generation(row.ids[row.prompt :], row.logprobs, finish))
+                return
+            if number in row.ends or len(row.logprobs) == row.luck:
+                again.append(row)  # the device has stopped it: it might have been the end, or its draws were used up
+                return
+
+    def _go_on(self, rows: list[Row]) -> None:
+        self._model.state.begin([self._start_of(row, computed=len(row.ids) - 1) for row in rows])
 
     def _fail(self, row: Row) -> None:
         assert row.slot is not None
         slot = row.slot
+        self._halt([row])
         self._leave(row)
         self._model.wipe(slot.index)
         slot.ids = []
         _settle(row.future, EngineError("the model's numbers overflowed (NaN); try dtype float32 or bfloat16"))
 
     def _leave(self, row: Row) -> None:
-        assert row.slot is not None
-        self._rows.remove(row)
+        slot = row.slot
+        assert slot is not None
+        row.ended = True
+        if self._running.get(slot.index) is row:
+            del self._running[slot.index]
+            slot.ids = row.ids[:-1]  # the last one chosen was not computed
+        else:
+            self._behind.remove(row)
         # two that end in the same tick of the clock would be of an age: in lockstep they are counted
-        self._table.release(row.slot, next(self._releases) if self._lockstep else time.monotonic())
+        self._table.release(slot, next(self._releases) if self._lockstep else time.monotonic())
 
     def _start_over(self, error: EngineError) -> None:
-        rows, self._rows = self._rows + self._waiting, []
-        self._waiting = []
+        rows = [*self._behind, *self._running.values(), *self._waiting]
+        self._behind, self._waiting = [], []
+        self._running.clear()
+        self._unread.clear()
         self._table.clear()
+        self._beginnings.clear()
         self._model.release()
         for row in rows:
+            row.ended = True
             _settle(row.future, error)
 
 

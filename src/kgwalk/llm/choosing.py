@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
 
 import torch
 
-FIRST_TRY = 256  # with top_p, the likeliest tokens to look at before all are sorted
 AT_ONCE = 128  # rows for which V numbers are held in double precision
 
 
@@ -33,36 +31,36 @@ def draws(seed: int, count: int) -> list[float]:
     return numbers
 
 
-def choose(
-    logits_BV: torch.Tensor, temperature_B: Sequence[float], top_p_B: Sequence[float], draw_B: Sequence[float]
-) -> tuple[list[int], list[float]]:
+def choose_rows(
+    logits_BV: torch.Tensor, temperature_B: torch.Tensor | None, top_p_B: torch.Tensor | None, draw_B: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """A token for each row, and its log-probability at temperature 1 without top_p.
 
     Temperature 0 takes the likeliest token. Else the tokens are laid end to end on [0, 1), each as long as it is
     likely, and the row's draw points to one: in the vocabulary's order, or with top_p in that of likelihood.
+    Without `temperature_B` it is 0 for all, without `top_p_B` 1. Asks the host nothing, so that it can be recorded.
     """
     logits_BV = logits_BV.float()
     chosen_B = logits_BV.argmax(-1)
-    sampled = [row for row, temperature in enumerate(temperature_B) if temperature > 0]
-    plain = [row for row in sampled if top_p_B[row] >= 1]
-    nucleus = [row for row in sampled if top_p_B[row] < 1]
-    for rows in (*_split(plain), *_split(nucleus)):
-        index = torch.tensor(rows, device=logits_BV.device)
-        scale = torch.tensor([[temperature_B[row]] for row in rows], device=logits_BV.device)
-        probs = torch.softmax(logits_BV[index] / scale, -1)
-        draw = torch.tensor([[draw_B[row]] for row in rows], dtype=torch.float64, device=logits_BV.device)
-        if top_p_B[rows[0]] >= 1:
-            chosen_B[index] = _point(probs, draw)
-        else:
-            top_p = torch.tensor([[top_p_B[row]] for row in rows], dtype=torch.float64, device=logits_BV.device)
-            chosen_B[index] = _point_in_nucleus(probs, draw, top_p)
-    logprob_B = logits_BV.gather(1, chosen_B[:, None])[:, 0] - logits_BV.logsumexp(-1)
-    both = torch.stack([chosen_B.double(), logprob_B.double()]).tolist()  # one wait for the device, not two
-    return [int(number) for number in both[0]], both[1]
+    if temperature_B is not None:
+        chosen_B = torch.where(temperature_B > 0, _pointed(logits_BV, temperature_B, top_p_B, draw_B), chosen_B)
+    return chosen_B, logits_BV.gather(1, chosen_B[:, None])[:, 0] - logits_BV.logsumexp(-1)
 
 
-def _split(rows: list[int]) -> list[list[int]]:
-    return [rows[at : at + AT_ONCE] for at in range(0, len(rows), AT_ONCE)]
+def _pointed(
+    logits_BV: torch.Tensor, temperature_B: torch.Tensor, top_p_B: torch.Tensor | None, draw_B: torch.Tensor
+) -> torch.Tensor:
+    warm_B = torch.where(temperature_B > 0, temperature_B, 1.0).to(logits_BV.dtype)
+    pointed: list[torch.Tensor] = []
+    for rows in range(0, len(logits_BV), AT_ONCE):
+        some = slice(rows, rows + AT_ONCE)
+        probs = torch.softmax(logits_BV[some] / warm_B[some, None], -1)
+        pointed.append(
+            _point(probs, draw_B[some, None])
+            if top_p_B is None
+            else _point_in_nucleus(probs, draw_B[some, None], top_p_B[some, None].double())
+        )
+    return torch.cat(pointed)
 
 
 def _point(probs_BV: torch.Tensor, draw_B1: torch.Tensor) -> torch.Tensor:
@@ -72,12 +70,10 @@ def _point(probs_BV: torch.Tensor, draw_B1: torch.Tensor) -> torch.Tensor:
 
 
 def _point_in_nucleus(probs_BV: torch.Tensor, draw_B1: torch.Tensor, top_p_B1: torch.Tensor) -> torch.Tensor:
-    """Only the fewest likeliest tokens that have top_p together; there is always one."""
-    size = probs_BV.shape[-1]
-    probs, order = probs_BV.topk(min(FIRST_TRY, size))
-    if bool((probs.double().sum(-1, keepdim=True) < top_p_B1).any()):
-        probs, order = probs_BV.sort(descending=True, stable=True)
-    ends = probs.double().cumsum(-1)
-    before = ends - probs.double()
+    """Only the fewest likeliest tokens that have top_p together; there is always one. A row whose top_p is 1 is pointed
+    to in the vocabulary's order, as without a nucleus."""
+    probs, order = probs_BV.sort(descending=True, stable=True)
+    before = probs.double().cumsum(-1) - probs.double()
     kept = torch.where(before < top_p_B1, probs.double(), 0.0)
-    return order.gather(1, _point(kept, draw_B1)[:, None])[:, 0]
+    inside = order.gather(1, _point(kept, draw_B1)[:, None])[:, 0]
+    return torch.where(top_p_B1[:, 0] < 1, inside, _point(probs_BV, draw_B1))

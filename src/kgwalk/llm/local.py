@@ -16,19 +16,22 @@ from typing import TYPE_CHECKING
 
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model, need
-from kgwalk.llm.stop_watch import StopWatch
+from kgwalk.llm.stop_watch import BROKEN, StopWatch
 from kgwalk.types import EngineError
 
 if TYPE_CHECKING:
     from kgwalk.llm.hf_tokens import HfTokenizer
 
-# Rows at once, new tokens in one pass, and steps to wait for more of them: a processor is busy with a few; to a GPU a
-# pass is the same for one row and for many, and it has to be launched kernel by kernel.
-BATCH = {"cpu": 16, "cuda": 256}
+# Rows at once, new tokens in one pass, rounds to wait for more of them, steps in a round, and rounds begun before the
+# last is read: a processor is busy with a few rows; to a GPU a pass is nearly the same for one row and for many, and it
+# must not wait for Python.
+BATCH = {"cpu": 16, "cuda": 1024}
 GROUP = {"cpu": 512, "cuda": 16384}
-PATIENCE = {"cpu": 0, "cuda": 8}
+PATIENCE = {"cpu": 0, "cuda": 2}
+STEPS = {"cpu": 1, "cuda": 4}
+AHEAD = {"cpu": 0, "cuda": 1}
 SETTLE = 8  # turns of the event loop from a generation's end to its episode's next request, and some to spare
-SLOTS_A_ROW = 2  # sessions whose cache is kept while they wait for a tool, beside those at work
+SLOTS_A_ROW = {"cpu": 2, "cuda": 1}  # sessions whose cache is kept while they wait for a tool, beside those at work
 
 
 class LocalEngine:
@@ -72,11 +75,11 @@ class LocalEngine:
         self.tokens: HfTokenizer = model.tokens
         kind = model.module.device.type
         batch = BATCH.get(kind, BATCH["cpu"]) if batch is None else batch
-        slots = batch * SLOTS_A_ROW if slots is None else slots
+        slots = batch * SLOTS_A_ROW.get(kind, 1) if slots is None else slots
         if not 1 <= batch <= slots:
             raise EngineError(f"batch must be at least 1 and slots at least as many; they are {batch} and {slots}")
-        self.at_once = slots  # those that wait for a tool keep their cache
         run = SlotModel(model.module, most_slots=slots, context=context)
+        self.at_once = run.most_slots  # those that wait for a tool keep their cache
         self.context = run.context
         self._vocabulary = run.vocabulary
         self._seed = seed
@@ -84,11 +87,15 @@ class LocalEngine:
         self._batcher = Batcher(
             run,
             batch=batch,
-            slots=slots,
+            slots=run.most_slots,
             group=GROUP.get(kind, GROUP["cpu"]),
             patience=PATIENCE.get(kind, PATIENCE["cpu"]),
+            steps=STEPS.get(kind, STEPS["cpu"]),
+            ahead=AHEAD.get(kind, AHEAD["cpu"]),
             lockstep=lockstep,
         )
+        self._ends_of: dict[tuple[tuple[str, ...], frozenset[int]], frozenset[int]] = {}
+        self._refresh = model.refresh
         self._lockstep = lockstep
         self._pumping: asyncio.Task[None] | None = None
         # Also when the engine is dropped without being closed: the thread ends, and the weights can go.
@@ -105,11 +112,23 @@ class LocalEngine:
         seed = self._seed if sampling.seed is None else sampling.seed
         numbers = draws(seed_at(seed, len(ids)), most) if sampling.temperature > 0 else []
         watch = StopWatch(self.tokens, sampling.stop, self._piece)
-        row = Row(ids, sampling, most, numbers, watch, request.session)
+        row = Row(ids, sampling, most, numbers, watch, request.session, self._ends(sampling.stop))
         future = asyncio.wrap_future(self._batcher.submit(row))
         if self._lockstep and (self._pumping is None or self._pumping.done()):
             self._pumping = asyncio.create_task(self._pump())
         return await future
+
+    def _ends(self, stops: tuple[str, ...]) -> frozenset[int]:
+        """The tokens with which a generation may end: end tokens, and those that hold a stop text's last character, or
+        that show only among others.
+        """
+        key = stops, self.tokens.end_ids
+        if key not in self._ends_of:
+            lasts = {stop[-1] for stop in stops if stop} | {BROKEN}
+            pieces = enumerate(map(self._piece, range(self._vocabulary))) if len(lasts) > 1 else ()
+            found = {number for number, piece in pieces if not piece or not lasts.isdisjoint(piece)}
+            self._ends_of[key] = self.tokens.end_ids | found
+        return self._ends_of[key]
 
     async def _pump(self) -> None:
         """Rounds of the batcher, each when no task of the loop has a request to add."""
@@ -130,7 +149,7 @@ class LocalEngine:
 
     def weights_changed(self) -> None:
         """To be called by whoever trains the model in memory, when no request is under way: no cache holds now."""
-        self._batcher.clear()
+        self._batcher.clear(self._refresh)
 
     def kept_sessions(self) -> list[str]:
         """Those whose cache is kept."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,11 +44,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A causal language model in memory, in evaluation mode, with its tokenizer."""
+    """A causal language model in memory, in evaluation mode, with its tokenizer.
+
+    `refresh` puts new weights into the module, where it is a copy of one that is trained.
+    """
 
     name: str
     module: PreTrainedModel
     tokens: HfTokenizer
+    refresh: Callable[[], None] = lambda: None
 
 
 def find_model(name: str | Path = DEFAULT_MODEL) -> Place:

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import inspect
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from kgwalk.llm.engine import Engine
 from kgwalk.types import EngineError
 
 # the module and the class, and what it says of itself
 KINDS = {
+    "auto": ("", "", "local with a GPU, else cpu where OpenVINO is installed, else local"),
+    "cpu": (
+        "kgwalk.llm.cpu.engine",
+        "CpuEngine",
+        "a Hugging Face or GGUF model, run here by OpenVINO on the processor",
+    ),
     "local": ("kgwalk.llm.local", "LocalEngine", "a Hugging Face or GGUF model, run here by torch"),
     "vllm": ("kgwalk.llm.vllm", "VllmEngine", "the same models, run here by vLLM"),
     "api": ("kgwalk.llm.api", "ApiEngine", "a model behind an OpenAI-compatible API"),
@@ -45,8 +53,19 @@ def needs_model(kind: str) -> bool:
     return inspect.signature(_maker(kind)).parameters["model"].default is inspect.Parameter.empty
 
 
+def kind_here() -> str:
+    """What `auto` stands for on this machine."""
+    if importlib.util.find_spec("openvino") is None:
+        return "local"
+    if not [device for name in ("nvidia[0-9]*", "kfd") for device in Path("/dev").glob(name)]:
+        return "cpu"  # found without torch, which takes seconds to import
+    import torch
+
+    return "local" if torch.cuda.is_available() else "cpu"
+
+
 def _maker(kind: str) -> Callable[..., Engine]:
-    module, name, _ = KINDS[kind]
+    module, name, _ = KINDS[kind_here() if kind == "auto" else kind]
     make: Callable[..., Engine] = getattr(importlib.import_module(module), name)
     return make
 

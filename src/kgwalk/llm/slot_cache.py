@@ -1,12 +1,14 @@
-"""The keys and values of many sequences in one tensor a layer, and attention that reads them where they lie.
+"""The keys and values of many sequences in one tensor, and attention that reads them where they lie.
 
-A slot is a row of the tensor. Nothing past a sequence's end is ever attended to, so what is not wanted (padding, rows
-that come along for nothing) is written just past an end and overwritten later. Knows nothing of models or sessions.
-Shapes: N slots, B rows, Q new tokens, S positions, H heads, D width.
+A slot is a row of the tensor; a pass runs the new tokens of some rows, one row after the other, without padding between
+them. Nothing past a sequence's end is ever attended to, so what lies there does not matter. The last slot is for tokens
+that only fill up a pass of a fixed size. Knows nothing of models or sessions.
+Shapes: N slots, R rows, T new tokens of all rows, S positions, H heads of keys, G heads of queries for each, D width.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,63 +16,93 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers.cache_utils import Cache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+QUERIES = 16  # new tokens of a row that a GPU's program takes at a time
 
-def grouped_attention(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    **options: Any,
-) -> tuple[torch.Tensor, None]:
-    """Grouped-query attention without copying each key and value for every query head that shares it, as transformers
-    does when there is a mask: the heads of a group become further queries. query (B,HG,Q,D), key (B,H,S,D).
+
+@dataclass(slots=True)
+class Pass:
+    """What a pass computes: for each token its slot and position. `blocks_B4` cuts the rows into pieces for a GPU: the
+    first token, how many, slot, position of the first. Without a GPU `rows` says how to set the rows side by side.
     """
-    B, heads, Q, D = query.shape
-    H = key.shape[1]
-    if attention_mask is None or any(options.get(name) is not None for name in ("softcap", "s_aux", "position_bias")):
-        return sdpa_attention_forward(  # type: ignore[no-any-return,no-untyped-call,unused-ignore]
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
-        )
-    G = heads // H
-    mask = attention_mask if Q == 1 or G == 1 else attention_mask.repeat(1, 1, G, 1)
-    grouped = query.reshape(B, H, G * Q, D)
-    out = scaled_dot_product_attention(grouped, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling)
-    return out.reshape(B, heads, Q, -1).transpose(1, 2).contiguous(), None
+
+    slot_T: torch.Tensor
+    at_T: torch.Tensor
+    blocks_B4: torch.Tensor | None = None
+    queries: int = QUERIES
+    rows: Rows | None = None
+
+
+@dataclass(slots=True)
+class Rows:
+    """Packed tokens as rows of equal length: `take_RQ` are the tokens' places, `put_T` where each is found again."""
+
+    slots: slice | torch.Tensor
+    take_RQ: torch.Tensor
+    put_T: torch.Tensor
+    mask_R1QS: torch.Tensor
+    length: int
+
+
+def side_by_side(slots: list[int], counts: list[int], starts: list[int], dtype: torch.dtype, capacity: int) -> Rows:
+    """For rows that have `counts` new tokens at positions from `starts` on; short rows repeat their first token."""
+    longest, length = max(counts), max(start + count for start, count in zip(starts, counts, strict=True))
+    length = min(-(-length // 64) * 64, capacity)  # few shapes, and aligned for the kernels
+    first = torch.tensor([0, *counts[:-1]]).cumsum(0)[:, None]
+    step = torch.arange(longest)
+    inside = step < torch.tensor(counts)[:, None]
+    take = torch.where(inside, first + step, first)
+    put = torch.arange(len(counts))[:, None] * longest + step
+    at = torch.tensor(starts)[:, None] + torch.where(inside, step, 0)
+    seen = torch.arange(length) <= at[:, None, :, None]
+    run = slice(slots[0], slots[0] + len(slots))
+    return Rows(
+        run if slots == list(range(run.start, run.stop)) else torch.tensor(slots),
+        take,
+        put[inside],
+        torch.where(seen, 0.0, float("-inf")).to(dtype),
+        length,
+    )
 
 
 class SlotCache(Cache):
-    """Written at (row, position) and read whole: `rows`, `at` and `length` are set before each pass."""
+    """Written at (slot, position) of each token of `current`, which is set before a pass."""
 
     def __init__(self, slots: int, length: int) -> None:
         super().__init__(layers=[])
         self.slots, self.capacity = slots, length
-        self.keys: list[torch.Tensor] = []  # (N, H, S, D) for each layer
+        self.keys: list[torch.Tensor] = []  # (N+1, H, S, D) for each layer
         self.values: list[torch.Tensor] = []
-        self.rows: torch.Tensor | slice = slice(0, 0)  # (B,)
-        self.row_index = torch.empty(0)  # (B, 1)
-        self.at = torch.empty(0)  # (B, Q)
-        self.length = 0
+        self.current: Pass | None = None
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        if layer_idx == len(self.keys):
-            for store, new in ((self.keys, key_states), (self.values, value_states)):
-                # Zeros: a masked value counts 0 times, and 0 times what memory happens to hold may be NaN.
-                store.append(new.new_zeros(self.slots, new.shape[1], self.capacity, new.shape[3]))
-        keys, values = self.keys[layer_idx], self.values[layer_idx]
-        keys[self.row_index, :, self.at] = key_states.transpose(1, 2)  # (B, Q, H, D)
-        values[self.row_index, :, self.at] = value_states.transpose(1, 2)
-        return keys[self.rows, :, : self.length], values[self.rows, :, : self.length]
+        """New keys and values (1, H, T, D) into their places; all there are."""
+        keys, values = self.layer(layer_idx, key_states.shape[1], key_states)
+        now = self.current
+        assert now is not None
+        if now.blocks_B4 is not None:
+            from kgwalk.llm import slot_kernels
 
-    def resize(self, slots: int, length: int) -> None:
+            slot_kernels.store(keys, values, key_states, value_states, now.slot_T, now.at_T)
+        else:
+            keys[now.slot_T, :, now.at_T] = key_states[0].transpose(0, 1)
+            values[now.slot_T, :, now.at_T] = value_states[0].transpose(0, 1)
+        return keys, values
+
+    def layer(self, layer_idx: int, heads: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """A layer's keys and values, made when they are first asked for; `like` has their width as its last size."""
+        if layer_idx == len(self.keys):
+            for store in (self.keys, self.values):
+                # Zeros: a masked value counts 0 times, and 0 times what memory happens to hold may be NaN.
+                store.append(like.new_zeros(self.slots + 1, heads, self.capacity, like.shape[-1]))
+        return self.keys[layer_idx], self.values[layer_idx]
+
+    def grow(self, slots: int, length: int) -> None:
         for stores in (self.keys, self.values):
             for layer, old in enumerate(stores):
-                stores[layer] = old.new_zeros(slots, old.shape[1], length, old.shape[3])
-                stores[layer][: old.shape[0], :, : old.shape[2]] = old
+                stores[layer] = old.new_zeros(slots + 1, old.shape[1], length, old.shape[3])
+                stores[layer][: old.shape[0] - 1, :, : old.shape[2]] = old[:-1]
         self.slots, self.capacity = slots, length
 
     # What transformers asks a cache of any kind. The mask is given whole, so none of it decides anything.
@@ -79,8 +111,46 @@ class SlotCache(Cache):
         return 0
 
     def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
-        return self.length, 0
+        return self.capacity, 0
 
     @property
     def is_sliding(self) -> list[bool]:
         return [False] * len(self.keys)
+
+
+def slot_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    slot_pass: Pass | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of packed queries (1, HG, T, D) over slots (N+1, H, S, D); as transformers does it for whoever calls
+    the module without a `slot_pass`, such as a trainer.
+    """
+    if slot_pass is None:
+        return sdpa_attention_forward(  # type: ignore[no-any-return,no-untyped-call,unused-ignore]
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
+        )
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if slot_pass.blocks_B4 is not None:
+        from kgwalk.llm.slot_kernels import attend
+
+        return attend(query, key, value, slot_pass.blocks_B4, slot_pass.queries, scale), None
+    rows = slot_pass.rows
+    assert rows is not None
+    R, Q = rows.take_RQ.shape
+    H, D = key.shape[1], key.shape[3]
+    G = query.shape[1] // H
+    # The heads of a group become further queries, so that no key is copied for each of them.
+    taken = query[0][:, rows.take_RQ.reshape(-1)].reshape(H, G, R, Q, D).permute(2, 0, 1, 3, 4).reshape(R, H, G * Q, D)
+    mask = rows.mask_R1QS if Q == 1 or G == 1 else rows.mask_R1QS.repeat(1, 1, G, 1)
+    out = scaled_dot_product_attention(
+        taken, key[rows.slots, :, : rows.length], value[rows.slots, :, : rows.length], attn_mask=mask, scale=scale
+    )
+    packed = out.reshape(R, H * G, Q, D).transpose(1, 2).reshape(R * Q, H * G, D)[rows.put_T]  # (T, HG, D)
+    return packed[None], None

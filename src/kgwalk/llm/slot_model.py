@@ -1,159 +1,274 @@
 """A causal language model over a cache of slots: what torch does for the local engine, and nothing else.
 
-A pass takes any rows of the cache, each at a position of its own; the cache grows with need, in slots and in length.
-On a GPU a step of one token a row is recorded once and replayed (`step_graphs`), as launching its thousand kernels one
-by one takes longer than running them. Knows nothing of requests, sessions or sampling. Shapes as in `slot_cache`.
+Two kinds of passes: `prefill` computes new tokens of any rows and chooses the next of those that are complete, `steps`
+computes one token a row several times over. Both run without a word to the host; what was chosen comes back as a
+`Chosen`, to be read when it is there. On a GPU both are recorded in a few sizes and replayed (`graphs`), as launching
+their thousand kernels one by one takes longer than running them. Knows nothing of requests or sessions. Shapes as in
+`slot_cache`.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from kgwalk.llm.slot_cache import SlotCache, grouped_attention
-from kgwalk.llm.step_graphs import StepGraphs
+from kgwalk.llm.fused import fuse
+from kgwalk.llm.graphs import Graphs
+from kgwalk.llm.slot_cache import QUERIES, Pass, SlotCache, side_by_side, slot_attention
+from kgwalk.llm.slot_state import KINDS, SlotState, Start
 from kgwalk.types import EngineError
 
-ATTENTION = "kgwalk_grouped"
-STEP = 64  # lengths are multiples of this: few shapes, and aligned for the kernels
-FIRST_LENGTH, FIRST_SLOTS = 256, 8
+log = logging.getLogger(__name__)
+
+ATTENTION = "kgwalk_slots"
+FIRST_LENGTH, FIRST_SLOTS = 256, 8  # of a cache that grows
+SHARE = 0.5  # of a GPU's free memory that the cache may take
+STEPS = 8  # at most, in one call
+MOST_DRAWS = 8192  # tokens of a generation before the host is asked for more luck
+ROWS = (8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+TOKENS = (64, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """New tokens of a row: `ids` go to its slot's positions from `start` on. `then`, if they are the last of them."""
+
+    slot: int
+    ids: Sequence[int]
+    start: int
+    then: Start | None = None
+
+
+class Chosen:
+    """Tokens on their way from the device: a line for each step, -1 where a row had stopped."""
+
+    def __init__(self, slots: list[int], ids: torch.Tensor, logprobs: torch.Tensor, event: Any = None) -> None:
+        self.slots, self._ids, self._logprobs, self._event = slots, ids, logprobs, event
+
+    def there(self) -> bool:
+        return self._event is None or bool(self._event.query())
+
+    def read(self) -> tuple[list[list[int]], list[list[float]]]:
+        """For each row its tokens and their log-probabilities, step by step; waits for them."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self._ids.T.tolist(), self._logprobs.T.tolist()
 
 
 class SlotModel:
-    """`context` is bounded by what the model was made for. `most_slots` bounds the cache."""
+    """`context` is bounded by what the model was made for. `most_slots` bounds the cache. `kernels`: Triton's, which a
+    GPU wants; elsewhere they run in its interpreter, for tests.
+    """
 
-    def __init__(self, module: PreTrainedModel, *, most_slots: int, context: int | None = None) -> None:
+    def __init__(
+        self, module: PreTrainedModel, *, most_slots: int, context: int | None = None, kernels: bool | None = None
+    ) -> None:
         self.module = module
         self.device = module.device
         self.context = _context(module, context)
         self.vocabulary = int(module.get_input_embeddings().weight.shape[0])  # type: ignore[union-attr,arg-type,index,unused-ignore]
         _check(module)
-        if module.config._attn_implementation == "sdpa":
-            AttentionInterface.register(ATTENTION, grouped_attention)
-            AttentionMaskInterface.register(ATTENTION, sdpa_mask)  # for those who call the module themselves
-            module.set_attn_implementation(ATTENTION)
+        AttentionInterface.register(ATTENTION, slot_attention)
+        AttentionMaskInterface.register(ATTENTION, sdpa_mask)  # for those who call the module themselves
+        module.set_attn_implementation(ATTENTION)
         self._keeps_logits = "logits_to_keep" in inspect.signature(module.forward).parameters
-        self._most_slots = most_slots
-        self._most_length = _up(self.context)
+        self._mask = torch.zeros(1, 1, 1, 1, dtype=module.dtype, device=self.device)  # given, so that none is made
+        self.most_slots = most_slots
+        self.on_gpu = self.device.type == "cuda"
+        self._kernels = self.on_gpu if kernels is None else kernels
+        self._fused = False
+        self._most_length = -(-self.context // 64) * 64
+        self.most_draws = min(self.context, MOST_DRAWS)
         self.release()
 
     def release(self) -> None:
         """Give the cache's memory back; the next pass starts with an empty one."""
-        self.cache = SlotCache(min(FIRST_SLOTS, self._most_slots), min(FIRST_LENGTH, self._most_length))
-        self._record_anew()
+        self._graphs: Graphs | None = None
+        if self._kernels:
+            self._take_memory()
+            return
+        self.cache = SlotCache(min(FIRST_SLOTS, self.most_slots), min(FIRST_LENGTH, self._most_length))
+        self._new_state()
+
+    def _new_state(self) -> None:
+        self.state = SlotState(self.most_slots, self.most_draws, self.most_slots, STEPS, self.vocabulary, self.device)
+        self._kinds: dict[frozenset[int], int] = {}
+
+    def _take_memory(self) -> None:
+        """The whole cache at once: recorded passes read it where it lies. Fewer slots where there is no room."""
+        if self.on_gpu:
+            free, _ = torch.cuda.mem_get_info(self.device)
+            self.most_slots = min(self.most_slots, max(8, int(SHARE * free / self._slot_bytes())))
+        while True:
+            try:
+                self.cache = SlotCache(self.most_slots, self._most_length)
+                self._new_state()
+                self._try()
+                if not self._fused:
+                    self._fused = True
+                    fuse(self.module, self._try)
+                self._graphs = Graphs(self.device, self._where_weights_lie())
+                return
+            except torch.OutOfMemoryError:
+                self.cache = SlotCache(0, 0)
+                torch.cuda.empty_cache()
+                if self.most_slots <= 8:
+                    raise EngineError(
+                        f"the GPU has no room for a cache of 8 x {self._most_length:,} tokens beside the model; "
+                        "give a shorter context or a smaller model"
+                    ) from None
+                log.warning("no room for a cache of %d slots; trying %d", self.most_slots, self.most_slots // 2)
+                self.most_slots //= 2
+
+    def _slot_bytes(self) -> int:
+        config = self.module.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return int(2 * config.num_hidden_layers * heads * width * self.module.dtype.itemsize * self._most_length)
 
     def weights_changed(self) -> None:
-        """Recorded steps read the weights where they lay: new numbers there are seen, new tensors are not."""
-        if self._weights != self._where_weights_lie():
-            self._record_anew()
-
-    def _record_anew(self) -> None:
-        self._weights = self._where_weights_lie()
-        self._graphs = StepGraphs(self._pass, self.device) if self.device.type == "cuda" else None
+        """Recorded passes read the weights where they lay: new numbers there are seen, new tensors are not."""
+        if self._graphs is not None and self._graphs.weights != self._where_weights_lie():
+            self._graphs = Graphs(self.device, self._where_weights_lie())
 
     def _where_weights_lie(self) -> list[int]:
         return [weight.data_ptr() for weight in self.module.parameters()]
 
-    def reserve(self, slots: int, length: int) -> None:
+    def kind_of(self, ends: frozenset[int]) -> int:
+        """The number of a kind of generation: those that may end with one of these tokens."""
+        found = self._kinds.get(ends)
+        if found is None:
+            found = self._kinds[ends] = min(len(self._kinds), KINDS)
+            if found < KINDS:
+                self.state.set_kind(found, sorted(ends))
+        return found
+
+    @torch.no_grad()
+    def prefill(self, jobs: Sequence[Job]) -> Chosen | None:
+        """Compute the jobs' tokens; the first choices of those that have a `then`, in their order."""
+        self._reserve(max(job.slot for job in jobs) + 1, max(job.start + len(job.ids) for job in jobs))
+        starts = [job.then for job in jobs if job.then is not None]
+        if starts:
+            self.state.begin(starts)
+        counts = [len(job.ids) for job in jobs]
+        ends = torch.tensor(counts).cumsum(0) - 1
+        last = ends[[number for number, job in enumerate(jobs) if job.then is not None]]
+        slots = [start.slot for start in starts]
+        if self._graphs is not None:
+            self._graphs.prefill(self, jobs, last.tolist(), slots)
+        else:
+            ids = torch.tensor([number for job in jobs for number in job.ids])
+            slot_T = torch.repeat_interleave(torch.tensor([job.slot for job in jobs]), torch.tensor(counts))
+            at_T = torch.tensor([job.start + n for job in jobs for n in range(len(job.ids))])
+            rows = side_by_side(
+                [job.slot for job in jobs], counts, [job.start for job in jobs], self.module.dtype, self.cache.capacity
+            )
+            logits = self._run(Pass(slot_T, at_T, rows=rows), ids, last if starts else ends[:1])
+            if starts:
+                self._advance(logits, torch.tensor(slots), starts, move=False)
+        return self._chosen(slots, 1) if starts else None
+
+    @torch.no_grad()
+    def steps(self, slots: list[int], count: int, *, sampled: bool, nucleus: bool) -> Chosen:
+        """So many steps of the rows in these slots."""
+        self.state.turn.zero_()
+        if self._graphs is not None:
+            self._graphs.steps(self, slots, count, nucleus=nucleus)
+            return self._chosen(slots, count)
+        slots_R = torch.tensor(slots)
+        for _ in range(count):
+            at_R = self.state.at[slots_R]
+            starts = at_R.tolist()
+            self._reserve(0, max(starts) + 1)
+            rows = side_by_side(slots, [1] * len(slots), starts, self.module.dtype, self.cache.capacity)
+            logits = self._run(Pass(slots_R, at_R, rows=rows), self.state.last[slots_R], None)
+            self.state.advance(logits, slots_R, move=True, sampled=sampled, nucleus=nucleus)
+            self.state.turn += 1
+        return self._chosen(slots, count)
+
+    def _advance(self, logits: torch.Tensor, slots_R: torch.Tensor, starts: Sequence[Start], *, move: bool) -> None:
+        self.state.turn.zero_()
+        warm, nucleus = any(one.temperature > 0 for one in starts), any(one.top_p < 1 for one in starts)
+        self.state.advance(logits, slots_R, move=move, sampled=warm, nucleus=nucleus)
+
+    def _chosen(self, slots: list[int], count: int) -> Chosen:
+        ids, logprobs = self.state.out_ids[:count, : len(slots)], self.state.out_logprobs[:count, : len(slots)]
+        if not self.on_gpu:
+            return Chosen(slots, ids.clone(), logprobs.clone())
+        there = [
+            torch.empty(one.shape, dtype=one.dtype, pin_memory=True).copy_(one, non_blocking=True)
+            for one in (ids, logprobs)
+        ]
+        event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call,unused-ignore]
+        event.record()
+        return Chosen(slots, there[0], there[1], event)
+
+    def _run(self, now: Pass, ids_T: torch.Tensor, last_R: torch.Tensor | None) -> torch.Tensor:
+        """Logits (R, V) after the tokens at `last_R`, or after all."""
+        if self.module.training:  # whoever trains it turns it back
+            self.module.eval()  # type: ignore[no-untyped-call,unused-ignore]
+        self.cache.current = now
+        keep: Any = 0 if last_R is None else last_R
+        options: dict[str, Any] = {"logits_to_keep": keep} if self._keeps_logits else {}
+        out = self.module(
+            input_ids=ids_T[None],
+            attention_mask=self._mask,
+            position_ids=now.at_T[None],
+            past_key_values=self.cache,
+            use_cache=True,
+            slot_pass=now,
+            **options,
+        )
+        logits: torch.Tensor = out.logits[0]
+        return logits if self._keeps_logits or last_R is None else logits[last_R]
+
+    @torch.no_grad()
+    def _try(self) -> torch.Tensor:
+        """Logits of a few tokens in nobody's slot."""
+        at_T = torch.arange(QUERIES, device=self.device)
+        blocks_B4 = torch.tensor([[0, QUERIES, self.most_slots, 0]], device=self.device)
+        now = Pass(torch.full_like(at_T, self.most_slots), at_T, blocks_B4, QUERIES)
+        return self._run(now, at_T * 7919 % self.vocabulary, None)
+
+    def _reserve(self, slots: int, length: int) -> None:
         """Room for so many slots of so many positions; doubles, so that it is seldom done."""
         cache = self.cache
         many, far = cache.slots, cache.capacity
         if slots > many:
-            many = min(max(slots, 2 * many), self._most_slots)
+            many = min(max(slots, 2 * many), self.most_slots)
         if length > far:
-            far = min(max(_up(length), 2 * far), self._most_length)
+            far = min(max(-(-length // 64) * 64, 2 * far), self._most_length)
         if (many, far) != (cache.slots, cache.capacity):
-            cache.resize(many, far)
-            self._record_anew()
-
-    def room(self, rows: int) -> int:
-        """How many slots a step may span before it is worth moving so many rows together."""
-        if self._graphs is None:
-            return rows + rows // 2 + 1
-        return max(64, 4 * rows)  # a GPU hardly notices
+            cache.grow(many, far)
 
     @torch.no_grad()
-    def forward(self, rows: Sequence[int], ids: Sequence[Sequence[int]], starts: Sequence[int]) -> torch.Tensor:
-        """Logits (B, V) after the last new token of each row. Row b's `ids` go to its positions from `starts[b]` on.
+    def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
+        """For each (from, to, length): the first `length` positions, and perhaps some that do not count after them."""
+        self._reserve(max(target for _, target, _ in pairs) + 1, 0)
+        if self._kernels:
+            from kgwalk.llm.slot_kernels import copy
 
-        Shorter rows are filled up on the left, with tokens at the position past their end.
-        """
-        longest = max(map(len, ids))
-        ends = [start + len(new) for start, new in zip(starts, ids, strict=True)]
-        self.reserve(max(rows) + 1, max(ends) + 1 if any(len(new) < longest for new in ids) else max(ends))
-        tokens, places = [], []
-        for new, end in zip(ids, ends, strict=True):
-            padding = longest - len(new)
-            tokens.append([0] * padding + list(new))
-            places.append([end] * padding + list(range(end - len(new), end)))
-        index = torch.tensor(rows, device=self.device)
-        run = slice(rows[0], rows[0] + len(rows))
-        return self._pass(
-            run if list(rows) == list(range(run.start, run.stop)) else index,
-            index[:, None],
-            torch.tensor(tokens, device=self.device),
-            torch.tensor(places, device=self.device),
-            min(_up(max(ends) + 1), self.cache.capacity),
-        )
-
-    @torch.no_grad()
-    def step(self, ids: Sequence[int], at: Sequence[int]) -> torch.Tensor:
-        """Logits (B, V) after one token more in each of the first B slots. `at` is where each slot there is goes on:
-        more slots than B may come along.
-        """
-        if self._graphs is None:
-            return self.forward(range(len(ids)), [[number] for number in ids], at[: len(ids)])
-        rows = min(self._graphs.rows(len(ids)), self._most_slots)
-        length = min(self._graphs.length(max(at[:rows]) + 1), self._most_length)
-        self.reserve(rows, length)
-        return self._graphs.run(ids, at[:rows], rows, length)
-
-    def _pass(
-        self,
-        rows: slice | torch.Tensor,
-        index_B1: torch.Tensor,
-        ids_BQ: torch.Tensor,
-        at_BQ: torch.Tensor,
-        length: int,
-    ) -> torch.Tensor:
-        if self.module.training:  # whoever trains it turns it back
-            self.module.eval()  # type: ignore[no-untyped-call,unused-ignore]
-        cache = self.cache
-        cache.rows, cache.row_index, cache.at, cache.length = rows, index_B1, at_BQ, length
-        seen = torch.arange(length, device=self.device) <= at_BQ[:, None, :, None]  # (B, 1, Q, S)
-        mask = torch.where(seen, 0.0, float("-inf")).to(self.module.dtype)
-        options: dict[str, Any] = {"logits_to_keep": 1} if self._keeps_logits else {}
-        out = self.module(
-            input_ids=ids_BQ, attention_mask=mask, position_ids=at_BQ, past_key_values=cache, use_cache=True, **options
-        )
-        logits: torch.Tensor = out.logits[:, -1]
-        return logits
-
-    @torch.no_grad()
-    def copy(self, pairs: Sequence[tuple[int, int]], length: int) -> None:
-        """For each (from, to): the first `length` positions, and perhaps some that do not count after them."""
-        self.reserve(max(max(pair) for pair in pairs) + 1, length)
-        source, target = (torch.tensor(side, device=self.device) for side in zip(*pairs, strict=True))
-        for store in (*self.cache.keys, *self.cache.values):
-            store[target, :, :length] = store[source, :, :length]
-
-    def swap(self, one: int, other: int, length: int) -> None:
-        self.copy([(one, other), (other, one)], length)
+            table = torch.tensor(pairs, device=self.device)
+            longest = max(length for _, _, length in pairs)
+            for store in (*self.cache.keys, *self.cache.values):
+                copy(store, table, longest)
+            return
+        for source, target, length in pairs:
+            for store in (*self.cache.keys, *self.cache.values):
+                store[target, :, :length] = store[source, :, :length]
 
     @torch.no_grad()
     def wipe(self, slot: int) -> None:
         """No trace of what was there, NaN included."""
         for store in (*self.cache.keys, *self.cache.values):
             store[slot] = 0
-
-
-def _up(length: int) -> int:
-    return -(-length // STEP) * STEP
 
 
 def _context(module: PreTrainedModel, asked: int | None) -> int:
@@ -178,12 +293,15 @@ def _check(module: PreTrainedModel) -> None:
     config = module.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or []) - {"full_attention", "sliding_attention"}
     told = "position_ids" in inspect.signature(module.forward).parameters
-    if kinds or not told or getattr(module, "_is_stateful", False):
+    odd = [name for name in ("attn_logit_softcapping", "alibi") if getattr(config, name, None)]
+    if kinds or not told or odd or getattr(module, "_is_stateful", False):
         what = (
             f"layers of {', '.join(sorted(kinds))}"
             if kinds
             else "no positions for its tokens"
             if not told
+            else odd[0]
+            if odd
             else "a state"
         )
         raise EngineError(

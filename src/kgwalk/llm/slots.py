@@ -1,16 +1,18 @@
 """Which slot of the cache holds what: sessions, the ids whose keys and values lie there, and who must go.
 
 A session keeps its slot between turns. What a slot holds outlives its session, until the slot is wanted: another
-sequence that begins the same way can copy the beginning. Knows nothing of tensors.
+sequence that begins the same way can copy the beginning, which an index of hashes finds. Knows nothing of tensors.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-WORTH_COPYING = 16  # tokens: a shorter common beginning is as quickly computed anew
+BLOCK = 16  # tokens: beginnings are shared in whole blocks
+MOST_MARKS = 1 << 18
 
 
 @dataclass(slots=True, eq=False)
@@ -25,12 +27,13 @@ class Slot:
 
 
 class SlotTable:
-    """At most `most` slots; they come into being as they are wanted."""
+    """At most `most` slots; they come into being as they are wanted, and free ones are used again, the first first."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.slots: list[Slot] = []
         self._sessions: dict[str, Slot] = {}
+        self._free: list[int] = []  # a heap of those that are nobody's and not at work; some may be taken again
 
     def of(self, session: str) -> Slot | None:
         """The slot that the session kept, if it is not at work."""
@@ -41,7 +44,7 @@ class SlotTable:
         """A slot to work in: the session's own, else a free one, a new one, or that of the session idle for longest,
         if it has been since then. None if there is none.
         """
-        slot = self.of(session) or self._free() or self._new() or self._oldest(idle_since)
+        slot = self.of(session) or self._take_free() or self._new() or self._oldest(idle_since)
         if slot is None:
             return None
         if slot.session != session:
@@ -54,37 +57,29 @@ class SlotTable:
 
     def release(self, slot: Slot, now: float) -> None:
         slot.busy, slot.used = False, now
+        if not slot.session:
+            heapq.heappush(self._free, slot.index)
 
     def forget(self, session: str) -> None:
         slot = self._sessions.get(session)
         if slot is not None:
             self._unbind(slot)
+            if not slot.busy:
+                heapq.heappush(self._free, slot.index)
 
     def clear(self) -> None:
         """Nothing that is held counts any more."""
         for slot in self.slots:
             self._unbind(slot)
             slot.ids, slot.busy = [], False
+        self._free = list(range(len(self.slots)))
 
-    def longest_beginning(self, ids: Sequence[int], least: int) -> tuple[Slot, int] | None:
-        """The slot that holds most of the beginning of ids, and how much; None if it is not more than `least`."""
-        best: tuple[Slot, int] | None = None
-        for slot in self.slots:
-            held = slot.ids
-            # Most are told apart by one comparison: it must hold one token more than the best so far.
-            if len(held) > least and len(ids) > least and held[least] == ids[least]:
-                common = common_length(held, ids)
-                if common > least:
-                    best, least = (slot, common), common
-        return best
-
-    def exchange(self, one: Slot, other: Slot) -> None:
-        """They have changed places in the cache."""
-        one.index, other.index = other.index, one.index
-        self.slots[one.index], self.slots[other.index] = one, other
-
-    def _free(self) -> Slot | None:
-        return next((slot for slot in self.slots if not slot.busy and not slot.session), None)
+    def _take_free(self) -> Slot | None:
+        while self._free:
+            slot = self.slots[heapq.heappop(self._free)]
+            if not slot.busy and not slot.session:
+                return slot
+        return None
 
     def _new(self) -> Slot | None:
         if len(self.slots) == self.most:
@@ -100,6 +95,52 @@ class SlotTable:
         if slot.session:
             del self._sessions[slot.session]
             slot.session = ""
+
+
+class Beginnings:
+    """An index of what slots begin with: for every whole number of blocks, who has these tokens first.
+
+    >>> table, index = SlotTable(2), Beginnings()
+    >>> one = table.take("one")
+    >>> one.ids = [*range(40)]
+    >>> index.add(one, one.ids)
+    >>> slot, length = index.longest([*range(35), 99, 99])
+    >>> slot is one, length
+    (True, 32)
+    """
+
+    def __init__(self) -> None:
+        self._slots: dict[int, Slot] = {}
+
+    def add(self, slot: Slot, ids: Sequence[int]) -> None:
+        if len(self._slots) > MOST_MARKS:
+            self._slots.clear()  # most are of slots that hold something else by now
+        for mark, _ in _marks(ids):
+            self._slots.setdefault(mark, slot)
+
+    def longest(self, ids: Sequence[int]) -> tuple[Slot, int] | None:
+        """The slot that holds most of the beginning, and how much. What a slot no longer holds is struck out."""
+        best: tuple[Slot, int] | None = None
+        for mark, length in _marks(ids):
+            slot = self._slots.get(mark)
+            if slot is None:
+                break
+            if slot.ids[:length] != ids[:length]:
+                del self._slots[mark]
+                break
+            best = slot, length
+        return best
+
+    def clear(self) -> None:
+        self._slots.clear()
+
+
+def _marks(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """A hash for each whole number of blocks at the beginning, and its length."""
+    mark = 0
+    for end in range(BLOCK, len(ids) + 1, BLOCK):
+        mark = hash((mark, *ids[end - BLOCK : end]))
+        yield mark, end
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:
@@ -118,22 +159,3 @@ def common_length(one: Sequence[int], other: Sequence[int]) -> int:
         else:
             high = middle - 1
     return low
-
-
-def first_apart(candidates: Iterable[tuple[Sequence[int], int]]) -> list[int]:
-    """Of sequences to compute, each with how many of its tokens are there already: those that no earlier one among
-    them would spare work. The others had better wait, and copy.
-
-    >>> first_apart([([7] * 40, 0), ([7] * 30, 0), ([8] * 40, 0)])
-    [0, 2]
-    """
-    chosen: list[int] = []
-    leaders: list[Sequence[int]] = []
-    for number, (ids, held) in enumerate(candidates):
-        end = held + WORTH_COPYING
-        next_ones = ids[held:end]
-        if len(ids) > end and any(other[held:end] == next_ones and other[:held] == ids[:held] for other in leaders):
-            continue
-        chosen.append(number)
-        leaders.append(ids)
-    return chosen

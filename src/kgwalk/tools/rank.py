@@ -1,7 +1,7 @@
 """Which of some texts come nearest to a query: by meaning where there is an embedder, else by their words and letters.
 
-Also the `Ranker` of candidate entities (KG-Reasoner, section 4.2.2): here by text, where the paper trains a graph
-network, which can stand behind the same interface. Without an embedder "born in" is far from "place_of_birth".
+Also the `Ranker` of candidate entities (KG-Reasoner, section 4.2.2): here by text; the paper's trained network stands
+behind the same interface in `ranker/learned`. Without an embedder "born in" is far from "place_of_birth".
 """
 
 from __future__ import annotations

@@ -1,23 +1,26 @@
-"""The part of a graph around a question's topics that fits into a prompt: breadth first, the most relevant facts kept.
+"""The part of a graph around a question's topics that fits into a prompt: breadth first, then the best facts.
 
 Explore-on-Graph puts the graph into the prompt and does not say how it is cut to size. Here: facts are gathered hop by
-hop (a hub shows only so many of each relation), scored by how near their relation is to the question, and taken best
-first, each with the facts that connect it to a topic, until the room is used. Asks the graph for relations and
-neighbours only, so a view hides what it hides; over a network that is a request for each entity and relation.
+hop (a hub shows only so many of each relation), scored, and taken best first, each with the facts that connect it to a
+topic, until the room is used. A score is by name: `relevance`, how near the fact's relation is to the question, or
+`pagerank`, how often a random walk from the topics takes the fact. Asks the graph for relations and neighbours only, so
+a view hides what it hides; over a network that is a request for each entity and relation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embed import Embedder
 from kgwalk.tools.facts import Fact, Way, facts_along, ways
+from kgwalk.tools.pagerank import edge_flows, pagerank
 from kgwalk.tools.rank import scores
 from kgwalk.tools.text import quote
 from kgwalk.types import Triple
 
+SELECT = ("relevance", "pagerank")
 ENTITIES_AT_ONCE = 64  # whose relations are scored together
 # The room is as good as used when so many facts in a row, taken with their connections, did not fit.
 MISFITS = 32
@@ -78,6 +81,35 @@ class Gathering:
                 self.reached.append(Reached(fact, hop, self._relation_score[fact.triple.relation], via))
 
 
+def by_walks(reached: Sequence[Reached], topics: Sequence[str]) -> list[Reached]:
+    """The same facts, scored by how often a random walk that starts anew at the topics takes them."""
+    number: dict[str, int] = {}
+    edges = [
+        (number.setdefault(one.fact.triple.head, len(number)), number.setdefault(one.fact.triple.tail, len(number)))
+        for one in reached
+    ]
+    starts = [number[topic] for topic in topics if topic in number]
+    flows = edge_flows(len(number), edges, pagerank(len(number), edges, starts)).tolist()
+    return [replace(one, score=flow) for one, flow in zip(reached, flows, strict=True)]
+
+
+def scored_facts(
+    graph: Graph,
+    topics: Sequence[str],
+    question: str,
+    *,
+    select: str = "relevance",
+    embedder: Embedder | None = None,
+    hops: int = 2,
+    hub: int = 20,
+    most: int = 5000,
+) -> list[Reached]:
+    """The facts around the topics with their scores, in the order in which they were met."""
+    if select == "relevance":
+        return Gathering(graph, question, embedder, hub, most).grow(topics, hops)
+    return by_walks(Gathering(graph, "", None, hub, most).grow(topics, hops), topics)
+
+
 def choose(reached: Sequence[Reached], room: int, cost: Callable[[Fact], int]) -> list[Reached]:
     """The most relevant facts, each with those that connect it to a topic, at no more than `room` in all."""
     taken: dict[int, None] = {}
@@ -120,13 +152,14 @@ def subgraph_text(
     *,
     room: int,
     count: Callable[[str], int],
+    select: str = "relevance",
     embedder: Embedder | None = None,
     hops: int = 2,
     hub: int = 20,
     most: int = 5000,
 ) -> tuple[str, list[Triple]]:
     """The text of the subgraph within `room` tokens, as `count` counts them, and the facts in it."""
-    reached = Gathering(graph, question, embedder, hub, most).grow(topics, hops)
+    reached = scored_facts(graph, topics, question, select=select, embedder=embedder, hops=hops, hub=hub, most=most)
     chosen = choose(reached, room - count("[]"), lambda fact: count(write_row(fact) + ",\n"))
     text = write_subgraph(chosen)
     while chosen and count(text) > room:  # a tokenizer may need more for the whole than for its parts

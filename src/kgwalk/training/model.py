@@ -1,6 +1,7 @@
 """The model that is trained: a causal language model with a LoRA adapter inside, or whole.
 
-The engine that rolls out runs the same module, so new weights need no copy and no reload. With LoRA the reference of
+The engine that rolls out runs the same module, or on a GPU a copy that new weights are written into: nothing is read
+from disk again. With LoRA the reference of
 the KL term is the same model with the adapter off; if training goes on from an adapter, a copy of what learns is kept
 and put in place for the pass. Knows nothing of losses or data.
 """
@@ -71,8 +72,28 @@ class PolicyModel:
         return self.module if self._peft is None else self._peft
 
     def loaded(self) -> LoadedModel:
-        """For the engine that rolls out."""
-        return LoadedModel(self.name, self.module, self.tokens)
+        """For the engine that rolls out: on a CPU the module itself; on a GPU a copy of it in the type that it computes
+        in, into which `refresh` writes the weights as they are now, an adapter's added to its layers'.
+        """
+        if not self.device.startswith("cuda"):
+            return LoadedModel(self.name, self.module, self.tokens)
+        copy = load_model(self.name, device=self.device, dtype=self.dtype)
+        copy.module.requires_grad_(False)
+        self._refresh(copy.module)
+        return LoadedModel(self.name, copy.module, self.tokens, lambda: self._refresh(copy.module))
+
+    @torch.no_grad()
+    def _refresh(self, copy: Any) -> None:
+        """In place: passes that were recorded stay right."""
+        layers = dict(self.module.named_modules())
+        for name, weight in copy.named_parameters():
+            layer, _, kind = name.rpartition(".")
+            own = layers[layer]
+            base = getattr(own, "base_layer", own)
+            value = getattr(base, kind)
+            if base is not own and kind == "weight":
+                value = value + own.get_delta_weight(own.active_adapters[0])
+            weight.copy_(value)
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
         """Those that learn, by name."""

@@ -1,0 +1,160 @@
+"""Passes of a model recorded as CUDA graphs: a thousand kernel launches become one.
+
+A graph has fixed shapes and fixed addresses: one is recorded for each size of pass that occurs (few, as sizes are
+rounded up), with inputs that are written into before it is replayed. What a pass has too much of is filled up with
+tokens of nobody's. Knows nothing of sessions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from kgwalk.llm.slot_cache import QUERIES, Pass
+
+if TYPE_CHECKING:
+    from kgwalk.llm.slot_model import Job, SlotModel
+
+WARM_UPS = 2  # some kernels choose their algorithm, and Triton's are compiled, at first
+
+
+def size_above(count: int, sizes: Sequence[int]) -> int:
+    """The least size that is enough; past the last one, its next multiple.
+
+    >>> size_above(9, (8, 16)), size_above(33, (8, 16))
+    (16, 48)
+    """
+    at = bisect_left(sizes, count)
+    return sizes[at] if at < len(sizes) else -(-count // sizes[-1]) * sizes[-1]
+
+
+@dataclass(slots=True)
+class Recorded:
+    """How a pass is run again, and the tensor that it reads its inputs from."""
+
+    replay: Callable[[], None]
+    inputs: torch.Tensor
+
+    def fill(self, numbers: torch.Tensor) -> None:
+        on_gpu = self.inputs.device.type == "cuda"
+        self.inputs.copy_(numbers.pin_memory() if on_gpu else numbers, non_blocking=True)
+
+
+class Graphs:
+    """`weights` are the addresses of the model's weights when it was begun."""
+
+    def __init__(self, device: torch.device, weights: list[int]) -> None:
+        self._device = device
+        self.weights = weights
+        self._recorded: dict[tuple[object, ...], Recorded] = {}
+        self._pool: Any = None
+
+    def steps(self, model: SlotModel, slots: Sequence[int], count: int, *, nucleus: bool) -> None:
+        """So many steps, one after the other."""
+        from kgwalk.llm.slot_model import ROWS
+
+        rows = size_above(len(slots), ROWS)
+        key = ("steps", rows, nucleus)
+        if key not in self._recorded:
+            inputs = torch.full((rows,), model.most_slots, device=self._device)
+            self._recorded[key] = self._record(inputs, lambda: _step(model, inputs, nucleus=nucleus))
+        one = self._recorded[key]
+        filled = [*slots, *[model.most_slots] * (rows - len(slots))]
+        one.fill(torch.tensor(filled))
+        for _ in range(count):
+            one.replay()
+
+    def prefill(self, model: SlotModel, jobs: Sequence[Job], last: Sequence[int], slots: Sequence[int]) -> None:
+        """New tokens of the jobs, and a choice for each of the slots, after the token at its place in `last`."""
+        from kgwalk.llm.slot_model import ROWS, TOKENS
+
+        count = sum(len(job.ids) for job in jobs)
+        tokens = size_above(count, TOKENS)
+        rows = size_above(max(len(jobs), 1), ROWS)
+        nucleus = any(job.then is not None and job.then.top_p < 1 for job in jobs)
+        blocks = tokens // QUERIES + rows
+        key = ("prefill", tokens, rows, nucleus)
+        empty = model.most_slots
+        if key not in self._recorded:
+            inputs = torch.zeros(3 * tokens + 4 * blocks + 2 * rows, dtype=torch.long, device=self._device)
+            inputs[tokens : 2 * tokens] = empty
+            inputs[-rows:] = empty
+            self._recorded[key] = self._record(
+                inputs, lambda: _prefill(model, inputs, tokens, blocks, rows, nucleus=nucleus)
+            )
+        one = self._recorded[key]
+        flat = np.zeros(len(one.inputs), np.int64)
+        ids_T, slot_T, at_T, table, last_R, slots_R = np.split(
+            flat, np.cumsum([tokens, tokens, tokens, 4 * blocks, rows])
+        )
+        slot_T[:], slots_R[:] = empty, empty
+        place, block = 0, 0
+        for job in jobs:
+            length = len(job.ids)
+            ids_T[place : place + length] = job.ids
+            slot_T[place : place + length] = job.slot
+            at_T[place : place + length] = np.arange(job.start, job.start + length)
+            for begin in range(0, length, QUERIES):
+                piece = min(QUERIES, length - begin)
+                table[4 * block : 4 * block + 4] = place + begin, piece, job.slot, job.start + begin
+                block += 1
+            place += length
+        last_R[: len(last)], slots_R[: len(slots)] = last, slots
+        one.fill(torch.from_numpy(flat))
+        model.state.turn.zero_()
+        one.replay()
+
+    def _record(self, inputs: torch.Tensor, run: Callable[[], None]) -> Recorded:
+        """The inputs are those of nobody's while it is recorded: what is run then changes nothing. Without a GPU there
+        is nothing to record.
+        """
+        if self._device.type != "cuda":
+            return Recorded(run, inputs)
+        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call,unused-ignore]
+        stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UPS):
+                run()
+        torch.cuda.current_stream(self._device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        # Another thread may use the device meanwhile: only this one's mistakes count.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            run()
+        self._pool = graph.pool()
+        return Recorded(graph.replay, inputs)
+
+
+def _step(model: SlotModel, slots_R: torch.Tensor, *, nucleus: bool) -> None:
+    """One token for each row. A row that has stopped has no queries, and costs nothing."""
+    state = model.state
+    at_R = state.at[slots_R]
+    live_R = (state.left[slots_R] > 0).long()
+    place_R = torch.arange(len(slots_R), device=slots_R.device)
+    # What a stopped row would write goes to nobody's slot.
+    put_R = torch.where(live_R > 0, slots_R, model.most_slots)
+    now = Pass(put_R, at_R, torch.stack([place_R, live_R, slots_R, at_R], 1), 1)
+    logits = model._run(now, state.last[slots_R], None)
+    _choose(model, logits, slots_R, move=True, nucleus=nucleus)
+    state.turn.add_(1).remainder_(state.out_ids.shape[0])
+
+
+def _prefill(model: SlotModel, inputs: torch.Tensor, tokens: int, blocks: int, rows: int, *, nucleus: bool) -> None:
+    ids_T, slot_T, at_T, table, last_R, slots_R = torch.split(  # type: ignore[no-untyped-call,unused-ignore]
+        inputs, [tokens, tokens, tokens, 4 * blocks, rows, rows]
+    )
+    logits = model._run(Pass(slot_T, at_T, table.view(blocks, 4), QUERIES), ids_T, last_R)
+    _choose(model, logits, slots_R, move=False, nucleus=nucleus)
+
+
+def _choose(model: SlotModel, logits: torch.Tensor, slots_R: torch.Tensor, *, move: bool, nucleus: bool) -> None:
+    if nucleus:
+        model.state.advance(logits, slots_R, move=move, sampled=True, nucleus=True)
+        return
+    from kgwalk.llm.slot_kernels import choose
+
+    choose(logits, slots_R, model.state, move=move)

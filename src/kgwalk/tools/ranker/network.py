@@ -1,0 +1,133 @@
+"""The network of KG-Reasoner's equations 1 to 3: question-aware attention over a candidate's neighbours, then an MLP.
+
+The vectors are unit vectors of a text model, multiplied by the root of their length so that their entries are about 1,
+and so are those of the product in equation 1.
+
+Two sets of inputs. "paper" is the equations and nothing else: the classifier sees the candidate's name and what its
+neighbours add up to; the question only chooses among the neighbours, and the fact that leads to the candidate is not
+seen. "joined" lets equation 1's last line read more beside h: see `Network._joined`. Knows vectors, no names and files.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from kgwalk.tools.ranker.features import NUMBERS, Rows
+from kgwalk.tools.ranker.recall import best_of
+
+COSINES = 3  # of the question with the relation, the name and the neighbours' sum
+SPREAD = 5.0  # brings cosines of texts, which differ by some 0.2, to differences of about 1
+INPUTS = ("joined", "paper")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`vector` is the length D of the text model's vectors, `width` that of W's, `hidden` that of the MLP."""
+
+    vector: int = 384
+    width: int = 64
+    hidden: int = 64
+    inputs: str = "joined"
+    dropout: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Unit vectors of C candidates with N neighbours each (`there_CN` is False where there are fewer), and R rows."""
+
+    question_CD: Tensor
+    rest_CD: Tensor
+    name_CD: Tensor
+    near_relation_CND: Tensor
+    near_name_CND: Tensor
+    there_CN: Tensor
+    candidate_of_R: Tensor
+    relation_RD: Tensor
+    numbers_RK: Tensor
+
+
+def attend(query_CW: Tensor, keys_CNW: Tensor, there_CN: Tensor, values_CND: Tensor) -> Tensor:
+    """Equation 1, s_i, alpha_i and the sum: the weighted mean of the values; zeros where there are none.
+
+    The paper leaves a(.;.) open. Here it is the dot product by the root of the width: a linear a would add the same
+    number to all neighbours, which the softmax takes away, and the question would decide nothing.
+
+    Width 2, q = (2, 0), keys (1, 0) and (0, 1): s = (2 / 1.4142, 0) = (1.4142, 0), alpha = (0.8044, 0.1956); values
+    (1, 0) and (0, 2) give (0.8044, 0.3912).
+    """
+    s_CN = torch.einsum("cw,cnw->cn", query_CW, keys_CNW) / math.sqrt(query_CW.shape[1])
+    s_CN = s_CN.masked_fill(~there_CN, torch.finfo(s_CN.dtype).min)
+    alpha_CN = s_CN.softmax(dim=1) * there_CN
+    return torch.einsum("cn,cnd->cd", alpha_CN, values_CND)
+
+
+class Network(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        vector, width, hidden = shape.vector, shape.width, shape.hidden
+        self.w = nn.Linear(vector, width, bias=False)  # W of equation 1, shared
+        wide = 2 * vector
+        if shape.inputs == "joined":
+            self.ways = nn.Linear(vector, 2 * width, bias=False)  # of relations, one half for each direction
+            wide += 5 * width + COSINES + len(NUMBERS)
+        self.w_h = nn.Linear(wide, hidden, bias=False)  # W_h of equation 1
+        self.first, self.second = nn.Linear(hidden, hidden), nn.Linear(hidden, 2)  # W1, b1, W2, b2 of equation 2
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits of (irrelevant, relevant), shape (R, 2): equation 2 before its softmax, which the loss takes too."""
+        scale = math.sqrt(self.shape.vector)
+        query_CW = self.w(scale * batch.question_CD)
+        keys_CNW = self.w(scale * batch.near_name_CND * scale * batch.near_relation_CND)  # W(t_i * r_i)
+        around_CD = attend(query_CW, keys_CNW, batch.there_CN, scale * batch.near_name_CND)
+        at_R = batch.candidate_of_R
+        h_RX = scale * batch.name_CD[at_R]
+        if self.shape.inputs == "joined":
+            h_RX = torch.cat([h_RX, self._joined(batch, query_CW, around_CD)], dim=1)
+        hat_RH = torch.relu(self.w_h(torch.cat([h_RX, around_CD[at_R]], dim=1)))  # equation 1, h^
+        logits_R2: Tensor = self.second(torch.relu(self.first(self.dropout(hat_RH))))  # equation 2
+        return logits_R2
+
+    def _joined(self, batch: Batch, query_CW: Tensor, around_CD: Tensor) -> Tensor:
+        """What the equations leave out: the question itself; the relation that leads to the candidate, read by another
+        matrix in each direction; both multiplied, with one another and with the name; cosines; numbers."""
+        scale, at_R = math.sqrt(self.shape.vector), batch.candidate_of_R
+        out_R1 = batch.numbers_RK[:, :1]
+        forth_RW, back_RW = self.ways(scale * batch.relation_RD).chunk(2, dim=1)
+        way_RW = out_R1 * forth_RW + (1 - out_R1) * back_RW
+        question_RD, rest_RD, around_RD = batch.question_CD[at_R], batch.rest_CD[at_R], around_CD[at_R]
+        query_RW, rest_RW = query_CW[at_R], self.w(scale * batch.rest_CD)[at_R]
+        name_RW, around_RW = self.w(scale * batch.name_CD)[at_R], self.w(around_CD)[at_R]
+        pairs = ((rest_RD, batch.relation_RD), (question_RD, batch.name_CD[at_R]), (question_RD, around_RD / scale))
+        cosines_R3 = SPREAD * torch.stack([(one * other).sum(dim=1) for one, other in pairs], dim=1)
+        parts = [rest_RW, way_RW, rest_RW * way_RW, query_RW * name_RW, query_RW * around_RW]
+        return torch.cat([*parts, cosines_R3, batch.numbers_RK], dim=1)
+
+
+def gather(rows: Rows, vectors_TD: Tensor) -> Batch:
+    """The vectors of the rows; `vectors_TD` has one for each text, in the order of their places."""
+    near_name_CN = torch.from_numpy(rows.near_name_CN)
+    return Batch(
+        question_CD=vectors_TD[torch.from_numpy(rows.question_Q[rows.question_of_C])],
+        rest_CD=vectors_TD[torch.from_numpy(rows.rest_Q[rows.question_of_C])],
+        name_CD=vectors_TD[torch.from_numpy(rows.name_C)],
+        near_relation_CND=vectors_TD[torch.from_numpy(rows.near_relation_CN)],
+        near_name_CND=vectors_TD[near_name_CN.clamp(min=0)],
+        there_CN=near_name_CN >= 0,
+        candidate_of_R=torch.from_numpy(rows.candidate_of_R),
+        relation_RD=vectors_TD[torch.from_numpy(rows.relation_R)],
+        numbers_RK=torch.from_numpy(rows.numbers_RK),
+    )
+
+
+@torch.inference_mode()
+def score(network: Network, rows: Rows, vectors_TD: Tensor) -> list[float]:
+    """Equation 3: the probability of the class "relevant", of each candidate's best row."""
+    network.eval()
+    y_R2 = network(gather(rows, vectors_TD)).softmax(dim=1)
+    return best_of(y_R2[:, 1].tolist(), rows.candidate_of_R.tolist(), len(rows.name_C))

@@ -1,0 +1,124 @@
+"""Facts as plain English sentences, worded from the relation's name.
+
+A relation is read as a noun ("The capital of Norway is Oslo."), a verb ("China borders India."), a participle ("Big is
+directed by Penny Marshall."), what a thing is of another ("Texas is a state of United States.") or an event ("Host a
+visit: China to Japan (2014-03-01)."). Names stand whole, as the graph writes them. Knows nothing of documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kgwalk.llm.embed import words
+
+_PREPOSITIONS = "about after as at before by for from in into near of on over to under via with"
+# First words of relation names that are verbs, with the thing itself as their subject.
+_VERBS = (
+    "acted affects appeared attended became belongs borders built can causes composed connects contains contributed "
+    "created crosses died directed edited featured flows follows founded gained had has includes influenced influences "
+    "invented is joined killed leads likes lived lives married owns played plays precedes produced produces received "
+    "shares spans speaks starred starring studied treats uses was were won worked works wrote"
+)
+# Participles that do not end in -ed; "is" stands before them.
+_PARTICIPLES = "born built drawn given held known led made seen set spoken sung taught won written"
+PREPOSITIONS, VERBS, PARTICIPLES = (frozenset(text.split()) for text in (_PREPOSITIONS, _VERBS, _PARTICIPLES))
+
+
+class Named(NamedTuple):
+    """The other end of a fact, with the dates that the fact holds for."""
+
+    name: str
+    dates: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({'; '.join(self.dates)})" if self.dates else self.name
+
+
+def tails_sentence(head: str, relation: str, tails: Sequence[Named]) -> str:
+    """The facts of one head and relation.
+
+    >>> tails_sentence("Norway", "capital", [Named("Oslo")])
+    'The capital of Norway is Oslo.'
+    >>> tails_sentence("Canada", "language", [Named("English"), Named("French")])
+    'The language of Canada is English and French.'
+    >>> tails_sentence("China", "borders", [Named("India"), Named("Laos"), Named("Nepal")])
+    'China borders India, Laos and Nepal.'
+    >>> tails_sentence("Texas", "state_of", [Named("United States")])
+    'Texas is a state of United States.'
+    >>> tails_sentence("Big", "film.film.directed_by", [Named("Penny Marshall", ["1988"])])
+    'Big is directed by Penny Marshall (1988).'
+    """
+    phrase, verb = wording(relation)
+    if verb == ":":
+        return _ended(f"{phrase}: {head} to {_listed(tails)}")
+    if verb is None:
+        return _ended(f"The {phrase} of {head} is {_listed(tails)}")
+    return _ended(f"{head} {verb}{phrase} {_listed(tails)}")
+
+
+def heads_sentence(tail: str, relation: str, heads: Sequence[Named]) -> str:
+    """The facts of one tail and relation, as the tail's own document tells them.
+
+    >>> heads_sentence("Oslo", "capital", [Named("Norway")])
+    'Oslo is the capital of Norway.'
+    >>> heads_sentence("India", "borders", [Named("China"), Named("Nepal")])
+    'Each of China and Nepal borders India.'
+    >>> heads_sentence("Japan", "Host a visit", [Named("China", ["2014-03-01"])])
+    'Host a visit: China (2014-03-01) to Japan.'
+    """
+    phrase, verb = wording(relation)
+    if verb == ":":
+        return _ended(f"{phrase}: {_listed(heads)} to {tail}")
+    if verb is None:
+        return _ended(f"{tail} is the {phrase} of {_listed(heads)}")
+    subject = f"Each of {_listed(heads)}" if len(heads) > 1 else _listed(heads)
+    return _ended(f"{subject} {verb}{phrase} {tail}")
+
+
+def wording(relation: str) -> tuple[str, str | None]:
+    """The relation's words, and what stands before them: None for a noun, ":" for an event, else "", "is ", "is a ".
+
+    Of a dotted name the last part is read, as in Freebase's people.person.place_of_birth.
+
+    >>> wording("people.person.place_of_birth"), wording("timeZone"), wording("has_genre"), wording("in_language")
+    (('place of birth', None), ('time zone', None), ('has genre', ''), ('in language', 'is '))
+    >>> wording("county_of"), wording("located_in"), wording("island_of"), wording("Make a visit")
+    (('county of', 'is a '), ('located in', 'is '), ('island of', 'is an '), ('Make a visit', ':'))
+    """
+    if " " in relation.strip() and relation.strip()[0].isupper():
+        return relation.strip(), ":"
+    last = relation.rsplit(".", 1)[-1].rsplit("/", 1)[-1]
+    parts = [part if part.isupper() else part.lower() for part in words(last or relation).split()]
+    phrase = " ".join(parts) or relation
+    if not parts or (len(parts) > 1 and parts[0] in VERBS and not _passive(parts)) or phrase in VERBS:
+        return phrase, "" if parts else None
+    if parts[0] in PREPOSITIONS or _passive(parts):
+        return phrase, "is "
+    if parts[-1] in PREPOSITIONS:
+        return phrase, "is an " if phrase[0] in "aeiou" else "is a "
+    return phrase, None
+
+
+def _passive(parts: Sequence[str]) -> bool:
+    """`directed by`, `located in`; what is done `by` somebody is passive even of a verb that can be active."""
+    if len(parts) < 2 or parts[-1] not in PREPOSITIONS:
+        return False
+    participle = parts[0].endswith("ed") or parts[0] in PARTICIPLES
+    return participle and (parts[-1] == "by" or parts[0] not in VERBS)
+
+
+def _listed(names: Sequence[Named]) -> str:
+    """`A, B and C`; with semicolons where a comma or an "and" of a name's own could be taken for one of the list's.
+
+    >>> _listed([Named("Washington, D.C."), Named("Oslo")]), _listed([Named("Washington, D.C.")])
+    ('Washington, D.C.; and Oslo', 'Washington, D.C.')
+    """
+    texts = [str(name) for name in names]
+    own = any("," in text or ";" in text or " and " in text for text in texts)
+    comma, last = ("; ", "; and ") if own else (", ", " and ")
+    return texts[0] if len(texts) == 1 else comma.join(texts[:-1]) + last + texts[-1]
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

@@ -1,0 +1,1 @@
+"""Training of the ranker of candidate entities: expansions along gold paths, and the fit."""
