@@ -1,6 +1,6 @@
 """Runtimes for a small language model on a processor, side by side: the choice behind the engine `cpu`.
 
-Run: python benchmarks/cpu_engines.py [--threads 2] [--batch 1 4] [--tokens 32 64] [--rounds 3] [--only NAME ...] [--json]
+Run: python benchmarks/cpu_engines.py [--threads 2] [--batch 1 4] [--tokens 32 64] [--rounds 3] [--only NAME ...]
 
 Whichever of the runtimes are installed take part, each in a process of its own, which reads the default model in the
 form that suits it (made once, under --work). The prompts are those of the kgwalk recipe over the bundled graph, with
@@ -8,7 +8,8 @@ turns of gold walks; each is asked for once with one token and once with many, w
 and of writing. The candidates take turns within a round, since other work on the machine comes and goes; the table has
 medians over the rounds, and ratios to `transformers` in the same rounds. A prompt begins with a token of its own, so
 that nobody finds it in a cache; `same` is the share of natural prompts answered with the very tokens of transformers in
-float32. A round of all candidates takes a minute or two on two cores.
+float32. A round of all candidates takes a minute or two on two cores. On a machine that is busy with other work, one
+thread and `--clock cpu` (seconds of the processor instead of the wall) give the speeds that it would have alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -234,9 +236,9 @@ def work_for(name: str, work: Path, threads: int) -> None:
     print(json.dumps({"load": time.perf_counter() - started}), file=answers, flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         ids = generate(asked["prompts"], asked["tokens"])
-        seconds = time.perf_counter() - started
+        seconds = {"wall": time.perf_counter() - started, "cpu": time.process_time() - busy}
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         print(json.dumps({"ids": ids, "seconds": seconds, "memory": peak}), file=answers, flush=True)
 
@@ -246,33 +248,50 @@ class Worker:
         self.name = name
         command = [sys.executable, __file__, "--worker", name, "--work", str(work), "--threads", str(threads)]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment
         )
-        self.load: float | None = None
-
-    def wait(self) -> str:
-        """Until it has loaded; why it could not, else nothing."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if line:
-            self.load = json.loads(line)["load"]
-            return ""
-        assert self.process.stderr is not None
-        return (self.process.stderr.read().strip().splitlines() or ["it ended without a word"])[-1]
+        self.load: float = self._answer()["load"]
 
     def ask(self, prompts: list[list[int]], tokens: int) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"prompts": prompts, "tokens": tokens}) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"prompts": prompts, "tokens": tokens}) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._said.seek(0)
+            last = (self._said.read().strip().splitlines() or ["no word of why"])[-1]
+            raise RuntimeError(f"ended with {self._process.wait()}: {last}")
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def end(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+        self._process.communicate()
+        self._said.close()
+
+
+def started(names: list[str], work: Path, threads: int, prompts: list[list[int]]) -> list[Worker]:
+    """Those that load and answer, as one prompt and as all of these at once."""
+    workers = []
+    for name in names:
+        if importlib.util.find_spec(CANDIDATES[name][1]) is None:
+            print(f"{name}: {CANDIDATES[name][1]} is not installed", file=sys.stderr)
+            continue
+        try:
+            worker = Worker(name, work, threads)
+            worker.ask(prompts[:1], 4)
+            worker.ask(prompts, 4)
+        except RuntimeError as error:
+            print(f"{name}: {error}", file=sys.stderr, flush=True)
+        else:
+            print(f"{name}: loaded in {worker.load:.1f} s", file=sys.stderr, flush=True)
+            workers.append(worker)
+    return workers
 
 
 def real_prompts(count: int) -> list[list[int]]:
@@ -303,12 +322,14 @@ def real_prompts(count: int) -> list[list[int]]:
     return found
 
 
-def measure(workers: list[Worker], prompts: list[list[int]], batches: list[int], tokens: list[int], rounds: int) -> Any:
+def measure(
+    workers: list[Worker], prompts: list[list[int]], batches: list[int], tokens: list[int], rounds: int, clock: str
+) -> Any:
     """Seconds by candidate, batch and tokens, a list over the rounds; the prompts of a cell are the same for all."""
     seconds: dict[tuple[str, int, int], list[float]] = {}
     lengths: dict[int, list[int]] = {}
     fresh = 1000  # ids of ordinary tokens: no two prompts of the run begin alike
-    for number in range(rounds + 1):  # the first round warms up, and does not count
+    for number in range(rounds):
         for batch in batches:
             some = [prompts[(number * batch + row) % len(prompts)] for row in range(batch)]
             lengths.setdefault(batch, []).append(sum(map(len, some)) + batch)
@@ -316,9 +337,9 @@ def measure(workers: list[Worker], prompts: list[list[int]], batches: list[int],
                 fresh += batch
                 asked = [[fresh + row, *prompt] for row, prompt in enumerate(some)]
                 for worker in workers:
-                    took = worker.ask(asked, count)["seconds"]
+                    took = worker.ask(asked, count)["seconds"][clock]
                     seconds.setdefault((worker.name, batch, count), []).append(took)
-    return {key: some[1:] for key, some in seconds.items()}, {key: some[1:] for key, some in lengths.items()}
+    return seconds, lengths
 
 
 def speeds(seconds: Any, lengths: Any, name: str, batch: int, tokens: list[int]) -> dict[str, float]:
@@ -337,6 +358,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--tokens", type=int, nargs="+", default=[32, 64])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--agree", type=int, default=20, help="prompts on which outputs are compared")
     parser.add_argument("--only", nargs="+", choices=list(CANDIDATES), help=f"these, and {BASELINE}")
     parser.add_argument("--work", type=Path, default=cache_folder() / "bench-cpu")
@@ -348,22 +370,13 @@ def main() -> None:
         return
     given.work.mkdir(parents=True, exist_ok=True)
     names = [name for name in CANDIDATES if given.only is None or name in (BASELINE, *given.only)]
-    workers: list[Worker] = []
-    for name in names:
-        if importlib.util.find_spec(CANDIDATES[name][1]) is None:
-            print(f"{name}: {CANDIDATES[name][1]} is not installed", file=sys.stderr)
-            continue
-        worker = Worker(name, given.work, given.threads)
-        failed = worker.wait()
-        print(f"{name}: {failed or f'loaded in {worker.load:.1f} s'}", file=sys.stderr, flush=True)
-        if not failed:
-            workers.append(worker)
     prompts = real_prompts(max(given.agree, 40))
-    seconds, lengths = measure(workers, prompts, given.batch, given.tokens, given.rounds)
+    workers = started(names, given.work, given.threads, prompts[: max(given.batch)])
+    seconds, lengths = measure(workers, prompts, given.batch, given.tokens, given.rounds, given.clock)
     rows: list[dict[str, Any]] = []
     expected: list[list[int]] = []
     for worker in workers:
-        answers = [worker.ask([prompt], given.tokens[0]) for prompt in prompts[: given.agree]]
+        answers = [worker.ask([prompt], given.tokens[0]) for prompt in prompts[: max(1, given.agree)]]
         outputs = [answer["ids"][0] for answer in answers]
         expected = expected or outputs
         same = sum(one == other for one, other in zip(outputs, expected, strict=True)) / max(1, len(outputs))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.data.dataset import load_dataset
-from kgwalk.evaluation.ranking import Asked, Unranked, compare_rankers
+from kgwalk.evaluation.ranking import Asked, Trimmed, Unranked, compare_rankers
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embed import MINILM_WIDTH, CachedEmbedder, MiniLM
 from kgwalk.tools.rank import Ranker, TextRanker
@@ -38,7 +38,9 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     graph = dataset.graph()
     assert isinstance(graph, StoredGraph)
     embedder = CachedEmbedder(MiniLM(), graph.store)
-    rankers: dict[str, Ranker] = {"no ranking": Unranked(), "BM25": Bm25Ranker(), "MiniLM": TextRanker(embedder)}
+    plain = TextRanker(embedder)
+    rankers: dict[str, Ranker] = {"no ranking": Unranked(), "BM25": Bm25Ranker()}
+    rankers |= {"MiniLM": plain, "MiniLM, trimmed": Trimmed(plain)}
     seconds: dict[str, Any] = {}
     for inputs in ("joined", "paper") if options.paper else ("joined",):
         folder = options.out / f"{name}-{inputs}"

@@ -27,7 +27,7 @@ from kgwalk.llm.graphs import size_above
 from kgwalk.llm.hf_tokens import HfTokenizer
 from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import packaged_gguf
-from kgwalk.llm.slots import Beginnings, SlotTable
+from kgwalk.llm.slots import Beginnings, Slot, SlotTable, marks
 from kgwalk.llm.stop_watch import StopWatch
 from kgwalk.llm.stopping import first_stop
 from kgwalk.llm.tokens import ByteTokenizer
@@ -540,14 +540,18 @@ def test_beginnings_are_found_and_struck_out() -> None:
     one = table.take("one")
     assert one is not None
     one.ids = list(range(50))
-    index.add(one, one.ids)
-    assert index.longest(list(range(60))) == (one, 48)  # three blocks of 16
-    assert index.longest([*range(20), 99, *range(21, 60)]) == (one, 16)
-    assert index.longest([99, *range(1, 60)]) is None
+    index.add(one, marks(one.ids))
+
+    def longest(ids: list[int]) -> tuple[Slot, int] | None:
+        return index.longest(ids, marks(ids))
+
+    assert longest(list(range(60))) == (one, 48)  # three blocks of 16
+    assert longest([*range(20), 99, *range(21, 60)]) == (one, 16)
+    assert longest([99, *range(1, 60)]) is None
     one.ids = [*range(16), *range(100, 140)]  # the slot is another's now
-    assert index.longest(list(range(60))) == (one, 16)
+    assert longest(list(range(60))) == (one, 16)
     index.clear()
-    assert index.longest(list(range(60))) is None
+    assert longest(list(range(60))) is None
 
 
 # On a GPU.

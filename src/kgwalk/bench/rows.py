@@ -36,16 +36,17 @@ class Row:
         return {**asdict(self), "ratio": self.ratio, "met": self.met}
 
 
-def table(title: str, rows: list[Row]) -> Table:
+def table(title: str, rows: list[Row], baseline: str = "list scan") -> Table:
+    """`baseline` names what the figures stand beside."""
     shown = Table(title=title, title_justify="left")
-    for column in ("figure", "value", "unit", "list scan", "times better", "goal", "met"):
+    for column in ("figure", "value", "unit", baseline, "times better", "goal", "met"):
         shown.add_column(column, justify="left" if column in ("figure", "unit") else "right")
     for row in rows:
         ratio = "" if row.ratio is None else f"{row.ratio:,.1f}"
         goal = "" if row.goal is None else f"{row.goal[0]} {row.goal[1]:,g}"
         met = {None: "", True: "yes", False: "NO"}[row.met]
-        baseline = "" if row.baseline is None else _figure(row.baseline)
-        shown.add_row(row.name, _figure(row.value), row.unit, baseline, ratio, goal, met)
+        beside = "" if row.baseline is None else _figure(row.baseline)
+        shown.add_row(row.name, _figure(row.value), row.unit, beside, ratio, goal, met)
     return shown
 
 

@@ -34,7 +34,9 @@ def ask(
         str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M, installed with kgwalk's demo).")
     ] = None,
     adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
-    engine: Annotated[str, typer.Option(help="local, vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")] = "local",
+    engine: Annotated[
+        str, typer.Option(help="auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
+    ] = "auto",
     runs: Annotated[int, typer.Option(min=1, help="Walk so often and answer with the union.")] = 1,
     web: Web = None,
     values: Annotated[

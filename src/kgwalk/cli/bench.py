@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kgwalk.cli.output import print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from kgwalk.bench.rows import Row
+    from kgwalk.config.recipe import Recipe
 
 app = typer.Typer(help="Measure kgwalk on this machine.", no_args_is_help=True)
 
@@ -29,17 +34,13 @@ def kg(
 ) -> None:
     """The store and the action server beside a plain list scan, in one run: about five minutes."""
     from kgwalk.bench.kg import Scale, bench_huge, bench_kg
-    from kgwalk.bench.rows import table
 
     with tempfile.TemporaryDirectory(dir=folder) as made, progress_bar() as progress:
         if huge:
             rows = bench_huge(Path(made), progress)
         else:
             rows = bench_kg(Path(made), Scale.quick() if quick else Scale(), progress)
-    if json:
-        print_json({"rows": [row.as_json() for row in rows]})
-    else:
-        print_table(table("kgwalk bench kg", rows))
+    _show("kgwalk bench kg", rows, json=json)
 
 
 @app.command(epilog="Example: kgwalk bench soak --seconds 60 --clients 64")
@@ -49,15 +50,134 @@ def soak(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Good and bad items from many clients at once: is every good answer right, and does nothing grow?"""
-    from kgwalk.bench.rows import table
     from kgwalk.bench.soak import soak as run_soak
 
     with tempfile.TemporaryDirectory() as made, progress_bar() as progress:
         progress("asking", 0, None)
         rows = run_soak(Path(made), seconds=seconds, clients=clients)
+    _show("kgwalk bench soak", rows, json=json)
+    if any(row.met is False for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command(
+    epilog="Examples: kgwalk bench engine · kgwalk bench engine --data metaqa --data cwq-fbpool --adapter adapter · "
+    "kgwalk bench engine --check · kgwalk bench engine --batch 1,256 --context 1024 --json"
+)
+def engine(
+    model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="A dataset's folder or name; may be repeated (default: world).")
+    ] = None,
+    recipe: Annotated[
+        list[str] | None, typer.Option("--recipe", help="By name or a TOML file; may be repeated (default: kgwalk).")
+    ] = None,
+    adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="Rows, separated by commas (default: 1,64,256,1024; on a CPU 1,8).")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of a row while decoding (default: 512; on a CPU 128).")
+    ] = None,
+    episodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of a recipe on a dataset (default: 4096; on a CPU 16; with --soak 10000)."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    check: Annotated[bool, typer.Option("--check", help="Only: are the tokens the right ones?")] = False,
+    soak: Annotated[bool, typer.Option("--soak", help="Only: does memory grow over many episodes?")] = False,
+    profile: Annotated[str | None, typer.Option(help="A profile of the recipes, such as 135m.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipes, anew.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """The local engine: decoding by batch beside transformers, the roofline, rollouts with their split, checks.
+
+    A few minutes on a GPU. Exit status 1 if the engine's tokens are not the model's.
+    """
+    if check and soak:
+        raise typer.BadParameter("--check and --soak are for one each; leave one out")
+    batches = None if batch is None else _numbers(batch)
+    from dataclasses import replace
+
+    from kgwalk.bench.engine import SOAKED, EngineBench, Scale, wrong
+    from kgwalk.bench.machine import Machine
+    from kgwalk.data.dataset import load_dataset
+
+    recipes = [_recipe(name, profile, values) for name in recipe or ["kgwalk"]]
+    machine = Machine.of(device)
+    usual = Scale.of(machine)
+    scale = replace(
+        usual,
+        batches=batches or usual.batches,
+        context=context or usual.context,
+        episodes=episodes or usual.episodes,
+    )
+    with progress_bar(quiet=json) as progress:
+        datasets = [load_dataset(name) for name in data or ["world"]]
+        bench = EngineBench(machine, scale, recipes, datasets, model, adapter, progress)
+        rows = bench.check() if check else bench.soak(episodes or SOAKED) if soak else bench.run()
+    _show("kgwalk bench engine", rows, json=json, baseline="transformers")
+    if wrong(rows):
+        raise typer.Exit(1)
+
+
+@app.command(
+    epilog="Examples: kgwalk bench train --data metaqa --start runs/a/adapter · "
+    "kgwalk bench train --episodes 512 --steps 5 --set grpo.microbatch_tokens=32768 --json"
+)
+def train(
+    recipe: Annotated[str, typer.Option("--recipe", help="By name, or a TOML file.")] = "kgwalk",
+    data: Annotated[str, typer.Option("--data", help="A dataset's folder or name.")] = "world",
+    episodes: Annotated[int | None, typer.Option(min=1, help="Of a step (default: 1024; on a CPU 16).")] = None,
+    steps: Annotated[int, typer.Option(min=2, help="The first of which stands apart.")] = 3,
+    model: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
+    start: Annotated[Path | None, typer.Option("--start", "--adapter", help="An adapter to go on from.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    profile: Annotated[str | None, typer.Option(help="A profile of the recipe, such as 135m.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """A step of GRPO: seconds by part, tokens a second, memory. The first step stands apart."""
+    from kgwalk.bench.machine import Machine
+    from kgwalk.bench.train import EPISODES, TrainBench
+    from kgwalk.data.dataset import load_dataset
+
+    machine = Machine.of(device)
+    count = episodes or EPISODES.get(machine.kind, EPISODES["cpu"])
+    named = [] if model is None else [f"model.name={dumps(model)}"]
+    chosen = _recipe(recipe, profile, [*named, *(values or [])])
+    with tempfile.TemporaryDirectory() as folder, progress_bar(quiet=json) as progress:
+        bench = TrainBench(machine, chosen, load_dataset(data), count, steps, start, progress)
+        rows = bench.run(Path(folder))
+    _show("kgwalk bench train", rows, json=json, baseline="beside")
+
+
+def _show(title: str, rows: list[Row], *, json: bool, baseline: str = "list scan") -> None:
+    from kgwalk.bench.rows import table
+
     if json:
         print_json({"rows": [row.as_json() for row in rows]})
     else:
-        print_table(table("kgwalk bench soak", rows))
-    if any(row.met is False for row in rows):
-        raise typer.Exit(1)
+        print_table(table(title, rows, baseline))
+
+
+def _recipe(name: str, profile: str | None, values: list[str] | None) -> Recipe:
+    from kgwalk.config.recipe import load_recipe
+
+    chosen = load_recipe(name)
+    return (chosen if profile is None else chosen.with_profile(profile)).with_values(values or [])
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """`1,64,256`."""
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"--batch takes whole numbers separated by commas, not {text!r}") from error
+    if min(numbers) < 1:
+        raise typer.BadParameter(f"--batch takes numbers from 1 on, not {text!r}")
+    return numbers

@@ -112,9 +112,9 @@ def eval(
     """Compare rankers: recall at 1, 5 and 10 of the next gold entity, over the expansions along gold paths.
 
     Beside the rankers given: no ranking (the graph's order), BM25 over relation words and name, and MiniLM similarity
-    of the same text with the question.
+    of the same text with the question, also with the name of where the walk stands left out of it (trimmed).
     """
-    from kgwalk.evaluation.ranking import Asked, Unranked, compare_rankers
+    from kgwalk.evaluation.ranking import Asked, Trimmed, Unranked, compare_rankers
     from kgwalk.tools.rank import Ranker, TextRanker
     from kgwalk.tools.ranker.bm25 import Bm25Ranker
 
@@ -124,6 +124,7 @@ def eval(
             "no ranking": Unranked(),
             "BM25": Bm25Ranker(),
             "MiniLM": TextRanker(embedder),
+            "MiniLM, trimmed": Trimmed(TextRanker(embedder)),
         }
         if ranker:
             from kgwalk.tools.ranker.learned import open_ranker

@@ -15,6 +15,7 @@ from typing import Any
 from kgwalk.data.dataset import Dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.tools.rank import Candidate, Ranker
+from kgwalk.tools.ranker.features import without_source
 from kgwalk.tools.ranker.recall import Recalls, best_first
 from kgwalk.training.ranker.expansions import Expansion, expansions, sample
 from kgwalk.types import KgwalkError
@@ -25,6 +26,19 @@ class Unranked:
 
     def score(self, question: str, candidates: Sequence[Candidate], graph: Graph) -> Sequence[float]:
         return [0.0] * len(candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A `Ranker` that asks another one with the name of where the walk stands left out of the question.
+
+    The learned ranker reads such a question too: beside it, this shows how much of its lead is learned.
+    """
+
+    inner: Ranker
+
+    def score(self, question: str, candidates: Sequence[Candidate], graph: Graph) -> Sequence[float]:
+        return self.inner.score(without_source(question, candidates), candidates, graph)
 
 
 @dataclass(frozen=True)

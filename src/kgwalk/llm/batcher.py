@@ -3,8 +3,8 @@
 Each round takes in what has come, computes the new tokens of some rows (whole prompts, or what is new since a session's
 last turn), and then some steps for all rows that are under way. On a GPU a round's results are read while it works on
 the next one. A failing round fails the requests under way and is logged; the next request starts afresh. Knows
-nothing of event loops: results go to futures, from this thread. In lockstep there is no thread: whoever asks runs the
-rounds, so that which rows run together never depends on time.
+nothing of event loops: results are delivered, those of a round together, from this thread. In lockstep there is no
+thread: whoever asks runs the rounds, so that which rows run together never depends on time.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
+from typing import Any
 
 from kgwalk.llm.engine import Generation, Sampling
 from kgwalk.llm.slot_model import Chosen, Job, SlotModel
 from kgwalk.llm.slot_state import Start
-from kgwalk.llm.slots import Beginnings, Slot, SlotTable, common_length
+from kgwalk.llm.slots import BLOCK, Beginnings, Slot, SlotTable, common_length, marks
 from kgwalk.llm.stop_watch import StopWatch
 from kgwalk.types import EngineError
 
@@ -48,9 +48,11 @@ class Row:
     ends: frozenset[int]  # tokens with which it may end
     prompt: int = 0
     logprobs: list[float] = field(default_factory=list)
-    future: Future[Generation] = field(default_factory=Future)
+    cancelled: Callable[[], bool] = lambda: False
+    whom: Any = None  # it is for, which is the engine's to know
     slot: Slot | None = None
     ended: bool = False  # what the device still chooses for it is not wanted
+    marks: list[int] | None = None  # of its context, when they were wanted
     luck: int = 0  # tokens chosen when the device will have used up the draws that it was given
 
     def __post_init__(self) -> None:
@@ -62,17 +64,21 @@ class Row:
         return len(self.ids) - (0 if self.slot is None else len(self.slot.ids))
 
 
+Ended = tuple[Row, Generation | EngineError]
+
+
 class Batcher:
     """`batch` rows at once; at most `group` new tokens in one pass before the steps go on, `steps` steps a round.
 
     `patience` is for how many rounds a few rows with new tokens may be kept waiting for more of them to come: where a
     pass costs the same for one row as for many, it is better made for many. `ahead`: rounds that are begun before the
-    results of the one before are read. In `lockstep`, `turn` runs a round.
+    results of the one before are read. In `lockstep`, `turn` runs a round. `deliver` gets the rows that have ended.
     """
 
     def __init__(
         self,
         model: SlotModel,
+        deliver: Callable[[list[Ended]], None],
         *,
         batch: int,
         slots: int,
@@ -84,6 +90,8 @@ class Batcher:
     ) -> None:
         self._model, self._batch, self._group, self._patience = model, min(batch, model.most_slots), group, patience
         self._steps, self._ahead, self._lockstep = steps, ahead, lockstep
+        self._deliver = deliver
+        self._ended: list[Ended] = []
         self._releases = itertools.count(1)
         self._waited = 0
         self.submitted = 0
@@ -107,14 +115,13 @@ class Batcher:
 
     # Called from other threads.
 
-    def submit(self, row: Row) -> Future[Generation]:
+    def submit(self, row: Row) -> None:
         with self._wake:
             if self._closed:
                 raise EngineError("the engine is closed")
             self._came.append(row)
             self.submitted += 1
             self._wake.notify()
-        return row.future
 
     def forget(self, session: str) -> None:
         with self._wake:
@@ -196,10 +203,10 @@ class Batcher:
         return not closed
 
     def _clear_cache(self) -> None:
-        """In lockstep all is as in a new engine: the cache's size, too, has a say in how sums are rounded."""
+        """In lockstep on a CPU all is as in a new engine: the cache's size, too, has a say in how sums are rounded."""
         self._beginnings.clear()
         self._refresh()
-        if self._lockstep:
+        if self._lockstep and not self._model.on_gpu:
             self._table = SlotTable(self._table.most)
             self._model.release()
             return
@@ -223,6 +230,7 @@ class Batcher:
         # With nothing begun there is nothing to be ahead of.
         while len(self._unread) > (self._ahead if self._running or self._behind else 0):
             self._read()
+        self._hand_out()
         for name, seconds in (
             ("take_in", admitted - started),
             ("prefill", computed - admitted),
@@ -232,8 +240,8 @@ class Batcher:
             self.times[name] += seconds
 
     def _drop_cancelled(self) -> None:
-        self._waiting = [row for row in self._waiting if not row.future.done()]
-        gone = [row for row in (*self._behind, *self._running.values()) if row.future.done()]
+        self._waiting = [row for row in self._waiting if not row.cancelled()]
+        gone = [row for row in (*self._behind, *self._running.values()) if row.cancelled()]
         if gone:
             self._halt([row for row in gone if row.slot is not None and row.slot.index in self._running])
             for row in gone:
@@ -275,7 +283,7 @@ class Batcher:
         for row in rows:
             slot = row.slot
             assert slot is not None
-            if room <= 0:
+            if room <= 0 or len(jobs) == self._model.most_jobs:
                 later.append(row)
                 continue
             held = len(slot.ids)
@@ -295,7 +303,7 @@ class Batcher:
         chosen = self._model.prefill(jobs)
         for row, job in zip(rows, jobs, strict=False):
             if row.slot is not None and len(job.ids) > WORTH:
-                self._beginnings.add(row.slot, row.slot.ids)
+                self._beginnings.add(row.slot, row.marks or [])
         if chosen is not None:
             self._unread.append((chosen, started))
 
@@ -320,7 +328,7 @@ class Batcher:
         """What another slot holds of a row's beginning need not be computed; the rows that had better wait for another
         of them are `_deferred`."""
         pairs: list[tuple[int, int, int]] = []
-        coming: set[tuple[int, ...]] = set()  # beginnings that this pass computes
+        coming: set[int] = set()  # the marks of what this pass computes
         ready: list[Row] = []
         self._deferred = []
         for row in behind:
@@ -328,16 +336,20 @@ class Batcher:
             assert slot is not None
             held = len(slot.ids)
             if row.todo > WORTH:
-                found = self._beginnings.longest(row.ids[:-1])
+                if row.marks is None:
+                    row.marks = marks(row.ids[:-1])
+                found = self._beginnings.longest(row.ids, row.marks)
                 if found is not None and found[0] is not slot and found[1] >= held + WORTH:
                     pairs.append((found[0].index, slot.index, found[1]))
                     slot.ids = row.ids[: found[1]]
                     held = found[1]
-                mark = tuple(row.ids[: held + WORTH])
-                if mark in coming:
-                    self._deferred.append(row)
-                    continue
-                coming.add(mark)
+                # The first whole block that it would compute; another that computes it is waited for.
+                first = -(-held // BLOCK)
+                if first < len(row.marks) and row.todo > WORTH:
+                    if row.marks[first] in coming:
+                        self._deferred.append(row)
+                        continue
+                    coming.add(row.marks[first])
             ready.append(row)
         if pairs:
             self._model.copy(pairs)
@@ -380,7 +392,7 @@ class Batcher:
             finish = row.watch.see(number) or ("length" if len(row.logprobs) == row.most else None)
             if finish is not None:
                 self._leave(row)
-                _settle(row.future, Generation(row.ids[row.prompt :], row.logprobs, finish))
+                self._ended.append((row, Generation(row.ids[row.prompt :], row.logprobs, finish)))
                 return
             if number in row.ends or len(row.logprobs) == row.luck:
                 again.append(row)  # the device has stopped it: it might have been the end, or its draws were used up
@@ -396,7 +408,7 @@ class Batcher:
         self._leave(row)
         self._model.wipe(slot.index)
         slot.ids = []
-        _settle(row.future, EngineError("the model's numbers overflowed (NaN); try dtype float32 or bfloat16"))
+        self._ended.append((row, EngineError("the model's numbers overflowed (NaN); try dtype float32 or bfloat16")))
 
     def _leave(self, row: Row) -> None:
         slot = row.slot
@@ -420,14 +432,10 @@ class Batcher:
         self._model.release()
         for row in rows:
             row.ended = True
-            _settle(row.future, error)
+            self._ended.append((row, error))
+        self._hand_out()
 
-
-def _settle(future: Future[Generation], outcome: Generation | EngineError) -> None:
-    try:
-        if isinstance(outcome, Generation):
-            future.set_result(outcome)
-        else:
-            future.set_exception(outcome)
-    except InvalidStateError:
-        pass  # whoever asked has gone
+    def _hand_out(self) -> None:
+        if self._ended:
+            ended, self._ended = self._ended, []
+            self._deliver(ended)

@@ -7,6 +7,7 @@ changes nothing. Knows nothing of requests or models. Shapes: B rows, V tokens o
 from __future__ import annotations
 
 import hashlib
+import random
 import secrets
 
 import torch
@@ -26,9 +27,8 @@ def seed_at(seed: int | None, position: int) -> int:
 
 def draws(seed: int, count: int) -> list[float]:
     """The numbers in [0, 1) that choose the tokens of one generation."""
-    generator = torch.Generator().manual_seed(seed)
-    numbers: list[float] = torch.rand(count, generator=generator, dtype=torch.float64).tolist()
-    return numbers
+    draw = random.Random(seed).random
+    return [draw() for _ in range(count)]
 
 
 def choose_rows(

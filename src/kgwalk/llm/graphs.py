@@ -66,19 +66,19 @@ class Graphs:
         one = self._recorded[key]
         filled = [*slots, *[model.most_slots] * (rows - len(slots))]
         one.fill(torch.tensor(filled))
+        model.state.turn.zero_()  # only now: to record a step runs it
         for _ in range(count):
             one.replay()
 
     def prefill(self, model: SlotModel, jobs: Sequence[Job], last: Sequence[int], slots: Sequence[int]) -> None:
         """New tokens of the jobs, and a choice for each of the slots, after the token at its place in `last`."""
-        from kgwalk.llm.slot_model import ROWS, TOKENS
+        from kgwalk.llm.slot_model import TOKENS
 
         count = sum(len(job.ids) for job in jobs)
-        tokens = size_above(count, TOKENS)
-        rows = size_above(max(len(jobs), 1), ROWS)
+        tokens, rows = size_above(count, TOKENS), model.most_jobs
         nucleus = any(job.then is not None and job.then.top_p < 1 for job in jobs)
         blocks = tokens // QUERIES + rows
-        key = ("prefill", tokens, rows, nucleus)
+        key = ("prefill", tokens, nucleus)
         empty = model.most_slots
         if key not in self._recorded:
             inputs = torch.zeros(3 * tokens + 4 * blocks + 2 * rows, dtype=torch.long, device=self._device)
@@ -114,6 +114,7 @@ class Graphs:
         is nothing to record.
         """
         if self._device.type != "cuda":
+            run()
             return Recorded(run, inputs)
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call,unused-ignore]
         stream.wait_stream(torch.cuda.current_stream(self._device))

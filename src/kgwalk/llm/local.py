@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from kgwalk.llm.stop_watch import BROKEN, StopWatch
 from kgwalk.types import EngineError
 
 if TYPE_CHECKING:
+    from kgwalk.llm.batcher import Ended
     from kgwalk.llm.hf_tokens import HfTokenizer
 
 # Rows at once, new tokens in one pass, rounds to wait for more of them, steps in a round, and rounds begun before the
@@ -86,6 +88,7 @@ class LocalEngine:
         self._piece = functools.lru_cache(maxsize=1 << 17)(lambda number: model.tokens.decode([number]))
         self._batcher = Batcher(
             run,
+            _deliver,
             batch=batch,
             slots=run.most_slots,
             group=GROUP.get(kind, GROUP["cpu"]),
@@ -112,8 +115,10 @@ class LocalEngine:
         seed = self._seed if sampling.seed is None else sampling.seed
         numbers = draws(seed_at(seed, len(ids)), most) if sampling.temperature > 0 else []
         watch = StopWatch(self.tokens, sampling.stop, self._piece)
+        future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
         row = Row(ids, sampling, most, numbers, watch, request.session, self._ends(sampling.stop))
-        future = asyncio.wrap_future(self._batcher.submit(row))
+        row.cancelled, row.whom = future.done, future
+        self._batcher.submit(row)
         if self._lockstep and (self._pumping is None or self._pumping.done()):
             self._pumping = asyncio.create_task(self._pump())
         return await future
@@ -169,6 +174,26 @@ class LocalEngine:
                 f"they are {sampling.temperature} and {sampling.top_p}"
             )
         return max(0, min(sampling.max_tokens, self.context - len(ids)))
+
+
+def _deliver(ended: list[Ended]) -> None:
+    """What has ended, to those who wait: an event loop is called once for all that are its own."""
+    of_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Generation], Generation | EngineError]]] = {}
+    for row, outcome in ended:
+        of_loop.setdefault(row.whom.get_loop(), []).append((row.whom, outcome))
+    for loop, some in of_loop.items():
+        with suppress(RuntimeError):  # the loop is closed: whoever asked has gone
+            loop.call_soon_threadsafe(_settle, some)
+
+
+def _settle(some: list[tuple[asyncio.Future[Generation], Generation | EngineError]]) -> None:
+    for future, outcome in some:
+        if future.done():
+            continue  # whoever asked has gone
+        if isinstance(outcome, Generation):
+            future.set_result(outcome)
+        else:
+            future.set_exception(outcome)
 
 
 def _device(asked: str) -> str:

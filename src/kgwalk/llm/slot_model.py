@@ -32,8 +32,9 @@ FIRST_LENGTH, FIRST_SLOTS = 256, 8  # of a cache that grows
 SHARE = 0.5  # of a GPU's free memory that the cache may take
 STEPS = 8  # at most, in one call
 MOST_DRAWS = 8192  # tokens of a generation before the host is asked for more luck
-ROWS = (8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
-TOKENS = (64, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
+ROWS = (8, 32, 128, 256, 512, 768, 1024, 1536, 2048, 4096)
+TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384)
+MOST_JOBS = 1024  # rows of a prefill
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class SlotModel:
         self._keeps_logits = "logits_to_keep" in inspect.signature(module.forward).parameters
         self._mask = torch.zeros(1, 1, 1, 1, dtype=module.dtype, device=self.device)  # given, so that none is made
         self.most_slots = most_slots
+        self.most_jobs = min(most_slots, MOST_JOBS)
         self.on_gpu = self.device.type == "cuda"
         self._kernels = self.on_gpu if kernels is None else kernels
         self._fused = False
@@ -178,11 +180,11 @@ class SlotModel:
     @torch.no_grad()
     def steps(self, slots: list[int], count: int, *, sampled: bool, nucleus: bool) -> Chosen:
         """So many steps of the rows in these slots."""
-        self.state.turn.zero_()
         if self._graphs is not None:
             self._graphs.steps(self, slots, count, nucleus=nucleus)
             return self._chosen(slots, count)
         slots_R = torch.tensor(slots)
+        self.state.turn.zero_()
         for _ in range(count):
             at_R = self.state.at[slots_R]
             starts = at_R.tolist()
@@ -272,6 +274,16 @@ class SlotModel:
 
 
 def _context(module: PreTrainedModel, asked: int | None) -> int:
+    longest = longest_context(module)
+    if asked is not None and not 1 < asked <= longest:
+        raise EngineError(
+            f"the context of {module.config.model_type} is 2 to {longest:,} tokens here; {asked:,} was asked"
+        )
+    return asked or longest
+
+
+def longest_context(module: PreTrainedModel) -> int:
+    """The most tokens that the model was made for, or 2,048 if it does not say."""
     config = module.config.get_text_config()
     bounds = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
     if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []) or (
@@ -280,12 +292,7 @@ def _context(module: PreTrainedModel, asked: int | None) -> int:
         # Within the window, sliding attention is full attention; past it the two differ.
         bounds.append(getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None)
     known = [bound for bound in bounds if isinstance(bound, int)]
-    longest = min(known, default=2048)
-    if asked is not None and not 1 < asked <= longest:
-        raise EngineError(
-            f"the context of {module.config.model_type} is 2 to {longest:,} tokens here; {asked:,} was asked"
-        )
-    return asked or longest
+    return min(known, default=2048)
 
 
 def _check(module: PreTrainedModel) -> None:

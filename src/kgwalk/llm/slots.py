@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 BLOCK = 16  # tokens: beginnings are shared in whole blocks
@@ -103,8 +103,9 @@ class Beginnings:
     >>> table, index = SlotTable(2), Beginnings()
     >>> one = table.take("one")
     >>> one.ids = [*range(40)]
-    >>> index.add(one, one.ids)
-    >>> slot, length = index.longest([*range(35), 99, 99])
+    >>> index.add(one, marks(one.ids))
+    >>> like = [*range(35), 99, 99]
+    >>> slot, length = index.longest(like, marks(like))
     >>> slot is one, length
     (True, 32)
     """
@@ -112,35 +113,37 @@ class Beginnings:
     def __init__(self) -> None:
         self._slots: dict[int, Slot] = {}
 
-    def add(self, slot: Slot, ids: Sequence[int]) -> None:
+    def add(self, slot: Slot, marks: Sequence[int]) -> None:
+        """The slot holds the tokens that these are the marks of."""
         if len(self._slots) > MOST_MARKS:
             self._slots.clear()  # most are of slots that hold something else by now
-        for mark, _ in _marks(ids):
+        for mark in marks:
             self._slots.setdefault(mark, slot)
 
-    def longest(self, ids: Sequence[int]) -> tuple[Slot, int] | None:
+    def longest(self, ids: Sequence[int], marks: Sequence[int]) -> tuple[Slot, int] | None:
         """The slot that holds most of the beginning, and how much. What a slot no longer holds is struck out."""
-        best: tuple[Slot, int] | None = None
-        for mark, length in _marks(ids):
-            slot = self._slots.get(mark)
-            if slot is None:
-                break
-            if slot.ids[:length] != ids[:length]:
-                del self._slots[mark]
-                break
-            best = slot, length
-        return best
+        count = 0
+        while count < len(marks) and marks[count] in self._slots:
+            count += 1
+        while count:
+            slot, length = self._slots[marks[count - 1]], count * BLOCK
+            if slot.ids[:length] == ids[:length]:
+                return slot, length
+            del self._slots[marks[count - 1]]
+            count -= 1
+        return None
 
     def clear(self) -> None:
         self._slots.clear()
 
 
-def _marks(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """A hash for each whole number of blocks at the beginning, and its length."""
-    mark = 0
+def marks(ids: Sequence[int]) -> list[int]:
+    """A hash for each whole number of blocks at the beginning."""
+    found, mark = [], 0
     for end in range(BLOCK, len(ids) + 1, BLOCK):
         mark = hash((mark, *ids[end - BLOCK : end]))
-        yield mark, end
+        found.append(mark)
+    return found
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:

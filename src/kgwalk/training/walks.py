@@ -18,6 +18,7 @@ from kgwalk.agent.protocol import Protocol, Task
 from kgwalk.agent.worlds import Worlds
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.local import LocalEngine
+from kgwalk.llm.slot_model import longest_context
 from kgwalk.score.episode import measure
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.processes import Processes
@@ -64,8 +65,11 @@ class Walker:
 
     def __init__(self, model: PolicyModel, protocol: Protocol, budget: Budget, *, batch: int | None = None) -> None:
         self.protocol, self.budget = protocol, budget
-        self.lockstep = model.device == "cpu"  # a GPU must not wait for Python
-        self.engine = LocalEngine(model.loaded(), lockstep=self.lockstep, batch=batch)
+        self.same = model.device == "cpu"  # the same episodes in every run
+        own = model.loaded()
+        # No longer than an episode may be: on a GPU the room for all rows is taken at once.
+        context = min(budget.total_tokens, longest_context(own.module))
+        self.engine = LocalEngine(own, lockstep=True, batch=batch, context=context)
 
     def weights_changed(self) -> None:
         """For whoever asks the engine himself; `walk` sees to it."""
@@ -79,7 +83,7 @@ class Walker:
             question = course.questions[number]
             tasks.append((Task(question, question.topic_entities, key), course.worlds.of(question)))
         self.engine.weights_changed()
-        with asyncio.Runner(loop_factory=_InPlace if self.lockstep else None) as runner:
+        with asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
             return runner.run(agent.walk(tasks, lambda episode, turn: None))
 
     def validate(self, course: Course, processes: Processes) -> dict[str, float]:

@@ -116,7 +116,7 @@ class Encoder:
             numbers.append((way.out, *few, _names(plain, source), _names(plain, candidates[at].name)))
         return Rows(
             question_Q=np.array([self.texts.place(words(question))], np.int64),
-            rest_Q=np.array([self.texts.place(_rest(question, candidates))], np.int64),
+            rest_Q=np.array([self.texts.place(without_source(question, candidates))], np.int64),
             question_of_C=np.zeros(len(candidates), np.int64),
             name_C=np.array([one.name for one in known], np.int64),
             near_relation_CN=_padded([one.near_relation for one in known], self.near.most, 0),
@@ -181,7 +181,7 @@ def _names(question: str, name: str) -> float:
     return float(bool(plain) and f" {plain} " in question)
 
 
-def _rest(question: str, candidates: Sequence[Candidate]) -> str:
+def without_source(question: str, candidates: Sequence[Candidate]) -> str:
     """The question without the name of where its candidates lead from: "who directed Big?" at Big is "who directed"."""
     source = next((source for _, _, source in _leading(candidates)), "")
     plain, name = f" {normalise(question)} ", normalise(source)

@@ -1,11 +1,11 @@
 """Search and verify: gold paths for questions that have answers and no paths (Explore-on-Graph, appendix O).
 
-    finding = Finding(questions, graph_for, hops=3)
+    finding = Finding.of(questions, graph_for, hops=3)
     finding.search()            every chain between topics and answers
     finding.apply_rules()       rules over one question's chains
     finding.agree()             questions that are worded alike
     finding.ask(engine)         a model reads what is left; any of the three may be left out
-    finding.questions()         the same questions with the paths as `gold_paths`
+    finding.questions(questions)  the same questions with the paths as `gold_paths`
 
 Each stage is counted: chains before and after, and why a question has none. The questions' own gold paths and evidence
 are taken off before anything looks at them. Knows nothing of files.

@@ -1,0 +1,207 @@
+"""Does the engine say what the model says? Greedy tokens, drawn frequencies, log-probabilities beside transformers.
+
+Knows nothing of how the engine works: it is asked as a rollout asks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+
+from kgwalk.agent.protocol import Task
+from kgwalk.bench.episodes import Place, opened
+from kgwalk.bench.machine import Machine
+from kgwalk.bench.rows import Row
+from kgwalk.llm.engine import Generation, Request, Sampling
+from kgwalk.llm.local import LocalEngine
+from kgwalk.llm.models import LoadedModel, load_model
+
+LEAST = 5.0  # expected draws of a class: with fewer, chi-square is not what it says
+DRAWN = 8  # prompts whose next token is drawn often
+# what must hold, by dtype: prompts whose greedy output differs, mean and largest difference of a log-probability
+BOUNDS = {"float32": (0.0, 1e-4, 1e-3), "bfloat16": (0.02, 1e-2, None)}
+LEAST_P = 1e-3
+CHECKS = ("greedy output", "log-probabilities", "sampled tokens")  # how the names of their figures begin
+CHECKED = {"cuda": ("float32", "bfloat16"), "cpu": ("float32",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much is checked."""
+
+    prompts: int
+    tokens: int  # of a generation
+    draws: int
+
+
+def check_rows(name: str, adapter: str | None, place: Place, machine: Machine, amount: Amount, dtype: str) -> list[Row]:
+    """All checks with real prompts; draws in float32 alone, where nothing but the sampler can be wrong."""
+    machine.free()
+    plain = load_model(name, adapter=adapter, device=machine.device, dtype=dtype)
+    prompts = prompts_of(place, plain, amount.prompts)
+    context = max(map(len, prompts)) + amount.tokens + 1
+    made = LocalEngine(name, adapter=adapter, device=machine.device, dtype=dtype, context=context)
+    with opened(made) as engine:
+        rows = greedy_rows(engine, plain, prompts, amount.tokens, dtype)
+        rows += logprob_rows(engine, plain, prompts, amount.tokens, dtype)
+        return rows + (draw_rows(engine, plain, prompts[:DRAWN], amount.draws) if dtype == "float32" else [])
+
+
+def prompts_of(place: Place, model: LoadedModel, count: int) -> list[list[int]]:
+    """The prompts that so many different questions begin with."""
+
+    def length(text: str) -> int:
+        return len(model.tokens.encode(text))
+
+    found: dict[tuple[int, ...], None] = {}
+    for question in islice(place.questions, count):
+        walk = place.protocol.begin(Task(question, question.topic_entities), place.worlds.of(question), length)
+        found[tuple(model.tokens.open_chat(walk.prompt()))] = None
+    return [list(prompt) for prompt in found]
+
+
+def greedy_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], most: int, dtype: str) -> list[Row]:
+    """Where rounding is coarse, transformers differs from itself when the same prompts come in other batches: that
+    share is the baseline."""
+    ours = [one.ids for one in asked(engine, prompts, Sampling(max_tokens=most))]
+    theirs = by_generate(plain, prompts, most, len(prompts))
+    again = by_generate(plain, prompts, most, max(1, len(prompts) // 4)) if dtype != "float32" else None
+    return [
+        Row(
+            f"greedy output, {dtype}: prompts that differ",
+            _differ(ours, theirs),
+            "share",
+            None if again is None else _differ(again, theirs),
+            ("<=", BOUNDS[dtype][0]),
+        )
+    ]
+
+
+def logprob_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], most: int, dtype: str) -> list[Row]:
+    """Of sampled tokens, as the engine reported them and in one pass over the whole."""
+    apart: list[float] = []
+    for prompt, one in zip(prompts, asked(engine, prompts, Sampling(1.0, max_tokens=most, seed=1)), strict=True):
+        table = _logprobs(plain.module, prompt + one.ids)[len(prompt) - 1 : -1]
+        full = table.gather(1, torch.tensor(one.ids, device=table.device)[:, None])[:, 0].tolist()
+        apart += [abs(ours - theirs) for ours, theirs in zip(one.logprobs, full, strict=True)]
+    _, mean, largest = BOUNDS[dtype]
+    label = f"log-probabilities, {dtype}"
+    return [
+        Row(f"{label}: mean difference", sum(apart) / len(apart), "nats", None, ("<=", mean)),
+        Row(f"{label}: largest difference", max(apart), "nats", None, None if largest is None else ("<=", largest)),
+    ]
+
+
+def draw_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], draws: int) -> list[Row]:
+    """One token after each prompt, drawn over and over, against the softmax."""
+    each = draws // len(prompts)
+    statistic, degrees = 0.0, 0
+    for prompt in prompts:
+        drawn = asked(engine, [prompt] * each, Sampling(1.0, max_tokens=1), seeds=True)
+        counts = Counter(one.ids[0] for one in drawn)
+        probabilities = _logprobs(plain.module, prompt)[-1].double().exp().tolist()
+        more = chi_square([counts[token] for token in range(len(probabilities))], probabilities)
+        statistic, degrees = statistic + more[0], degrees + more[1]
+    p = chi_square_p(statistic, degrees)
+    return [
+        Row("sampled tokens against softmax: draws", float(each * len(prompts)), "tokens"),
+        Row("sampled tokens against softmax: degrees of freedom", float(degrees), "classes", None, (">=", 1)),
+        Row("sampled tokens against softmax: p of chi-square", p, "p", None, (">=", LEAST_P)),
+    ]
+
+
+def chi_square(counts_V: Sequence[int], probabilities_V: Sequence[float]) -> tuple[float, int]:
+    """The statistic and its degrees of freedom. Tokens are put together, the likely ones first, into classes that are
+    expected five times or more; what is left at the end joins the last.
+
+    20 draws of three tokens with 1/2, 2/5 and 1/10: expected 10, 8 and 2, so that the last two are one class.
+        drawn 8 and 12, expected 10 and 10: 4/10 + 4/10 = 0.8, 1 degree
+
+    >>> chi_square([8, 10, 2], [0.5, 0.4, 0.1])
+    (0.8, 1)
+    """
+    total = sum(counts_V)
+    classes: list[tuple[float, int]] = [(0.0, 0)]  # expected, drawn
+    for share, count in sorted(zip(probabilities_V, counts_V, strict=True), reverse=True):
+        if classes[-1][0] >= LEAST:
+            classes.append((0.0, 0))
+        classes[-1] = classes[-1][0] + total * share, classes[-1][1] + count
+    if len(classes) > 1 and classes[-1][0] < LEAST:
+        left = classes.pop()
+        classes[-1] = classes[-1][0] + left[0], classes[-1][1] + left[1]
+    return sum((count - expected) ** 2 / expected for expected, count in classes), len(classes) - 1
+
+
+def chi_square_p(statistic: float, degrees: int) -> float:
+    """How likely so large a statistic is if the draws are fair: the upper regularised gamma function.
+
+    With 2 degrees it is exp(-x / 2), with 1 erfc(sqrt(x / 2)); where all is one class nothing is said.
+
+    >>> round(chi_square_p(1.8, 2), 4), round(chi_square_p(0.8, 1), 4), chi_square_p(0.0, 0)
+    (0.4066, 0.3711, 1.0)
+    """
+    if degrees == 0:
+        return 1.0
+    half, at = (torch.tensor(value / 2, dtype=torch.float64) for value in (degrees, statistic))
+    return float(torch.special.gammaincc(half, at))
+
+
+def asked(
+    engine: LocalEngine, prompts: Sequence[list[int]], sampling: Sampling, *, seeds: bool = False
+) -> list[Generation]:
+    """All at once; with `seeds` each has its own."""
+
+    async def together() -> list[Generation]:
+        own = (
+            Sampling(sampling.temperature, max_tokens=sampling.max_tokens, seed=number if seeds else sampling.seed)
+            for number in range(len(prompts))
+        )
+        requests = [Request(prompt, [], how) for prompt, how in zip(prompts, own, strict=True)]
+        return await asyncio.gather(*(engine.generate(request) for request in requests))
+
+    return asyncio.run(together())
+
+
+@torch.no_grad()
+def by_generate(model: LoadedModel, prompts: list[list[int]], most: int, batch: int) -> list[list[int]]:
+    """Greedy tokens up to the end token, which is the last, by transformers; prompts are padded on the left."""
+    ends, device = model.tokens.end_ids, model.module.device
+    found = []
+    for begin in range(0, len(prompts), batch):
+        some = prompts[begin : begin + batch]
+        width = max(map(len, some))
+        module: Any = model.module
+        out = module.generate(
+            torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in some], device=device),
+            attention_mask=torch.tensor(
+                [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in some], device=device
+            ),
+            max_new_tokens=most,
+            do_sample=False,
+            eos_token_id=sorted(ends),
+            pad_token_id=0,
+        )
+        found += [_to_the_end(row, ends) for row in out[:, width:].tolist()]
+    return found
+
+
+def _to_the_end(ids: list[int], ends: frozenset[int]) -> list[int]:
+    at = next((place for place, number in enumerate(ids) if number in ends), len(ids))
+    return ids[: at + 1]
+
+
+@torch.no_grad()
+def _logprobs(module: Any, ids: list[int]) -> torch.Tensor:
+    """Of every token of the vocabulary after each of the ids, by one plain pass."""
+    logits: torch.Tensor = module(torch.tensor([ids], device=module.device)).logits[0]
+    return torch.log_softmax(logits.float(), -1)
+
+
+def _differ(some: Sequence[list[int]], others: Sequence[list[int]]) -> float:
+    return sum(one != other for one, other in zip(some, others, strict=True)) / len(some)

@@ -1,0 +1,143 @@
+"""`kgwalk bench train`: seconds a step of GRPO takes, and which of its parts takes how many.
+
+The real trainer runs in a temporary folder. Its first step, in which passes are recorded and compiled, stands apart.
+Rewards have luck added to them, so that every group differs and a step has all to do that it ever has; the rate of
+learning is as good as 0, so that every step walks alike. Knows no recipe by name.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgwalk.bench.goals import with_goals
+from kgwalk.bench.machine import Machine
+from kgwalk.bench.rows import Row
+from kgwalk.build.run import Run
+from kgwalk.build.stages import check, grpo
+from kgwalk.config.recipe import Recipe
+from kgwalk.config.section import read_section
+from kgwalk.data.dataset import Dataset
+from kgwalk.training.processes import Processes
+from kgwalk.training.settings import GrpoSettings
+from kgwalk.types import Episode, KgwalkError
+
+Progress = Callable[[str, int, int | None], None]
+EPISODES = {"cuda": 1024, "cpu": 16}  # of a step
+SECONDS = "_seconds"  # how the names of a step's parts end
+NO_SPLIT = "-"  # to validate on: none
+
+
+@dataclass(frozen=True)
+class TrainBench:
+    """`start` is an adapter to go on from: a model that has learnt nothing walks otherwise than one that is trained."""
+
+    machine: Machine
+    recipe: Recipe
+    dataset: Dataset
+    episodes: int
+    steps: int = 3
+    start: Path | None = None
+    progress: Progress = lambda what, done, total: None
+
+    def run(self, folder: Path) -> list[Row]:
+        """`folder` is the caller's to remove."""
+        seen: list[dict[str, float]] = []
+
+        def progress(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
+            seen.append(numbers)
+            self.progress(stage, step, steps)
+
+        run = self._run(folder / "run", progress)
+        tokens: list[int] = []
+        self.progress("grpo", 0, self.steps)
+        self.machine.free()
+        check(run, ["grpo"])
+        with run.begun(resume=False, force=False):
+            _count(run.walker, tokens)
+            grpo(run)
+            config = run.model.module.config
+            episodes = round(seen[-1]["episodes"])
+            label = f"{self.recipe.name} on {self.dataset.name}, {episodes:,} episodes"
+            return with_goals([*step_rows(label, seen, tokens), *self.machine.most_rows(label)], self.machine, config)
+
+    def _run(self, path: Path, progress: Callable[[str, int, int, dict[str, float]], None]) -> Run:
+        return Run(
+            recipe=self.recipe.with_values(self._values()),
+            dataset=self.dataset,
+            path=path,
+            split="train",
+            dev=NO_SPLIT,
+            limit=None,
+            incomplete=None,
+            seed=0,
+            start=self.start,
+            demos=None,
+            judge=None,
+            device=self.machine.device,
+            report_to="none",
+            progress=progress,
+            processes=Processes(self.machine.device),
+        )
+
+    def _values(self) -> Iterable[str]:
+        group = read_section(GrpoSettings, self.recipe, "grpo").group
+        if self.episodes < group:
+            raise KgwalkError(
+                f"a group of {self.recipe.name} has {group} rollouts; --episodes must be as many at least"
+            )
+        values: dict[str, Any] = {
+            "grpo.steps": self.steps,
+            "grpo.questions": self.episodes // group,
+            "grpo.save_every": self.steps,
+            "grpo.lr": 1e-12,
+            "rewards.luck": 1.0,
+        }
+        return [f"{name}={json.dumps(value)}" for name, value in values.items()]
+
+
+def _count(walker: Any, tokens: list[int]) -> None:
+    """Notes the tokens of each step's episodes, prompts and observations among them."""
+    walk = walker.walk
+
+    def counted(*given: Any, **named: Any) -> list[Episode]:
+        episodes: list[Episode] = walk(*given, **named)
+        tokens.append(sum(one.total_tokens for one in episodes))
+        return episodes
+
+    walker.walk = counted
+
+
+def step_rows(label: str, steps: Sequence[dict[str, float]], tokens: Sequence[int]) -> list[Row]:
+    """The first step, and medians of the others, by part.
+
+    Three steps of 9, 2 and 4 s, of which the update took 6, 1 and 2, each of 1,000 tokens. The others' median is 3 s,
+    their update learns from 1000 / 1 and 1000 / 2 tokens a second, 750 in the median.
+    """
+    if len(steps) < 2:
+        raise KgwalkError("a first step and another are needed: give --steps 2 or more")
+    parts = [name for name in steps[0] if name.endswith(SECONDS)]
+    others = steps[1:]
+
+    def median(name: str) -> float:
+        return statistics.median(step[name] for step in others)
+
+    learnt = [count / step["update_seconds"] for count, step in zip(tokens[1:], others, strict=True)]
+    return [
+        Row(f"{label}: first step", steps[0]["seconds"], "s"),
+        *(Row(f"{label}: first step, {_part(name)}", steps[0][name], "s") for name in parts),
+        Row(f"{label}: step", median("seconds"), "s"),
+        *(Row(f"{label}: step, {_part(name)}", median(name), "s") for name in parts),
+        Row(f"{label}: rollouts, generated", median("tokens_a_second"), "tokens/s"),
+        Row(f"{label}: update, tokens of the episodes", statistics.median(learnt), "tokens/s"),
+        Row(f"{label}: tokens of an episode", statistics.median(tokens[1:]) / median("episodes"), "an episode"),
+        Row(f"{label}: groups without a difference", median("dropped_groups"), "groups"),
+    ]
+
+
+def _part(name: str) -> str:
+    return name.removesuffix(SECONDS).replace("_", " ")
