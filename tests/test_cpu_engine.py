@@ -33,7 +33,7 @@ from kgwalk.llm.cpu.export import check
 from kgwalk.llm.cpu.kept import kept_folder
 from kgwalk.llm.cpu.runtime import ov
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
-from kgwalk.llm.open import open_engine
+from kgwalk.llm.open import kind_here, open_engine
 from kgwalk.llm.stopping import first_stop
 from kgwalk.types import EngineError, Message
 from tiny_models import save_tiny, tiny_model, tiny_module, tiny_tokenizer
@@ -346,6 +346,14 @@ def test_an_adapter_is_merged_once_and_the_next_start_needs_no_torch(folder: Pat
     weights.rename(tmp_path / "gone")
     with pytest.raises(EngineError, match=r"has no adapter_model\.safetensors"):
         open_engine("cpu", str(folder), adapter=str(tmp_path / "adapter"))
+
+
+def test_auto_is_the_processor_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kind_here() == ("local" if torch.cuda.is_available() else "cpu")
+    monkeypatch.setitem(sys.modules, "openvino", None)  # as if it were not installed
+    assert kind_here() == "local"
+    with pytest.raises(EngineError, match=r"needs the package openvino.*pip install 'kgwalk\[cpu\]'"):
+        open_engine("cpu")
 
 
 def test_options_that_do_not_exist_are_named() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import doctest
+import random
 from typing import Any
 
 import pytest
@@ -22,7 +23,9 @@ from kgwalk.llm.engine import Request, Sampling
 from kgwalk.llm.local import LocalEngine
 from kgwalk.training import logprobs
 from kgwalk.training.logprobs import TokenScorer
-from kgwalk.types import KgwalkError
+from kgwalk.training.microbatch import Batch, collate
+from kgwalk.training.trees import trees
+from kgwalk.types import Flat, KgwalkError
 from tiny_models import tiny_model, tiny_module
 
 SMALL: dict[str, Any] = {
@@ -40,16 +43,25 @@ SMALL: dict[str, Any] = {
 }
 
 
-def batch(vocabulary: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Three sequences of 12, 9 and 5 tokens, padded on the right; two of three tokens are marked, 17 in all."""
-    ids = torch.randint(0, vocabulary, (3, 12), generator=torch.Generator().manual_seed(seed))
-    attention = (torch.arange(12) < torch.tensor([[12], [9], [5]])).long()
-    mask = (torch.arange(12) % 3 != 0) & attention.bool()
-    return ids * attention, attention, mask
+def flats(vocabulary: int, seed: int = 0) -> list[Flat]:
+    """Three sequences of 12, 9 and 5 tokens, two of three tokens marked, 17 in all. The first two share a prompt."""
+    draw = random.Random(seed)
+    made = []
+    for length in (12, 9, 5):
+        ids = [draw.randrange(1, vocabulary) for _ in range(length)]
+        ids[0] = 7 if length > 5 else 8
+        made.append(Flat(ids, [int(at % 3 != 0) for at in range(length)], [0.0] * length, []))
+    return made
 
 
-def reference(model: Any, ids: torch.Tensor, attention: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def batch(vocabulary: int) -> Batch:
+    """A row each, padded on the right."""
+    return collate(flats(vocabulary), None, 0)
+
+
+def reference(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     """By the textbook: all logits, log_softmax, the next token's entry; and the entropy."""
+    ids, attention = batch.ids_RL, (torch.arange(12) < torch.tensor([[12], [9], [5]])).long()
     logits = model(input_ids=ids, attention_mask=attention).logits[:, :-1].float()
     log_p = logits.log_softmax(-1)
     chosen = log_p.gather(2, ids[:, 1:, None])[..., 0]
@@ -58,12 +70,22 @@ def reference(model: Any, ids: torch.Tensor, attention: torch.Tensor) -> tuple[t
     return torch.cat([blank, chosen], 1), torch.cat([blank, entropy], 1)
 
 
-def check_equal(model: Any, *, chunk: int, whole_logits: bool, vocabulary: int) -> None:
-    ids, attention, mask = batch(vocabulary)
+def check_equal(model: Any, *, chunk: int, whole_logits: bool, vocabulary: int, takes_trees: bool = True) -> None:
     scorer = TokenScorer(model, chunk=chunk)
-    assert scorer.whole_logits is whole_logits
-    expected, entropy = reference(model, ids, attention)
-    scores = scorer(ids, attention, mask, entropy=True)
+    assert (scorer.whole_logits, scorer.takes_trees) == (whole_logits, takes_trees)
+    alone, given = batch(vocabulary), flats(vocabulary)
+    check_scores(model, scorer, alone, alone)
+    if takes_trees:
+        together = collate(given, None, 0, rows=trees(given, 100))
+        assert together.ids_RL.shape == (2, 20)  # 1 + 11 + 8, and 5
+        check_scores(model, scorer, together, alone)
+
+
+def check_scores(model: Any, scorer: TokenScorer, given: Batch, alone: Batch) -> None:
+    mask = alone.mask_BT
+    assert torch.equal(given.mask_BT, mask)
+    expected, entropy = reference(model, alone)
+    scores = scorer(given, entropy=True)
     torch.testing.assert_close(scores.logprobs_BT, expected * mask, atol=1e-5, rtol=0)
     torch.testing.assert_close(scores.entropy_BT, entropy.detach() * mask, atol=1e-5, rtol=0)
     assert not scores.entropy_BT.requires_grad
@@ -79,7 +101,7 @@ def check_equal(model: Any, *, chunk: int, whole_logits: bool, vocabulary: int) 
 
 def test_the_example_in_the_module() -> None:
     result = doctest.testmod(logprobs)
-    assert (result.failed, result.attempted) == (0, 4)
+    assert (result.failed, result.attempted) == (0, 5)
 
 
 @pytest.mark.parametrize("chunk", [4, 1024])
@@ -109,9 +131,12 @@ def other_family(name: str) -> PreTrainedModel:
     return model.eval()
 
 
-@pytest.mark.parametrize(("name", "whole"), [("gemma2", True), ("granite", True), ("gpt2", False)])
-def test_families_that_change_their_logits_are_noticed(name: str, whole: bool) -> None:
-    check_equal(other_family(name), chunk=4, whole_logits=whole, vocabulary=50)
+@pytest.mark.parametrize(
+    ("name", "whole", "shared"), [("gemma2", True, False), ("granite", True, True), ("gpt2", False, True)]
+)
+def test_families_that_change_their_logits_are_noticed(name: str, whole: bool, shared: bool) -> None:
+    """And Gemma 2, of whose layers each second one looks back a little way only, which a whole mask would undo."""
+    check_equal(other_family(name), chunk=4, whole_logits=whole, vocabulary=50, takes_trees=shared)
 
 
 def test_noticed_with_small_logits() -> None:
@@ -126,8 +151,7 @@ def test_noticed_in_bfloat16() -> None:
         assert TokenScorer(other_family("granite").to(torch.bfloat16)).whole_logits
         scorer = TokenScorer(tiny_module("qwen2").to(torch.bfloat16))
         assert not scorer.whole_logits
-        ids, attention, mask = batch(50)
-        scores = scorer(ids, attention, mask, entropy=True)
+        scores = scorer(batch(50), entropy=True)
     assert scores.logprobs_BT.dtype == scores.entropy_BT.dtype == torch.float32
 
 
@@ -141,12 +165,12 @@ def test_with_an_adapter() -> None:
 def test_adapters_that_add_tokens_or_a_prefix() -> None:
     from peft import PrefixTuningConfig, PromptTuningConfig, TaskType, get_peft_model
 
-    ids, attention, mask = batch(50)
     prompt = get_peft_model(tiny_module(), PromptTuningConfig(task_type=TaskType.CAUSAL_LM, num_virtual_tokens=4))
     with pytest.raises(KgwalkError, match="16 places of 12 tokens"):
-        TokenScorer(prompt)(ids, attention, mask)
+        TokenScorer(prompt)(batch(50))
     prefix = get_peft_model(tiny_module(), PrefixTuningConfig(task_type=TaskType.CAUSAL_LM, num_virtual_tokens=4))
     assert TokenScorer(prefix).whole_logits
+    assert not TokenScorer(prefix).takes_trees
 
 
 def test_modes_stay_as_they_were() -> None:
@@ -158,31 +182,33 @@ def test_modes_stay_as_they_were() -> None:
     assert [module.training for module in model.modules()] == before
 
 
-def test_padding_and_explicit_positions_change_nothing() -> None:
+def test_padding_changes_nothing() -> None:
     model = tiny_module("qwen3")
     scorer = TokenScorer(model)
-    ids, attention, mask = batch(model.config.vocab_size)
-    together = scorer(ids, attention, mask).logprobs_BT
-    positions = torch.arange(ids.shape[1]).expand_as(ids)
-    torch.testing.assert_close(scorer(ids, attention, mask, positions).logprobs_BT, together, atol=1e-6, rtol=0)
-    for row, length in enumerate((12, 9, 5)):
-        alone = scorer(ids[row : row + 1, :length], attention[row : row + 1, :length], mask[row : row + 1, :length])
-        torch.testing.assert_close(alone.logprobs_BT[0], together[row, :length], atol=1e-5, rtol=0)
+    together = scorer(batch(model.config.vocab_size)).logprobs_BT
+    for line, flat in enumerate(flats(model.config.vocab_size)):
+        for multiple in (1, 16):
+            alone = scorer(collate([flat], None, 0, multiple=multiple)).logprobs_BT[0]
+            torch.testing.assert_close(alone, together[line, : len(flat.ids)], atol=1e-5, rtol=0)
+
+
+def test_a_family_that_takes_no_mask_of_this_kind_is_noticed() -> None:
+    """As one would be whose attention looks at everything before a token, whatever it is told."""
+    model = tiny_module()
+    forward = model.model.forward
+    model.model.forward = lambda *args, attention_mask=None, **more: forward(*args, **more)
+    assert not TokenScorer(model).takes_trees
 
 
 def test_nothing_marked_has_a_gradient_of_zero() -> None:
     model = tiny_module()
-    ids, attention, mask = batch(50)
-    scores = TokenScorer(model)(ids, attention, torch.zeros_like(mask), entropy=True)
+    unmarked = collate([flat._replace(mask=[0] * len(flat.ids)) for flat in flats(50)], None, 0)
+    scores = TokenScorer(model)(unmarked, entropy=True)
     scores.logprobs_BT.sum().backward()
     assert all(p.grad is None or not p.grad.any() for p in model.parameters())
 
 
-def test_the_first_token_cannot_be_scored() -> None:
-    ids, attention, mask = batch(50)
-    mask[1, 0] = True
-    with pytest.raises(KgwalkError, match="first token of a sequence is marked"):
-        TokenScorer(tiny_module())(ids, attention, mask)
+def test_a_chunk_has_tokens() -> None:
     with pytest.raises(KgwalkError, match="chunk must be at least 1"):
         TokenScorer(tiny_module(), chunk=0)
 
@@ -191,15 +217,15 @@ def test_logits_of_chunks_only_are_made() -> None:
     model = tiny_module()
     rows: list[int] = []
     model.get_output_embeddings().register_forward_hook(lambda module, args, out: rows.append(out[..., 0].numel()))
-    ids, attention, mask = batch(50)
+    given = batch(50)
     scorer = TokenScorer(model, chunk=4)
     rows.clear()
-    loss = scorer(ids, attention, mask).logprobs_BT.sum()
-    assert sum(rows) == mask.sum()
+    loss = scorer(given).logprobs_BT.sum()
+    assert sum(rows) == given.mask_BT.sum() == 17
     assert max(rows) <= 4
     rows.clear()
     loss.backward()
-    assert sum(rows) == mask.sum()  # once more, in the backward pass
+    assert sum(rows) == 17  # once more, in the backward pass
     assert max(rows) <= 4
 
 
@@ -218,7 +244,6 @@ def test_equal_to_what_the_engine_reports(kind: str) -> None:
 
     scorer = TokenScorer(loaded.module)
     for prompt, new, sampled in asyncio.run(sample()):
-        ids = torch.tensor([prompt + new])
-        mask = torch.arange(ids.shape[1])[None] >= len(prompt)
-        scored = scorer(ids, torch.ones_like(ids), mask).logprobs_BT[0, len(prompt) :]
+        flat = Flat(prompt + new, [0] * len(prompt) + [1] * len(new), [0.0] * len(prompt) + sampled, [])
+        scored = scorer(collate([flat], None, 0)).logprobs_BT[0, len(prompt) :]
         torch.testing.assert_close(scored, torch.tensor(sampled), atol=1e-5, rtol=0)

@@ -1,20 +1,22 @@
-"""Microbatches: every sequence once, within the budget, and what is learned does not depend on the cut."""
+"""Microbatches: every sequence once, within the budget, and what is learned does not depend on the cut or on what is
+shared."""
 
 from __future__ import annotations
 
 import doctest
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kgwalk.training import microbatch
 from kgwalk.training.logprobs import TokenScorer
 from kgwalk.training.loss import AGGREGATIONS, Tally, Totals, imitation_loss, policy_loss, token_weights
-from kgwalk.training.microbatch import Batch, collate, microbatches, padded_tokens
+from kgwalk.training.microbatch import Batch, collate, computed, pack
+from kgwalk.training.trees import trees
 from kgwalk.types import Flat, KgwalkError
 from tiny_models import tiny_module
 
@@ -23,30 +25,6 @@ def test_the_examples_in_the_module() -> None:
     result = doctest.testmod(microbatch)
     assert result.failed == 0
     assert result.attempted == 8
-
-
-lengths_and_budget = st.tuples(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 200))
-
-
-@given(lengths_and_budget)
-def test_a_partition_within_the_budget(given: tuple[list[int], int]) -> None:
-    lengths, budget = given
-    batches = microbatches(lengths, budget)
-    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
-    for batch in batches:
-        assert batch
-        assert len(batch) == 1 or padded_tokens(lengths, [batch]) <= budget
-    assert batches == microbatches(lengths, budget)
-    assert [lengths[i] for batch in batches for i in batch] == sorted(lengths, reverse=True)
-
-
-def test_like_lengths_go_together() -> None:
-    lengths = [100, 10, 100, 10, 100, 10, 100, 10]
-    assert microbatches(lengths, 400) == [[0, 2, 4, 6], [1, 3, 5, 7]]
-    assert padded_tokens(lengths, microbatches(lengths, 400)) == sum(lengths)
-    assert microbatches([], 10) == []
-    with pytest.raises(KgwalkError, match="at least 1 token; it is 0"):
-        microbatches([1], 0)
 
 
 def test_collate_refuses_what_does_not_fit() -> None:
@@ -59,13 +37,43 @@ def test_collate_refuses_what_does_not_fit() -> None:
 
 def test_padding_is_on_the_right() -> None:
     batch = collate([Flat([3, 4, 5], [0, 1, 1], [0.0, -1.0, -2.0], [-1, 0, 0]), Flat([6], [0], [0.0], [-1])], None, 9)
-    assert batch.ids_BT.tolist() == [[3, 4, 5], [6, 9, 9]]
-    assert batch.attention_BT.tolist() == [[1, 1, 1], [1, 0, 0]]
-    assert batch.position_BT.tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert batch.ids_RL.tolist() == [[3, 4, 5], [6, 9, 9]]
+    assert batch.branch_RL is None
+    assert (batch.before_N.tolist(), batch.target_N.tolist(), batch.place_N.tolist()) == ([0, 1], [4, 5], [1, 2])
     assert batch.old_logprobs_BT.tolist() == [[0, -1, -2], [0, 0, 0]]
     assert not batch.advantages_BT.any()
     moved = batch.to("cpu")
-    assert torch.equal(moved.ids_BT, batch.ids_BT)
+    assert torch.equal(moved.ids_RL, batch.ids_RL)
+
+
+def test_a_tree_laid_out_by_hand() -> None:
+    """Two walks from 1 2, one of them of two turns with 30 between them, and one from 1 3."""
+    flats = [
+        Flat([1, 2, 10, 30, 11], [0, 0, 1, 0, 1], [0.0, 0.0, -1.0, 0.0, -2.0], []),
+        Flat([1, 3, 12], [0, 0, 1], [0.0, 0.0, -3.0], []),
+        Flat([1, 2, 13], [0, 0, 1], [0.0, 0.0, -4.0], []),
+    ]
+    [(members, batch)] = pack(flats, None, budget=100, pad_id=0, multiple=4)
+    assert members == [0, 2, 1]
+    assert batch.ids_RL.tolist() == [[1, 2, 10, 30, 11, 13, 0, 0], [1, 3, 12, 0, 0, 0, 0, 0]]
+    assert batch.position_RL.tolist()[0][:6] == [0, 1, 2, 3, 4, 2]
+    assert batch.branch_RL is not None
+    assert batch.branch_RL.tolist() == [[0, 0, 1, 1, 1, 2, -1, -1], [0, 0, 1, -1, -1, -1, -1, -1]]
+    assert batch.target_N.tolist() == [10, 11, 13, 12]
+    assert batch.before_N.tolist() == [1, 3, 1, 8 + 1]  # 10 and 13 follow the prompt's 2, 11 follows 30
+    assert batch.place_N.tolist() == [2, 4, 5 + 2, 10 + 2]
+    assert batch.old_logprobs_BT.tolist() == [[0, 0, -1, 0, -2], [0, 0, -4, 0, 0], [0, 0, -3, 0, 0]]
+    assert computed([batch], flats) == 16 / 11
+    [(members, batch)] = pack(flats, None, budget=100, pad_id=0, share=False)
+    assert members == [0, 1, 2]
+    assert batch.ids_RL.tolist() == [[1, 2, 10, 30, 11], [1, 3, 12, 0, 0], [1, 2, 13, 0, 0]]
+    assert batch.branch_RL is None
+
+
+def test_a_first_token_cannot_be_learnt() -> None:
+    good, bad = Flat([1, 2], [0, 1], [0.0, -1.0], []), Flat([1, 2], [1, 1], [-1.0, -1.0], [])
+    with pytest.raises(KgwalkError, match="the first token of sequence 1 is marked, and nothing before it predicts it"):
+        pack([good, bad], None, budget=10, pad_id=0)
 
 
 # What is learned does not depend on the cut.
@@ -89,12 +97,11 @@ def episodes(count: int = 8) -> tuple[list[Flat], list[list[float]]]:
 
 
 def cuts(flats: Sequence[Flat]) -> dict[str, list[list[int]]]:
-    lengths = [len(flat.ids) for flat in flats]
     return {
         "1x8": [list(range(len(flats)))],
         "8x1": [[index] for index in range(len(flats))],
         "8x1 backwards": [[index] for index in reversed(range(len(flats)))],
-        "bucketed": microbatches(lengths, 50),
+        "bucketed": [one.members for one in pack(flats, None, budget=50, pad_id=0)],
         "any": [[5, 0, 3], [7], [1, 2, 6, 4]],
     }
 
@@ -102,14 +109,17 @@ def cuts(flats: Sequence[Flat]) -> dict[str, list[list[int]]]:
 Outcome = tuple[float, dict[str, float], list[torch.Tensor]]
 
 
-def accumulate(aggregation: str, batches: list[list[int]]) -> Outcome:
+def accumulate(aggregation: str, cut: list[list[int]]) -> Outcome:
     flats, advantages = episodes()
-    totals = Totals.of(flat.mask for flat in flats)
-    model = tiny_module()
+    batches = [collate([flats[i] for i in indices], [advantages[i] for i in indices], pad_id=0) for indices in cut]
+    return learnt(aggregation, batches, Totals.of(flat.mask for flat in flats))
+
+
+def learnt(aggregation: str, batches: list[Batch], totals: Totals, kind: str = "llama") -> Outcome:
+    model = tiny_module(kind)
     scorer = TokenScorer(model, chunk=16)
     value, tally = 0.0, None
-    for indices in batches:
-        batch = collate([flats[i] for i in indices], [advantages[i] for i in indices], pad_id=0)
+    for batch in batches:
         loss, noted = one_microbatch(scorer, batch, aggregation, totals)
         loss.backward()
         value += loss.item()
@@ -119,8 +129,8 @@ def accumulate(aggregation: str, batches: list[list[int]]) -> Outcome:
 
 
 def one_microbatch(scorer: TokenScorer, batch: Batch, aggregation: str, totals: Totals) -> tuple[torch.Tensor, Tally]:
-    scores = scorer(batch.ids_BT, batch.attention_BT, batch.mask_BT, batch.position_BT, entropy=True)
-    old = scores.logprobs_BT.detach() + 0.4 * torch.sin(batch.ids_BT.float())  # some ratios are clipped
+    scores = scorer(batch, entropy=True)
+    old = scores.logprobs_BT.detach() + 0.4 * torch.sin(99 * batch.old_logprobs_BT)  # some ratios are clipped
     return policy_loss(
         scores.logprobs_BT,
         old,
@@ -184,7 +194,7 @@ def test_imitation_does_not_depend_on_the_cut() -> None:
         value, hardness = 0.0, [0.0] * len(flats)
         for indices in batches:
             batch = collate([flats[i] for i in indices], None, 0)
-            scores = scorer(batch.ids_BT, batch.attention_BT, batch.mask_BT, batch.position_BT)
+            scores = scorer(batch)
             loss, nll_B = imitation_loss(scores.logprobs_BT, batch.mask_BT, totals)
             loss.backward()
             value += loss.item()
@@ -198,3 +208,96 @@ def test_imitation_does_not_depend_on_the_cut() -> None:
         assert other_value == pytest.approx(value, abs=1e-5)
         assert other_hardness == pytest.approx(hardness, abs=1e-4)
         torch.testing.assert_close(other_gradient, gradient, atol=1e-5, rtol=1e-4)
+
+
+# What is learned does not depend on what is shared.
+
+
+def groups(sizes: Sequence[int] = (5, 1, 3)) -> tuple[list[Flat], list[list[float]]]:
+    """Rollouts of three questions, mixed. In the last group one has a prompt of its own, as long as the others'."""
+    draw = random.Random(9)
+    flats, advantages = [], []
+    for group, size in enumerate(sizes):
+        prompt = [draw.randrange(400) for _ in range(draw.randint(4, 20))]
+        for rollout in range(size):
+            own = [*prompt[:-1], 3] if (group, rollout) == (2, 1) else prompt
+            flat = Flat(list(own), [0] * len(own), [0.0] * len(own), [])
+            for _ in range(draw.randint(1, 3)):
+                for mark, count in ((1, draw.randint(1, 5)), (0, draw.randint(0, 4))):
+                    flat.ids.extend(draw.randrange(400) for _ in range(count))
+                    flat.mask.extend([mark] * count)
+                    flat.logprobs.extend(-draw.random() * 15 * mark for _ in range(count))
+            flats.append(flat)
+            advantages.append([draw.gauss(0, 1) * mark for mark in flat.mask])
+    order = draw.sample(range(len(flats)), len(flats))
+    return [flats[at] for at in order], [advantages[at] for at in order]
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
+@pytest.mark.parametrize("budget", [60, 100_000])
+def test_a_shared_prompt_changes_nothing(kind: str, budget: int) -> None:
+    """Log-probabilities, entropies, loss and gradients are those of a row for each, in float32."""
+    flats, advantages = groups()
+    alone = collate(flats, advantages, 0)
+    packed = pack(flats, advantages, budget=budget, pad_id=0)
+    assert sorted(len(tree.members) for tree in trees(flats, 100_000)) == [1, 1, 2, 5]
+    scorer = TokenScorer(tiny_module(kind))
+    expected = scorer(alone, entropy=True)
+    for members, batch in packed:
+        scores = scorer(batch, entropy=True)
+        T = batch.mask_BT.shape[1]
+        torch.testing.assert_close(scores.logprobs_BT, expected.logprobs_BT[members, :T], atol=1e-5, rtol=0)
+        torch.testing.assert_close(scores.entropy_BT, expected.entropy_BT[members, :T], atol=1e-5, rtol=0)
+    totals = Totals.of(flat.mask for flat in flats)
+    for aggregation in AGGREGATIONS:
+        value, report, gradients = learnt(aggregation, [alone], totals, kind)
+        other_value, other_report, other_gradients = learnt(aggregation, [one.batch for one in packed], totals, kind)
+        assert other_value == pytest.approx(value, abs=1e-5)
+        assert other_report == pytest.approx(report, abs=1e-4)
+        for gradient, other in zip(gradients, other_gradients, strict=True):
+            torch.testing.assert_close(other, gradient, atol=1e-5, rtol=0)
+
+
+def test_a_prompt_is_computed_once() -> None:
+    """Two groups of 4: prompts of 30 tokens, 10 after each. 2 * (30 + 4 * 10) instead of 8 * 40."""
+    made = [Flat([group] * 30 + [5] * 10, [0] * 30 + [1] * 10, [0.0] * 40, []) for group in (1, 2) for _ in range(4)]
+    [(_, batch)] = pack(made, None, budget=1000, pad_id=0)
+    assert batch.ids_RL.shape == (2, 70)
+    assert computed([batch], made) == 140 / 320
+
+
+class Asked(TorchDispatchMode):
+    """Notes the operations in which a program waits for its device: a number is read, or a size depends on one."""
+
+    WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        by_truth = name.startswith("index") and any(
+            isinstance(index, torch.Tensor) and index.dtype == torch.bool
+            for part in args[1:]
+            for index in (part if isinstance(part, list | tuple) else [part])
+        )
+        if by_truth or name in self.WAITING:
+            self.waited.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_microbatch_asks_the_device_nothing() -> None:
+    flats, advantages = groups()
+    totals = Totals.of(flat.mask for flat in flats)
+    scorer = TokenScorer(tiny_module(), chunk=4)
+    [(_, batch)] = pack(flats, advantages, budget=100_000, pad_id=0)
+    with Asked() as asked:
+        loss, _ = one_microbatch(scorer, batch, "sequence-mean", totals)
+        loss.backward()
+        imitation_loss(scorer(batch).logprobs_BT, batch.mask_BT, totals)
+    assert asked.waited == []
+    with Asked() as asked:  # the measure itself
+        assert batch.mask_BT.any()
+        batch.old_logprobs_BT[batch.mask_BT].sum().item()
+    assert asked.waited == ["_local_scalar_dense", "index", "_local_scalar_dense"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -16,26 +17,26 @@ from kgwalk.agent.from_recipe import protocol_of
 from kgwalk.config.recipe import load_recipe
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.models import load_model
+from kgwalk.training import memory
 from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loss import Tally, Totals, policy_loss, token_weights
-from kgwalk.training.microbatch import Batch, collate, microbatches
+from kgwalk.training.microbatch import Batch, collate, pack
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import Diverged, Updater
 from kgwalk.training.walks import Course, Walker
-from kgwalk.types import Episode, KgwalkError, Question
+from kgwalk.types import Episode, Flat, KgwalkError, Question
 from tiny_models import save_tiny, tiny_model
 from training_helpers import Weights, difference, policy, same, sequences, stir, updater_of, weights_of, worlds_over
 
 # How eight sequences are cut: all at once, one at a time, those of like length together, and as they come.
 FLATS = sequences(8)
-LENGTHS = [len(flat.ids) for flat in FLATS]
 LR = 1e-4  # the first steps of Adam are as long as the rate, however small a gradient is: rounding is told apart
 CUTS: dict[str, list[list[int]]] = {
     "1x8": [list(range(8))],
     "8x1": [[at] for at in range(8)],
-    "by length": microbatches(LENGTHS, 64),
+    "by length": [one.members for one in pack(FLATS, None, budget=64, pad_id=0)],
     "as they come": [[7, 2], [5, 0, 3], [1], [6, 4]],
 }
 
@@ -131,6 +132,20 @@ def test_how_a_batch_is_cut_changes_no_sft_update() -> None:
         assert found[tokens].is_like(found[1]), tokens
         assert losses[tokens] == pytest.approx(losses[1], abs=1e-4)
         assert losses[tokens].keys() == {str(at) for at in range(8)}
+
+
+def test_demonstrations_of_one_question_share_its_prompt() -> None:
+    """Three of 3 + 2 tokens: 3 + 3 * 2 = 9 are computed of 15, and each has the loss that it has alone."""
+    losses = []
+    for shared in (True, False):
+        updater = updater_of(policy())
+        updater.scorer.takes_trees = shared
+        sft = Sft(updater, sequences_of_one_prompt(), list("abc"), SftSettings(batch=3), seed=0)
+        assert sft.step(1)["computed"] == (9 / 15 if shared else 1)
+        losses.append(sft.losses)
+    assert losses[0].keys() == {"a", "b", "c"}
+    assert len({round(loss, 3) for loss in losses[0].values()}) == 3
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
 def test_every_demonstration_is_seen_once_an_epoch_in_an_order_of_its_own() -> None:
@@ -342,6 +357,60 @@ def test_an_adapter_of_something_else_is_refused(saved: tuple[Path, Path], tmp_p
     (cut / "adapter_model.safetensors").write_bytes((adapter / "adapter_model.safetensors").read_bytes()[:-10])
     with pytest.raises(KgwalkError, match="cannot be read: "):
         start(cut)
+
+
+def test_passes_in_bfloat16_learn_the_same_direction_and_leave_the_weights_in_float32() -> None:
+    """As on a GPU: the adapter's weights are float32, and compute in the type of the model they are in."""
+    found = []
+    with torch.backends.mkldnn.flags(enabled=False):  # whose bfloat16 kernels some processors do not have
+        for dtype in ("float32", "bfloat16"):
+            model = policy()
+            model.dtype = dtype
+            updater = updater_of(model)
+            assert updater.scorer.takes_trees
+            packed = updater.pack([FLATS[0], *sequences_of_one_prompt()], None, 1000)
+            updater.update([batch for _, batch in packed], lambda batch, scores: (-scores.logprobs_BT.mean(), None))
+            state = updater.optimiser.state_dict()["state"]
+            found.append(torch.cat([one["exp_avg"].flatten() for one in state.values()]))
+            assert {value.dtype for value in model.parameters().values()} == {torch.float32}
+    assert found[0].dtype == found[1].dtype == torch.float32
+    assert 0.99 < float(torch.cosine_similarity(*found, dim=0)) < 0.999999
+
+
+def sequences_of_one_prompt() -> list[Flat]:
+    return [Flat([7, 8, 9, *ids], [0, 0, 0, 1, 1], [0.0] * 5, []) for ids in ([10, 11], [12, 13], [14, 15])]
+
+
+def test_activations_are_kept_where_a_microbatch_fits() -> None:
+    model = policy()
+    updater = updater_of(model)
+    updater.expect(1000)
+    assert not model.checkpointing
+    updater.expect(10**9)  # tokens: no machine that runs this has a terabyte
+    assert model.checkpointing
+    for chosen in (True, False):
+        model = policy(checkpoint_activations=chosen)
+        updater_of(model).expect(10**9)
+        assert model.checkpointing is chosen
+
+
+def test_what_a_pass_keeps_is_counted() -> None:
+    result = doctest.testmod(memory)
+    assert (result.failed, result.attempted) == (0, 2)
+    scorer = updater_of(policy()).scorer
+    each = memory.bytes_a_token(scorer, "cpu")
+    assert 3 * 64 * 4 * 7 < each < 1_000_000  # three layers of width 64 keep the inputs of seven matrices, and more
+    more = memory.activation_bytes(scorer, "cpu", 3000) - memory.activation_bytes(scorer, "cpu", 1000)
+    assert more == 2000 * each * memory.PEAK
+    assert 1e8 < memory.free_bytes("cpu") < 1e14
+
+
+def test_how_many_pairs_are_worth_a_token() -> None:
+    """The tiny Llama's layer: queries and outputs 64 x 64, keys and values 64 x 32, three matrices of 64 x 128. Its
+    four heads of 16 multiply 64 numbers for a pair, twice: 36,864 / 128 = 288.
+    """
+    loaded = PolicyModel(ModelSettings(name="tiny-llama", lora_rank=0), device="cpu", loaded=tiny_model())
+    assert memory.pairs_a_token(updater_of(loaded).scorer) == 288
 
 
 def test_activations_may_be_computed_again_instead_of_kept() -> None:

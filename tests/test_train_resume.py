@@ -215,5 +215,5 @@ def test_two_processes_are_one_process(place: Place, tmp_path: Path) -> None:
         found = [rows_of(tmp_path / run / stage / "metrics.jsonl") for run in ("one", "two")]
         assert len(found[0]) == len(found[1])
         for one, other in zip(*found, strict=True):
-            for name in {*one} - {"stage", "padded", "mismatch", "mismatch_max", "mismatch_min"}:
+            for name in {*one} - {"stage", "computed", "mismatch", "mismatch_max", "mismatch_min"}:
                 assert one[name] == pytest.approx(other[name], rel=1e-3, abs=1e-5), name

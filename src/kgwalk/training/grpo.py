@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import operator
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +28,7 @@ from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loop import Numbers, Stage
 from kgwalk.training.loss import Tally, Totals, policy_loss, token_weights
-from kgwalk.training.microbatch import Batch, collate, microbatches
+from kgwalk.training.microbatch import Batch, computed
 from kgwalk.training.schedule import rate
 from kgwalk.training.settings import GrpoSettings
 from kgwalk.training.tracking import keep_rows
@@ -39,6 +38,7 @@ from kgwalk.types import Episode, Flat, KgwalkError, StopReason
 
 EPISODES = "episodes.jsonl"
 WATCHED = ("f1", "hits_at_1", "retrieval_rate", "answered", "invalid_calls", "generated_tokens", "turns")
+PARTS = ("rollout", "reward", "pack", "update", "optimiser", "sync")  # of a step, for its seconds
 UNPAID = Rewarded([], 0.0)  # of an episode that is left out: no reward has to make sense of it
 Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
 
@@ -85,6 +85,7 @@ class Grpo:
     _recorded: bool = field(default=False, init=False)  # whether this process has written episodes
 
     def __post_init__(self) -> None:
+        self.updater.expect(self.settings.microbatch_tokens)
         if self.settings.kl:
             self.updater.model.keep_reference()
 
@@ -92,9 +93,9 @@ class Grpo:
         return Stage("grpo", self.settings.steps, self.step, self._state, self._restore)
 
     def step(self, number: int) -> Numbers:
-        begun = time.monotonic()
+        clock = self.updater.clock
+        clock.read()  # what validation took
         groups = self._roll_out(number)
-        rolled = time.monotonic()
         everyone = [walked for group in groups for walked in group]
         good = [[walked for walked in group if walked.episode.trainable] for group in groups]
         found = advantages(
@@ -103,16 +104,17 @@ class Grpo:
             lam=self.settings.whole_weight,
             std=self.settings.std,
         )
-        sequences = _sequences(good, found)
+        with clock.host("pack"):
+            sequences = _sequences(good, found)
         numbers = self._learn(number, sequences)
         self._record(number, groups)
         written = sum(self.updater.processes.gathered([w.episode.generated_tokens for w in everyone]))
+        seconds = clock.read(*PARTS)
         return {
             **self._watch(everyone, found),
             **numbers,
-            "rollout_seconds": rolled - begun,
-            "update_seconds": time.monotonic() - rolled,
-            "tokens_a_second": written / max(1e-9, rolled - begun),
+            **seconds,
+            "tokens_a_second": written / max(1e-9, seconds["rollout_seconds"]),
         }
 
     def _roll_out(self, number: int) -> list[list[Walked]]:
@@ -125,17 +127,23 @@ class Grpo:
             for rollout in range(settings.group)
         ]
         sampling = Sampling(temperature=settings.temperature, seed=self.seed)
-        episodes = self.walker.walk(self.course, asked, sampling)
+        with updater.clock.host("rollout"):
+            episodes = self.walker.walk(self.course, asked, sampling)
         self._check_backends(episodes)
+        with updater.clock.host("reward"):
+            return self._rewarded(number, [question for question, _ in asked[:: settings.group]], episodes)
+
+    def _rewarded(self, number: int, questions: Sequence[int], episodes: Sequence[Episode]) -> list[list[Walked]]:
+        """The episodes of each question in turn, with what they earned."""
         verdicts = self.judged(episodes)
         outcomes = [
             self._outcome(episode, verdict, number) for episode, verdict in zip(episodes, verdicts, strict=True)
         ]
         groups = []
-        for at in range(0, len(outcomes), settings.group):
-            group = outcomes[at : at + settings.group]
+        for place, question in enumerate(questions):
+            group = outcomes[place * self.settings.group : (place + 1) * self.settings.group]
             paid = iter(self.reward.group([one for one in group if one.episode.trainable]))
-            groups.append([Walked(asked[at][0], one, next(paid) if one.episode.trainable else UNPAID) for one in group])
+            groups.append([Walked(question, one, next(paid) if one.episode.trainable else UNPAID) for one in group])
         return groups
 
     def _check_backends(self, episodes: Sequence[Episode]) -> None:
@@ -158,7 +166,8 @@ class Grpo:
         totals = [updater.totals(Totals.of(flat.mask for flat, _ in chunk)) for chunk in chunks]
         prepared = [self._prepare(chunk) for chunk in chunks]
         now = rate(number - 1, settings.steps, schedule=settings.schedule, warmup=settings.warmup)
-        numbers: Numbers = {"updates": 0.0}
+        all_batches = [entry.batch for batches in prepared for entry in batches]
+        numbers: Numbers = {"updates": 0.0, "computed": computed(all_batches, [flat for flat, _ in sequences])}
         tallies: list[Tally] = []
         for _ in range(settings.epochs):
             for batches, total in zip(prepared, totals, strict=True):
@@ -174,23 +183,24 @@ class Grpo:
 
     def _report(self, tallies: Sequence[Tally]) -> Numbers:
         """What to watch of all updates of all processes."""
-        everyones = self.updater.processes.gathered([_on_cpu(tally) for tally in tallies])
+        own = [functools.reduce(operator.add, tallies).cpu()] if tallies else []
+        everyones = self.updater.processes.gathered(own)
         return functools.reduce(operator.add, everyones).report() if everyones else {}
 
     def _prepare(self, sequences: list[tuple[Flat, list[float]]]) -> list[_Prepared]:
         settings, updater = self.settings, self.updater
-        pad = updater.model.tokens.hf.pad_token_id or 0
-        several = settings.epochs * settings.minibatches > 1
-        prepared = []
-        for group in microbatches([len(flat.ids) for flat, _ in sequences], settings.microbatch_tokens):
-            batch = collate([sequences[at][0] for at in group], [sequences[at][1] for at in group], pad)
-            old_BT = updater.score(batch).logprobs_BT if several else None
-            ref_BT = None
-            if settings.kl:
-                with updater.model.reference():
-                    ref_BT = updater.score(batch).logprobs_BT
-            prepared.append(_Prepared(batch, old_BT, ref_BT))
-        return prepared
+        packed = updater.pack(
+            [flat for flat, _ in sequences], [row for _, row in sequences], settings.microbatch_tokens
+        )
+        batches = [batch for _, batch in packed]
+        old: list[torch.Tensor | None] = [None] * len(batches)
+        ref = list(old)
+        if settings.epochs * settings.minibatches > 1:
+            old = [updater.score(batch).logprobs_BT for batch in batches]
+        if settings.kl:
+            with updater.model.reference():
+                ref = [updater.score(batch).logprobs_BT for batch in batches]
+        return [_Prepared(*entry) for entry in zip(batches, old, ref, strict=True)]
 
     def _loss(
         self, prepared: list[_Prepared], totals: Totals
@@ -274,12 +284,6 @@ def _sequences(groups: list[list[Walked]], found: AdvantageResult) -> list[tuple
                 if any(flat.mask):
                     sequences.append((flat, token_advantages(flat, per_turn)))
     return sequences
-
-
-def _on_cpu(tally: Tally) -> Tally:
-    """To be sent to other processes, and put away."""
-    groups = ({name: value.cpu() for name, value in each.items()} for each in (tally.sums, tally.lowest, tally.highest))
-    return Tally(tally.tokens.cpu(), *groups)
 
 
 def _mean(values: Sequence[float]) -> float:

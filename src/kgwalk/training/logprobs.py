@@ -7,19 +7,23 @@ losses.
 
 Where a family does something to its logits after the head (Gemma 2 caps them, Granite and Cohere scale them), which is
 seen by comparing once on a few tokens, the model's own forward is used and all its logits are made.
-Shapes: B sequences, T tokens, N marked tokens, D width, V vocabulary.
+Sequences that share a prompt are computed in one row, their branches hidden from one another (`tree_mask`).
+Shapes: B sequences of T tokens in R rows of L, N marked tokens, D width, V vocabulary.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from kgwalk.types import KgwalkError
+from kgwalk.training.microbatch import Batch, collate
+from kgwalk.training.trees import trees
+from kgwalk.types import Flat, KgwalkError
 
 CHUNK = 1024  # marked tokens whose logits exist at once: 200 MB in float32 for a vocabulary of 49,152
 
@@ -27,8 +31,8 @@ Head = Callable[[torch.Tensor], torch.Tensor]
 
 
 class TokenScores(NamedTuple):
-    """`logprobs_BT[b, t]` is log p(ids[b, t] | ids[b, :t]) where the mask is 1, else 0; so is `entropy_BT`, in nats,
-    of the whole distribution that the token was drawn from (no gradient).
+    """`logprobs_BT[b, t]` is the log-probability of token t of sequence b after those before it, where the mask is 1,
+    else 0; so is `entropy_BT`, in nats, of the whole distribution that the token was drawn from (no gradient).
     """
 
     logprobs_BT: torch.Tensor
@@ -39,8 +43,8 @@ class TokenScorer(torch.nn.Module):
     """Scores tokens by `model`, any Hugging Face causal language model, with or without a PEFT adapter around it.
 
     A module itself, so that it can be wrapped for several devices (DDP, FSDP): its forward is the training pass.
-    `whole_logits` says whether the model needs its own forward (see above). Whether the model is in training mode is
-    for the caller to say.
+    `whole_logits` says whether the model needs its own forward (see above), `takes_trees` whether rows may have more
+    than one branch. Whether the model is in training mode is for the caller to say.
     """
 
     def __init__(self, model: torch.nn.Module, *, chunk: int = CHUNK) -> None:
@@ -51,39 +55,49 @@ class TokenScorer(torch.nn.Module):
         self.chunk = chunk
         parts = _parts(model)
         self.whole_logits = parts is None or not _head_is_last(model, *parts)
+        self.takes_trees = _takes_trees(model)
 
-    def forward(
-        self,
-        ids_BT: torch.Tensor,
-        attention_BT: torch.Tensor,
-        mask_BT: torch.Tensor,
-        position_BT: torch.Tensor | None = None,
-        *,
-        entropy: bool = False,
-    ) -> TokenScores:
-        """`mask_BT` marks the tokens to score. Without `entropy` that field is all 0."""
-        row_N, column_N = mask_BT.nonzero(as_tuple=True)
-        if bool((column_N == 0).any()):
-            raise KgwalkError("the first token of a sequence is marked, and nothing before it predicts it")
-        before = (row_N, column_N - 1)  # the state that predicts a token is that of the token before it
-        inputs = _inputs(self.model, ids_BT, attention_BT, position_BT)
+    def forward(self, batch: Batch, *, entropy: bool = False) -> TokenScores:
+        """Without `entropy` that field is all 0."""
+        inputs = _inputs(self.model, batch)
         parts = None if self.whole_logits else _parts(self.model)
         if parts is None:
-            logits_BTV = self.model(**inputs).logits
-            if logits_BTV.shape[1] != ids_BT.shape[1]:
+            found_RLD = self.model(**inputs).logits
+            if found_RLD.shape[1] != batch.ids_RL.shape[1]:
                 raise KgwalkError(
-                    f"the model made logits for {logits_BTV.shape[1]} places of {ids_BT.shape[1]} tokens; adapters "
-                    "that put tokens of their own before a text cannot be trained here, LoRA can"
+                    f"the model made logits for {found_RLD.shape[1]} places of {batch.ids_RL.shape[1]} tokens; "
+                    "adapters that put tokens of their own before a text cannot be trained here, LoRA can"
                 )
             head: Head = torch.nn.Identity()
-            state_ND = logits_BTV[before]
         else:
             decoder, head = parts
-            state_ND = decoder(**inputs).last_hidden_state[before]
-        logprob_N, entropy_N = _in_chunks(head, state_ND, ids_BT[row_N, column_N], self.chunk, entropy)
-        blank_BT = torch.zeros(ids_BT.shape, dtype=torch.float32, device=ids_BT.device)
-        place = (row_N, column_N)
-        return TokenScores(blank_BT.index_put(place, logprob_N), blank_BT.index_put(place, entropy_N))
+            found_RLD = decoder(**inputs).last_hidden_state
+        state_ND = found_RLD.flatten(0, 1).index_select(0, batch.before_N)
+        logprob_N, entropy_N = _in_chunks(head, state_ND, batch.target_N, self.chunk, entropy)
+        blank = torch.zeros(batch.mask_BT.numel(), dtype=torch.float32, device=batch.mask_BT.device)
+        place = (batch.place_N,)
+        shape = batch.mask_BT.shape
+        return TokenScores(blank.index_put(place, logprob_N).view(shape), blank.index_put(place, entropy_N).view(shape))
+
+
+def tree_mask(branch_RL: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to the scores of attention, (R, 1, L, L): 0 where token i of a row may see token j, else the least
+    number there is. It sees itself and what comes before it in the prompt (0) and in its own branch. Padding (-1) sees
+    something as well, which nobody looks at: a softmax over nothing would be NaN.
+
+    >>> tree_mask(torch.tensor([[0, 1, 2, 2]]), torch.float32) == 0
+    tensor([[[[ True, False, False, False],
+              [ True,  True, False, False],
+              [ True, False,  True, False],
+              [ True, False,  True,  True]]]])
+    """
+    length = branch_RL.shape[1]
+    earlier_LL = torch.ones(length, length, dtype=torch.bool, device=branch_RL.device).tril()
+    mine_RLL = (branch_RL[:, None, :] == 0) | (branch_RL[:, None, :] == branch_RL[:, :, None])
+    seen_R1LL = (mine_RLL & earlier_LL)[:, None]
+    # Made once in the type that attention computes in: from True and False it would be made anew in every layer.
+    hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=branch_RL.device)
+    return torch.where(seen_R1LL, torch.zeros_like(hidden), hidden)
 
 
 def logprob_and_entropy(
@@ -134,7 +148,7 @@ def _parts(model: torch.nn.Module) -> tuple[torch.nn.Module, Head] | None:
 
     Looked up for each pass, as wrapping a model for several devices may put other modules in their place.
     """
-    plain: Any = model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]
+    plain = _plain(model)
     if not hasattr(plain, "get_output_embeddings") or not hasattr(plain, "get_decoder"):
         return None
     head, decoder = plain.get_output_embeddings(), plain.get_decoder()
@@ -149,33 +163,89 @@ def _head_is_last(model: torch.nn.Module, decoder: torch.nn.Module, head: Head) 
     a logit of 1 by 0.0004 only, which a tolerance would let through. A pass of the decoder alone may differ by
     rounding; it differs by more where the model gives its decoder more than tokens (a prefix of PEFT).
     """
-    device = next(model.parameters()).device
-    ids = torch.arange(8, device=device)[None]
-    inputs = _inputs(model, ids, torch.ones_like(ids), None)
+    ids = torch.arange(8, device=next(model.parameters()).device)[None]
+    inputs = {"input_ids": ids, "use_cache": False}
     seen: list[Any] = []
-    modes = [(module, module.training) for module in model.modules()]
     hook = decoder.register_forward_hook(lambda module, args, out: seen.append(out))
     try:
-        model.eval()  # type: ignore[no-untyped-call,unused-ignore]
-        logits = model(**inputs).logits
-        alone = decoder(**inputs)
+        with _without_dropout(model):
+            logits = model(**inputs).logits
+            alone = decoder(**inputs)
     finally:
         hook.remove()
-        for module, training in modes:
-            module.training = training
     if len(seen) != 2 or not hasattr(seen[0], "last_hidden_state"):  # the model's pass, and the decoder's alone
         return False
     states, states_alone = seen[0].last_hidden_state, alone.last_hidden_state
     if states.shape != states_alone.shape or not torch.equal(head(states).float(), logits.float()):
         return False
-    return bool((states - states_alone).float().norm() <= 0.02 * states.float().norm())
+    return _close(states_alone, states)
 
 
-def _inputs(
-    model: torch.nn.Module, ids_BT: torch.Tensor, attention_BT: torch.Tensor, position_BT: torch.Tensor | None
-) -> dict[str, Any]:
-    inputs: dict[str, Any] = {"input_ids": ids_BT, "attention_mask": attention_BT, "use_cache": False}
-    plain: Any = model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]
-    if position_BT is not None and "position_ids" in inspect.signature(plain.forward).parameters:
-        inputs["position_ids"] = position_BT  # families that are not told count from the left, as right padding does
+@torch.no_grad()
+def _takes_trees(model: torch.nn.Module) -> bool:
+    """Whether branches in a row are what they are in rows of their own, tried on a few tokens, dropout off.
+
+    Not so where a family takes no positions or no mask of this kind, and not where layers look back a few thousand
+    tokens only: transformers leaves such a window out when it is given a whole mask, and a few tokens do not show it.
+    """
+    plain = _plain(model)
+    own_tokens = getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False)
+    if own_tokens or _has_windows(plain) or "position_ids" not in inspect.signature(plain.forward).parameters:
+        return False
+    flats = [Flat([3, 1, 4, *ids], [0, 0, 0, 1, 1, 1], [0.0] * 6, []) for ids in ([1, 5, 9], [2, 6, 5], [3, 5, 8])]
+    device = next(model.parameters()).device
+    with _without_dropout(model):
+        together, alone = (
+            model(**_inputs(model, batch)).logits.flatten(0, 1).index_select(0, batch.before_N)
+            for batch in (collate(flats, None, 0, rows=rows).to(device) for rows in (trees(flats, 1 << 20), None))
+        )
+    return _close(together, alone)
+
+
+def _has_windows(plain: Any) -> bool:
+    config = plain.config.get_text_config() if hasattr(plain.config, "get_text_config") else plain.config
+    kinds = getattr(config, "layer_types", None)
+    if kinds:
+        return any(kind != "full_attention" for kind in kinds)
+    return getattr(config, "sliding_window", None) is not None
+
+
+def _close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Up to rounding: 0.02 of the norm is what bfloat16 may lose over some dozen layers."""
+    most = 0.02 if expected.dtype in (torch.bfloat16, torch.float16) else 1e-3
+    return bool((found - expected).float().norm() <= most * expected.float().norm())
+
+
+@contextmanager
+def _without_dropout(model: torch.nn.Module) -> Iterator[None]:
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()  # type: ignore[no-untyped-call,unused-ignore]
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _inputs(model: torch.nn.Module, batch: Batch) -> dict[str, Any]:
+    """Without a second branch in any row there is nothing to say: a family counts and looks back from the left, and
+    padding is on the right. So attention runs its quickest kernel there.
+    """
+    inputs: dict[str, Any] = {"input_ids": batch.ids_RL, "use_cache": False}
+    if batch.branch_RL is not None:
+        inputs["position_ids"] = batch.position_RL
+        inputs["attention_mask"] = tree_mask(batch.branch_RL, _computed_in(model, batch.ids_RL.device.type))
     return inputs
+
+
+def _computed_in(model: torch.nn.Module, kind: str) -> torch.dtype:
+    """The type that the passes run in."""
+    if torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    dtype: torch.dtype = _plain(model).get_input_embeddings().weight.dtype
+    return dtype
+
+
+def _plain(model: torch.nn.Module) -> Any:
+    """Without an adapter around it."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]

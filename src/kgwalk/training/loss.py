@@ -161,8 +161,14 @@ class Tally:
             {name: torch.maximum(value, other.highest[name]) for name, value in self.highest.items()},
         )
 
+    def cpu(self) -> Tally:
+        """The same on the host, in one transfer: to be read, or sent to other processes."""
+        parts = (self.sums, self.lowest, self.highest)
+        values = iter(torch.stack([self.tokens.float(), *(value for part in parts for value in part.values())]).cpu())
+        return Tally(next(values), *({name: next(values) for name in part} for part in parts))
+
     def report(self) -> dict[str, float]:
-        """Means a token under their names, bounds as `_min` and `_max`; empty if there was no token."""
+        """On the host. Means a token under their names, bounds as `_min` and `_max`; empty if there was no token."""
         if not float(self.tokens):
             return {}
         return {

@@ -1,109 +1,180 @@
-"""Episodes into padded tensors, a microbatch at a time, cut so that each fits a budget of tokens.
+"""Sequences into tensors, a microbatch at a time: rows of trees for the model, a line each for the loss.
 
-Sequences of like length go together, so that little is padding. Which go together changes nothing that is learned: the
-losses of microbatches add up to that of the batch (`loss`). Knows nothing of models or of what the numbers mean.
+What a model computes are R rows of L tokens; a row holds a prompt once and everything that follows it (`trees`). What
+is learnt are B sequences of T tokens, as if each had a row of its own. Trees of like length go together, so that little
+is padding. Which go together changes nothing that is learnt: the losses of microbatches add up to that of the batch
+(`loss`). All indices are made here, on the host, so that a device is never asked how many there are. Knows nothing of
+models or of what the numbers mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from kgwalk.training.trees import PAIRS, Tree, microbatches, trees
 from kgwalk.types import Flat, KgwalkError
+
+Numbers: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B sequences padded on the right to T tokens; entry [b, t] belongs to token t of sequence b."""
+    """B sequences in R rows, both padded on the right. Of the N tokens that the model wrote, in order of sequences,
+    `place_N` says where they stand in (B, T) counted through, and `before_N` where in (R, L) the token before lies.
+    """
 
-    ids_BT: torch.Tensor
-    attention_BT: torch.Tensor  # 1 on tokens, 0 on padding
-    position_BT: torch.Tensor  # 0, 1, 2, ... from the first token on
-    mask_BT: torch.Tensor  # True on the tokens the model wrote
-    old_logprobs_BT: torch.Tensor  # of those, as the engine that drew them reported; else 0
-    advantages_BT: torch.Tensor  # of those; else 0
+    ids_RL: torch.Tensor
+    position_RL: torch.Tensor  # in its own sequence: a branch goes on from the prompt's length
+    branch_RL: torch.Tensor | None  # 0 the prompt, 1, 2, ... its branches, -1 padding; None: no row has two branches
+    before_N: torch.Tensor
+    target_N: torch.Tensor  # the tokens themselves
+    place_N: torch.Tensor
+    mask_BT: torch.Tensor  # True on these
+    old_logprobs_BT: torch.Tensor  # of these, as the engine that drew them reported; else 0
+    advantages_BT: torch.Tensor  # of these; else 0
 
     def to(self, device: torch.device | str) -> Batch:
-        return Batch(*(getattr(self, part.name).to(device, non_blocking=True) for part in fields(self)))
+        """On a GPU without waiting: the copies leave from pinned memory."""
+        pin = torch.device(device).type == "cuda"
+
+        def move(value: torch.Tensor | None) -> torch.Tensor | None:
+            if value is None:
+                return None
+            return (value.pin_memory() if pin and not value.is_cuda else value).to(device, non_blocking=True)
+
+        return Batch(*(move(getattr(self, part.name)) for part in fields(self)))  # type: ignore[arg-type]
 
 
-def microbatches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices of sequences that go together: in each list, the longest length times the count is within `budget`.
+class Packed(NamedTuple):
+    """A microbatch, and which of the sequences its lines are."""
 
-    Every index is in one list. The longest come first, so that memory that is too small shows at once; a sequence
-    longer than the budget is alone.
+    members: list[int]
+    batch: Batch
 
-    >>> microbatches([5, 3, 9, 2, 3], 10)
-    [[2], [0, 1], [4, 3]]
+
+def pack(
+    flats: Sequence[Flat],
+    advantages: Sequence[Sequence[float]] | None,
+    *,
+    budget: int,
+    pad_id: int,
+    share: bool = True,
+    pairs: int = PAIRS,
+    multiple: int = 1,
+) -> list[Packed]:
+    """All sequences, in microbatches that take the room of at most `budget` tokens. `pairs`, of attention, take the
+    time of a token (`trees.work`). Without `share` each sequence has a row of its own.
     """
-    if budget < 1:
-        raise KgwalkError(f"the budget of a microbatch is at least 1 token; it is {budget}")
-    batches: list[list[int]] = []
-    longest = 0
-    for index in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
-        if batches and longest * (len(batches[-1]) + 1) <= budget:
-            batches[-1].append(index)
-        else:
-            batches.append([index])
-            longest = lengths[index]
-    return batches
+    packed = []
+    for rows in microbatches(trees(flats, budget, share=share, pairs=pairs), budget):
+        members = [member for tree in rows for member in tree.members]
+        packed.append(Packed(members, collate(flats, advantages, pad_id, rows=rows, multiple=multiple)))
+    return packed
 
 
-def padded_tokens(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> int:
-    """Tokens that are computed, padding among them.
-
-    >>> padded_tokens([5, 3, 9, 2, 3], [[2], [0, 1], [4, 3]])  # 9 + 2*5 + 2*3; without padding 22
-    25
-    """
-    return sum(len(batch) * max(lengths[index] for index in batch) for batch in batches)
-
-
-def collate(flats: Sequence[Flat], advantages: Sequence[Sequence[float]] | None, pad_id: int) -> Batch:
-    """The sequences side by side. `advantages` has a number for each token (`token_advantages`); None: all 0, for SFT.
+def collate(
+    flats: Sequence[Flat],
+    advantages: Sequence[Sequence[float]] | None,
+    pad_id: int,
+    *,
+    rows: Sequence[Tree] | None = None,
+    multiple: int = 1,
+) -> Batch:
+    """One microbatch, of the trees in `rows`; None: all sequences, each in a row of its own. Its lines are the trees'
+    members in their order. `advantages` has a number for each token (`token_advantages`); None: all 0, for SFT. Rows
+    are as long as the longest, rounded up to a `multiple`.
 
     >>> short = Flat([5, 6], [0, 1], [0.0, -0.5], [-1, 0])
-    >>> long = Flat([5, 7, 8], [0, 1, 0], [0.0, -2.0, 0.0], [-1, 0, -1])
-    >>> batch = collate([short, long], [[0.0, 1.5], [0.0, -1.0, 0.0]], pad_id=9)
-    >>> batch.ids_BT
-    tensor([[5, 6, 9],
-            [5, 7, 8]])
+    >>> long = Flat([5, 7, 8], [0, 1, 1], [0.0, -2.0, -1.0], [-1, 0, 0])
+    >>> batch = collate([short, long], [[0.0, 1.5], [0.0, -1.0, -1.0]], pad_id=9, rows=trees([short, long], 100))
+    >>> batch.ids_RL, batch.position_RL  # the prompt 5, the branch 6, the branch 7 8
+    (tensor([[5, 6, 7, 8]]), tensor([[0, 1, 1, 2]]))
+    >>> batch.branch_RL
+    tensor([[0, 1, 2, 2]])
+    >>> batch.target_N, batch.before_N  # 6 and 7 both follow the 5 in the row's first place, 8 the 7 in its third
+    (tensor([6, 7, 8]), tensor([0, 0, 2]))
     >>> batch.mask_BT
     tensor([[False,  True, False],
-            [False,  True, False]])
+            [False,  True,  True]])
     >>> batch.advantages_BT
     tensor([[ 0.0000,  1.5000,  0.0000],
-            [ 0.0000, -1.0000,  0.0000]])
+            [ 0.0000, -1.0000, -1.0000]])
     """
     if not flats:
         raise KgwalkError("a microbatch needs at least one sequence")
-    rows = [[0.0] * len(flat.ids) for flat in flats] if advantages is None else advantages
-    for number, (flat, row) in enumerate(zip(flats, rows, strict=True)):
-        parts: dict[str, Sequence[float]] = {
-            "ids": flat.ids,
-            "mask": flat.mask,
-            "logprobs": flat.logprobs,
-            "advantages": row,
-        }
-        if len({len(part) for part in parts.values()}) > 1:
-            counts = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
-            raise KgwalkError(f"sequence {number} has {counts}; each token needs one of each")
-    T = max(len(flat.ids) for flat in flats)
-    lengths_B = torch.tensor([len(flat.ids) for flat in flats])
-    position_T = torch.arange(T)
-    return Batch(
-        ids_BT=_padded([flat.ids for flat in flats], T, pad_id, torch.long),
-        attention_BT=(position_T < lengths_B[:, None]).long(),
-        position_BT=position_T.expand(len(flats), T),
-        mask_BT=_padded([flat.mask for flat in flats], T, 0, torch.bool),
-        old_logprobs_BT=_padded([flat.logprobs for flat in flats], T, 0.0, torch.float32),
-        advantages_BT=_padded(rows, T, 0.0, torch.float32),
+    planted = trees(flats, 1, share=False) if rows is None else rows
+    members = [member for tree in planted for member in tree.members]
+    values = [[0.0] * len(flats[at].ids) if advantages is None else advantages[at] for at in members]
+    for at, row in zip(members, values, strict=True):
+        _check(at, flats[at], row)
+    prompts = [tree.prompt for tree in planted for _ in tree.members]
+    mask_BT = _padded([flats[at].mask for at in members], prompts, np.bool_)
+    arrays = (
+        *_lay(flats, planted, mask_BT, pad_id, multiple),
+        mask_BT,
+        _padded([flats[at].logprobs for at in members], prompts, np.float32),
+        _padded(values, prompts, np.float32),
     )
+    return Batch(*(None if array is None else torch.from_numpy(array) for array in arrays))  # type: ignore[arg-type]
 
 
-def _padded(rows: Sequence[Sequence[float]], length: int, fill: float, dtype: torch.dtype) -> torch.Tensor:
-    out = torch.full((len(rows), length), fill, dtype=dtype)
-    for at, row in enumerate(rows):
-        out[at, : len(row)] = torch.tensor(row, dtype=dtype)
+def computed(batches: Sequence[Batch], flats: Sequence[Flat]) -> float:
+    """Tokens that a model computes for each that there is: above 1 for padding, below 1 for prompts that are shared."""
+    return sum(batch.ids_RL.numel() for batch in batches) / max(1, sum(len(flat.ids) for flat in flats))
+
+
+def _lay(
+    flats: Sequence[Flat], rows: Sequence[Tree], mask_BT: Numbers, pad_id: int, multiple: int
+) -> tuple[Numbers, Numbers, Numbers | None, Numbers, Numbers, Numbers]:
+    """The first six parts of a Batch."""
+    R, L = len(rows), -(-max(tree.length for tree in rows) // multiple) * multiple
+    ids_RL, position_RL, branch_RL = np.full((R, L), pad_id), np.zeros((R, L), np.int64), np.full((R, L), -1)
+    before, target, place = [], [], []
+    line = 0
+    for row, tree in enumerate(rows):
+        prompt, end = tree.prompt, tree.prompt
+        ids_RL[row, :prompt] = flats[tree.members[0]].ids[:prompt]
+        position_RL[row, :prompt] = np.arange(prompt)
+        branch_RL[row, :prompt] = 0
+        for branch, member in enumerate(tree.members, 1):
+            own = np.array(flats[member].ids[prompt:], np.int64)
+            start, end = end, end + len(own)
+            ids_RL[row, start:end] = own
+            position_RL[row, start:end] = np.arange(prompt, prompt + len(own))
+            branch_RL[row, start:end] = branch
+            marked = np.flatnonzero(mask_BT[line, prompt : prompt + len(own)])
+            # The state that predicts a token is that of the token before it: for a branch's first, the prompt's last.
+            before.append(row * L + np.where(marked == 0, prompt - 1, start + marked - 1))
+            target.append(own[marked])
+            place.append(line * mask_BT.shape[1] + prompt + marked)
+            line += 1
+    several = any(tree.forks for tree in rows)
+    indices = (np.concatenate(part) for part in (before, target, place))
+    return ids_RL, position_RL, branch_RL if several else None, *indices  # type: ignore[return-value]
+
+
+def _check(number: int, flat: Flat, advantages: Sequence[float]) -> None:
+    parts: dict[str, Sequence[float]] = {
+        "ids": flat.ids,
+        "mask": flat.mask,
+        "logprobs": flat.logprobs,
+        "advantages": advantages,
+    }
+    if len({len(part) for part in parts.values()}) > 1:
+        counts = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
+        raise KgwalkError(f"sequence {number} has {counts}; each token needs one of each")
+
+
+def _padded(lines: Sequence[Sequence[float]], prompts: Sequence[int], kind: type[np.generic]) -> Numbers:
+    """On the right, with 0; on the prompts 0 as well."""
+    out = np.zeros((len(lines), max(map(len, lines))), kind)
+    with np.errstate(over="ignore"):  # a number too large is infinite in float32, and the loss will say so
+        for at, (line, prompt) in enumerate(zip(lines, prompts, strict=True)):
+            out[at, prompt : len(line)] = line[prompt:]
     return out

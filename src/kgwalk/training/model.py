@@ -23,6 +23,7 @@ from kgwalk.llm.models import LoadedModel, load_model, need
 from kgwalk.llm.quiet import quiet
 from kgwalk.runs.folder import read_json, write_json
 from kgwalk.training.settings import ModelSettings
+from kgwalk.training.timing import Clock
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ class PolicyModel:
         self.module: Any = loaded.module  # with the adapter's layers inside, if there is one
         self.tokens: HfTokenizer = loaded.tokens
         self._peft: Any = self._with_lora(seed) if settings.lora_rank else None
+        self.clock = Clock(self.device)
         self._has_reference = False
         self._reference: dict[str, torch.Tensor] | None = None
-        if settings.checkpoint_activations:
-            self.module.gradient_checkpointing_enable({"use_reentrant": False})
-            # else nothing below the adapter has a gradient to keep
-            self.module.enable_input_require_grads()  # type: ignore[no-untyped-call,unused-ignore]
+        self.checkpointing = False
+        if settings.checkpoint_activations is True:
+            self.checkpoint_activations()
         if start is not None:
             self.load(start)
 
@@ -86,18 +87,26 @@ class PolicyModel:
     def _refresh(self, copy: Any) -> None:
         """In place: passes that were recorded stay right."""
         layers = dict(self.module.named_modules())
-        for name, weight in copy.named_parameters():
-            layer, _, kind = name.rpartition(".")
-            own = layers[layer]
-            base = getattr(own, "base_layer", own)
-            value = getattr(base, kind)
-            if base is not own and kind == "weight":
-                value = value + own.get_delta_weight(own.active_adapters[0])
-            weight.copy_(value)
+        with self.clock.device("sync"):
+            for name, weight in copy.named_parameters():
+                layer, _, kind = name.rpartition(".")
+                own = layers[layer]
+                base = getattr(own, "base_layer", own)
+                value = getattr(base, kind)
+                if base is not own and kind == "weight":
+                    value = value + own.get_delta_weight(own.active_adapters[0])
+                weight.copy_(value)
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
         """Those that learn, by name."""
         return {name: value for name, value in self.trained.named_parameters() if value.requires_grad}
+
+    def checkpoint_activations(self) -> None:
+        """From now on what a layer computes is not kept for the backward pass, but computed again there."""
+        self.checkpointing = True
+        self.module.gradient_checkpointing_enable({"use_reentrant": False})
+        # else nothing below the adapter has a gradient to keep
+        self.module.enable_input_require_grads()  # type: ignore[no-untyped-call,unused-ignore]
 
     def keep_reference(self) -> None:
         """From now on the model not to stray from is the model as it is.
@@ -209,6 +218,12 @@ class PolicyModel:
             torch.manual_seed(seed)
             wrapped = get_peft_model(self.module, config)
         self.module.eval()  # the adapter's new layers are in training mode, whatever the model is in: dropout would act
+        if self.dtype != "float32" and self.device.startswith("cuda"):  # elsewhere the engine runs this module, too
+            # Their weights are float32, and they would compute in it: slower than the layers that they are
+            # in, and a copy of every input is kept. Under autocast (`Updater`) they compute in the model's type.
+            layers: list[Any] = [layer for layer in wrapped.modules() if hasattr(layer, "cast_input_dtype_enabled")]
+            for layer in layers:
+                layer.cast_input_dtype_enabled = False
         return wrapped
 
 

@@ -22,7 +22,9 @@ class ModelSettings:
     dtype: str = setting(
         "auto", among=("auto", "float32", "bfloat16")
     )  # auto: bfloat16 on a GPU that has it; a CPU has float32
-    checkpoint_activations: bool = False  # less memory, a third more time
+    checkpoint_activations: bool | str = setting(
+        "auto", among=("auto",)
+    )  # compute again what does not fit: less memory, a third more time. auto: where a microbatch would not fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class SftSettings:
     warmup: float = setting(0.03, least=0, most=1)  # share of all updates
     weight_decay: float = setting(0.0, least=0)
     clip: float = setting(1.0, above=0)  # of the gradient's norm
-    microbatch_tokens: int = setting(8192, least=1)  # padded tokens in memory at once
+    microbatch_tokens: int = setting(16384, least=1)  # in memory at once, with padding and masks (`trees.room`)
     save_every: int = setting(50, least=1)  # updates
     eval_every: int = setting(0, least=0)  # updates; 0: at the end
     eval_questions: int = setting(64, least=1)
@@ -67,7 +69,7 @@ class GrpoSettings:
     epochs: int = setting(1, least=1)  # over the rollouts of a step
     minibatches: int = setting(1, least=1)  # updates an epoch
     importance_cap: float = setting(2.0, above=0)  # of the weights that correct the sampler's log-probabilities
-    microbatch_tokens: int = setting(8192, least=1)
+    microbatch_tokens: int = setting(16384, least=1)  # as in [sft]
     save_every: int = setting(1, least=1)  # steps
     keep: int = setting(2, least=1)  # checkpoints; the best one is kept besides
     eval_every: int = setting(10, least=0)  # steps; 0: at the end

@@ -16,7 +16,7 @@ import torch
 from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loop import Numbers, Stage
 from kgwalk.training.loss import Tally, Totals, imitation_loss
-from kgwalk.training.microbatch import Batch, collate, microbatches
+from kgwalk.training.microbatch import Batch, computed
 from kgwalk.training.schedule import rate
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.updater import Updater
@@ -37,6 +37,7 @@ class Sft:
     def __post_init__(self) -> None:
         if not self.flats:
             raise KgwalkError("there are no demonstrations to learn from")
+        self.updater.expect(self.settings.microbatch_tokens)
 
     def stage(self) -> Stage:
         return Stage("sft", self.steps, self.step, lambda: {"losses": self.losses}, self._restore)
@@ -61,25 +62,25 @@ class Sft:
         chosen = self.chosen(number)
         totals = Totals.of(self.flats[index].mask for index in chosen)
         own = [chosen[at] for at in updater.processes.share(len(chosen))]
-        lengths = [len(self.flats[index].ids) for index in own]
-        groups = [[own[at] for at in group] for group in microbatches(lengths, settings.microbatch_tokens)]
-        pad = updater.model.tokens.hf.pad_token_id or 0
-        batches = [collate([self.flats[index] for index in group], None, pad) for group in groups]
-        seen: list[tuple[str, float]] = []
-        places = iter(groups)
+        flats = [self.flats[index] for index in own]
+        packed = updater.pack(flats, None, settings.microbatch_tokens)
+        each: list[torch.Tensor] = []  # the losses of demonstrations, read once when all are there
 
         def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, Tally | None]:
-            loss, each = imitation_loss(scores.logprobs_BT, batch.mask_BT, totals)
-            seen.extend(zip((self.ids[index] for index in next(places)), each.tolist(), strict=True))
+            loss, each_B = imitation_loss(scores.logprobs_BT, batch.mask_BT, totals)
+            each.append(each_B)
             return loss, None
 
         now = rate(number - 1, self.steps, schedule=settings.schedule, warmup=settings.warmup)
-        numbers, _ = updater.update(batches, loss_of, rate=now)
-        self.losses.update(updater.processes.gathered(seen))
+        numbers, _ = updater.update([batch for _, batch in packed], loss_of, rate=now)
+        names = [self.ids[own[at]] for members, _ in packed for at in members]
+        losses = torch.cat(each).tolist() if each else []
+        self.losses.update(updater.processes.gathered(list(zip(names, losses, strict=True))))
         return numbers | {
             "epoch": number / self.steps_an_epoch,
             "tokens": float(totals.tokens),
-            "padded": sum(batch.ids_BT.numel() for batch in batches) / max(1, sum(lengths)),
+            "computed": computed([batch for _, batch in packed], flats),
+            **updater.clock.read("pack", "update", "optimiser"),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:

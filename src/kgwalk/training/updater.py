@@ -15,11 +15,13 @@ import torch
 
 from kgwalk.training.logprobs import TokenScorer, TokenScores
 from kgwalk.training.loss import Tally, Totals
-from kgwalk.training.microbatch import Batch
+from kgwalk.training.memory import activations_fit, pairs_a_token
+from kgwalk.training.microbatch import Batch, Packed, pack
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.processes import Processes
-from kgwalk.types import KgwalkError
+from kgwalk.types import Flat, KgwalkError
 
+ALIGNED = 16  # tokens: attention with a mask whose rows are no multiple of it would copy the mask in every layer
 Loss = Callable[[Batch, TokenScores], tuple[torch.Tensor, Tally | None]]
 
 
@@ -32,57 +34,88 @@ class Updater:
 
     def __init__(self, model: PolicyModel, *, lr: float, weight_decay: float, clip: float, most_loss: float) -> None:
         self.model, self.lr, self.clip, self.most_loss = model, lr, clip, most_loss
+        self.clock = model.clock
         self.processes = Processes(model.device)
-        self.scorer = TokenScorer(model.trained)
+        self.on_gpu = model.device.startswith("cuda")
+        with self._precision():
+            self.scorer = TokenScorer(model.trained)
+        self._pairs = pairs_a_token(self.scorer)
         self.parameters = list(model.parameters().values())
-        self.optimiser = torch.optim.AdamW(
-            _groups(model, weight_decay), lr=lr, betas=(0.9, 0.95), fused=model.device != "cpu"
-        )
+        self.optimiser = torch.optim.AdamW(_groups(model, weight_decay), lr=lr, betas=(0.9, 0.95), fused=self.on_gpu)
+
+    def expect(self, tokens: int) -> None:
+        """Microbatches will have so many tokens: if what they compute does not fit, it is computed twice instead."""
+        if self.model.settings.checkpoint_activations == "auto" and not self.model.checkpointing:
+            with self._precision():
+                fit = activations_fit(self.scorer, self.model.device, tokens)
+            if not fit:
+                self.model.checkpoint_activations()
+
+    def pack(self, flats: Sequence[Flat], advantages: Sequence[Sequence[float]] | None, tokens: int) -> list[Packed]:
+        """Microbatches with room for so many tokens, on the model's device."""
+        with self.clock.host("pack"):
+            packed = pack(
+                flats,
+                advantages,
+                budget=tokens,
+                pad_id=self.model.tokens.hf.pad_token_id or 0,
+                share=self.scorer.takes_trees,
+                pairs=self._pairs,
+                multiple=ALIGNED if self.on_gpu else 1,
+            )
+            return [Packed(members, batch.to(self.model.device)) for members, batch in packed]
 
     @torch.no_grad()
     def score(self, batch: Batch, *, entropy: bool = False) -> TokenScores:
         """Log-probabilities of the marked tokens as the model is now, dropout off."""
         self.model.module.eval()
-        batch = batch.to(self.model.device)
-        with self._precision():
-            scores: TokenScores = self.scorer(
-                batch.ids_BT, batch.attention_BT, batch.mask_BT, batch.position_BT, entropy=entropy
-            )
+        with self._precision(), self.clock.device("update"):
+            scores: TokenScores = self.scorer(batch.to(self.model.device), entropy=entropy)
         return scores
 
     def update(
         self, batches: Sequence[Batch], loss_of: Loss, *, rate: float = 1.0, entropy: bool = False
     ) -> tuple[dict[str, float], Tally | None]:
-        """The sum of the microbatches' losses is minimised by one step; returns `loss` and `grad_norm`, and tallies."""
+        """The sum of the microbatches' losses is minimised by one step; returns `loss` and `grad_norm`, and tallies.
+
+        The host hears nothing from the device before all gradients are there; then the loss and their norm, once, as
+        the weights must stay as they are if these are no good.
+        """
+        with self.clock.device("update"):
+            total, tally = self._gradients(batches, loss_of, entropy)
+            self._sum_gradients()
+            # All weights at once on a GPU; a norm that is no number is seen below.
+            several = True if self.on_gpu else None
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip, error_if_nonfinite=False, foreach=several)
+            value, size = torch.stack([self.processes.sum(total), norm]).tolist()
+            if not math.isfinite(value) or not math.isfinite(size) or abs(value) > self.most_loss:
+                self.optimiser.zero_grad(set_to_none=True)
+                raise Diverged(f"the loss is {value:.4g} and the gradient's norm {size:.4g}")
+            with self.clock.device("optimiser"):
+                for group in self.optimiser.param_groups:
+                    group["lr"] = self.lr * rate
+                self.optimiser.step()
+            self.optimiser.zero_grad(set_to_none=True)
+        return {"loss": value, "grad_norm": size, "lr": self.lr * rate}, tally
+
+    def _gradients(self, batches: Sequence[Batch], loss_of: Loss, entropy: bool) -> tuple[torch.Tensor, Tally | None]:
+        """Added up over the microbatches, with the losses and the tallies, all of which stay on the device."""
         self.model.module.train()
         self.optimiser.zero_grad(set_to_none=True)
         total, tally = torch.zeros((), device=self.model.device), None
         for batch in batches:
             batch = batch.to(self.model.device)
             with self._precision():
-                scores = self.scorer(
-                    batch.ids_BT, batch.attention_BT, batch.mask_BT, batch.position_BT, entropy=entropy
-                )
-                loss, noted = loss_of(batch, scores)
+                loss, noted = loss_of(batch, self.scorer(batch, entropy=entropy))
             loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
             total += loss.detach()
             tally = noted if tally is None or noted is None else tally + noted
-        self._sum_gradients()
-        value = float(self.processes.sum(total))
-        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.clip))
-        if not math.isfinite(value) or not math.isfinite(norm) or abs(value) > self.most_loss:
-            self.optimiser.zero_grad(set_to_none=True)
-            raise Diverged(f"the loss is {value:.4g} and the gradient's norm {norm:.4g}")
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.lr * rate
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        return {"loss": value, "grad_norm": norm, "lr": self.lr * rate}, tally
+        return total, tally
 
     def totals(self, totals: Totals) -> Totals:
         """Over the processes."""
-        both = self.processes.sum(torch.tensor([totals.tokens, totals.sequences], device=self.model.device))
-        return Totals(int(both[0]), int(both[1]))
+        everyones = self.processes.gathered([totals])
+        return Totals(sum(one.tokens for one in everyones), sum(one.sequences for one in everyones))
 
     def _sum_gradients(self) -> None:
         if self.processes.count == 1:
@@ -93,8 +126,8 @@ class Updater:
             parameter.grad.copy_(self.processes.sum(parameter.grad))
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        """Weights that are trained themselves are float32; the passes run in the model's own type."""
-        if self.model.settings.lora_rank or self.model.dtype == "float32":
+        """Weights that learn, an adapter's or all, are float32; the passes run in the model's own type."""
+        if self.model.dtype == "float32":
             return contextlib.nullcontext()
         return torch.autocast(self.model.device.split(":")[0], dtype=getattr(torch, self.model.dtype))
 

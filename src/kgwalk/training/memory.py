@@ -1,0 +1,95 @@
+"""What a model's pass costs, before it is tried: whether a microbatch fits into memory, and what attention adds.
+
+What a pass keeps for its gradient is counted on a few tokens, not guessed from a model's sizes: it depends on the
+family, the adapter and the types. Where it does not fit, activations are better computed again in the backward pass.
+Knows nothing of data or losses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kgwalk.training.logprobs import CHUNK, TokenScorer
+from kgwalk.training.microbatch import collate
+from kgwalk.training.trees import PAIRS
+from kgwalk.types import Flat
+
+PROBE = 32  # tokens
+GPU_SHARE = 0.8  # of what is free once the model and the engine that rolls out have theirs
+HOST_SHARE = 0.5  # of all: a processor's memory is shared with everything else
+PEAK = 1.5  # of what is kept: with gradients on their way, 16,384 tokens took 27 GB on a GPU where 18 were kept
+LOGITS = 4  # tensors of a chunk's logits in float32 at once: themselves, probabilities, gradients
+
+
+def activations_fit(scorer: TokenScorer, device: str, tokens: int) -> bool:
+    """Whether a microbatch of so many tokens can keep what it computes."""
+    return activation_bytes(scorer, device, tokens) <= free_bytes(device)
+
+
+def activation_bytes(scorer: TokenScorer, device: str, tokens: int) -> int:
+    """An estimate of what a pass over so many tokens takes, forward and back, a chunk of logits included."""
+    model: Any = scorer.model
+    vocabulary = int(model.get_input_embeddings().weight.shape[0])
+    return int(PEAK * bytes_a_token(scorer, device) * tokens) + LOGITS * CHUNK * vocabulary * 4
+
+
+def bytes_a_token(scorer: TokenScorer, device: str) -> int:
+    """What twice as many tokens keep more: weights, and copies of them in another type, are in both and drop out."""
+
+    def pass_of(tokens: int) -> object:
+        flat = Flat([1] * tokens, [0] * (tokens - 1) + [1], [0.0] * tokens, [])
+        return scorer(collate([flat], None, 0).to(device))
+
+    return (kept_bytes(lambda: pass_of(2 * PROBE)) - kept_bytes(lambda: pass_of(PROBE))) // PROBE
+
+
+def kept_bytes(compute: Callable[[], object]) -> int:
+    """What a computation keeps for its gradient.
+
+    >>> weight, tokens = torch.ones(3, 5, requires_grad=True), torch.ones(7, 3)
+    >>> kept_bytes(lambda: tokens @ weight)  # the gradient of the weight needs 7 x 3 numbers of 4 bytes
+    84
+    """
+    kept: dict[int, int] = {}
+
+    def keep(value: torch.Tensor) -> torch.Tensor:
+        storage = value.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()  # several views of one tensor are kept once
+        return value
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
+        made = compute()  # held until the count is read, so that no memory is used twice
+        found = sum(kept.values())
+        del made
+    return found
+
+
+def pairs_a_token(scorer: TokenScorer) -> int:
+    """Pairs of tokens in attention that take as many multiplications as one token in the matrices of a layer.
+
+    A matrix of n weights takes n for a token; scores and values take 2 for a pair and each number of a head's width.
+    SmolLM2-135M: 3.5 million weights a layer, 9 heads of 64: 3,072.
+    """
+    model: Any = scorer.model
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_attention_heads", None)
+    if heads is None:
+        return PAIRS  # no attention, or under a name of the family's own
+    width = heads * (getattr(config, "head_dim", None) or config.hidden_size // heads)
+    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    embeddings = {id(end.weight) for end in ends if end is not None}
+    weights = sum(value.numel() for value in model.parameters() if value.ndim == 2 and id(value) not in embeddings)
+    return max(1, int(weights) // (2 * int(width) * int(config.num_hidden_layers)))
+
+
+def free_bytes(device: str) -> int:
+    """What activations may take."""
+    if device.startswith("cuda"):
+        free, _ = torch.cuda.mem_get_info(device)
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(GPU_SHARE * (free + unused))
+    return int(HOST_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
