@@ -84,7 +84,7 @@ def by_transformers(module: Any, ids: list[int], most: int, ends: frozenset[int]
 
 def by_full_pass(module: Any, ids: list[int], chosen: list[int]) -> list[float]:
     with torch.no_grad():
-        logits = module(torch.tensor([ids + chosen])).logits[0].float()
+        logits = module(torch.tensor([ids + chosen], device=module.device)).logits[0].float()
     table = torch.log_softmax(logits, -1)
     return [float(table[len(ids) - 1 + step, number]) for step, number in enumerate(chosen)]
 
@@ -575,7 +575,7 @@ def test_recorded_steps_are_as_steps_on_the_processor(kind: str, make: Make) -> 
             weight.mul_(1.1)
     engine.weights_changed()
     ids, _, logprobs = walks(engine, 1, sessions=True)[0]
-    assert logprobs[:6] == pytest.approx(by_full_pass(model.module.cpu(), ids[:30], ids[30:36]), abs=1e-3)
+    assert logprobs[:6] == pytest.approx(by_full_pass(model.module, ids[:30], ids[30:36]), abs=1e-3)
     asyncio.run(engine.close())
 
 
