@@ -334,7 +334,7 @@ def measure(
             some = [prompts[(number * batch + row) % len(prompts)] for row in range(batch)]
             lengths.setdefault(batch, []).append(sum(map(len, some)) + batch)
             for count in (1, *tokens):
-                fresh += batch
+                fresh += max(batches)  # more than any cell uses: the next one's are new
                 asked = [[fresh + row, *prompt] for row, prompt in enumerate(some)]
                 for worker in workers:
                     took = worker.ask(asked, count)["seconds"][clock]

@@ -35,7 +35,7 @@ from kgwalk.runs.rows import read_rows
 from kgwalk.training.demos.writers import WRITERS
 from kgwalk.types import Answer, Call, Message, Question, Triple
 
-STEPS = 100
+STEPS = 130
 A_WORDING = {"train": 16, "dev": 2, "test": 3}  # questions of each wording in a split
 SHARES = {"train": 0.6, "dev": 0.15, "test": 0.25}  # of the entities that may be a split's topics
 VALUES = (

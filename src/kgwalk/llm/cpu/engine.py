@@ -1,0 +1,142 @@
+"""Hugging Face causal language models on a processor, run by OpenVINO: answers without a GPU, and soon.
+
+Weights are 8 bits wide unless told otherwise, so its log-probabilities are those of the rounded weights: for answering
+and evaluation that is as good, for training take `dtype="float32"` or the local engine. A model is made ready at its
+first use, with its adapter merged, and kept; from then on a start needs no torch. Knows nothing of graphs or protocols.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib.util
+import os
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from kgwalk.llm.cpu.blocks import BlockTable
+from kgwalk.llm.cpu.choosing import draws, seed_at
+from kgwalk.llm.cpu.runner import Row, Runner
+from kgwalk.llm.engine import Generation, Request, Sampling
+from kgwalk.llm.hf_tokens import HfTokenizer
+from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
+from kgwalk.llm.stop_watch import StopWatch
+from kgwalk.types import EngineError
+
+BATCH = 8  # rows at once
+GROUP = 512  # new tokens in one pass: the others wait for as long as it takes
+TOKENS = 32_768  # that the cache may hold, at least a context of them
+
+
+class CpuEngine:
+    """`model` is a name (see `models`), or a model in memory; without one it is the adapter's own, else the default.
+
+    `adapter` is a LoRA folder. `dtype` of weights is "int8" or "float32". `context` may be less than the model's own.
+    `batch` rows are run at once, and sessions keep their cache between turns while the cache has room for `tokens` of
+    them; its memory grows with need. `threads`: else OMP_NUM_THREADS, else the runtime's choice. `seed` serves requests
+    that have none.
+    """
+
+    exact = True
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel | None = None,
+        *,
+        adapter: str | Path | None = None,
+        dtype: str = "int8",
+        context: int | None = None,
+        batch: int = BATCH,
+        tokens: int = TOKENS,
+        threads: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if importlib.util.find_spec("openvino") is None:
+            raise EngineError(
+                "the engine cpu needs the package openvino, which is not installed: pip install 'kgwalk[cpu]'\n"
+                "  The engine local runs the same models with torch alone, more slowly."
+            )
+        need("transformers")
+        from kgwalk.llm.cpu.kept import DTYPES, graph_of, kept_folder, open_tokenizer, read_facts
+        from kgwalk.llm.cpu.paged import PagedModel
+
+        if dtype not in DTYPES:
+            raise EngineError(f"unknown dtype {dtype!r} of the engine cpu; there are {', '.join(DTYPES)}")
+        if batch < 1:
+            raise EngineError(f"batch must be at least 1; it is {batch}")
+        threads = _threads() if threads is None else threads
+        if isinstance(model, LoadedModel):
+            if adapter is not None:
+                raise EngineError("an adapter is merged when a model is loaded; this one is in memory already")
+            graph, facts = graph_of(model, dtype)
+            self.model, run = model.name, PagedModel(graph, threads=threads)
+            self.tokens: HfTokenizer = model.tokens
+            self._source = model.module  # the graph's constants lie in its memory
+        else:
+            if model is None:
+                model, adapter = adapter or DEFAULT_MODEL, None  # an adapter's folder names its base
+            folder = kept_folder(model, adapter, dtype)
+            facts = read_facts(folder)
+            with ThreadPoolExecutor(1) as beside:  # the two take about as long
+                compiled = beside.submit(PagedModel, folder / "model.xml", threads=threads)
+                self.tokens = open_tokenizer(folder, facts)
+                self.model, run = str(model), compiled.result()
+        if context is not None and not 1 < context <= facts.context:
+            raise EngineError(f"the context of {self.model} is 2 to {facts.context:,} tokens; {context:,} was asked")
+        self.context = context or facts.context
+        self.at_once = batch
+        self._vocabulary = facts.vocabulary
+        self._seed = seed
+        texts = self.tokens  # not self: what the runner holds must not keep the engine alive
+        self._piece = functools.lru_cache(maxsize=1 << 17)(lambda number: texts.decode([number]))
+        blocks = -(-max(tokens, self.context) // run.size) + batch
+        self._runner = Runner(run, BlockTable(run.size, blocks), batch=batch, group=GROUP)
+        # Also when the engine is dropped without being closed: the thread ends, and the weights can go.
+        self._end = weakref.finalize(self, self._runner.close)
+
+    async def generate(self, request: Request) -> Generation:
+        sampling, ids = request.sampling, list(request.ids)
+        most = self._check(ids, sampling)
+        if most == 0:
+            return Generation([], [], "length")
+        seed = self._seed if sampling.seed is None else sampling.seed
+        numbers = draws(seed_at(seed, len(ids)), most) if sampling.temperature > 0 else []
+        watch = StopWatch(self.tokens, sampling.stop, self._piece)
+        return await asyncio.wrap_future(self._runner.submit(Row(ids, sampling, most, numbers, watch, request.session)))
+
+    async def forget(self, session: str) -> None:
+        self._runner.forget(session)
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self._end)
+
+    def kept_sessions(self) -> list[str]:
+        """Those whose cache is kept."""
+        return self._runner.kept()
+
+    @property
+    def computed(self) -> int:
+        """Tokens that went through the model so far; those found in the cache did not."""
+        return self._runner.computed
+
+    def _check(self, ids: list[int], sampling: Sampling) -> int:
+        """How many tokens may be chosen; EngineError for what the model cannot be asked."""
+        if not ids:
+            raise EngineError("a request without tokens: there is nothing to continue")
+        if len(ids) >= self.context:
+            raise EngineError(f"the prompt has {len(ids):,} tokens; with a context of {self.context:,} none can follow")
+        if min(ids) < 0 or max(ids) >= self._vocabulary:
+            raise EngineError(f"ids must be 0 to {self._vocabulary - 1:,}; there are {min(ids)} to {max(ids)}")
+        if not (sampling.temperature >= 0 and 0 < sampling.top_p <= 1):
+            raise EngineError(
+                "temperature must be 0 or more and top_p in (0, 1]; "
+                f"they are {sampling.temperature} and {sampling.top_p}"
+            )
+        return max(0, min(sampling.max_tokens, self.context - len(ids)))
+
+
+def _threads() -> int:
+    """As many as whoever started us allows; 0 is the runtime's choice."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(asked) if asked.isdigit() else 0
