@@ -298,7 +298,7 @@ def test_the_door_opens_an_engine_by_kind(folder: Path) -> None:
     assert isinstance(engine, LocalEngine)
     assert engine.context == 1024
     assert type(open_engine("api", "gpt", base_url="http://localhost:1/v1")).__name__ == "ApiEngine"
-    with pytest.raises(EngineError, match=r"unknown engine 'locl'; did you mean 'local'\?; there are:\n  local: .*\n"):
+    with pytest.raises(EngineError, match=r"unknown engine 'locl'; did you mean 'local'\?; there are:\n  auto: .*\n"):
         open_engine("locl")
     with pytest.raises(EngineError, match=r"local has no option 'batchs'; did you mean 'batch'\?; it has model,"):
         open_engine("local", str(folder), batchs=3)

@@ -701,7 +701,7 @@ def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"engine": "cloud"}, "unknown engine `cloud`; there are local, vllm, api"),
+        ({"engine": "cloud"}, "unknown engine `cloud`; there are auto, cpu, local, vllm, api"),
         ({"engine": "api", "adapter": "lora"}, "an adapter is for a model that runs here"),
         ({"engine": "local", "base_url": "http://h"}, "`base_url` is for the engine `api`"),
         ({"recipe": "kgwolk"}, "unknown recipe `kgwolk`; did you mean `kgwalk`"),
