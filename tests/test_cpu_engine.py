@@ -23,20 +23,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
 from kgwalk.config.cache import CACHE_VARIABLE
-from kgwalk.llm import choosing as torch_choosing
-from kgwalk.llm.cpu.blocks import BlockTable, common_length
-from kgwalk.llm.cpu.choosing import choose, draws, seed_at
+from kgwalk.llm.asked import draws, seed_at
+from kgwalk.llm.cpu.blocks import BlockTable
+from kgwalk.llm.cpu.choosing import choose
 from kgwalk.llm.cpu.eight_bits import quantise
 from kgwalk.llm.cpu.engine import CpuEngine
 from kgwalk.llm.cpu.export import check
 from kgwalk.llm.cpu.kept import kept_folder
 from kgwalk.llm.cpu.runtime import ov
-from kgwalk.llm.engine import Engine, Generation, Request, Sampling
+from kgwalk.llm.engine import Engine, Generation
 from kgwalk.llm.open import kind_here, open_engine
+from kgwalk.llm.slots import common_length
 from kgwalk.llm.stopping import first_stop
 from kgwalk.types import EngineError, Message
-from tiny_models import save_tiny, tiny_model, tiny_module, tiny_tokenizer
+from tiny_models import save_tiny, tiny_model, tiny_module
 
 KINDS = ["llama", "qwen2", "qwen3"]
 SIZE = 32  # tokens a block
@@ -75,48 +77,12 @@ def engine(made: Callable[..., CpuEngine]) -> CpuEngine:
     return found
 
 
-def prompt(length: int, seed: int = 0) -> list[int]:
-    generator = torch.Generator().manual_seed(seed)
-    ids: list[int] = torch.randint(10, len(tiny_tokenizer()), (length,), generator=generator).tolist()
-    return ids
-
-
-def ask(ids: list[int], session: str = "", **sampling: Any) -> Request:
-    return Request(ids, [], Sampling(**{"max_tokens": 12, **sampling}), session)
-
-
-def run(engine: CpuEngine, *requests: Request) -> list[Generation]:
-    async def together() -> list[Generation]:
-        return await asyncio.gather(*(engine.generate(request) for request in requests))
-
-    return asyncio.run(together())
-
-
 def forget(engine: CpuEngine, *sessions: str) -> None:
     async def all_of_them() -> None:
         for session in sessions:
             await engine.forget(session)
 
     asyncio.run(all_of_them())
-
-
-def by_transformers(module: Any, ids: list[int], most: int, ends: frozenset[int]) -> list[int]:
-    out = module.generate(
-        torch.tensor([ids]),
-        attention_mask=torch.ones(1, len(ids), dtype=torch.long),
-        max_new_tokens=most,
-        do_sample=False,
-        eos_token_id=sorted(ends),
-        pad_token_id=0,
-    )
-    chosen: list[int] = out[0, len(ids) :].tolist()
-    return chosen
-
-
-def by_full_pass(module: Any, ids: list[int], chosen: list[int]) -> list[float]:
-    with torch.no_grad():
-        table = torch.log_softmax(module(torch.tensor([ids + chosen])).logits[0].float(), -1)
-    return [float(table[len(ids) - 1 + step, number]) for step, number in enumerate(chosen)]
 
 
 # The same tokens as transformers, with the log-probabilities of a full pass.
@@ -441,12 +407,6 @@ def test_choosing_by_hand() -> None:
         number, logprob = choose(logits, temperature, top_p, draw)
         assert number == expected
         assert logprob == pytest.approx(math.log([0.5, 0.1, 0.4][number]))
-
-
-def test_the_draws_are_those_of_the_local_engine() -> None:
-    for seed in (0, 1, seed_at(3, 10), (1 << 63) - 1):
-        assert draws(seed, 40) == torch_choosing.draws(seed, 40)
-    assert seed_at(3, 10) == torch_choosing.seed_at(3, 10)
 
 
 def test_a_group_of_numbers_is_rounded_by_its_largest() -> None:

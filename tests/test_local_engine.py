@@ -20,8 +20,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
 from kgwalk.llm import local
-from kgwalk.llm.choosing import choose_rows, draws, seed_at
+from kgwalk.llm.asked import draws, seed_at
+from kgwalk.llm.choosing import choose_rows
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
 from kgwalk.llm.graphs import size_above
 from kgwalk.llm.hf_tokens import HfTokenizer
@@ -50,43 +52,6 @@ def make() -> Iterator[Make]:
     yield one
     for engine in made:
         asyncio.run(engine.close())
-
-
-def prompt(length: int, seed: int = 0) -> list[int]:
-    generator = torch.Generator().manual_seed(seed)
-    ids: list[int] = torch.randint(10, len(tiny_tokenizer()), (length,), generator=generator).tolist()
-    return ids
-
-
-def ask(ids: list[int], session: str = "", **sampling: Any) -> Request:
-    return Request(ids, [], Sampling(**{"max_tokens": 12, **sampling}), session)
-
-
-def run(engine: LocalEngine, *requests: Request) -> list[Generation]:
-    async def together() -> list[Generation]:
-        return await asyncio.gather(*(engine.generate(request) for request in requests))
-
-    return asyncio.run(together())
-
-
-def by_transformers(module: Any, ids: list[int], most: int, ends: frozenset[int]) -> list[int]:
-    out = module.generate(
-        torch.tensor([ids]),
-        attention_mask=torch.ones(1, len(ids), dtype=torch.long),
-        max_new_tokens=most,
-        do_sample=False,
-        eos_token_id=sorted(ends),
-        pad_token_id=0,
-    )
-    chosen: list[int] = out[0, len(ids) :].tolist()
-    return chosen
-
-
-def by_full_pass(module: Any, ids: list[int], chosen: list[int]) -> list[float]:
-    with torch.no_grad():
-        logits = module(torch.tensor([ids + chosen], device=module.device)).logits[0].float()
-    table = torch.log_softmax(logits, -1)
-    return [float(table[len(ids) - 1 + step, number]) for step, number in enumerate(chosen)]
 
 
 class Passes:
@@ -344,6 +309,16 @@ def test_a_stop_text_ends_with_the_token_that_completes_it(make: Make) -> None:
         generation = run(engine, ask(ids, temperature=1.0, seed=1, max_tokens=40, stop=("never", stop)))[0]
         assert generation.finish == "stop"
         assert generation.ids == whole.ids[: first_stop(engine.tokens, whole.ids, [stop])]
+
+
+def test_more_kinds_of_stops_than_a_device_tells_apart(make: Make) -> None:
+    """From the ninth kind on, the device halts a row at every token, and the host lets it go on."""
+    engine = make()
+    asked = [
+        ask(prompt(30), temperature=1.0, seed=1, max_tokens=20, stop=(f"never {letter}",)) for letter in "abcdefghijkl"
+    ]
+    alone = run(engine, ask(prompt(30), temperature=1.0, seed=1, max_tokens=20))[0]
+    assert {tuple(generation.ids) for generation in run(engine, *asked)} == {tuple(alone.ids)}
 
 
 pieces = st.sampled_from(["<", "/", "a", ">", "</a>", "é", "東", "</", "a>", " ", "<|im_end|>", "x"])

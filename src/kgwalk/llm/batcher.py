@@ -16,14 +16,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from kgwalk.llm.engine import Generation, Sampling
+from kgwalk.llm.asked import Asked
+from kgwalk.llm.engine import Generation
 from kgwalk.llm.slot_model import Chosen, Job, SlotModel
-from kgwalk.llm.slot_state import Start
+from kgwalk.llm.slot_state import KINDS, Start
 from kgwalk.llm.slots import BLOCK, Beginnings, Slot, SlotTable, common_length, marks
-from kgwalk.llm.stop_watch import StopWatch
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
@@ -36,27 +36,17 @@ FEW = 8  # rows with new tokens are few if they are fewer than an eighth of all
 
 
 @dataclass(slots=True, eq=False)
-class Row:
-    """A request under way. `ids` is the context and, after the first `prompt` of them, what was chosen so far."""
+class Row(Asked):
+    """A request under way."""
 
-    ids: list[int]
-    sampling: Sampling
-    most: int  # tokens to choose
-    draws: list[float]
-    watch: StopWatch
-    session: str
-    ends: frozenset[int]  # tokens with which it may end
-    prompt: int = 0
-    logprobs: list[float] = field(default_factory=list)
+    ends: frozenset[int] = frozenset()  # tokens with which it may end
     cancelled: Callable[[], bool] = lambda: False
     whom: Any = None  # it is for, which is the engine's to know
     slot: Slot | None = None
     ended: bool = False  # what the device still chooses for it is not wanted
     marks: list[int] | None = None  # of its context, when they were wanted
     luck: int = 0  # tokens chosen when the device will have used up the draws that it was given
-
-    def __post_init__(self) -> None:
-        self.prompt = len(self.ids)
+    halting: bool = False  # the device stops it at every token: it knows no more than KINDS kinds of ends
 
     @property
     def todo(self) -> int:
@@ -313,6 +303,8 @@ class Batcher:
         count = min(row.most - done, self._model.most_draws)
         luck = row.draws[done : done + count]
         row.luck = done + count
+        kind = self._model.kind_of(row.ends)
+        row.halting = kind == KINDS
         return Start(
             row.slot.index,
             row.ids[-1],
@@ -321,7 +313,7 @@ class Batcher:
             sampling.temperature,
             sampling.top_p,
             luck,
-            self._model.kind_of(row.ends),
+            kind,
         )
 
     def _copy_beginnings(self, behind: list[Row]) -> list[Row]:
@@ -394,7 +386,7 @@ class Batcher:
                 self._leave(row)
                 self._ended.append((row, Generation(row.ids[row.prompt :], row.logprobs, finish)))
                 return
-            if number in row.ends or len(row.logprobs) == row.luck:
+            if row.halting or number in row.ends or len(row.logprobs) == row.luck:
                 again.append(row)  # the device has stopped it: it might have been the end, or its draws were used up
                 return
 

@@ -15,9 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgwalk.llm.engine import Generation, Request, Sampling
+from kgwalk.llm.asked import taken
+from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model, need
-from kgwalk.llm.stop_watch import BROKEN, StopWatch
+from kgwalk.llm.stop_watch import BROKEN
 from kgwalk.types import EngineError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ STEPS = {"cpu": 1, "cuda": 4}
 AHEAD = {"cpu": 0, "cuda": 1}
 SETTLE = 8  # turns of the event loop from a generation's end to its episode's next request, and some to spare
 SLOTS_A_ROW = {"cpu": 2, "cuda": 1}  # sessions whose cache is kept while they wait for a tool, beside those at work
+
+KEPT_ENDS = 64  # stop texts for which the tokens that may end them are kept
 
 
 class LocalEngine:
@@ -106,17 +109,20 @@ class LocalEngine:
 
     async def generate(self, request: Request) -> Generation:
         from kgwalk.llm.batcher import Row
-        from kgwalk.llm.choosing import draws, seed_at
 
-        sampling, ids = request.sampling, list(request.ids)
-        most = self._check(ids, sampling)
-        if most == 0:
+        row = taken(
+            Row,
+            request,
+            tokens=self.tokens,
+            piece=self._piece,
+            seed=self._seed,
+            context=self.context,
+            vocabulary=self._vocabulary,
+        )
+        if row is None:
             return Generation([], [], "length")
-        seed = self._seed if sampling.seed is None else sampling.seed
-        numbers = draws(seed_at(seed, len(ids)), most) if sampling.temperature > 0 else []
-        watch = StopWatch(self.tokens, sampling.stop, self._piece)
+        row.ends = self._ends(request.sampling.stop)
         future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        row = Row(ids, sampling, most, numbers, watch, request.session, self._ends(sampling.stop))
         row.cancelled, row.whom = future.done, future
         self._batcher.submit(row)
         if self._lockstep and (self._pumping is None or self._pumping.done()):
@@ -129,6 +135,8 @@ class LocalEngine:
         """
         key = stops, self.tokens.end_ids
         if key not in self._ends_of:
+            if len(self._ends_of) == KEPT_ENDS:
+                self._ends_of.clear()
             lasts = {stop[-1] for stop in stops if stop} | {BROKEN}
             pieces = enumerate(map(self._piece, range(self._vocabulary))) if len(lasts) > 1 else ()
             found = {number for number, piece in pieces if not piece or not lasts.isdisjoint(piece)}
@@ -159,21 +167,6 @@ class LocalEngine:
     def kept_sessions(self) -> list[str]:
         """Those whose cache is kept."""
         return self._batcher.kept()
-
-    def _check(self, ids: list[int], sampling: Sampling) -> int:
-        """How many tokens may be chosen; EngineError for what the model cannot be asked."""
-        if not ids:
-            raise EngineError("a request without tokens: there is nothing to continue")
-        if len(ids) >= self.context:
-            raise EngineError(f"the prompt has {len(ids):,} tokens; with a context of {self.context:,} none can follow")
-        if min(ids) < 0 or max(ids) >= self._vocabulary:
-            raise EngineError(f"ids must be 0 to {self._vocabulary - 1:,}; there are {min(ids)} to {max(ids)}")
-        if not (sampling.temperature >= 0 and 0 < sampling.top_p <= 1):
-            raise EngineError(
-                "temperature must be 0 or more and top_p in (0, 1]; "
-                f"they are {sampling.temperature} and {sampling.top_p}"
-            )
-        return max(0, min(sampling.max_tokens, self.context - len(ids)))
 
 
 def _deliver(ended: list[Ended]) -> None:

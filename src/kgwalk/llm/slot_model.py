@@ -144,12 +144,13 @@ class SlotModel:
         return [weight.data_ptr() for weight in self.module.parameters()]
 
     def kind_of(self, ends: frozenset[int]) -> int:
-        """The number of a kind of generation: those that may end with one of these tokens."""
-        found = self._kinds.get(ends)
-        if found is None:
-            found = self._kinds[ends] = min(len(self._kinds), KINDS)
-            if found < KINDS:
-                self.state.set_kind(found, sorted(ends))
+        """The number of a kind of generation: those that may end with one of these tokens. The first KINDS are told
+        apart; KINDS is for all others, which stop at every token for the host to look.
+        """
+        found = self._kinds.get(ends, KINDS)
+        if found == KINDS and len(self._kinds) < KINDS:
+            found = self._kinds[ends] = len(self._kinds)
+            self.state.set_kind(found, sorted(ends))
         return found
 
     @torch.no_grad()

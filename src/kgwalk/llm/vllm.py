@@ -95,7 +95,7 @@ class VllmEngine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        from kgwalk.llm.choosing import seed_at
+        from kgwalk.llm.asked import seed_at
 
         sampling = request.sampling
         seed = self._seed if sampling.seed is None else sampling.seed

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kgwalk.llm.slots import common_length
+
 FIRST = 64  # blocks that there are at least: room for the beginnings of several kinds of prompt
 
 
@@ -156,21 +158,3 @@ class BlockTable:
             if not self._users[block]:
                 del self._users[block]
                 self._free.append(block)
-
-
-def common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many ids the two begin with in common; both are of one kind, lists say.
-
-    >>> common_length([1, 2, 3, 4], [1, 2, 9])
-    2
-    """
-    low, high = 0, min(len(one), len(other))
-    if one[:high] == other[:high]:
-        return high
-    while low < high:  # invariant: the first `low` are the same, the first `high + 1` are not
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -5,30 +5,10 @@ Knows nothing of requests or models. Shape: V tokens of the vocabulary.
 
 from __future__ import annotations
 
-import hashlib
-import random
-import secrets
-
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
-
-
-def seed_at(seed: int | None, position: int) -> int:
-    """The seed of one generation; a random one for None.
-
-    `position` is the length of the context: the turns of an episode share its seed and must not share their luck.
-    """
-    if seed is None:
-        return secrets.randbits(63)
-    return int.from_bytes(hashlib.blake2b(f"{seed}/{position}".encode(), digest_size=8).digest()) >> 1
-
-
-def draws(seed: int, count: int) -> list[float]:
-    """The numbers in [0, 1) that choose the tokens of one generation."""
-    draw = random.Random(seed).random
-    return [draw() for _ in range(count)]
 
 
 def choose(logits_V: Floats, temperature: float, top_p: float, draw: float) -> tuple[int, float]:

@@ -15,13 +15,12 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kgwalk.llm.asked import taken
 from kgwalk.llm.cpu.blocks import BlockTable
-from kgwalk.llm.cpu.choosing import draws, seed_at
 from kgwalk.llm.cpu.runner import Row, Runner
-from kgwalk.llm.engine import Generation, Request, Sampling
+from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.hf_tokens import HfTokenizer
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
-from kgwalk.llm.stop_watch import StopWatch
 from kgwalk.types import EngineError
 
 BATCH = 8  # rows at once
@@ -96,14 +95,16 @@ class CpuEngine:
         self._end = weakref.finalize(self, self._runner.close)
 
     async def generate(self, request: Request) -> Generation:
-        sampling, ids = request.sampling, list(request.ids)
-        most = self._check(ids, sampling)
-        if most == 0:
-            return Generation([], [], "length")
-        seed = self._seed if sampling.seed is None else sampling.seed
-        numbers = draws(seed_at(seed, len(ids)), most) if sampling.temperature > 0 else []
-        watch = StopWatch(self.tokens, sampling.stop, self._piece)
-        return await asyncio.wrap_future(self._runner.submit(Row(ids, sampling, most, numbers, watch, request.session)))
+        row = taken(
+            Row,
+            request,
+            tokens=self.tokens,
+            piece=self._piece,
+            seed=self._seed,
+            context=self.context,
+            vocabulary=self._vocabulary,
+        )
+        return Generation([], [], "length") if row is None else await asyncio.wrap_future(self._runner.submit(row))
 
     async def forget(self, session: str) -> None:
         self._runner.forget(session)
@@ -119,21 +120,6 @@ class CpuEngine:
     def computed(self) -> int:
         """Tokens that went through the model so far; those found in the cache did not."""
         return self._runner.computed
-
-    def _check(self, ids: list[int], sampling: Sampling) -> int:
-        """How many tokens may be chosen; EngineError for what the model cannot be asked."""
-        if not ids:
-            raise EngineError("a request without tokens: there is nothing to continue")
-        if len(ids) >= self.context:
-            raise EngineError(f"the prompt has {len(ids):,} tokens; with a context of {self.context:,} none can follow")
-        if min(ids) < 0 or max(ids) >= self._vocabulary:
-            raise EngineError(f"ids must be 0 to {self._vocabulary - 1:,}; there are {min(ids)} to {max(ids)}")
-        if not (sampling.temperature >= 0 and 0 < sampling.top_p <= 1):
-            raise EngineError(
-                "temperature must be 0 or more and top_p in (0, 1]; "
-                f"they are {sampling.temperature} and {sampling.top_p}"
-            )
-        return max(0, min(sampling.max_tokens, self.context - len(ids)))
 
 
 def _threads() -> int:

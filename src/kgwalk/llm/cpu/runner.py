@@ -18,10 +18,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kgwalk.llm.cpu.blocks import BlockTable, Held, common_length
+from kgwalk.llm.asked import Asked
+from kgwalk.llm.cpu.blocks import BlockTable, Held
 from kgwalk.llm.cpu.choosing import choose
-from kgwalk.llm.engine import Generation, Sampling
-from kgwalk.llm.stop_watch import StopWatch
+from kgwalk.llm.engine import Generation
+from kgwalk.llm.slots import common_length
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
@@ -37,22 +38,11 @@ class Model(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Row:
-    """A request under way. `ids` is the context and, after the first `prompt` of them, what was chosen so far."""
+class Row(Asked):
+    """A request under way."""
 
-    ids: list[int]
-    sampling: Sampling
-    most: int  # tokens to choose
-    draws: list[float]
-    watch: StopWatch
-    session: str
-    prompt: int = 0
-    logprobs: list[float] = field(default_factory=list)
     future: Future[Generation] = field(default_factory=Future)
     held: Held = field(default_factory=Held)
-
-    def __post_init__(self) -> None:
-        self.prompt = len(self.ids)
 
     @property
     def todo(self) -> list[int]:
