@@ -74,17 +74,18 @@ def check_equal(model: Any, *, chunk: int, whole_logits: bool, vocabulary: int, 
     scorer = TokenScorer(model, chunk=chunk)
     assert (scorer.whole_logits, scorer.takes_trees) == (whole_logits, takes_trees)
     alone, given = batch(vocabulary), flats(vocabulary)
-    check_scores(model, scorer, alone, alone)
+    check_scores(model, scorer, alone, alone, [0, 1, 2])
     if takes_trees:
-        together = collate(given, None, 0, rows=trees(given, 100))
+        rows = trees(given, 100)
+        together = collate(given, None, 0, rows=rows)
         assert together.ids_RL.shape == (2, 20)  # 1 + 11 + 8, and 5
-        check_scores(model, scorer, together, alone)
+        check_scores(model, scorer, together, alone, [member for row in rows for member in row.members])
 
 
-def check_scores(model: Any, scorer: TokenScorer, given: Batch, alone: Batch) -> None:
-    mask = alone.mask_BT
+def check_scores(model: Any, scorer: TokenScorer, given: Batch, alone: Batch, order: list[int]) -> None:
+    mask = alone.mask_BT[order]
     assert torch.equal(given.mask_BT, mask)
-    expected, entropy = reference(model, alone)
+    expected, entropy = (each[order] for each in reference(model, alone))
     scores = scorer(given, entropy=True)
     torch.testing.assert_close(scores.logprobs_BT, expected * mask, atol=1e-5, rtol=0)
     torch.testing.assert_close(scores.entropy_BT, entropy.detach() * mask, atol=1e-5, rtol=0)

@@ -38,7 +38,7 @@ def test_collate_refuses_what_does_not_fit() -> None:
 def test_padding_is_on_the_right() -> None:
     batch = collate([Flat([3, 4, 5], [0, 1, 1], [0.0, -1.0, -2.0], [-1, 0, 0]), Flat([6], [0], [0.0], [-1])], None, 9)
     assert batch.ids_RL.tolist() == [[3, 4, 5], [6, 9, 9]]
-    assert batch.branch_RL is None
+    assert batch.end_RL is None
     assert (batch.before_N.tolist(), batch.target_N.tolist(), batch.place_N.tolist()) == ([0, 1], [4, 5], [1, 2])
     assert batch.old_logprobs_BT.tolist() == [[0, -1, -2], [0, 0, 0]]
     assert not batch.advantages_BT.any()
@@ -53,21 +53,44 @@ def test_a_tree_laid_out_by_hand() -> None:
         Flat([1, 3, 12], [0, 0, 1], [0.0, 0.0, -3.0], []),
         Flat([1, 2, 13], [0, 0, 1], [0.0, 0.0, -4.0], []),
     ]
-    [(members, batch)] = pack(flats, None, budget=100, pad_id=0, multiple=4)
+    [(members, batch)] = pack(flats, None, budget=100, pad_id=0, multiple=5)
     assert members == [0, 2, 1]
-    assert batch.ids_RL.tolist() == [[1, 2, 10, 30, 11, 13, 0, 0], [1, 3, 12, 0, 0, 0, 0, 0]]
-    assert batch.position_RL.tolist()[0][:6] == [0, 1, 2, 3, 4, 2]
-    assert batch.branch_RL is not None
-    assert batch.branch_RL.tolist() == [[0, 0, 1, 1, 1, 2, -1, -1], [0, 0, 1, -1, -1, -1, -1, -1]]
+    assert batch.ids_RL.tolist() == [[1, 2, 10, 30, 11, 13, 3, 12, 0, 0]]
+    assert batch.position_RL.tolist()[0][:8] == [0, 1, 2, 3, 4, 2, 1, 2]
+    assert batch.end_RL is not None
+    assert batch.end_RL.tolist() == [[8, 6, 5, 5, 5, 6, 8, 8, 9, 10]]  # all go on from 1; 10 30 11 and 13 from 2
     assert batch.target_N.tolist() == [10, 11, 13, 12]
-    assert batch.before_N.tolist() == [1, 3, 1, 8 + 1]  # 10 and 13 follow the prompt's 2, 11 follows 30
+    assert batch.before_N.tolist() == [1, 3, 1, 6]  # 10 and 13 follow the 2, 11 follows 30, 12 the 3
     assert batch.place_N.tolist() == [2, 4, 5 + 2, 10 + 2]
     assert batch.old_logprobs_BT.tolist() == [[0, 0, -1, 0, -2], [0, 0, -4, 0, 0], [0, 0, -3, 0, 0]]
-    assert computed([batch], flats) == 16 / 11
+    assert computed([batch], flats) == 10 / 11
     [(members, batch)] = pack(flats, None, budget=100, pad_id=0, share=False)
     assert members == [0, 1, 2]
     assert batch.ids_RL.tolist() == [[1, 2, 10, 30, 11], [1, 3, 12, 0, 0], [1, 2, 13, 0, 0]]
-    assert batch.branch_RL is None
+    assert batch.end_RL is None
+
+
+def test_what_two_wrote_alike_is_computed_once_and_learnt_twice() -> None:
+    """Both wrote 10; the second was shown 30 after it and wrote 11. A third is the first again."""
+    one = Flat([1, 10], [0, 1], [0.0, -1.0], [])
+    two = Flat([1, 10, 30, 11], [0, 1, 0, 1], [0.0, -1.5, 0.0, -2.0], [])
+    [(members, batch)] = pack([two, one, one], [[0.0, 5.0, 0.0, 6.0], [0.0, 7.0], [0.0, 8.0]], budget=100, pad_id=0)
+    assert members == [1, 2, 0]
+    assert batch.ids_RL.tolist() == [[1, 10, 30, 11]]
+    assert batch.target_N.tolist() == [10, 10, 10, 11]
+    assert batch.before_N.tolist() == [0, 0, 0, 2]
+    assert batch.advantages_BT.tolist() == [[0, 7, 0, 0], [0, 8, 0, 0], [0, 5, 0, 6]]
+    assert batch.old_logprobs_BT.tolist() == [[0, -1, 0, 0], [0, -1, 0, 0], [0, -1.5, 0, -2]]
+
+
+def test_side_by_side_a_microbatch_is_one_row() -> None:
+    flats = [Flat([first, 2, last], [0, 0, 1], [0.0] * 3, []) for first in (5, 6) for last in (7, 8)]
+    [(members, batch)] = pack(flats, None, budget=8, pad_id=0, side_by_side=True, multiple=4)
+    assert members == [0, 1, 2, 3]
+    assert batch.ids_RL.tolist() == [[5, 2, 7, 8, 6, 2, 7, 8]]
+    assert batch.end_RL is not None
+    assert batch.end_RL.tolist() == [[4, 4, 3, 4, 8, 8, 7, 8]]
+    assert [members for members, _ in pack(flats, None, budget=7, pad_id=0, side_by_side=True)] == [[0, 1, 2], [3]]
 
 
 def test_a_first_token_cannot_be_learnt() -> None:
@@ -214,7 +237,9 @@ def test_imitation_does_not_depend_on_the_cut() -> None:
 
 
 def groups(sizes: Sequence[int] = (5, 1, 3)) -> tuple[list[Flat], list[list[float]]]:
-    """Rollouts of three questions, mixed. In the last group one has a prompt of its own, as long as the others'."""
+    """Rollouts of three questions, mixed. In the last group one has a prompt of its own from its last token on; in the
+    first, two take the same first turn.
+    """
     draw = random.Random(9)
     flats, advantages = [], []
     for group, size in enumerate(sizes):
@@ -227,6 +252,8 @@ def groups(sizes: Sequence[int] = (5, 1, 3)) -> tuple[list[Flat], list[list[floa
                     flat.ids.extend(draw.randrange(400) for _ in range(count))
                     flat.mask.extend([mark] * count)
                     flat.logprobs.extend(-draw.random() * 15 * mark for _ in range(count))
+            if (group, rollout) == (0, 1):
+                flat.ids[len(own)] = flats[0].ids[len(own)]
             flats.append(flat)
             advantages.append([draw.gauss(0, 1) * mark for mark in flat.mask])
     order = draw.sample(range(len(flats)), len(flats))
@@ -234,13 +261,13 @@ def groups(sizes: Sequence[int] = (5, 1, 3)) -> tuple[list[Flat], list[list[floa
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
-@pytest.mark.parametrize("budget", [60, 100_000])
-def test_a_shared_prompt_changes_nothing(kind: str, budget: int) -> None:
+@pytest.mark.parametrize(("budget", "side_by_side"), [(60, False), (100_000, False), (80, True)])
+def test_what_is_shared_changes_nothing(kind: str, budget: int, side_by_side: bool) -> None:
     """Log-probabilities, entropies, loss and gradients are those of a row for each, in float32."""
     flats, advantages = groups()
     alone = collate(flats, advantages, 0)
-    packed = pack(flats, advantages, budget=budget, pad_id=0)
-    assert sorted(len(tree.members) for tree in trees(flats, 100_000)) == [1, 1, 2, 5]
+    packed = pack(flats, advantages, budget=budget, pad_id=0, side_by_side=side_by_side, multiple=8)
+    assert sorted(len(tree.members) for tree in trees(flats, 100_000)) == [1, 3, 5]
     scorer = TokenScorer(tiny_module(kind))
     expected = scorer(alone, entropy=True)
     for members, batch in packed:
@@ -260,7 +287,9 @@ def test_a_shared_prompt_changes_nothing(kind: str, budget: int) -> None:
 
 def test_a_prompt_is_computed_once() -> None:
     """Two groups of 4: prompts of 30 tokens, 10 after each. 2 * (30 + 4 * 10) instead of 8 * 40."""
-    made = [Flat([group] * 30 + [5] * 10, [0] * 30 + [1] * 10, [0.0] * 40, []) for group in (1, 2) for _ in range(4)]
+    made = [
+        Flat([group] * 30 + [after] * 10, [0] * 30 + [1] * 10, [0.0] * 40, []) for group in (1, 2) for after in range(4)
+    ]
     [(_, batch)] = pack(made, None, budget=1000, pad_id=0)
     assert batch.ids_RL.shape == (2, 70)
     assert computed([batch], made) == 140 / 320

@@ -1,4 +1,4 @@
-"""Trees: every sequence once, with those that share its prompt, as far as that is cheaper."""
+"""Trees: every sequence once, with those that begin like it, as far as that is cheaper."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgwalk.training import trees as module
-from kgwalk.training.trees import Tree, microbatches, prompt_length, room, trees, work
+from kgwalk.training.trees import Tree, forests, microbatches, room, trees, work
 from kgwalk.types import Flat, KgwalkError
 
 
-def walk(prompt: list[int], after: int) -> Flat:
-    ids = [*prompt, *[9] * after]
+def walk(prompt: list[int], after: int, mark: int = 9) -> Flat:
+    """`mark` tells branches apart."""
+    ids = [*prompt, *[mark] * after]
     return Flat(ids, [0] * len(prompt) + [1] * after, [0.0] * len(ids), [])
+
+
+def group(prompt: int, after: int, count: int = 8) -> list[Flat]:
+    return [walk([1] * prompt, after, 10 + number) for number in range(count)]
 
 
 def test_the_examples_of_the_page_on_shared_prompts() -> None:
@@ -29,62 +34,84 @@ def test_the_examples_of_the_page_on_shared_prompts() -> None:
 
 def test_the_examples_in_the_module() -> None:
     result = doctest.testmod(module)
-    assert (result.failed, result.attempted) == (0, 9)
+    assert (result.failed, result.attempted) == (0, 10)
 
 
-prompts = st.lists(st.integers(1, 3), min_size=1, max_size=4)
+def laid_out(flats: list[Flat], row: Tree) -> list[list[int]]:
+    """The sequences again, from what each adds to the one before it."""
+    found: list[list[int]] = []
+    for member, shared in zip(row.members, row.shared, strict=True):
+        found.append([*(found[-1] if found else [])[:shared], *flats[member].ids[shared:]])
+    return found
 
 
-@given(st.lists(st.builds(walk, prompts, st.integers(0, 30)), max_size=30), st.integers(1, 200), st.booleans())
-def test_every_sequence_is_in_one_tree_with_its_like(flats: list[Flat], budget: int, share: bool) -> None:
+walks = st.lists(st.builds(walk, st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 30)), max_size=30)
+
+
+@given(walks, st.integers(1, 200), st.booleans())
+def test_every_sequence_is_in_one_row_with_its_like(flats: list[Flat], budget: int, share: bool) -> None:
     found = trees(flats, budget, share=share)
-    assert sorted(member for tree in found for member in tree.members) == list(range(len(flats)))
-    for tree in found:
-        own = [flats[member] for member in tree.members]
-        assert len({(tuple(flat.ids[: tree.prompt]), prompt_length(flat.mask)) for flat in own}) == 1
-        assert tree.prompt == prompt_length(own[0].mask)
-        assert tree.length == tree.prompt + sum(len(flat.ids) - tree.prompt for flat in own)
-        assert len(own) == 1 or (share and room(tree.length, True) <= budget)
-    assert sum(work(tree.length, tree.forks) for tree in found) <= sum(work(len(flat.ids), False) for flat in flats)
+    assert sorted(member for row in found for member in row.members) == list(range(len(flats)))
+    for row in found:
+        assert laid_out(flats, row) == [flats[member].ids for member in row.members]
+        assert row.length == sum(len(flats[member].ids) for member in row.members) - sum(row.shared)
+        assert all(shared > 0 for shared in row.shared[1:])
+        assert not row.forks or (share and room(row.length, True) <= budget)
+    assert sum(work(row.length, row.forks) for row in found) <= sum(work(len(flat.ids), False) for flat in flats)
     assert found == trees(flats, budget, share=share)
+
+
+@given(walks, st.integers(1, 200))
+def test_a_forest_has_every_sequence_and_fills_its_rows(flats: list[Flat], budget: int) -> None:
+    found = forests(flats, budget)
+    assert sorted(member for row in found for member in row.members) == list(range(len(flats)))
+    for row in found:
+        assert laid_out(flats, row) == [flats[member].ids for member in row.members]
+        assert row.length == sum(len(flats[member].ids) for member in row.members) - sum(row.shared)
+        assert row.length <= budget or not row.forks
 
 
 def test_the_groups_of_a_small_agent_are_whole() -> None:
     """290 tokens of prompt and 60 after: 290 + 8 * 60 = 770, not 2,800; 1,200 and 300: 3,600, not 12,000."""
     for prompt, after, length in ((290, 60, 770), (1200, 300, 3600)):
-        [tree] = trees([walk([1] * prompt, after)] * 8, 16_384)
-        assert (tree.length, len(tree.members)) == (length, 8)
+        [row] = trees(group(prompt, after), 16_384)
+        assert (row.length, len(row.members)) == (length, 8)
 
 
 def test_long_branches_are_better_alone() -> None:
     """3,000 tokens after a prompt of 1,000. Apart: 2 * (4,000 + 1,953); in one row: 7,000 + 11,962 for its pairs."""
     assert (2 * work(4000, False), work(7000, True)) == (11_906, 18_962)
-    long = [walk([1] * 1000, 3000)] * 2
-    assert [tree.members for tree in trees(long, 100_000)] == [(0,), (1,)]
+    long = group(1000, 3000, 2)
+    assert [row.members for row in trees(long, 100_000)] == [(0,), (1,)]
     # Where layers are larger, pairs weigh less: 2 * (4,000 + 400) and 7,000 + 2,450 still, 2 * 4,080 and 7,490 no more.
-    assert [tree.members for tree in trees(long, 100_000, pairs=20_000)] == [(0,), (1,)]
-    assert [tree.members for tree in trees(long, 100_000, pairs=100_000)] == [(0, 1)]
+    assert [row.members for row in trees(long, 100_000, pairs=20_000)] == [(0,), (1,)]
+    assert [row.members for row in trees(long, 100_000, pairs=100_000)] == [(0, 1)]
 
 
-def test_a_large_group_is_cut_evenly() -> None:
+def test_a_large_group_is_cut() -> None:
     """Of 64 with 100 tokens after 100, a row of all would have 6,500 tokens and 10,315 more for its pairs."""
-    found = trees([walk([1] * 100, 100)] * 64, 16_384)
-    sizes = [len(tree.members) for tree in found]
-    assert max(sizes) - min(sizes) <= 1
-    assert sum(work(tree.length, True) for tree in found) < work(6500, True)
-    assert sum(tree.length for tree in found) < 64 * 200 * 0.6
+    found = trees(group(100, 100, 64), 16_384)
+    assert 1 < len(found) < 8
+    assert sum(work(row.length, True) for row in found) < work(6500, True)
+    assert sum(row.length for row in found) < 64 * 200 * 0.6
+
+
+def test_instructions_are_shared_by_all_questions() -> None:
+    """200 tokens of instructions, 80 of each of 4 questions, 8 walks of 60 each: 200 + 4 * (80 + 480) side by side."""
+    flats = [walk([1] * 200 + [2 + question] * 80, 60, 10 + rollout) for question in range(4) for rollout in range(8)]
+    assert [row.length for row in forests(flats, 16_384)] == [2440]
 
 
 # Which rows go together.
 
 
 def rows_of(lengths: list[int], members: int = 1) -> list[Tree]:
-    return [Tree(tuple(range(members)), 1, length) for length in lengths]
+    return [Tree(tuple(range(members)), (0,) * members, length) for length in lengths]
 
 
 @given(st.lists(st.tuples(st.integers(1, 600), st.booleans()), max_size=40), st.integers(1, 2000))
 def test_a_partition_within_the_budget(given: list[tuple[int, bool]], budget: int) -> None:
-    rows = [Tree((0, 1) if forks else (0,), 1, length) for length, forks in given]
+    rows = [Tree((0, 1) if forks else (0,), (0, 1) if forks else (0,), length) for length, forks in given]
     batches = microbatches(rows, budget)
     assert sorted(tree for batch in batches for tree in batch) == sorted(rows)
     for batch in batches:

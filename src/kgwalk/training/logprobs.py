@@ -7,7 +7,7 @@ losses.
 
 Where a family does something to its logits after the head (Gemma 2 caps them, Granite and Cohere scale them), which is
 seen by comparing once on a few tokens, the model's own forward is used and all its logits are made.
-Sequences that share a prompt are computed in one row, their branches hidden from one another (`tree_mask`).
+Sequences that begin alike are computed in one row, their branches hidden from one another (`tree_mask`).
 Shapes: B sequences of T tokens in R rows of L, N marked tokens, D width, V vocabulary.
 """
 
@@ -80,24 +80,21 @@ class TokenScorer(torch.nn.Module):
         return TokenScores(blank.index_put(place, logprob_N).view(shape), blank.index_put(place, entropy_N).view(shape))
 
 
-def tree_mask(branch_RL: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def tree_mask(end_RL: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """What is added to the scores of attention, (R, 1, L, L): 0 where token i of a row may see token j, else the least
-    number there is. It sees itself and what comes before it in the prompt (0) and in its own branch. Padding (-1) sees
-    something as well, which nobody looks at: a softmax over nothing would be NaN.
+    number there is. It sees itself and what comes before it, as far as it goes on from that.
 
-    >>> tree_mask(torch.tensor([[0, 1, 2, 2]]), torch.float32) == 0
+    >>> tree_mask(torch.tensor([[4, 2, 4, 4]]), torch.float32) == 0
     tensor([[[[ True, False, False, False],
               [ True,  True, False, False],
               [ True, False,  True, False],
               [ True, False,  True,  True]]]])
     """
-    length = branch_RL.shape[1]
-    earlier_LL = torch.ones(length, length, dtype=torch.bool, device=branch_RL.device).tril()
-    mine_RLL = (branch_RL[:, None, :] == 0) | (branch_RL[:, None, :] == branch_RL[:, :, None])
-    seen_R1LL = (mine_RLL & earlier_LL)[:, None]
+    at_L = torch.arange(end_RL.shape[1], device=end_RL.device)
+    seen_RLL = (at_L[:, None] >= at_L) & (at_L[:, None] < end_RL[:, None, :])
     # Made once in the type that attention computes in: from True and False it would be made anew in every layer.
-    hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=branch_RL.device)
-    return torch.where(seen_R1LL, torch.zeros_like(hidden), hidden)
+    hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=end_RL.device)
+    return torch.where(seen_RLL, torch.zeros_like(hidden), hidden)[:, None]
 
 
 def logprob_and_entropy(
@@ -232,9 +229,9 @@ def _inputs(model: torch.nn.Module, batch: Batch) -> dict[str, Any]:
     padding is on the right. So attention runs its quickest kernel there.
     """
     inputs: dict[str, Any] = {"input_ids": batch.ids_RL, "use_cache": False}
-    if batch.branch_RL is not None:
+    if batch.end_RL is not None:
         inputs["position_ids"] = batch.position_RL
-        inputs["attention_mask"] = tree_mask(batch.branch_RL, _computed_in(model, batch.ids_RL.device.type))
+        inputs["attention_mask"] = tree_mask(batch.end_RL, _computed_in(model, batch.ids_RL.device.type))
     return inputs
 
 

@@ -1,7 +1,7 @@
 """Sequences into tensors, a microbatch at a time: rows of trees for the model, a line each for the loss.
 
-What a model computes are R rows of L tokens; a row holds a prompt once and everything that follows it (`trees`). What
-is learnt are B sequences of T tokens, as if each had a row of its own. Trees of like length go together, so that little
+What a model computes are R rows of L tokens; a row holds once what several sequences begin with (`trees`). What is
+learnt are B sequences of T tokens, as if each had a row of its own. Trees of like length go together, so that little
 is padding. Which go together changes nothing that is learnt: the losses of microbatches add up to that of the batch
 (`loss`). All indices are made here, on the host, so that a device is never asked how many there are. Knows nothing of
 models or of what the numbers mean.
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kgwalk.training.trees import PAIRS, Tree, microbatches, trees
+from kgwalk.training.trees import PAIRS, Tree, forests, microbatches, trees
 from kgwalk.types import Flat, KgwalkError
 
 Numbers: TypeAlias = NDArray[Any]
@@ -30,8 +30,8 @@ class Batch:
     """
 
     ids_RL: torch.Tensor
-    position_RL: torch.Tensor  # in its own sequence: a branch goes on from the prompt's length
-    branch_RL: torch.Tensor | None  # 0 the prompt, 1, 2, ... its branches, -1 padding; None: no row has two branches
+    position_RL: torch.Tensor  # in its own sequence: a branch goes on from what it shares
+    end_RL: torch.Tensor | None  # where the row's tokens end that go on from this one; None: no row has two branches
     before_N: torch.Tensor
     target_N: torch.Tensor  # the tokens themselves
     place_N: torch.Tensor
@@ -65,14 +65,20 @@ def pack(
     budget: int,
     pad_id: int,
     share: bool = True,
+    side_by_side: bool = False,
     pairs: int = PAIRS,
     multiple: int = 1,
 ) -> list[Packed]:
     """All sequences, in microbatches that take the room of at most `budget` tokens. `pairs`, of attention, take the
-    time of a token (`trees.work`). Without `share` each sequence has a row of its own.
+    time of a token (`trees.work`). Without `share` each sequence has a row of its own; `side_by_side` a microbatch is
+    one row (`forests`).
     """
+    if side_by_side:
+        cut = [[row] for row in forests(flats, budget)]
+    else:
+        cut = microbatches(trees(flats, budget, share=share, pairs=pairs), budget)
     packed = []
-    for rows in microbatches(trees(flats, budget, share=share, pairs=pairs), budget):
+    for rows in cut:
         members = [member for tree in rows for member in tree.members]
         packed.append(Packed(members, collate(flats, advantages, pad_id, rows=rows, multiple=multiple)))
     return packed
@@ -93,10 +99,10 @@ def collate(
     >>> short = Flat([5, 6], [0, 1], [0.0, -0.5], [-1, 0])
     >>> long = Flat([5, 7, 8], [0, 1, 1], [0.0, -2.0, -1.0], [-1, 0, 0])
     >>> batch = collate([short, long], [[0.0, 1.5], [0.0, -1.0, -1.0]], pad_id=9, rows=trees([short, long], 100))
-    >>> batch.ids_RL, batch.position_RL  # the prompt 5, the branch 6, the branch 7 8
+    >>> batch.ids_RL, batch.position_RL  # 5, its branch 6, its branch 7 8
     (tensor([[5, 6, 7, 8]]), tensor([[0, 1, 1, 2]]))
-    >>> batch.branch_RL
-    tensor([[0, 1, 2, 2]])
+    >>> batch.end_RL  # what follows 5 ends with the row, what follows 6 with itself: 7 does not see it
+    tensor([[4, 2, 4, 4]])
     >>> batch.target_N, batch.before_N  # 6 and 7 both follow the 5 in the row's first place, 8 the 7 in its third
     (tensor([6, 7, 8]), tensor([0, 0, 2]))
     >>> batch.mask_BT
@@ -113,13 +119,12 @@ def collate(
     values = [[0.0] * len(flats[at].ids) if advantages is None else advantages[at] for at in members]
     for at, row in zip(members, values, strict=True):
         _check(at, flats[at], row)
-    prompts = [tree.prompt for tree in planted for _ in tree.members]
-    mask_BT = _padded([flats[at].mask for at in members], prompts, np.bool_)
+    mask_BT = _padded([flats[at].mask for at in members], np.bool_)
     arrays = (
         *_lay(flats, planted, mask_BT, pad_id, multiple),
         mask_BT,
-        _padded([flats[at].logprobs for at in members], prompts, np.float32),
-        _padded(values, prompts, np.float32),
+        np.where(mask_BT, _padded([flats[at].logprobs for at in members], np.float32), np.float32(0)),
+        np.where(mask_BT, _padded(values, np.float32), np.float32(0)),
     )
     return Batch(*(None if array is None else torch.from_numpy(array) for array in arrays))  # type: ignore[arg-type]
 
@@ -134,29 +139,29 @@ def _lay(
 ) -> tuple[Numbers, Numbers, Numbers | None, Numbers, Numbers, Numbers]:
     """The first six parts of a Batch."""
     R, L = len(rows), -(-max(tree.length for tree in rows) // multiple) * multiple
-    ids_RL, position_RL, branch_RL = np.full((R, L), pad_id), np.zeros((R, L), np.int64), np.full((R, L), -1)
+    ids_RL, position_RL = np.full((R, L), pad_id), np.zeros((R, L), np.int64)
+    end_RL = np.tile(np.arange(1, L + 1), (R, 1))  # padding sees itself: a softmax over nothing would be NaN
     before, target, place = [], [], []
     line = 0
     for row, tree in enumerate(rows):
-        prompt, end = tree.prompt, tree.prompt
-        ids_RL[row, :prompt] = flats[tree.members[0]].ids[:prompt]
-        position_RL[row, :prompt] = np.arange(prompt)
-        branch_RL[row, :prompt] = 0
-        for branch, member in enumerate(tree.members, 1):
-            own = np.array(flats[member].ids[prompt:], np.int64)
-            start, end = end, end + len(own)
-            ids_RL[row, start:end] = own
-            position_RL[row, start:end] = np.arange(prompt, prompt + len(own))
-            branch_RL[row, start:end] = branch
-            marked = np.flatnonzero(mask_BT[line, prompt : prompt + len(own)])
-            # The state that predicts a token is that of the token before it: for a branch's first, the prompt's last.
-            before.append(row * L + np.where(marked == 0, prompt - 1, start + marked - 1))
-            target.append(own[marked])
-            place.append(line * mask_BT.shape[1] + prompt + marked)
+        path, end = np.zeros(0, np.int64), 0  # where the tokens of the sequence lie in the row
+        for member, shared in zip(tree.members, tree.shared, strict=True):
+            ids = np.array(flats[member].ids, np.int64)
+            end_RL[row, path[shared:]] = end  # nothing that follows goes on from these
+            start, end = end, end + len(ids) - shared
+            path = np.concatenate([path[:shared], np.arange(start, end)])
+            ids_RL[row, start:end] = ids[shared:]
+            position_RL[row, start:end] = np.arange(shared, len(ids))
+            marked = np.flatnonzero(mask_BT[line])
+            # The state that predicts a token is that of the token before it, which may be another's as well.
+            before.append(row * L + path[marked - 1])
+            target.append(ids[marked])
+            place.append(line * mask_BT.shape[1] + marked)
             line += 1
+        end_RL[row, path] = end
     several = any(tree.forks for tree in rows)
     indices = (np.concatenate(part) for part in (before, target, place))
-    return ids_RL, position_RL, branch_RL if several else None, *indices  # type: ignore[return-value]
+    return ids_RL, position_RL, end_RL if several else None, *indices  # type: ignore[return-value]
 
 
 def _check(number: int, flat: Flat, advantages: Sequence[float]) -> None:
@@ -171,10 +176,10 @@ def _check(number: int, flat: Flat, advantages: Sequence[float]) -> None:
         raise KgwalkError(f"sequence {number} has {counts}; each token needs one of each")
 
 
-def _padded(lines: Sequence[Sequence[float]], prompts: Sequence[int], kind: type[np.generic]) -> Numbers:
-    """On the right, with 0; on the prompts 0 as well."""
+def _padded(lines: Sequence[Sequence[float]], kind: type[np.generic]) -> Numbers:
+    """On the right, with 0."""
     out = np.zeros((len(lines), max(map(len, lines))), kind)
     with np.errstate(over="ignore"):  # a number too large is infinite in float32, and the loss will say so
-        for at, (line, prompt) in enumerate(zip(lines, prompts, strict=True)):
-            out[at, prompt : len(line)] = line[prompt:]
+        for at, line in enumerate(lines):
+            out[at, : len(line)] = line
     return out

@@ -1,16 +1,19 @@
-"""Episodes that begin with the same prompt as one tree: the prompt once, then what follows it in each, as branches.
+"""Sequences that begin alike as one tree: what they share once, then each one's own, one branch after the other.
 
-The rollouts of a group answer one question, so a row with the prompt and eight branches has a fraction of the tokens of
-eight rows. A token of a branch is paired with those of the other branches all the same, for the mask to throw away, so
-a tree is cut where its pairs would take longer than another copy of the prompt. Knows nothing of tensors or models.
+The rollouts of a group answer one question, all questions follow the same instructions, and rollouts often take the
+same first turn: whatever two sequences begin with in common is computed once. In the order of their tokens, those that
+share most are neighbours, so a row is a list of sequences and how much each shares with the one before it.
+
+Where attention pairs every token of a row with every other, for a mask to throw away what it may not see, a row is cut
+where its pairs would take longer than another copy of what is shared. Knows nothing of tensors or models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
+from kgwalk.llm.slots import common_length
 from kgwalk.types import Flat, KgwalkError
 
 PAIRS = 4096  # pairs of tokens in attention that take the time of one token in the layers, if nobody knows better
@@ -18,27 +21,15 @@ MASKED = 32_768  # pairs in a mask that take the memory of one token: 2 to 5 byt
 
 
 class Tree(NamedTuple):
-    """`members` are numbers of sequences that share their first `prompt` tokens; `length` is that of the row."""
+    """A row: sequences by number, and for each the tokens that it shares with the one before it in the row."""
 
     members: tuple[int, ...]
-    prompt: int
+    shared: tuple[int, ...]
     length: int
 
     @property
     def forks(self) -> bool:
         return len(self.members) > 1
-
-
-def prompt_length(mask: Sequence[int]) -> int:
-    """Tokens before the first that the model wrote.
-
-    >>> prompt_length([0, 0, 1, 0, 1]), prompt_length([0, 0])
-    (2, 2)
-    """
-    try:
-        return mask.index(1)
-    except ValueError:
-        return len(mask)
 
 
 def work(length: int, forks: bool, pairs: int = PAIRS) -> int:
@@ -61,26 +52,54 @@ def room(length: int, forks: bool) -> int:
 
 
 def trees(flats: Sequence[Flat], budget: int, *, share: bool = True, pairs: int = PAIRS) -> list[Tree]:
-    """Every sequence in one tree. Those with the same prompt are together as far as it pays, and fits the budget.
+    """Every sequence in one row, with those that begin like it as far as it pays, and fits the budget.
 
-    >>> walks = [[1, 2, 7, 8], [1, 2, 9], [5, 6, 7], [1, 2, 3, 3]]
+    >>> walks = [[1, 2, 7, 8], [1, 2, 9], [5, 6, 7], [1, 2, 7, 3]]
     >>> flats = [Flat(ids, [0, 0] + [1] * (len(ids) - 2), [0.0] * len(ids), []) for ids in walks]
-    >>> trees(flats, 100)  # 2 + (2 + 1 + 2) and 2 + 1: 10 tokens instead of 14
-    [Tree(members=(0, 1, 3), prompt=2, length=7), Tree(members=(2,), prompt=2, length=3)]
-    >>> [tree.members for tree in trees(flats, 6)]
-    [(0,), (1, 3), (2,)]
+    >>> trees(flats, 100)  # 1 2 7 3, of the next its 8, of the next its 9; and 5 6 7: 9 tokens instead of 14
+    [Tree(members=(3, 0, 1), shared=(0, 3, 2), length=6), Tree(members=(2,), shared=(0,), length=3)]
+    >>> [tree.members for tree in trees(flats, 5)]
+    [(3, 0), (1,), (2,)]
     """
-    alike: dict[tuple[int, ...], list[int]] = {}
-    for number, flat in enumerate(flats):
-        prompt = prompt_length(flat.mask)
-        if prompt == 0:
-            raise KgwalkError(f"the first token of sequence {number} is marked, and nothing before it predicts it")
-        alike.setdefault(tuple(flat.ids[:prompt]) if share else (number,), []).append(number)
-    found = []
-    for members in alike.values():
-        prompt = prompt_length(flats[members[0]].mask)
-        found += _cut(members, prompt, [len(flats[number].ids) - prompt for number in members], budget, pairs)
+    _check(flats)
+    if not share:
+        return [Tree((number,), (0,), len(flat.ids)) for number, flat in enumerate(flats)]
+    found: list[Tree] = []
+    for number in sorted(range(len(flats)), key=lambda number: flats[number].ids):
+        ids = flats[number].ids
+        row = found[-1] if found else Tree((), (), 0)
+        same = common_length(flats[row.members[-1]].ids, ids) if found else 0
+        longer = row.length + len(ids) - same
+        dearer = work(longer, True, pairs) - work(row.length, row.forks, pairs)
+        if same and room(longer, True) <= budget and dearer <= work(len(ids), False, pairs):
+            found[-1] = Tree((*row.members, number), (*row.shared, same), longer)
+        else:
+            found.append(Tree((number,), (0,), len(ids)))
     return found
+
+
+def forests(flats: Sequence[Flat], budget: int) -> list[Tree]:
+    """Every sequence in a row of at most `budget` tokens, unless it is longer itself. For attention that pairs only
+    what sees each other: rows are as long as they may be, and what begins differently stands side by side.
+
+    >>> walks = [[1, 2, 7, 8], [1, 2, 9], [5, 6, 7], [1, 2, 7, 3]]
+    >>> forests([Flat(ids, [0, 0] + [1] * (len(ids) - 2), [0.0] * len(ids), []) for ids in walks], 100)
+    [Tree(members=(3, 0, 1, 2), shared=(0, 3, 2, 0), length=9)]
+    """
+    _check(flats)
+    found: list[tuple[list[int], list[int]]] = []
+    length = 0
+    for number in sorted(range(len(flats)), key=lambda number: flats[number].ids):
+        ids = flats[number].ids
+        same = common_length(flats[found[-1][0][-1]].ids, ids) if found else 0
+        if found and length + len(ids) - same <= budget:
+            length += len(ids) - same
+        else:
+            found.append(([], []))
+            length, same = len(ids), 0
+        found[-1][0].append(number)
+        found[-1][1].append(same)
+    return [_row(flats, members, shared) for members, shared in found]
 
 
 def microbatches(rows: Sequence[Tree], budget: int) -> list[list[Tree]]:
@@ -89,7 +108,7 @@ def microbatches(rows: Sequence[Tree], budget: int) -> list[list[Tree]]:
     Every row is in one list. The longest come first, so that memory that is too small shows at once; a row that takes
     more than the budget is alone.
 
-    >>> rows = [Tree((number,), 1, length) for number, length in enumerate([5, 3, 9, 2, 3])]
+    >>> rows = [Tree((number,), (0,), length) for number, length in enumerate([5, 3, 9, 2, 3])]
     >>> [[tree.length for tree in batch] for batch in microbatches(rows, 10)]
     [[9], [5, 3], [3, 2]]
     """
@@ -107,17 +126,11 @@ def microbatches(rows: Sequence[Tree], budget: int) -> list[list[Tree]]:
     return batches
 
 
-def _cut(members: list[int], prompt: int, branches: list[int], budget: int, pairs: int) -> list[Tree]:
-    """Into as many trees as take the least time in all, of the cuts whose trees each fit the budget; else one each."""
-    best, least = [], float("inf")
-    for count in range(1, len(members) + 1):
-        bounds = [len(members) * part // count for part in range(count + 1)]
-        made = [
-            Tree(tuple(members[first:last]), prompt, prompt + sum(branches[first:last]))
-            for first, last in pairwise(bounds)
-        ]
-        fits = all(room(tree.length, tree.forks) <= budget for tree in made)
-        time = sum(work(tree.length, tree.forks, pairs) for tree in made)
-        if time < least and (fits or count == len(members)):
-            best, least = made, time
-    return best
+def _row(flats: Sequence[Flat], members: list[int], shared: list[int]) -> Tree:
+    return Tree(tuple(members), tuple(shared), sum(len(flats[number].ids) for number in members) - sum(shared))
+
+
+def _check(flats: Sequence[Flat]) -> None:
+    for number, flat in enumerate(flats):
+        if flat.mask and flat.mask[0]:
+            raise KgwalkError(f"the first token of sequence {number} is marked, and nothing before it predicts it")
