@@ -2,10 +2,11 @@
 
 Run: python benchmarks/update.py [--device cuda] [--episodes 1024] [--shapes 290/60 1200/300] [--alone] [--json]
 
-A shape is the length of a prompt and what follows it on average, two thirds of that the model's own tokens. What is
-timed is what a step does after its rollouts: packing on the host, forward and backward passes, the optimiser. The first
-round warms up and is left out; the table has the median of the others. `--alone` adds the same update with a row for
-each episode, in the same run. On a processor take few episodes: `--episodes 16 --rounds 1`.
+A shape is the length of a prompt and what follows it on average, two thirds of that the model's own tokens. All prompts
+begin with the same instructions, 200 tokens unless told. What is timed is what a step does after its rollouts: packing
+on the host, forward and backward passes, the optimiser. The first round warms up and is left out; the table has the
+median of the others. `--alone` adds the same update with a row for each episode, in the same run. On a processor take
+few episodes: `--episodes 16 --rounds 1`.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ from kgwalk.training.updater import Updater
 from kgwalk.types import Flat
 
 
-def episodes(count: int, group: int, prompt: int, after: int, vocabulary: int) -> tuple[list[Flat], list[list[float]]]:
+def episodes(
+    count: int, group: int, instructions: int, prompt: int, after: int, vocabulary: int
+) -> tuple[list[Flat], list[list[float]]]:
     """Turns of up to 20 tokens and observations of up to 10; lengths differ by a third either way."""
     draw = random.Random(0)
+    told = [draw.randrange(vocabulary) for _ in range(min(instructions, prompt - 1))]
     flats, advantages = [], []
     for at in range(count):
         if at % group == 0:
-            shared = [draw.randrange(vocabulary) for _ in range(prompt)]
+            shared = told + [draw.randrange(vocabulary) for _ in range(prompt - len(told))]
         flat = Flat(list(shared), [0] * prompt, [0.0] * prompt, [])
         end = prompt + draw.randint(after * 2 // 3, after * 4 // 3)
         while len(flat.ids) < end:
@@ -94,7 +98,7 @@ def _wait(updater: Updater) -> None:
 def measured(updater: Updater, given: argparse.Namespace, shape: str, share: bool) -> dict[str, Any]:
     prompt, after = map(int, shape.split("/"))
     vocabulary = int(updater.model.module.get_input_embeddings().weight.shape[0])
-    flats, advantages = episodes(given.episodes, given.group, prompt, after, vocabulary)
+    flats, advantages = episodes(given.episodes, given.group, given.instructions, prompt, after, vocabulary)
     updater.scorer.takes_trees = share
     if updater.on_gpu:
         torch.cuda.reset_peak_memory_stats()
@@ -125,19 +129,28 @@ def main() -> None:
     parser.add_argument("--lora-rank", type=int, default=ModelSettings().lora_rank)
     parser.add_argument("--episodes", type=int, default=1024)
     parser.add_argument("--group", type=int, default=GrpoSettings().group)
+    parser.add_argument("--instructions", type=int, default=200, help="tokens that all prompts begin with")
     parser.add_argument("--shapes", nargs="+", default=["290/60", "1200/300"], help="prompt/after")
     parser.add_argument("--microbatch-tokens", type=int, default=GrpoSettings().microbatch_tokens)
     parser.add_argument("--checkpoint", choices=("auto", "on", "off"), default="auto", help="compute activations again")
+    parser.add_argument("--compile", choices=("auto", "on", "off"), default="auto", help="the model's layers")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--alone", action="store_true", help="also with a row for each episode")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    checkpoint: bool | str = {"auto": "auto", "on": True, "off": False}[given.checkpoint]
-    settings = ModelSettings(name=given.model, lora_rank=given.lora_rank, checkpoint_activations=checkpoint)
+    choices: dict[str, bool | str] = {"auto": "auto", "on": True, "off": False}
+    settings = ModelSettings(
+        name=given.model,
+        lora_rank=given.lora_rank,
+        checkpoint_activations=choices[given.checkpoint],
+        compile=choices[given.compile],
+    )
     model = PolicyModel(settings, device=given.device)
     updater = Updater(model, lr=1e-6, weight_decay=0.0, clip=1.0, most_loss=1e4)
     updater.expect(given.microbatch_tokens)
     ways = (True, False) if given.alone else (True,)
+    if given.alone and updater.scorer.quick:
+        parser.error("a compiled model takes one row; --alone goes with --compile off")
     if True in ways and not updater.scorer.takes_trees:
         parser.error(f"{given.model} cannot be packed: its layers take no mask of this kind")
     rows = [measured(updater, given, shape, share) for shape in given.shapes for share in ways]
@@ -146,6 +159,7 @@ def main() -> None:
         "model": given.model,
         "dtype": model.dtype,
         "checkpointing": model.checkpointing,
+        "compiled": updater.scorer.quick,
         "microbatch_tokens": given.microbatch_tokens,
     }
     print(json.dumps({**about, "rows": rows}) if given.json else table(about, rows))

@@ -219,6 +219,16 @@ def test_bench_engine(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     assert rows["sampled tokens against softmax: p of chi-square"]["met"]
 
 
+def test_bench_engine_with_workers(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the part that was asked for; the workers' time is theirs, and there are no timers in them."""
+    rows = _rows(capfd, monkeypatch, "engine", *SHORT, "--only", "episodes", "--episodes", "16", "--workers", "2")
+    place = "kgwalk on world"
+    assert rows[f"{place}: episodes"]["value"] > 0
+    assert rows[f"{place}: processor, this process"]["value"] > 0
+    assert f"{place}: processor, 2 workers" in rows
+    assert not [name for name in rows if "Python" in name or "decode, batch" in name or "greedy" in name]
+
+
 def test_bench_engine_soak(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     rows = _rows(capfd, monkeypatch, "engine", *SHORT, "--soak", "--episodes", "20")
     assert rows["kgwalk on world, 20 episodes: episodes"]["value"] > 0
@@ -238,6 +248,7 @@ def test_bad_input_is_told(capfd: pytest.CaptureFixture[str], monkeypatch: pytes
         (("engine", "--batch", "1,x"), 2, "whole numbers"),
         (("engine", "--batch", "0"), 2, "from 1 on"),
         (("engine", "--check", "--soak"), 2, "one each"),
+        (("engine", "--only", "decod"), 2, "did you mean `decode`"),
         (("engine", "--recipe", "kgwak"), 1, "did you mean `kgwalk`"),
         (("train", "--episodes", "3", "--device", "cpu"), 1, "a group of kgwalk has 8"),
     ):

@@ -381,13 +381,27 @@ def sequences_of_one_prompt() -> list[Flat]:
     return [Flat([7, 8, 9, *ids], [0, 0, 0, 1, 1], [0.0] * 5, []) for ids in ([10, 11], [12, 13], [14, 15])]
 
 
-def test_activations_are_kept_where_a_microbatch_fits() -> None:
+def test_a_microbatch_has_as_many_tokens_as_fit() -> None:
     model = policy()
     updater = updater_of(model)
     updater.expect(1000)
-    assert not model.checkpointing
+    assert updater.most == 1000
     updater.expect(10**9)  # tokens: no machine that runs this has a terabyte
-    assert model.checkpointing
+    assert updater.most == 4096 < memory.tokens_that_fit(updater.scorer, "cpu") < 10**9  # a processor wants no more
+    updater.on_gpu = True
+    updater.expect(10**9)
+    assert updater.most == memory.tokens_that_fit(updater.scorer, "cpu")
+    assert not model.checkpointing
+
+
+def test_activations_are_computed_twice_where_only_few_tokens_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = policy()
+    updater = updater_of(model)
+    room = memory.LOGITS * memory.CHUNK * len(model.tokens.hf) * 4
+    monkeypatch.setattr(memory, "free_bytes", lambda device: room + 1_000_000)
+    assert 0 < memory.tokens_that_fit(updater.scorer, "cpu") < 1024
+    updater.expect(100_000)
+    assert (model.checkpointing, updater.most) == (True, 4096)
     for chosen in (True, False):
         model = policy(checkpoint_activations=chosen)
         updater_of(model).expect(10**9)
@@ -400,8 +414,8 @@ def test_what_a_pass_keeps_is_counted() -> None:
     scorer = updater_of(policy()).scorer
     each = memory.bytes_a_token(scorer, "cpu")
     assert 3 * 64 * 4 * 7 < each < 1_000_000  # three layers of width 64 keep the inputs of seven matrices, and more
-    more = memory.activation_bytes(scorer, "cpu", 3000) - memory.activation_bytes(scorer, "cpu", 1000)
-    assert more == 2000 * each * memory.PEAK
+    left = memory.free_bytes("cpu") - memory.LOGITS * memory.CHUNK * scorer.model.config.vocab_size * 4
+    assert memory.tokens_that_fit(scorer, "cpu") == int(left / (each * memory.PEAK))
     assert 1e8 < memory.free_bytes("cpu") < 1e14
 
 

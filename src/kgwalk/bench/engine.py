@@ -5,25 +5,24 @@ Everything in one run on one machine, `generate` of transformers beside it, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kgwalk.bench.checks import CHECKED, CHECKS, Amount, check_rows
 from kgwalk.bench.decode import MANY, Limits, compared, decoder_of, generate_speed, slot_speed, speed_rows
-from kgwalk.bench.episodes import Place, episode_rows, opened, soak_rows
+from kgwalk.bench.episodes import Place, Rollouts, episode_rows, soak_rows
 from kgwalk.bench.goals import with_goals
 from kgwalk.bench.machine import Machine
 from kgwalk.bench.rows import Row
 from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset
-from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model
-from kgwalk.llm.slot_model import SlotModel, longest_context
+from kgwalk.llm.slot_model import SlotModel
 
 Progress = Callable[[str, int, int | None], None]
 SOAKED = 10_000  # episodes
-Measure = Callable[[LocalEngine, Place, Machine, int, Progress], list[Row]]
+PARTS = ("decode", "episodes", "check")
+Measure = Callable[[Rollouts, Place, Machine, int, Progress], Iterator[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,9 @@ class Scale:
 
 @dataclass(frozen=True)
 class EngineBench:
-    """A model, and every recipe on every dataset. The first of both give the prompts of the checks."""
+    """A model, and every recipe on every dataset. The first of both give the prompts of the checks. `workers` walk, or
+    with 0 this process does. `report` gets each figure as soon as it is known.
+    """
 
     machine: Machine
     scale: Scale
@@ -55,23 +56,26 @@ class EngineBench:
     model: str | None = None
     adapter: str | None = None
     progress: Progress = lambda what, done, total: None
+    workers: int = 0
+    report: Callable[[Row], None] = lambda row: None
 
-    def run(self) -> list[Row]:
-        """All but a soak."""
+    def run(self, only: Collection[str] = PARTS) -> list[Row]:
+        """All but a soak, or some parts of it."""
         places = self._places()
-        rows, config = self._decoding()
-        for same in places:
-            rows += self._rollouts(same, episode_rows, self.scale.episodes)
-        rows += self._checks(places[0][0])
-        return with_goals(rows, self.machine, config)
-
-    def check(self) -> list[Row]:
-        """Only whether the tokens are the right ones."""
-        return self._checks(self._places()[0][0])
+        parts = {
+            "decode": self._decoding(),
+            "episodes": self._rollouts(places, episode_rows, self.scale.episodes),
+            "check": self._checks(places[0][0]),
+        }
+        return [self._told(row) for name, rows in parts.items() if name in only for row in rows]
 
     def soak(self, episodes: int) -> list[Row]:
         """Only whether memory grows over so many episodes."""
-        return [row for same in self._places() for row in self._rollouts(same, soak_rows, episodes)]
+        return [self._told(row) for row in self._rollouts(self._places(), soak_rows, episodes)]
+
+    def _told(self, row: Row) -> Row:
+        self.report(row)
+        return row
 
     def _places(self) -> list[list[Place]]:
         """Those of a recipe together."""
@@ -86,40 +90,44 @@ class EngineBench:
         name, adapter = self._named
         return load_model(name, adapter=adapter, device=self.machine.device, dtype=self.machine.dtype)
 
-    def _decoding(self) -> tuple[list[Row], Any]:
-        """And the model's configuration. The engine changes the module that it runs, so `generate` has its own."""
+    def _decoding(self) -> Iterator[Row]:
+        """The engine changes the module that it runs, so `generate` has its own."""
         machine, scale = self.machine, self.scale
         self.progress("decoding", 0, len(scale.batches))
         limits = Limits(machine.bandwidth(), machine.rate())
         machine.free()
         plain = self._load().module
         model = SlotModel(self._load().module, most_slots=max(scale.batches), context=scale.context + MANY)
-        rows = [
-            Row("copy bandwidth, read and written", limits.bandwidth / 1e9, "GB/s"),
-            Row(f"matrix product, {machine.dtype}", limits.rate / 1e12, "TFLOP/s"),
-        ]
+        yield Row("copy bandwidth, read and written", limits.bandwidth / 1e9, "GB/s")
+        yield Row(f"matrix product, {machine.dtype}", limits.rate / 1e12, "TFLOP/s")
         for number, batch in enumerate(scale.batches, 1):
             ours = slot_speed(model, machine, batch, scale.context, scale.rounds)
             beside = batch in compared(scale.batches, machine)
             theirs = generate_speed(plain, machine, batch, scale.context, min(3, scale.rounds)) if beside else None
-            rows += speed_rows(batch, scale.context, ours, theirs, decoder_of(plain), limits)
+            rows = speed_rows(batch, scale.context, ours, theirs, decoder_of(plain), limits)
+            yield from with_goals(rows, machine, plain.config)
             self.progress("decoding", number, len(scale.batches))
-        return [*rows, *machine.most_rows("decoding")], plain.config
+        yield from machine.most_rows("decoding")
 
-    def _rollouts(self, places: Sequence[Place], measure: Measure, episodes: int) -> list[Row]:
-        """One engine for a recipe, with slots as long as an episode may be: as in training."""
-        self.machine.free()
-        model = self._load()
-        context = min(places[0].budget.total_tokens, longest_context(model.module))
-        with opened(LocalEngine(model, context=context)) as engine:
-            return [row for place in places for row in measure(engine, place, self.machine, episodes, self.progress)]
+    def _rollouts(self, places: Sequence[Sequence[Place]], measure: Measure, episodes: int) -> Iterator[Row]:
+        """One engine for a recipe, on all datasets."""
+        for same in places:
+            self.machine.free()
+            model = self._load()
+            config = model.module.config
+            with Rollouts.opened(model, same[0], self.workers) as rollouts:
+                del model  # the engine's alone, to be freed with it
+                for place in same:
+                    for row in measure(rollouts, place, self.machine, episodes, self.progress):
+                        yield from with_goals([row], self.machine, config)
 
-    def _checks(self, place: Place) -> list[Row]:
+    def _checks(self, place: Place) -> Iterator[Row]:
         self.progress("checks", 0, None)
         name, adapter = self._named
         dtypes = CHECKED.get(self.machine.kind, CHECKED["cpu"])
         amount = self.scale.checks
-        return [row for dtype in dtypes for row in check_rows(name, adapter, place, self.machine, amount, dtype)]
+        for dtype in dtypes:
+            yield from check_rows(name, adapter, place, self.machine, amount, dtype)
 
 
 def wrong(rows: Sequence[Row]) -> list[Row]:

@@ -36,6 +36,16 @@ class Row:
         return {**asdict(self), "ratio": self.ratio, "met": self.met}
 
 
+def line(row: Row) -> str:
+    """A figure as soon as it is known.
+
+    >>> line(Row("kgwalk on world: episodes", 1234.5, "episodes/s", goal=(">=", 1000)))
+    'kgwalk on world: episodes  1,234 episodes/s  (goal >= 1,000: yes)'
+    """
+    goal = "" if row.goal is None else f"  (goal {row.goal[0]} {row.goal[1]:,g}: {'yes' if row.met else 'NO'})"
+    return f"{row.name}  {_figure(row.value)} {row.unit}{goal}"
+
+
 def table(title: str, rows: list[Row], baseline: str = "list scan") -> Table:
     """`baseline` names what the figures stand beside."""
     shown = Table(title=title, title_justify="left")

@@ -22,9 +22,10 @@ from kgwalk.build.stages import check, grpo
 from kgwalk.config.recipe import Recipe
 from kgwalk.config.section import read_section
 from kgwalk.data.dataset import Dataset
+from kgwalk.training.course import Measured
 from kgwalk.training.processes import Processes
 from kgwalk.training.settings import GrpoSettings
-from kgwalk.types import Episode, KgwalkError
+from kgwalk.types import KgwalkError
 
 Progress = Callable[[str, int, int | None], None]
 EPISODES = {"cuda": 1024, "cpu": 16}  # of a step
@@ -34,7 +35,9 @@ NO_SPLIT = "-"  # to validate on: none
 
 @dataclass(frozen=True)
 class TrainBench:
-    """`start` is an adapter to go on from: a model that has learnt nothing walks otherwise than one that is trained."""
+    """`start` is an adapter to go on from: a model that has learnt nothing walks otherwise than one that is trained.
+    `workers`: as many as the recipe says, if None. `report` gets the seconds of each step as it is done.
+    """
 
     machine: Machine
     recipe: Recipe
@@ -43,6 +46,8 @@ class TrainBench:
     steps: int = 3
     start: Path | None = None
     progress: Progress = lambda what, done, total: None
+    workers: int | None = None
+    report: Callable[[Row], None] = lambda row: None
 
     def run(self, folder: Path) -> list[Row]:
         """`folder` is the caller's to remove."""
@@ -50,6 +55,8 @@ class TrainBench:
 
         def progress(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
             seen.append(numbers)
+            for row in seconds_of(f"{self.recipe.name} on {self.dataset.name}: step {step}", numbers):
+                self.report(row)
             self.progress(stage, step, steps)
 
         run = self._run(folder / "run", progress)
@@ -97,19 +104,31 @@ class TrainBench:
             "grpo.lr": 1e-12,
             "rewards.luck": 1.0,
         }
+        if self.workers is not None:
+            values["grpo.rollout_workers"] = self.workers
         return [f"{name}={json.dumps(value)}" for name, value in values.items()]
 
 
 def _count(walker: Any, tokens: list[int]) -> None:
     """Notes the tokens of each step's episodes, prompts and observations among them."""
-    walk = walker.walk
+    walk = walker.measured
 
-    def counted(*given: Any, **named: Any) -> list[Episode]:
-        episodes: list[Episode] = walk(*given, **named)
-        tokens.append(sum(one.total_tokens for one in episodes))
-        return episodes
+    def counted(*given: Any, **named: Any) -> list[Measured]:
+        measured: list[Measured] = walk(*given, **named)
+        tokens.append(sum(one.episode.total_tokens for one in measured))
+        return measured
 
-    walker.walk = counted
+    walker.measured = counted
+
+
+def seconds_of(label: str, step: dict[str, float]) -> list[Row]:
+    """A step's seconds, and those of its parts.
+
+    >>> [(row.name, row.value) for row in seconds_of("step 2", {"seconds": 3.0, "update_seconds": 1.0, "f1": 0.5})]
+    [('step 2', 3.0), ('step 2, update', 1.0)]
+    """
+    parts = [name for name in step if name.endswith(SECONDS)]
+    return [Row(label, step["seconds"], "s"), *(Row(f"{label}, {_part(name)}", step[name], "s") for name in parts)]
 
 
 def step_rows(label: str, steps: Sequence[dict[str, float]], tokens: Sequence[int]) -> list[Row]:
@@ -128,10 +147,8 @@ def step_rows(label: str, steps: Sequence[dict[str, float]], tokens: Sequence[in
 
     learnt = [count / step["update_seconds"] for count, step in zip(tokens[1:], others, strict=True)]
     return [
-        Row(f"{label}: first step", steps[0]["seconds"], "s"),
-        *(Row(f"{label}: first step, {_part(name)}", steps[0][name], "s") for name in parts),
-        Row(f"{label}: step", median("seconds"), "s"),
-        *(Row(f"{label}: step, {_part(name)}", median(name), "s") for name in parts),
+        *seconds_of(f"{label}: first step", steps[0]),
+        *seconds_of(f"{label}: step", {name: median(name) for name in ("seconds", *parts)}),
         Row(f"{label}: rollouts, generated", median("tokens_a_second"), "tokens/s"),
         Row(f"{label}: update, tokens of the episodes", statistics.median(learnt), "tokens/s"),
         Row(f"{label}: tokens of an episode", statistics.median(tokens[1:]) / median("episodes"), "an episode"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgwalk.cli.output import print_json, print_table, progress_bar
+from kgwalk.cli.output import err, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
     from kgwalk.bench.rows import Row
@@ -62,7 +62,8 @@ def soak(
 
 @app.command(
     epilog="Examples: kgwalk bench engine · kgwalk bench engine --data metaqa --data cwq-fbpool --adapter adapter · "
-    "kgwalk bench engine --check · kgwalk bench engine --batch 1,256 --context 1024 --json"
+    "kgwalk bench engine --only decode,check · kgwalk bench engine --only episodes --workers 8 · "
+    "kgwalk bench engine --batch 1,256 --context 1024 --json"
 )
 def engine(
     model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
@@ -84,6 +85,13 @@ def engine(
         typer.Option(min=1, help="Of a recipe on a dataset (default: 4096; on a CPU 16; with --soak 10000)."),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    workers: Annotated[
+        int | None,
+        typer.Option(min=0, help="Processes that walk (default: by a GPU all cores but two, at most 12; on a CPU 0)."),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Parts, separated by commas: decode, episodes, check (default: all).")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only: are the tokens the right ones?")] = False,
     soak: Annotated[bool, typer.Option("--soak", help="Only: does memory grow over many episodes?")] = False,
     profile: Annotated[str | None, typer.Option(help="A profile of the recipes, such as 135m.")] = None,
@@ -94,17 +102,20 @@ def engine(
 ) -> None:
     """The local engine: decoding by batch beside transformers, the roofline, rollouts with their split, checks.
 
-    A few minutes on a GPU. Exit status 1 if the engine's tokens are not the model's.
+    A few minutes on a GPU. Each figure is told on stderr as soon as it is known. Exit status 1 if the engine's tokens
+    are not the model's.
     """
-    if check and soak:
-        raise typer.BadParameter("--check and --soak are for one each; leave one out")
+    if (check, soak, only is not None).count(True) > 1:
+        raise typer.BadParameter("--check, --soak and --only are for one each; leave the others out")
     batches = None if batch is None else _numbers(batch)
     from dataclasses import replace
 
-    from kgwalk.bench.engine import SOAKED, EngineBench, Scale, wrong
+    from kgwalk.bench.engine import PARTS, SOAKED, EngineBench, Scale, wrong
     from kgwalk.bench.machine import Machine
     from kgwalk.data.dataset import load_dataset
+    from kgwalk.training.walks import worker_count
 
+    parts = ("check",) if check else PARTS if only is None else _parts(only, PARTS)
     recipes = [_recipe(name, profile, values) for name in recipe or ["kgwalk"]]
     machine = Machine.of(device)
     usual = Scale.of(machine)
@@ -116,8 +127,9 @@ def engine(
     )
     with progress_bar(quiet=json) as progress:
         datasets = [load_dataset(name) for name in data or ["world"]]
-        bench = EngineBench(machine, scale, recipes, datasets, model, adapter, progress)
-        rows = bench.check() if check else bench.soak(episodes or SOAKED) if soak else bench.run()
+        count = worker_count(machine.device) if workers is None else workers
+        bench = EngineBench(machine, scale, recipes, datasets, model, adapter, progress, count, _tell)
+        rows = bench.soak(episodes or SOAKED) if soak else bench.run(parts)
     _show("kgwalk bench engine", rows, json=json, baseline="transformers")
     if wrong(rows):
         raise typer.Exit(1)
@@ -135,13 +147,19 @@ def train(
     model: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
     start: Annotated[Path | None, typer.Option("--start", "--adapter", help="An adapter to go on from.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Processes that walk (default: the recipe's grpo.rollout_workers).")
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="A profile of the recipe, such as 135m.")] = None,
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """A step of GRPO: seconds by part, tokens a second, memory. The first step stands apart."""
+    """A step of GRPO: seconds by part, tokens a second, memory. The first step stands apart.
+
+    The seconds of each step are told on stderr as it is done.
+    """
     from kgwalk.bench.machine import Machine
     from kgwalk.bench.train import EPISODES, TrainBench
     from kgwalk.data.dataset import load_dataset
@@ -151,7 +169,7 @@ def train(
     named = [] if model is None else [f"model.name={dumps(model)}"]
     chosen = _recipe(recipe, profile, [*named, *(values or [])])
     with tempfile.TemporaryDirectory() as folder, progress_bar(quiet=json) as progress:
-        bench = TrainBench(machine, chosen, load_dataset(data), count, steps, start, progress)
+        bench = TrainBench(machine, chosen, load_dataset(data), count, steps, start, progress, workers, _tell)
         rows = bench.run(Path(folder))
     _show("kgwalk bench train", rows, json=json, baseline="beside")
 
@@ -163,6 +181,24 @@ def _show(title: str, rows: list[Row], *, json: bool, baseline: str = "list scan
         print_json({"rows": [row.as_json() for row in rows]})
     else:
         print_table(table(title, rows, baseline))
+
+
+def _tell(row: Row) -> None:
+    """A figure on stderr at once: what was measured is not lost if the rest takes too long."""
+    from kgwalk.bench.rows import line
+
+    err.print(line(row))
+
+
+def _parts(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """`decode,check`."""
+    from kgwalk.config.recipe import unknown
+
+    parts = tuple(part.strip() for part in text.split(","))
+    for part in parts:
+        if part not in known:
+            raise typer.BadParameter(str(unknown("part", part, known)))
+    return parts
 
 
 def _recipe(name: str, profile: str | None, values: list[str] | None) -> Recipe:

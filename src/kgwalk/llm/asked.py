@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ class Asked:
     ids: list[int]
     sampling: Sampling
     most: int  # tokens to choose
-    draws: list[float]
+    draws: Sequence[float]
     watch: StopWatch
     session: str
     prompt: int = 0

@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -349,14 +349,22 @@ class Batcher:
 
     def _step(self) -> None:
         rows = dict(self._running)
-        most = max(row.most - (len(row.ids) - row.prompt) for row in rows.values())
         chosen = self._model.steps(
             list(rows),
-            max(1, min(self._steps, most)),
+            self._steps_for(rows.values()),
             sampled=any(row.sampling.temperature > 0 for row in rows.values()),
             nucleus=any(row.sampling.top_p < 1 for row in rows.values()),
         )
         self._unread.append((chosen, rows))
+
+    def _steps_for(self, rows: Iterable[Row]) -> int:
+        """No more than the row with most tokens left can use."""
+        most = 1
+        for row in rows:
+            most = max(most, row.most - len(row.logprobs))
+            if most >= self._steps:
+                return self._steps
+        return most
 
     def _read(self) -> None:
         chosen, rows = self._unread.popleft()
@@ -372,23 +380,28 @@ class Batcher:
             self._go_on(again)
 
     def _take(self, row: Row, numbers: list[int], values: list[float], again: list[Row]) -> None:
-        """New tokens of a row, as far as it chose any."""
-        for number, logprob in zip(numbers, values, strict=True):
-            if number < 0:
+        """New tokens of a row, as far as it chose any: the device stops after one that may be an end."""
+        if numbers[-1] < 0:
+            numbers = numbers[: numbers.index(-1)]
+            if not numbers:
                 return
-            if not math.isfinite(logprob):
-                self._fail(row)
-                return
-            row.ids.append(number)
-            row.logprobs.append(logprob)
-            finish = row.watch.see(number) or ("length" if len(row.logprobs) == row.most else None)
-            if finish is not None:
-                self._leave(row)
-                self._ended.append((row, Generation(row.ids[row.prompt :], row.logprobs, finish)))
-                return
-            if row.halting or number in row.ends or len(row.logprobs) == row.luck:
-                again.append(row)  # the device has stopped it: it might have been the end, or its draws were used up
-                return
+            values = values[: len(numbers)]
+        if not math.isfinite(sum(values)):
+            self._fail(row)
+            return
+        row.ids += numbers
+        row.logprobs += values
+        may_end = numbers[-1] in row.ends
+        finish = None
+        if may_end:
+            finish = row.watch.see_all(numbers)
+        else:
+            row.watch.pass_over(numbers)
+        if finish is not None or len(row.logprobs) == row.most:
+            self._leave(row)
+            self._ended.append((row, Generation(row.ids[row.prompt :], row.logprobs, finish or "length")))
+        elif may_end or row.halting or len(row.logprobs) == row.luck:
+            again.append(row)  # the device has stopped it: it might have been the end, or its draws were used up
 
     def _go_on(self, rows: list[Row]) -> None:
         self._model.state.begin([self._start_of(row, computed=len(row.ids) - 1) for row in rows])

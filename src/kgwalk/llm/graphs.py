@@ -10,9 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from kgwalk.llm.slot_cache import QUERIES, Pass
@@ -20,6 +22,7 @@ from kgwalk.llm.slot_cache import QUERIES, Pass
 if TYPE_CHECKING:
     from kgwalk.llm.slot_model import Job, SlotModel
 
+Numbers = npt.NDArray[np.int64]
 WARM_UPS = 2  # some kernels choose their algorithm, and Triton's are compiled, at first
 
 
@@ -93,17 +96,14 @@ class Graphs:
             flat, np.cumsum([tokens, tokens, tokens, 4 * blocks, rows])
         )
         slot_T[:], slots_R[:] = empty, empty
-        place, block = 0, 0
-        for job in jobs:
-            length = len(job.ids)
-            ids_T[place : place + length] = job.ids
-            slot_T[place : place + length] = job.slot
-            at_T[place : place + length] = np.arange(job.start, job.start + length)
-            for begin in range(0, length, QUERIES):
-                piece = min(QUERIES, length - begin)
-                table[4 * block : 4 * block + 4] = place + begin, piece, job.slot, job.start + begin
-                block += 1
-            place += length
+        lengths_J = np.array([len(job.ids) for job in jobs])
+        slots_J, starts_J = np.array([job.slot for job in jobs]), np.array([job.start for job in jobs])
+        ids_T[:count] = np.fromiter(chain.from_iterable(job.ids for job in jobs), np.int64, count)
+        slot_T[:count] = np.repeat(slots_J, lengths_J)
+        places_J = np.cumsum(lengths_J) - lengths_J
+        at_T[:count] = np.arange(count) + np.repeat(starts_J - places_J, lengths_J)
+        filled = blocks_of(lengths_J, places_J, slots_J, starts_J)
+        table[: filled.size] = filled.ravel()
         last_R[: len(last)], slots_R[: len(slots)] = last, slots
         one.fill(torch.from_numpy(flat))
         model.state.turn.zero_()
@@ -128,6 +128,26 @@ class Graphs:
             run()
         self._pool = graph.pool()
         return Recorded(graph.replay, inputs)
+
+
+def blocks_of(lengths_J: Numbers, places_J: Numbers, slots_J: Numbers, starts_J: Numbers) -> Numbers:
+    """For each block of at most QUERIES tokens of a job: its place in the pass, its length, its slot, its position.
+
+    A job of 20 tokens in slot 5 from position 7 on, and one of 3 in slot 2 from 0 on after it; blocks are of 16:
+
+    >>> blocks_of(*map(np.array, ([20, 3], [0, 20], [5, 2], [7, 0]))).tolist()
+    [[0, 16, 5, 7], [16, 4, 5, 23], [20, 3, 2, 0]]
+    """
+    counts_J = -(-lengths_J // QUERIES)
+    first_J = np.cumsum(counts_J) - counts_J
+    begin_B = (np.arange(counts_J.sum()) - np.repeat(first_J, counts_J)) * QUERIES
+    columns = (
+        np.repeat(places_J, counts_J) + begin_B,
+        np.minimum(QUERIES, np.repeat(lengths_J, counts_J) - begin_B),
+        np.repeat(slots_J, counts_J),
+        np.repeat(starts_J, counts_J) + begin_B,
+    )
+    return np.stack(columns, 1)
 
 
 def _step(model: SlotModel, slots_R: torch.Tensor, *, nucleus: bool) -> None:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import weakref
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgwalk.llm.asked import taken
-from kgwalk.llm.engine import Generation, Request
+from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model, need
-from kgwalk.llm.stop_watch import BROKEN
+from kgwalk.llm.stop_watch import BROKEN, StopWatch
 from kgwalk.types import EngineError
 
 if TYPE_CHECKING:
@@ -129,6 +130,40 @@ class LocalEngine:
             self._pumping = asyncio.create_task(self._pump())
         return await future
 
+    # For one who has no event loop and runs the rounds himself, in lockstep.
+
+    @property
+    def vocabulary(self) -> int:
+        """How many ids the model knows."""
+        return self._vocabulary
+
+    def ask(
+        self,
+        ids: list[int],
+        sampling: Sampling,
+        most: int,
+        draws: Sequence[float],
+        marks: list[int],
+        session: str,
+        done: Callable[[Generation | EngineError], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        """A request that was checked already, with what `asked` and `slots` give for it; `turn` calls `done`."""
+        from kgwalk.llm.batcher import Row
+
+        watch = StopWatch(self.tokens, sampling.stop, self._piece)
+        row = Row(ids, sampling, most, draws, watch, session, ends=self._ends(sampling.stop), marks=marks)
+        row.cancelled, row.whom = cancelled, done
+        self._batcher.submit(row)
+
+    def turn(self) -> bool:
+        """One round; False if there was nothing to do."""
+        return self._batcher.turn()
+
+    def drop(self, session: str) -> None:
+        """As `forget`."""
+        self._batcher.forget(session)
+
     def _ends(self, stops: tuple[str, ...]) -> frozenset[int]:
         """The tokens with which a generation may end: end tokens, and those that hold a stop text's last character, or
         that show only among others.
@@ -155,7 +190,7 @@ class LocalEngine:
                 return
 
     async def forget(self, session: str) -> None:
-        self._batcher.forget(session)
+        self.drop(session)
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._end)
@@ -173,6 +208,9 @@ def _deliver(ended: list[Ended]) -> None:
     """What has ended, to those who wait: an event loop is called once for all that are its own."""
     of_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Generation], Generation | EngineError]]] = {}
     for row, outcome in ended:
+        if not isinstance(row.whom, asyncio.Future):
+            row.whom(outcome)
+            continue
         of_loop.setdefault(row.whom.get_loop(), []).append((row.whom, outcome))
     for loop, some in of_loop.items():
         with suppress(RuntimeError):  # the loop is closed: whoever asked has gone

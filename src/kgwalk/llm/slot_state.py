@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from kgwalk.llm.choosing import choose_rows
@@ -60,10 +61,13 @@ class SlotState:
 
     def begin(self, starts: Sequence[Start]) -> None:
         """From here on the rows choose."""
-        numbers = torch.tensor([[one.slot, one.at, one.most, one.kind, one.last] for one in starts])
         most = max((len(one.draws) for one in starts), default=0)
-        parts = [[one.temperature, one.top_p, *one.draws, *[0.0] * (most - len(one.draws))] for one in starts]
-        numbers, reals = numbers.to(self.device), torch.tensor(parts, dtype=torch.float64).to(self.device)
+        parts = np.zeros((len(starts), 2 + most))
+        for row, one in zip(parts, starts, strict=True):
+            row[0], row[1] = one.temperature, one.top_p
+            row[2 : 2 + len(one.draws)] = one.draws
+        numbers = torch.tensor([[one.slot, one.at, one.most, one.kind, one.last] for one in starts]).to(self.device)
+        reals = torch.from_numpy(parts).to(self.device)
         slots = numbers[:, 0]
         self.at[slots], self.left[slots], self.kind[slots] = numbers[:, 1], numbers[:, 2], numbers[:, 3]
         self.last[slots] = numbers[:, 4]

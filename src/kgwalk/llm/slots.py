@@ -122,15 +122,14 @@ class Beginnings:
 
     def longest(self, ids: Sequence[int], marks: Sequence[int]) -> tuple[Slot, int] | None:
         """The slot that holds most of the beginning, and how much. What a slot no longer holds is struck out."""
-        count = 0
-        while count < len(marks) and marks[count] in self._slots:
-            count += 1
-        while count:
-            slot, length = self._slots[marks[count - 1]], count * BLOCK
+        for count in range(len(marks), 0, -1):
+            slot = self._slots.get(marks[count - 1])
+            if slot is None:
+                continue
+            length = count * BLOCK
             if slot.ids[:length] == ids[:length]:
                 return slot, length
             del self._slots[marks[count - 1]]
-            count -= 1
         return None
 
     def clear(self) -> None:

@@ -7,11 +7,21 @@ the last character of a stop text. Knows nothing of models.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from kgwalk.llm.tokens import Tokenizer
 
 BROKEN = "\ufffd"  # how a decoder shows part of a character
+
+
+@lru_cache(64)
+def _looked_for(stops: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str], int]:
+    """The texts, their last characters, and how many of the last tokens can hold one of them."""
+    real = tuple(stop for stop in stops if stop)
+    # A token has a byte of text or more; a few tokens more, so that the first one's beginning does not matter.
+    window = max((len(stop.encode("utf-8", "surrogatepass")) for stop in real), default=0) + 4
+    return real, frozenset(stop[-1] for stop in real), window
 
 
 class StopWatch:
@@ -26,11 +36,17 @@ class StopWatch:
     def __init__(self, tokens: Tokenizer, stops: Sequence[str], piece: Callable[[int], str] | None = None) -> None:
         self._tokens = tokens
         self._piece = piece or (lambda number: tokens.decode([number]))
-        self._stops = tuple(stop for stop in stops if stop)
-        self._lasts = {stop[-1] for stop in self._stops}
-        # A token has a byte of text or more; a few tokens more, so that the first one's beginning does not matter.
-        self._window = max((len(stop.encode("utf-8", "surrogatepass")) for stop in self._stops), default=0) + 4
+        self._stops, self._lasts, self._window = _looked_for(tuple(stops))
         self._seen: list[int] = []
+
+    def pass_over(self, numbers: Sequence[int]) -> None:
+        """Tokens of which none can be an end."""
+        self._seen += numbers
+
+    def see_all(self, numbers: Sequence[int]) -> Literal["stop", "eos"] | None:
+        """Several tokens at once, of which only the last may be an end."""
+        self._seen += numbers[:-1]
+        return self.see(numbers[-1])
 
     def see(self, number: int) -> Literal["stop", "eos"] | None:
         if number in self._tokens.end_ids:

@@ -4,7 +4,8 @@
     checkpoint-20/optimizer.safetensors    the optimiser's tensors
     checkpoint-20/trainer_state.json       step, best score, curriculum, the optimiser's plain numbers
 
-Random numbers need no state: each step's come from the seed and the step's number. No pickle.
+Random numbers need no state: each step's come from the seed and the step's number. Weights and the optimiser's tensors
+are whole, however many processes held shards of them, and can be gone on with by any number. No pickle.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from safetensors.torch import save_file
 
 from kgwalk.runs.folder import read_json, write_json
 from kgwalk.training.model import PolicyModel, read_tensors
+from kgwalk.training.shards import like, whole
 from kgwalk.types import KgwalkError
 
 OPTIMISER, STATE = "optimizer.safetensors", "trainer_state.json"
@@ -54,14 +56,21 @@ class Checkpoints:
         optimiser: torch.optim.Optimizer,
         state: dict[str, Any],
         card: dict[str, Any],
+        *,
+        write: bool = True,
     ) -> Path:
-        """Write the checkpoint beside, then give it its name; then drop the oldest ones."""
+        """Write the checkpoint beside, then give it its name; then drop the oldest ones. All processes come here, as
+        each may hold a shard of the weights, and one of them does `write`.
+        """
         target = self.folder / f"checkpoint-{step}"
+        weights = model.gathered(keep=write)
+        tensors, plain = _flattened(optimiser, keep=write)
+        if not write:
+            return target
         for stale in self.folder.glob(".checkpoint-*.partial"):  # of a process that was killed
             shutil.rmtree(stale, ignore_errors=True)
         with whole_or_not(target, f"the checkpoint of step {step}", self.good()) as beside:
-            model.save(beside, card)
-            tensors, plain = _flattened(optimiser)
+            model.save(beside, card, weights)
             save_file(tensors, str(beside / OPTIMISER))
             write_json(beside / STATE, {**state, "step": step, "optimiser": plain})
         for old in self.all()[: -self.keep]:
@@ -137,22 +146,26 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(doomed, ignore_errors=True)
 
 
-def _flattened(optimiser: torch.optim.Optimizer) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The optimiser's state as named tensors, and its numbers (rates, betas) as JSON."""
+def _flattened(optimiser: torch.optim.Optimizer, *, keep: bool) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The optimiser's state as named tensors, for those that `keep` them, and its numbers (rates, betas) as JSON."""
     state = optimiser.state_dict()
-    tensors = {
-        f"{number}.{name}": value.detach().cpu().contiguous()
-        for number, values in state["state"].items()
-        for name, value in values.items()
-    }
+    tensors = {}
+    for number, values in state["state"].items():
+        for name, value in values.items():
+            one = whole(value.detach())
+            if keep:
+                tensors[f"{number}.{name}"] = one.cpu().contiguous()
     return tensors, {"param_groups": state["param_groups"]}
 
 
 def _restore(optimiser: torch.optim.Optimizer, tensors: dict[str, torch.Tensor], plain: dict[str, Any]) -> None:
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, torch.Tensor]] = {}
     for key, value in tensors.items():
         number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = value
+        parameter = parameters[int(number)]
+        of_weights = value.shape == parameter.shape  # not the count of steps
+        state.setdefault(int(number), {})[name] = like(parameter, value) if of_weights else value
     optimiser.load_state_dict({"state": state, "param_groups": plain["param_groups"]})
 
 

@@ -24,6 +24,7 @@ from kgwalk.runs.rows import Rows
 from kgwalk.score.rewards.function import Rewarded, RewardFunction
 from kgwalk.score.rewards.outcome import Outcome
 from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
+from kgwalk.training.course import Course, Measured
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loop import Numbers, Stage
@@ -33,7 +34,7 @@ from kgwalk.training.schedule import rate
 from kgwalk.training.settings import GrpoSettings
 from kgwalk.training.tracking import keep_rows
 from kgwalk.training.updater import Updater
-from kgwalk.training.walks import Course, Walker
+from kgwalk.training.walks import Walker
 from kgwalk.types import Episode, Flat, KgwalkError, StopReason
 
 EPISODES = "episodes.jsonl"
@@ -128,16 +129,17 @@ class Grpo:
         ]
         sampling = Sampling(temperature=settings.temperature, seed=self.seed)
         with updater.clock.host("rollout"):
-            episodes = self.walker.walk(self.course, asked, sampling)
-        self._check_backends(episodes)
+            measured = self.walker.measured(self.course, asked, sampling)
+        self._check_backends([one.episode for one in measured])
         with updater.clock.host("reward"):
-            return self._rewarded(number, [question for question, _ in asked[:: settings.group]], episodes)
+            return self._rewarded(number, [question for question, _ in asked[:: settings.group]], measured)
 
-    def _rewarded(self, number: int, questions: Sequence[int], episodes: Sequence[Episode]) -> list[list[Walked]]:
+    def _rewarded(self, number: int, questions: Sequence[int], measured: Sequence[Measured]) -> list[list[Walked]]:
         """The episodes of each question in turn, with what they earned."""
-        verdicts = self.judged(episodes)
+        verdicts = self.judged([one.episode for one in measured])
         outcomes = [
-            self._outcome(episode, verdict, number) for episode, verdict in zip(episodes, verdicts, strict=True)
+            Outcome(one.episode, one.numbers, one.complete, verdict, number)
+            for one, verdict in zip(measured, verdicts, strict=True)
         ]
         groups = []
         for place, question in enumerate(questions):
@@ -153,10 +155,6 @@ class Grpo:
         failures = self.updater.processes.gathered(own)
         if failures and all(failure is not None for failure in failures):
             raise KgwalkError(f"all {len(failures):,} rollouts failed, the first with: {failures[0]}")
-
-    def _outcome(self, episode: Episode, verdict: dict[str, float | None], step: int) -> Outcome:
-        complete = self.course.worlds.of(episode.question).complete
-        return Outcome(episode, self.course.measure(episode), complete, verdict, step)
 
     def _learn(self, number: int, sequences: list[tuple[Flat, list[float]]]) -> Numbers:
         settings, updater = self.settings, self.updater

@@ -14,6 +14,7 @@ Shapes: B sequences of T tokens in R rows of L, N marked tokens, D width, V voca
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -21,13 +22,17 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from kgwalk.training.microbatch import Batch, collate
+from kgwalk.training import lean
+from kgwalk.training.microbatch import Batch, collate, pack
 from kgwalk.training.trees import trees
 from kgwalk.types import Flat, KgwalkError
 
 CHUNK = 1024  # marked tokens whose logits exist at once: 200 MB in float32 for a vocabulary of 49,152
 
+log = logging.getLogger(__name__)
+
 Head = Callable[[torch.Tensor], torch.Tensor]
+Scored = Callable[[torch.Tensor, torch.Tensor, bool], tuple[torch.Tensor, torch.Tensor]]
 
 
 class TokenScores(NamedTuple):
@@ -44,22 +49,60 @@ class TokenScorer(torch.nn.Module):
 
     A module itself, so that it can be wrapped for several devices (DDP, FSDP): its forward is the training pass.
     `whole_logits` says whether the model needs its own forward (see above), `takes_trees` whether rows may have more
-    than one branch. Whether the model is in training mode is for the caller to say.
+    than one branch, `quick` whether a microbatch is to be one row of a multiple of `lean.MULTIPLE` tokens (`quicken`),
+    `joined` whether its layers then are all of the type that it computes in.
+    Whether the model is in training mode is for the caller to say.
     """
 
-    def __init__(self, model: torch.nn.Module, *, chunk: int = CHUNK) -> None:
+    def __init__(self, model: torch.nn.Module, *, chunk: int = CHUNK, tried: bool = True) -> None:
         super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
         if chunk < 1:
             raise KgwalkError(f"chunk must be at least 1; it is {chunk}")
         self.model = model
         self.chunk = chunk
-        parts = _parts(model)
-        self.whole_logits = parts is None or not _head_is_last(model, *parts)
-        self.takes_trees = _takes_trees(model)
+        self.whole_logits, self.takes_trees = True, False  # right for every model
+        if tried:
+            self.try_out()
+        self.quick = self.joined = False
+        self._scored = logprob_and_entropy
+
+    def quicken(self, **options: Any) -> bool:
+        """Compile the model's layers, and give it attention that looks at a row's blocks (`lean`); `options` are
+        torch.compile's. Log-probabilities and gradients of a few tokens are compared with what they were: where they
+        differ, or it cannot be done, all stays as it was.
+        """
+        if self.whole_logits or not self.takes_trees:
+            return False
+        plain = _plain(self.model)
+        before = plain.config._attn_implementation
+        expected = _tried(self)
+        self.joined = lean.join_adapters(self.model)
+        lean.use_tree_attention(plain)
+        lean.compile_layers(plain, **options)
+        self.quick, self._scored = True, torch.compile(logprob_and_entropy, dynamic=True, **options)
+        try:
+            with torch.autocast(
+                plain.device.type, enabled=not self.joined and torch.is_autocast_enabled(plain.device.type)
+            ):
+                found = _tried(self)
+            if all(_close(one, other) for one, other in zip(found, expected, strict=True)):
+                return True
+            log.warning("compiled, this model computes something else; its layers are run as written")
+        except RuntimeError as error:  # of the compiler, or of what it made
+            log.warning("this model cannot be compiled (%s); its layers are run as written", str(error).split("\n")[0])
+        self.quick, self.joined, self._scored = False, False, logprob_and_entropy
+        lean.restore(self.model, plain, before)
+        return False
+
+    def try_out(self) -> None:
+        """See on a few tokens what the model can do; for whoever made the scorer with `tried` false."""
+        parts = _parts(self.model)
+        self.whole_logits = parts is None or not _head_is_last(self.model, *parts)
+        self.takes_trees = _takes_trees(self.model)
 
     def forward(self, batch: Batch, *, entropy: bool = False) -> TokenScores:
         """Without `entropy` that field is all 0."""
-        inputs = _inputs(self.model, batch)
+        inputs = _inputs(self.model, batch, self.quick)
         parts = None if self.whole_logits else _parts(self.model)
         if parts is None:
             found_RLD = self.model(**inputs).logits
@@ -73,7 +116,7 @@ class TokenScorer(torch.nn.Module):
             decoder, head = parts
             found_RLD = decoder(**inputs).last_hidden_state
         state_ND = found_RLD.flatten(0, 1).index_select(0, batch.before_N)
-        logprob_N, entropy_N = _in_chunks(head, state_ND, batch.target_N, self.chunk, entropy)
+        logprob_N, entropy_N = _in_chunks(head, self._scored, state_ND, batch.target_N, self.chunk, entropy)
         blank = torch.zeros(batch.mask_BT.numel(), dtype=torch.float32, device=batch.mask_BT.device)
         place = (batch.place_N,)
         shape = batch.mask_BT.shape
@@ -122,10 +165,10 @@ def logprob_and_entropy(
 
 
 def _in_chunks(
-    head: Head, state_ND: torch.Tensor, target_N: torch.Tensor, chunk: int, entropy: bool
+    head: Head, scored: Scored, state_ND: torch.Tensor, target_N: torch.Tensor, chunk: int, entropy: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     def score(state_nD: torch.Tensor, target_n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return logprob_and_entropy(head(state_nD), target_n, entropy)
+        return scored(head(state_nD), target_n, entropy)
 
     count = len(target_N)
     again = torch.is_grad_enabled() and count > chunk  # one chunk's logits may as well be kept
@@ -224,11 +267,29 @@ def _without_dropout(model: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _inputs(model: torch.nn.Module, batch: Batch) -> dict[str, Any]:
+def _tried(scorer: TokenScorer) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of a few tokens, and their gradients for all that learns, one after the other."""
+    model = scorer.model
+    device = next(model.parameters()).device
+    flats = [Flat([3, 1, 4, *ids], [0, 0, 0, 1, 1, 1], [0.0] * 6, []) for ids in ([1, 5, 9], [1, 6, 5], [3, 5, 8])]
+    [(_, batch)] = pack(flats, None, budget=lean.MULTIPLE, pad_id=0, side_by_side=True, multiple=lean.MULTIPLE)
+    with _without_dropout(model), torch.enable_grad():
+        found = scorer(batch.to(device)).logprobs_BT
+        learnt = [value for value in model.parameters() if value.requires_grad]
+        gradients = torch.autograd.grad(
+            (found * torch.arange(found.numel(), device=device).view_as(found)).sum(), learnt
+        )
+    return found.detach(), torch.cat([gradient.float().flatten() for gradient in gradients])
+
+
+def _inputs(model: torch.nn.Module, batch: Batch, quick: bool = False) -> dict[str, Any]:
     """Without a second branch in any row there is nothing to say: a family counts and looks back from the left, and
     padding is on the right. So attention runs its quickest kernel there.
     """
     inputs: dict[str, Any] = {"input_ids": batch.ids_RL, "use_cache": False}
+    if quick and batch.ids_RL.is_cuda:  # a processor has no gradient of attention by blocks
+        end_L = torch.full_like(batch.ids_RL[0], batch.ids_RL.shape[1]) if batch.end_RL is None else batch.end_RL[0]
+        return inputs | {"position_ids": batch.position_RL, "attention_mask": lean.sight(end_L)}
     if batch.end_RL is not None:
         inputs["position_ids"] = batch.position_RL
         inputs["attention_mask"] = tree_mask(batch.end_RL, _computed_in(model, batch.ids_RL.device.type))

@@ -96,11 +96,11 @@ def run_stage(
                 if tracking is not None:
                     with _writing(step, checkpoints):
                         tracking.log(step, numbers)
-                    if better or stop or _due(step, stage.steps, care.save_every):
-                        state = {"stage": stage.state(), "best": [best.score, best.step], "seed": seed}
-                        saved = checkpoints.save(step, updater.model, updater.optimiser, state, card)
-                        if better:
-                            checkpoints.keep_best(saved)
+                if better or stop or _due(step, stage.steps, care.save_every):
+                    state = {"stage": stage.state(), "best": [best.score, best.step], "seed": seed}
+                    saved = checkpoints.save(step, updater.model, updater.optimiser, state, card, write=processes.main)
+                    if better and processes.main:
+                        checkpoints.keep_best(saved)
                 processes.wait()
                 progress(stage.name, step, stage.steps, numbers)
                 if stop and step < stage.steps:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from kgwalk.training.lean import MULTIPLE
 from kgwalk.training.logprobs import CHUNK, TokenScorer
 from kgwalk.training.microbatch import collate
 from kgwalk.training.trees import PAIRS
@@ -25,26 +26,24 @@ PEAK = 1.5  # of what is kept: with gradients on their way, 16,384 tokens took 2
 LOGITS = 4  # tensors of a chunk's logits in float32 at once: themselves, probabilities, gradients
 
 
-def activations_fit(scorer: TokenScorer, device: str, tokens: int) -> bool:
-    """Whether a microbatch of so many tokens can keep what it computes."""
-    return activation_bytes(scorer, device, tokens) <= free_bytes(device)
-
-
-def activation_bytes(scorer: TokenScorer, device: str, tokens: int) -> int:
-    """An estimate of what a pass over so many tokens takes, forward and back, a chunk of logits included."""
+def tokens_that_fit(scorer: TokenScorer, device: str) -> int:
+    """Of one microbatch, if it keeps what it computes: forward and back, a chunk of logits included."""
     model: Any = scorer.model
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
-    return int(PEAK * bytes_a_token(scorer, device) * tokens) + LOGITS * CHUNK * vocabulary * 4
+    left = free_bytes(device) - LOGITS * CHUNK * vocabulary * 4
+    return max(0, int(left / (PEAK * max(1, bytes_a_token(scorer, device)))))
 
 
 def bytes_a_token(scorer: TokenScorer, device: str) -> int:
     """What twice as many tokens keep more: weights, and copies of them in another type, are in both and drop out."""
 
+    probe = MULTIPLE if scorer.quick else PROBE
+
     def pass_of(tokens: int) -> object:
         flat = Flat([1] * tokens, [0] * (tokens - 1) + [1], [0.0] * tokens, [])
         return scorer(collate([flat], None, 0).to(device))
 
-    return (kept_bytes(lambda: pass_of(2 * PROBE)) - kept_bytes(lambda: pass_of(PROBE))) // PROBE
+    return (kept_bytes(lambda: pass_of(2 * probe)) - kept_bytes(lambda: pass_of(probe))) // probe
 
 
 def kept_bytes(compute: Callable[[], object]) -> int:

@@ -1,17 +1,18 @@
 """The model that is trained: a causal language model with a LoRA adapter inside, or whole.
 
-The engine that rolls out runs the same module, or on a GPU a copy that new weights are written into: nothing is read
-from disk again. With LoRA the reference of
-the KL term is the same model with the adapter off; if training goes on from an adapter, a copy of what learns is kept
-and put in place for the pass. Knows nothing of losses or data.
+The engine that rolls out runs the same module, or a copy that new weights are written into, on a GPU and where several
+processes hold a shard each (`shards`): nothing is read from disk again. With LoRA the reference of the KL term is the
+same model with the adapter off; if training goes on from an adapter, a copy of what learns is kept and put in place for
+the pass. Knows nothing of losses or data.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from kgwalk.llm.models import LoadedModel, load_model, need
 from kgwalk.llm.quiet import quiet
 from kgwalk.runs.folder import read_json, write_json
 from kgwalk.training.settings import ModelSettings
+from kgwalk.training.shards import Shards, put, whole
 from kgwalk.training.timing import Clock
 from kgwalk.types import KgwalkError
 
@@ -35,7 +37,8 @@ ONE_FILE = "1000TB"  # as transformers writes sizes: a model is never cut into s
 
 class PolicyModel:
     """`start` is a folder of this class's own `save` to go on from; its weights must fit. A new adapter's are drawn
-    from `seed`: a run that is started again, and every process of a run, has the same.
+    from `seed`: a run that is started again, and every process of a run, has the same. With `shards` the weights are
+    read into the host's memory, and come to the device `cut`.
     """
 
     def __init__(
@@ -46,21 +49,25 @@ class PolicyModel:
         start: Path | None = None,
         loaded: LoadedModel | None = None,
         seed: int = 0,
+        shards: Shards | None = None,
     ) -> None:
         self.settings = settings
+        self.shards = shards
         self.device = _device(device)
         self.dtype = _dtype(settings.dtype, self.device)
         if loaded is None:
             # Weights that are trained themselves stay in float32, so that small updates are not rounded away.
             stored = "float32" if settings.lora_rank == 0 else self.dtype
-            loaded = load_model(settings.name, device=self.device, dtype=stored)
+            loaded = load_model(settings.name, device=self.device if shards is None else "cpu", dtype=stored)
         self.name = loaded.name
         self.module: Any = loaded.module  # with the adapter's layers inside, if there is one
         self.tokens: HfTokenizer = loaded.tokens
         self._peft: Any = self._with_lora(seed) if settings.lora_rank else None
         self.clock = Clock(self.device)
+        self.scorer: Any = None  # of its tokens, for all stages of a run: it is tried, and perhaps compiled, once
         self._has_reference = False
         self._reference: dict[str, torch.Tensor] | None = None
+        self._copy: Any = None  # the engine's, of weights in shards
         self.checkpointing = False
         if settings.checkpoint_activations is True:
             self.checkpoint_activations()
@@ -74,32 +81,49 @@ class PolicyModel:
 
     def loaded(self) -> LoadedModel:
         """For the engine that rolls out: on a CPU the module itself; on a GPU a copy of it in the type that it computes
-        in, into which `refresh` writes the weights as they are now, an adapter's added to its layers'.
+        in, into which `refresh` writes the weights as they are now, an adapter's added to its layers'. In shards, too,
+        there is a copy, and `gather` writes into it.
         """
-        if not self.device.startswith("cuda"):
+        if self.shards is None and not self.device.startswith("cuda"):
             return LoadedModel(self.name, self.module, self.tokens)
         copy = load_model(self.name, device=self.device, dtype=self.dtype)
         copy.module.requires_grad_(False)
         self._refresh(copy.module)
+        if self.shards is not None:
+            self._copy = copy.module
+            return LoadedModel(self.name, copy.module, self.tokens)
         return LoadedModel(self.name, copy.module, self.tokens, lambda: self._refresh(copy.module))
 
-    @torch.no_grad()
+    def gather(self) -> None:
+        """The weights as they are now, whole, for this process's engine: to be called by all processes before a walk,
+        also by one that has nothing to walk. Without shards there is nothing to do.
+        """
+        if self._copy is not None:
+            self._refresh(self._copy)
+            if self.device.startswith("cuda"):
+                torch.cuda.synchronize(self.device)  # the engine has a queue of its own
+
     def _refresh(self, copy: Any) -> None:
         """In place: passes that were recorded stay right."""
-        layers = dict(self.module.named_modules())
+        weights = dict(copy.named_parameters())
+        in_turn: Iterable[Iterable[str]] = [weights]
+        if self.shards is not None and self.shards.root is not None:
+            in_turn = self.shards.whole_in_turn(self.module, weights)
         with self.clock.device("sync"):
-            for name, weight in copy.named_parameters():
-                layer, _, kind = name.rpartition(".")
-                own = layers[layer]
-                base = getattr(own, "base_layer", own)
-                value = getattr(base, kind)
-                if base is not own and kind == "weight":
-                    value = value + own.get_delta_weight(own.active_adapters[0])
-                weight.copy_(value)
+            layers = dict(self.module.named_modules())
+            for names in in_turn:
+                for name in names:
+                    _copy_weight(weights[name], name, layers)
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
         """Those that learn, by name."""
         return {name: value for name, value in self.trained.named_parameters() if value.requires_grad}
+
+    def cut(self, around: torch.nn.Module) -> None:
+        """The weights into shards, on the device. From then on the model is called by its module `around` it."""
+        if self.shards is not None:
+            layers = getattr(self.module, "_no_split_modules", None) or ()
+            self.shards.cut(around, layers, device=self.device, dtype=self.dtype)
 
     def checkpoint_activations(self) -> None:
         """From now on what a layer computes is not kept for the backward pass, but computed again there."""
@@ -115,7 +139,7 @@ class PolicyModel:
         with LoRA a few megabytes.
         """
         fresh = self._peft is not None and all(
-            not value.any() for name, value in self.parameters().items() if "lora_B" in name
+            not whole(value.detach()).any() for name, value in self.parameters().items() if "lora_B" in name
         )
         self._reference = None if fresh else {name: value.detach().clone() for name, value in self.parameters().items()}
         self._has_reference = True
@@ -137,8 +161,26 @@ class PolicyModel:
             self._put(now)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """What learns, by name, for a checkpoint."""
-        return {name: value.detach() for name, value in self.parameters().items()}
+        """What learns, by name, whole."""
+        return {name: whole(value.detach()) for name, value in self.parameters().items()}
+
+    def gathered(self, *, keep: bool) -> dict[str, torch.Tensor] | None:
+        """What `save` takes from whoever holds a shard: the whole weights that it writes, on the host, of those that
+        `keep` them. None without shards: the module has them.
+        """
+        if self.shards is None:
+            return None
+        values: Iterable[tuple[str, torch.Tensor]] = self.parameters().items()
+        if self._peft is None:
+            stored = self.module.state_dict().keys()
+            both = chain(self.module.named_parameters(), self.module.named_buffers())
+            values = [(name, value) for name, value in both if name in stored]  # tied ones once
+        found = {}
+        for name, value in values:
+            one = whole(value.detach())
+            if keep:
+                found[name] = one.cpu()
+        return found
 
     def load_weights(self, weights: dict[str, torch.Tensor], where: str) -> None:
         """The weights of a checkpoint; KgwalkError if they are another model's."""
@@ -157,13 +199,19 @@ class PolicyModel:
     def _put(self, weights: dict[str, torch.Tensor]) -> None:
         """In place: whoever holds the tensors sees the new numbers."""
         for name, value in self.parameters().items():
-            value.copy_(weights[name])
+            put(value, weights[name])
 
-    def save(self, folder: Path, card: dict[str, Any]) -> None:
-        """An adapter's folder as peft writes it, or a model's; with the tokenizer and `kgwalk.json`."""
+    def save(self, folder: Path, card: dict[str, Any], weights: dict[str, torch.Tensor] | None = None) -> None:
+        """An adapter's folder as peft writes it, or a model's; with the tokenizer and `kgwalk.json`. `weights` are
+        what `gathered` gave.
+        """
         with quiet():
             # the embeddings are not trained; to ask whether they grew, peft would look for the model on the hub
-            options = {"max_shard_size": ONE_FILE} if self._peft is None else {"save_embedding_layers": False}
+            options: dict[str, Any] = {"save_embedding_layers": False}
+            if self._peft is None:
+                options = {"max_shard_size": ONE_FILE}
+            if weights is not None:
+                options["state_dict"] = weights
             self.trained.save_pretrained(str(folder), safe_serialization=True, **options)
         self.tokens.hf.save_pretrained(str(folder))
         write_json(folder / CARD, {"base_model": self.name, **card})
@@ -225,6 +273,18 @@ class PolicyModel:
             for layer in layers:
                 layer.cast_input_dtype_enabled = False
         return wrapped
+
+
+@torch.no_grad()
+def _copy_weight(weight: torch.Tensor, name: str, layers: dict[str, Any]) -> None:
+    """The layers' weight of that name into `weight`, what an adapter adds to it included."""
+    layer, _, kind = name.rpartition(".")
+    own = layers[layer]
+    base = getattr(own, "base_layer", own)
+    value = getattr(base, kind)
+    if base is not own and kind == "weight":
+        value = value + own.get_delta_weight(own.active_adapters[0])
+    weight.copy_(value)
 
 
 def read_tensors(file: Path) -> dict[str, torch.Tensor]:

@@ -22,6 +22,9 @@ class ModelSettings:
     dtype: str = setting(
         "auto", among=("auto", "float32", "bfloat16")
     )  # auto: bfloat16 on a GPU that has it; a CPU has float32
+    compile: bool | str = setting(
+        "auto", among=("auto",)
+    )  # layers as few large kernels, made in a minute or two at the start (`lean`). auto: on a GPU
     checkpoint_activations: bool | str = setting(
         "auto", among=("auto",)
     )  # compute again what does not fit: less memory, a third more time. auto: where a microbatch would not fit
@@ -52,6 +55,9 @@ class GrpoSettings:
     steps: int = setting(100, least=1)
     questions: int = setting(64, least=1)  # of a step
     group: int = setting(8, least=2)  # rollouts of each
+    rollout_workers: int | str = setting(
+        "auto", least=0, among=("auto",)
+    )  # processes that walk beside the one with the model. auto: none on a CPU, all cores but two (at most 12) by a GPU
     temperature: float = setting(1.0, above=0)
     lr: float = setting(1e-6, above=0)
     schedule: str = setting("constant", among=("cosine", "constant"))

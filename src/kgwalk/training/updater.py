@@ -1,7 +1,8 @@
 """One update of the weights from microbatches of any number and order: gradients add up, are clipped, and applied.
 
 With several processes each brings its own microbatches, and gradients and totals are summed over all: the update is
-that of one process with all of them. Knows nothing of what the loss means.
+that of one process with all of them. Where each holds a shard of the weights they also bring equally many (`pack`), as
+every pass is one of all processes. Knows nothing of what the loss means.
 """
 
 from __future__ import annotations
@@ -9,19 +10,25 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
+from kgwalk.training.lean import MULTIPLE
 from kgwalk.training.logprobs import TokenScorer, TokenScores
 from kgwalk.training.loss import Tally, Totals
-from kgwalk.training.memory import activations_fit, pairs_a_token
-from kgwalk.training.microbatch import Batch, Packed, pack
+from kgwalk.training.memory import pairs_a_token, tokens_that_fit
+from kgwalk.training.microbatch import Batch, Packed, collate, pack
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.processes import Processes
+from kgwalk.training.shards import whole
 from kgwalk.types import Flat, KgwalkError
 
 ALIGNED = 16  # tokens: attention with a mask whose rows are no multiple of it would copy the mask in every layer
+# Tokens: smaller microbatches would take longer than computing twice what larger ones need. A GPU waits for the program
+# at each, a processor does not.
+FEW = {True: 8192, False: 1024}
+CACHED = 4096  # tokens: a processor, whose caches are small, is slower with more at once
 Loss = Callable[[Batch, TokenScores], tuple[torch.Tensor, Tally | None]]
 
 
@@ -37,33 +44,76 @@ class Updater:
         self.clock = model.clock
         self.processes = Processes(model.device)
         self.on_gpu = model.device.startswith("cuda")
-        with self._precision():
-            self.scorer = TokenScorer(model.trained)
+        self._blank = _blank(self._pad).to(model.device)
+        self.scorer = self._scorer()
         self._pairs = pairs_a_token(self.scorer)
+        self.most = 1 << 30  # tokens of a microbatch, once it is known what fits
         self.parameters = list(model.parameters().values())
         self.optimiser = torch.optim.AdamW(_groups(model, weight_decay), lr=lr, betas=(0.9, 0.95), fused=self.on_gpu)
 
+    @property
+    def _pad(self) -> int:
+        return self.model.tokens.hf.pad_token_id or 0
+
+    def _scorer(self) -> TokenScorer:
+        """The same for all updaters of a model: it is tried once, and compiled once where that pays; in shards the
+        weights are cut around it.
+        """
+        model, shards = self.model, self.model.shards
+        if shards is None:
+            if model.scorer is None:
+                with self._precision():
+                    model.scorer = TokenScorer(model.trained)
+                    if model.settings.compile is True or (model.settings.compile == "auto" and self.on_gpu):
+                        model.scorer.quicken()
+            return cast(TokenScorer, model.scorer)
+        if shards.root is None:
+            scorer = TokenScorer(model.trained, tried=False)  # the whole model may be too large for the device
+            model.cut(scorer)
+            with torch.no_grad(), self._precision():
+                scorer(self._blank)  # the first pass fixes what learns, and must not be one with the adapter off
+                with shards.whole_root():
+                    scorer.try_out()
+        return cast(TokenScorer, shards.root)
+
     def expect(self, tokens: int) -> None:
-        """Microbatches will have so many tokens: if what they compute does not fit, it is computed twice instead."""
+        """Microbatches are to have so many tokens. If what they compute does not fit into memory they have as many as
+        do; if these are few, it is computed twice instead.
+        """
+        self.most = tokens = tokens if self.on_gpu else min(tokens, CACHED)
         if self.model.settings.checkpoint_activations == "auto" and not self.model.checkpointing:
             with self._precision():
-                fit = activations_fit(self.scorer, self.model.device, tokens)
-            if not fit:
+                fit = tokens_that_fit(self.scorer, self.model.device)
+            self._settle()
+            fit = min(self.processes.gathered([fit]))  # in one process, and so in all: their passes are alike
+            if fit < min(tokens, FEW[self.on_gpu]):
                 self.model.checkpoint_activations()
+            else:
+                self.most = min(tokens, fit)
+
+    def _settle(self) -> None:
+        if self.model.shards is not None:
+            self.model.shards.settle()
 
     def pack(self, flats: Sequence[Flat], advantages: Sequence[Sequence[float]] | None, tokens: int) -> list[Packed]:
-        """Microbatches with room for so many tokens, on the model's device."""
+        """Microbatches with room for so many tokens, on the model's device; in shards as many in every process, the
+        last ones blank.
+        """
         with self.clock.host("pack"):
             packed = pack(
                 flats,
                 advantages,
-                budget=tokens,
-                pad_id=self.model.tokens.hf.pad_token_id or 0,
+                budget=min(tokens, self.most),
+                pad_id=self._pad,
                 share=self.scorer.takes_trees,
+                side_by_side=self.scorer.quick,
                 pairs=self._pairs,
-                multiple=ALIGNED if self.on_gpu else 1,
+                multiple=MULTIPLE if self.scorer.quick else ALIGNED if self.on_gpu else 1,
             )
-            return [Packed(members, batch.to(self.model.device)) for members, batch in packed]
+            found = [Packed(members, batch.to(self.model.device)) for members, batch in packed]
+            if self.model.shards is None:
+                return found
+            return found + [Packed([], self._blank)] * (max(self.processes.gathered([len(found)])) - len(found))
 
     @torch.no_grad()
     def score(self, batch: Batch, *, entropy: bool = False) -> TokenScores:
@@ -71,6 +121,7 @@ class Updater:
         self.model.module.eval()
         with self._precision(), self.clock.device("update"):
             scores: TokenScores = self.scorer(batch.to(self.model.device), entropy=entropy)
+        self._settle()
         return scores
 
     def update(
@@ -87,7 +138,7 @@ class Updater:
             # All weights at once on a GPU; a norm that is no number is seen below.
             several = True if self.on_gpu else None
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip, error_if_nonfinite=False, foreach=several)
-            value, size = torch.stack([self.processes.sum(total), norm]).tolist()
+            value, size = torch.stack([self.processes.sum(total), whole(norm).to(total)]).tolist()
             if not math.isfinite(value) or not math.isfinite(size) or abs(value) > self.most_loss:
                 self.optimiser.zero_grad(set_to_none=True)
                 raise Diverged(f"the loss is {value:.4g} and the gradient's norm {size:.4g}")
@@ -103,13 +154,15 @@ class Updater:
         self.model.module.train()
         self.optimiser.zero_grad(set_to_none=True)
         total, tally = torch.zeros((), device=self.model.device), None
-        for batch in batches:
-            batch = batch.to(self.model.device)
+        for given in batches:
+            batch = given.to(self.model.device)
             with self._precision():
-                loss, noted = loss_of(batch, self.scorer(batch, entropy=entropy))
+                scores = self.scorer(batch, entropy=entropy)
+                loss, noted = (scores.logprobs_BT.sum(), None) if given is self._blank else loss_of(batch, scores)
             loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
             total += loss.detach()
-            tally = noted if tally is None or noted is None else tally + noted
+            if noted is not None:
+                tally = noted if tally is None else tally + noted
         return total, tally
 
     def totals(self, totals: Totals) -> Totals:
@@ -118,7 +171,7 @@ class Updater:
         return Totals(sum(one.tokens for one in everyones), sum(one.sequences for one in everyones))
 
     def _sum_gradients(self) -> None:
-        if self.processes.count == 1:
+        if self.processes.count == 1 or self.model.shards is not None:  # of shards each pass has summed them
             return
         for parameter in self.parameters:
             if parameter.grad is None:  # this process had no microbatch
@@ -127,9 +180,15 @@ class Updater:
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         """Weights that learn, an adapter's or all, are float32; the passes run in the model's own type."""
-        if self.model.dtype == "float32":
+        joined = self.model.scorer is not None and self.model.scorer.joined
+        if self.model.dtype == "float32" or joined:
             return contextlib.nullcontext()
         return torch.autocast(self.model.device.split(":")[0], dtype=getattr(torch, self.model.dtype))
+
+
+def _blank(pad_id: int) -> Batch:
+    """A microbatch that nothing is learnt from: its loss is 0, and so is every gradient."""
+    return collate([Flat([pad_id, pad_id], [0, 0], [0.0, 0.0], [-1, -1])], None, pad_id)
 
 
 def _groups(model: PolicyModel, weight_decay: float) -> list[dict[str, Any]]:

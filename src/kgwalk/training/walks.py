@@ -1,51 +1,39 @@
 """Questions walked by the model in training: many rollouts of each to learn from, one greedy walk to validate.
 
 The engine runs the trained module itself. On a CPU the same weights and keys give the same episodes in every run, bit
-for bit: rows run in lockstep, no walk finds anything in the engine's cache, and no tool is waited for in a thread.
-Knows nothing of rewards.
+for bit: rows run in lockstep, no walk finds anything in the engine's cache, and no tool is waited for in a thread. On a
+GPU, which Python cannot keep busy from one process, all but the model runs in workers (`workers`): the same keys give
+the same luck there, and which rows run together depends on time. Knows nothing of rewards.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import gc
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.policy import Agent
 from kgwalk.agent.protocol import Protocol, Task
-from kgwalk.agent.worlds import Worlds
+from kgwalk.data.mixture import OF
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.slot_model import longest_context
-from kgwalk.score.episode import measure
+from kgwalk.training.course import Course, Measured
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.processes import Processes
-from kgwalk.types import Episode, KgwalkError, Question
+from kgwalk.training.workers.luggage import CannotTravel
+from kgwalk.training.workers.pool import Pool
+from kgwalk.types import Episode, KgwalkError
 
+log = logging.getLogger(__name__)
+
+MOST_WORKERS = 12  # more than the process with the model can answer
 VALIDATED = ("f1", "hits_at_1", "hit_any", "exact_set", "retrieval_rate", "answered", "generated_tokens", "turns")
-
-
-@dataclass(frozen=True)
-class Course:
-    """The questions of a run and the world that each is asked in."""
-
-    questions: Sequence[Question]
-    worlds: Worlds
-
-    def __post_init__(self) -> None:
-        if not self.questions:
-            raise KgwalkError("there are no questions to train on")
-        for question in self.questions:
-            if not question.topic_entities:
-                raise KgwalkError(f"question {question.id!r} has no topic entity; `kgwalk data check` lists all such")
-            if not question.answers:
-                raise KgwalkError(f"question {question.id!r} has no answer; `kgwalk data check` lists all such")
-
-    def measure(self, episode: Episode) -> dict[str, float]:
-        """Its numbers; names are compared over the whole graph, as in an evaluation."""
-        return measure(episode, self.worlds.graph_for(episode.question))
 
 
 class _InPlace(asyncio.SelectorEventLoop):
@@ -61,37 +49,108 @@ class _InPlace(asyncio.SelectorEventLoop):
 
 
 class Walker:
-    """Rolls out the model as it is now."""
+    """Rolls out the model as it is now. `workers` is a number of processes, or "auto": see `worker_count`."""
 
-    def __init__(self, model: PolicyModel, protocol: Protocol, budget: Budget, *, batch: int | None = None) -> None:
+    def __init__(
+        self,
+        model: PolicyModel,
+        protocol: Protocol,
+        budget: Budget,
+        *,
+        batch: int | None = None,
+        workers: int | str = "auto",
+    ) -> None:
         self.protocol, self.budget = protocol, budget
         self.same = model.device == "cpu"  # the same episodes in every run
-        own = model.loaded()
+        own, self._gather = model.loaded(), model.gather
         # No longer than an episode may be: on a GPU the room for all rows is taken at once.
         context = min(budget.total_tokens, longest_context(own.module))
         self.engine = LocalEngine(own, lockstep=True, batch=batch, context=context)
+        count = worker_count(model.device) if isinstance(workers, str) else workers
+        self._pool = Pool(self.engine, protocol, budget, count=count) if count else None
 
     def weights_changed(self) -> None:
         """For whoever asks the engine himself; `walk` sees to it."""
+        self._gather()
         self.engine.weights_changed()
 
     def walk(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
         """An episode for each (question's number, key); the key decides its luck."""
+        self.weights_changed()
+        walked = self._in_workers(course, asked, sampling)
+        return self._here(course, asked, sampling) if walked is None else [one.episode for one in walked]
+
+    def measured(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Measured]:
+        """The same with their numbers, which the workers see to where there are any."""
+        if self._pool is None:
+            return [Measured.of(episode, course.worlds) for episode in self.walk(course, asked, sampling)]
+        self.weights_changed()
+        walked = self._in_workers(course, asked, sampling)
+        if walked is not None:
+            return walked
+        return [Measured.of(episode, course.worlds) for episode in self._here(course, asked, sampling)]
+
+    def _in_workers(
+        self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling
+    ) -> list[Measured] | None:
+        """None if there are none, or none that can be given what the walks need."""
+        if self._pool is None:
+            return None
+        try:
+            with _without_collecting():
+                return self._pool.walk(
+                    course.worlds, [(course.questions[number], key) for number, key in asked], sampling
+                )
+        except CannotTravel as why:
+            log.warning("walking in this process alone, since its parts cannot be given to workers: %s", why)
+            self._pool = None
+            return None
+
+    def _here(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
         agent = Agent(self.protocol, self.engine, self.budget, sampling)
         tasks = []
         for number, key in asked:
             question = course.questions[number]
             tasks.append((Task(question, question.topic_entities, key), course.worlds.of(question)))
-        self.engine.weights_changed()
-        with asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
+        with _without_collecting(), asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
             return runner.run(agent.walk(tasks, lambda episode, turn: None))
 
     def validate(self, course: Course, processes: Processes) -> dict[str, float]:
-        """Means over the course's questions, greedy; each process walks its share."""
+        """Means over the course's questions, greedy; each process walks its share. Of a mixture, `f1/NAME` as well."""
         own = processes.share(len(course.questions))
-        episodes = self.walk(course, [(number, f"validate:{number}") for number in own], Sampling())
-        found = processes.gathered([course.measure(episode) for episode in episodes])
-        return {name: sum(row[name] for row in found) / len(found) for name in VALIDATED}
+        walked = self.measured(course, [(number, f"validate:{number}") for number in own], Sampling())
+        found = processes.gathered([(str(one.episode.question.extra.get(OF, "")), one.numbers) for one in walked])
+        means = {name: _mean([row[name] for _, row in found]) for name in VALIDATED}
+        parts = sorted({part for part, _ in found if part})
+        return means | {f"f1/{part}": _mean([row["f1"] for of, row in found if of == part]) for part in parts}
 
     def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
         asyncio.run(self.engine.close())
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def worker_count(device: str, processes: int = 1) -> int:
+    """How many workers serve a model there: none on a CPU, which they would take from it, and where walks are promised
+    to be the same in every run; beside a GPU all cores but two, of each of so many processes its share, up to 12.
+    """
+    if not device.startswith("cuda") or os.name != "posix":
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(0, min(cores // processes - 2, MOST_WORKERS))
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Python looks through all objects for garbage every few thousand new ones; those of a rollout mostly stay."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()

@@ -1,0 +1,149 @@
+"""The training pass with few and large kernels, for a GPU: three changes to a model that change nothing it computes.
+
+- An adapter's B A is added to its layer's weight and multiplied with it, instead of beside it: a layer is one product.
+  The sum is rounded to the type that the model computes in, as it is in the engine's copy; what learns stays float32.
+- Attention pairs only tokens that see each other: a row may be as long as memory allows (`forests`).
+- Layers are compiled: normalisation, rotation, gating and the additions between products become a few kernels. All
+  layers run the same code, which is compiled once.
+
+Eager, a pass of SmolLM2-135M is some 5,000 launches, and the GPU waits for Python. Knows nothing of data or losses.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.functional import linear
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+log = logging.getLogger(__name__)
+
+BLOCK = 128  # tokens of which attention decides together whether they are looked at
+MULTIPLE = 1024  # rows are padded to it: a few lengths instead of any
+ADAPTER = "default"
+ATTENTION = "kgwalk_trees"
+
+
+def join_adapters(model: torch.nn.Module) -> bool:
+    """Adapters that are added to their layers' weights from now on; False, and nothing changed, if some cannot be."""
+    from peft.tuners.lora.layer import Linear, LoraLayer
+
+    layers: list[Any] = [layer for layer in model.modules() if isinstance(layer, LoraLayer)]
+    if not layers or not all(type(layer) is Linear and _plain(layer) for layer in layers):
+        return False
+    for layer in layers:
+        layer.__class__ = _joined()
+    return True
+
+
+def _plain(layer: Any) -> bool:
+    """LoRA as it was published, without dropout, on a linear layer."""
+    base = type(layer.base_layer) is torch.nn.Linear and not layer.fan_in_fan_out
+    kept = isinstance(layer.lora_dropout[ADAPTER], torch.nn.Identity) and ADAPTER not in layer.lora_variant
+    return base and kept and not layer.lora_bias[ADAPTER]
+
+
+def _joined() -> type:
+    """Made when it is needed, as peft is imported then."""
+    global _Joined
+    if _Joined is None:
+        from peft.tuners.lora.layer import Linear
+
+        class JoinedLora(Linear):  # type: ignore[misc,unused-ignore]
+            """(W + s B A) x, where peft computes W x + s B (A x)."""
+
+            def forward(self, x: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+                base: Any = self.base_layer
+                weight = base.weight
+                if not self._disable_adapters:
+                    added = self.lora_B[ADAPTER].weight @ self.lora_A[ADAPTER].weight  # type: ignore[operator]
+                    weight = (weight + self.scaling[ADAPTER] * added).to(weight.dtype)
+                return linear(x, weight, base.bias)
+
+        _Joined = JoinedLora
+    return _Joined
+
+
+_Joined: type | None = None
+
+
+def sight(end_L: torch.Tensor) -> BlockMask:
+    """What the tokens of one row see (`Batch.end_RL`), for `flex_attention`. Nothing is asked of the device.
+
+    A block of keys is looked at by a block of queries behind it if some key's end lies behind the first query; it needs
+    no mask if every key's lies behind the last.
+    """
+
+    def sees(row: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return (query >= key) & (query < end_L[key])
+
+    length = len(end_L)
+    if length % BLOCK:
+        raise ValueError(f"a row of {length} tokens is no multiple of {BLOCK}")
+    ends = end_L.view(-1, BLOCK)
+    place = torch.arange(len(ends), device=end_L.device)
+    first = place[:, None] * BLOCK
+    earlier = place < place[:, None]
+    whole = earlier & (ends.amin(1) >= first + BLOCK)
+    some = (earlier & (ends.amax(1) > first) & ~whole) | (place == place[:, None])
+    return BlockMask.from_kv_blocks(
+        *_listed(some), *_listed(whole), BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(length, length)
+    )
+
+
+def _listed(wanted_QK: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """For each block of queries how many blocks of keys there are, and which, those first."""
+    count = wanted_QK.sum(1, dtype=torch.int32)
+    which = wanted_QK.to(torch.int8).argsort(dim=1, descending=True, stable=True).to(torch.int32)
+    return count[None, None], which[None, None]
+
+
+def tree_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: BlockMask | torch.Tensor | None,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """By blocks where the mask says which; else as transformers does."""
+    if not isinstance(attention_mask, BlockMask):
+        out, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+        return out, None
+    several = query.shape[1] != key.shape[1]
+    found: Any = flex_attention(query, key, value, block_mask=attention_mask, scale=scaling, enable_gqa=several)
+    return found.transpose(1, 2).contiguous(), None
+
+
+def use_tree_attention(module: Any) -> None:
+    """`module` is the model without an adapter around it."""
+    AttentionInterface.register(ATTENTION, tree_attention)
+    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    module.set_attn_implementation(ATTENTION)
+
+
+def compile_layers(module: Any, **options: Any) -> int:
+    """Each of the decoder's layers; how many there are."""
+    module.enable_input_require_grads()  # else the first layer would be another program than those after it
+    layers = module.get_decoder().layers
+    for layer in layers:
+        layer.compile(**options)
+    return len(layers)
+
+
+def restore(model: torch.nn.Module, module: Any, attention: str) -> None:
+    """All as it was before the other three, but for a gradient of the embeddings that nobody asks for."""
+    from peft.tuners.lora.layer import Linear
+
+    for layer in model.modules():
+        if type(layer) is _Joined:
+            layer.__class__ = Linear
+    module.set_attn_implementation(attention)
+    for layer in module.get_decoder().layers:
+        layer._compiled_call_impl = None

@@ -1,0 +1,210 @@
+"""The processes that walk, seen from the one that holds the model: it hands out questions and runs the engine's rounds.
+
+    pool = Pool(engine, protocol, budget, count=8)
+    pool.walk(worlds, [(question, key), ...], sampling)
+
+Each round of the engine is begun with the requests that have come until then; meanwhile the workers think. Episodes of
+one question that follow each other go to one worker, which then knows their texts. A walk that breaks off ends all
+workers; the next one starts new ones. Knows nothing of rewards or of what a worker does.
+"""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from kgwalk.agent.budget import Budget
+from kgwalk.agent.protocol import Protocol
+from kgwalk.agent.worlds import Worlds
+from kgwalk.llm.engine import Generation, Sampling
+from kgwalk.llm.local import LocalEngine
+from kgwalk.training.course import Measured
+from kgwalk.training.workers.episodes import unpack_episode
+from kgwalk.training.workers.frames import framed
+from kgwalk.training.workers.link import Link
+from kgwalk.training.workers.luggage import CannotTravel, Luggage, pack
+from kgwalk.training.workers.messages import (
+    IDS,
+    MARKS,
+    REALS,
+    Done,
+    Failed,
+    Forget,
+    Places,
+    Prepare,
+    Reply,
+    Unfit,
+    Walk,
+    Wanted,
+    unpacked,
+)
+from kgwalk.types import EngineError, KgwalkError, Question
+
+Asked = Sequence[tuple[Question, str]]  # questions with the keys that decide their luck
+
+
+class Pool:
+    """`count` workers, started with the first walk. `engine` must be in lockstep: its rounds are run here."""
+
+    def __init__(self, engine: LocalEngine, protocol: Protocol, budget: Budget, *, count: int) -> None:
+        self._engine, self._protocol, self._budget = engine, protocol, budget
+        self._at_once = min(budget.at_once, engine.at_once)
+        self.count = min(count, self._at_once)
+        self._links: list[Link] = []
+        self._known: list[Worlds] = []  # by the number that the workers call them by
+
+    def walk(self, worlds: Worlds, asked: Asked, sampling: Sampling) -> list[Measured]:
+        """An episode for each, in order. CannotTravel if the workers cannot be given what they need."""
+        if not asked:
+            return []
+        try:
+            number = self._number_of(worlds)
+            under_way = _UnderWay(self._engine, self._links, asked, replace(sampling, stop=self._protocol.stop))
+            for link, walk in zip(self._links, _dealt(asked, len(self._links), number, sampling), strict=True):
+                if walk.asked:
+                    link.send(framed(walk))
+            return under_way.run()
+        except BaseException:
+            self.close()
+            raise
+
+    def pids(self) -> list[int]:
+        """Of the workers that were started."""
+        return [link.pid for link in self._links]
+
+    def processor_seconds(self) -> list[float]:
+        """Of each worker so far."""
+        return [link.processor_seconds() for link in self._links]
+
+    def close(self) -> None:
+        """Ends the workers and waits for their end."""
+        for link in self._links:
+            link.hang_up()
+        for link in self._links:
+            link.wait()
+        self._links, self._known = [], []
+
+    def _start(self) -> None:
+        if self._links:
+            return
+        engine = self._engine
+        share = max(1, self._at_once // self.count)
+        luggage = Luggage(
+            self._protocol,
+            replace(self._budget, at_once=share),
+            engine.tokens,
+            engine.context,
+            engine.vocabulary,
+            share,
+        )
+        first = framed(Prepare(pack(luggage)))
+        for number in range(self.count):
+            self._links.append(Link(number + 1, self.count))
+            self._links[-1].send(first)
+
+    def _number_of(self, worlds: Worlds) -> int:
+        """What the workers call the worlds by; they are told of new ones."""
+        for number, known in enumerate(self._known):
+            if known is worlds:
+                return number
+        message = framed(Places(len(self._known), pack(worlds)))
+        self._start()
+        for link in self._links:
+            link.send(message)
+        self._known.append(worlds)
+        return len(self._known) - 1
+
+
+class _UnderWay:
+    """One walk of all workers."""
+
+    def __init__(self, engine: LocalEngine, links: Sequence[Link], asked: Asked, sampling: Sampling) -> None:
+        self._engine, self._links, self._asked, self._sampling = engine, links, asked, sampling
+        self._found: list[Measured | None] = [None] * len(asked)
+        self._left = len(asked)
+        self._over = False
+        self._replies: dict[int, list[Reply]] = {}  # by the worker's place
+
+    def run(self) -> list[Measured]:
+        try:
+            with selectors.DefaultSelector() as selector:
+                for place, link in enumerate(self._links):
+                    selector.register(link, selectors.EVENT_READ, place)
+                busy = False
+                while self._left:
+                    for key, _ in selector.select(0 if busy else None):
+                        for message in self._links[key.data].received():
+                            self._take(key.data, message)
+                    busy = self._engine.turn()
+                    self._answer()
+        finally:
+            self._over = True  # what is under way in the engine is dropped with its next round
+        return [one for one in self._found if one is not None]
+
+    def _take(self, place: int, message: Any) -> None:
+        match message:
+            case list():
+                for wanted in message:
+                    self._ask(place, wanted)
+            case Forget(sessions):
+                for session in sessions:
+                    self._engine.drop(f"{place}/{session}")
+            case Done(episodes):
+                for row in episodes:
+                    self._found[row[0]] = unpack_episode(row, self._asked[row[0]][0])
+                self._left -= len(episodes)
+            case Unfit(why):
+                raise CannotTravel(why)
+            case Failed(text, ours):
+                raise RuntimeError(f"{self._links[place]} failed:\n{text}") if ours else KgwalkError(text)
+
+    def _ask(self, place: int, wanted: Wanted) -> None:
+        number, session, most, ids, draws, marks = wanted
+
+        def done(outcome: Generation | EngineError) -> None:
+            if isinstance(outcome, Generation):
+                reply = Reply(number, outcome.ids, outcome.logprobs, outcome.finish)
+            else:
+                reply = Reply(number, [], [], None, str(outcome))
+            self._replies.setdefault(place, []).append(reply)
+
+        self._engine.ask(
+            unpacked(IDS, ids).tolist(),
+            self._sampling,
+            most,
+            unpacked(REALS, draws),
+            unpacked(MARKS, marks).tolist(),
+            f"{place}/{session}",
+            done,
+            lambda: self._over,
+        )
+
+    def _answer(self) -> None:
+        if self._replies:
+            replies, self._replies = self._replies, {}
+            for place, some in replies.items():
+                self._links[place].send(framed(some))
+
+
+def _dealt(asked: Asked, workers: int, worlds: int, sampling: Sampling) -> list[Walk]:
+    """What each worker is to walk: neighbours with the same question together, in turn.
+
+    >>> one, two, three = (Question(name, "?", ["x"], ["y"]) for name in "abc")
+    >>> asked = [(one, "k0"), (one, "k1"), (two, "k2"), (three, "k3")]
+    >>> walks = _dealt(asked, 2, 0, Sampling())
+    >>> [[(walk.questions[number].id, place) for place, number, _ in walk.asked] for walk in walks]
+    [[('a', 0), ('a', 1), ('c', 3)], [('b', 2)]]
+    """
+    walks = [Walk(worlds, sampling, [], []) for _ in range(workers)]
+    groups = groupby(range(len(asked)), key=lambda place: id(asked[place][0]))
+    for number, (_, places) in enumerate(groups):
+        walk = walks[number % workers]
+        for place in places:
+            question, key = asked[place]
+            if not walk.questions or walk.questions[-1] is not question:
+                walk.questions.append(question)
+            walk.asked.append((place, len(walk.questions) - 1, key))
+    return walks

@@ -1,0 +1,264 @@
+"""Walks in worker processes: the same episodes as in one process, and no process left behind however a walk ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import FILMS, store_of
+from kgwalk.agent.budget import Budget
+from kgwalk.agent.protocol import World
+from kgwalk.agent.protocols.kgwalk import Kgwalk
+from kgwalk.agent.worlds import Worlds, WorldSettings
+from kgwalk.llm.engine import Sampling
+from kgwalk.training.course import Course, Measured
+from kgwalk.training.walks import Walker, worker_count
+from kgwalk.training.workers.episodes import pack_episode, unpack_episode
+from kgwalk.training.workers.frames import Frames, framed
+from kgwalk.types import (
+    Answer,
+    Call,
+    Document,
+    Episode,
+    KgwalkError,
+    Malformed,
+    Question,
+    StopReason,
+    Triple,
+    Turn,
+)
+from training_helpers import policy, worlds_over
+from worker_parts import Buggy, Opened, Refuses, away
+
+SAMPLED = Sampling(temperature=1.0, seed=1)
+BUDGET = Budget(turn_tokens=6, total_tokens=900)
+QUESTIONS = [Question(f"q{n}", f"who directed film {n}?", ["Big"], ["Penny Marshall"]) for n in range(4)]
+ASKED = [(number, f"{number}:{rollout}") for number in range(4) for rollout in range(3)]
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    folder = tmp_path_factory.mktemp("films")
+    store_of(folder, FILMS)
+    return Course(QUESTIONS, Worlds(Opened(folder / "graph.kg"), WorldSettings(), World))
+
+
+@pytest.fixture(scope="module")
+def walker() -> Iterator[Walker]:
+    made = Walker(policy(), Kgwalk(turns=2), BUDGET, workers=2)
+    yield made
+    made.close()
+
+
+def pids(walker: Walker) -> list[int]:
+    assert walker._pool is not None
+    return walker._pool.pids()
+
+
+def gone(pid: int, *, within: float = 0.0) -> bool:
+    """Whether there is no such process, not even one that nobody has waited for."""
+    until = time.monotonic() + within
+    while True:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+
+
+# The same walks.
+
+
+def test_an_episode_from_a_worker_is_the_one_walked_here(walker: Walker, course: Course) -> None:
+    """Token for token; log-probabilities up to which rows ran together. Questions are those that were asked."""
+    here = Walker(policy(), Kgwalk(turns=2), BUDGET, workers=0)
+    theirs, ours = walker.measured(course, ASKED, SAMPLED), here.measured(course, ASKED, SAMPLED)
+    here.close()
+    assert len(theirs) == len(ASKED)
+    for (number, key), one, other in zip(ASKED, theirs, ours, strict=True):
+        assert one.episode.question is QUESTIONS[number]
+        assert one.episode.key == key
+        assert like(one.episode) == like(other.episode)
+        logprobs, others = one.episode.flatten().logprobs, other.episode.flatten().logprobs
+        assert logprobs == pytest.approx(others, abs=1e-4)
+        assert one.numbers | {"seconds": 0} == other.numbers | {"seconds": 0}
+        assert one.complete is other.complete is True
+    assert len({tuple(one.episode.turns[0].ids) for one in theirs}) > 6  # a luck of its own for each key
+
+
+def like(episode: Episode) -> Episode:
+    """Without what depends on time or rounding."""
+    turns = [replace(turn, seconds=0.0, logprobs=[]) for turn in episode.turns]
+    return replace(episode, seconds=0.0, turns=turns)
+
+
+def test_walks_with_new_weights_and_fewer_questions_than_workers(walker: Walker, course: Course) -> None:
+    before = pids(walker)
+    assert walker.measured(course, [], SAMPLED) == []
+    one = walker.walk(course, [(2, "alone")], Sampling())
+    assert one[0].question is QUESTIONS[2]
+    assert pids(walker) == before  # they stay
+
+
+def test_a_tool_that_fails_in_a_worker_is_recorded_on_the_episode(walker: Walker) -> None:
+    broken = Course(QUESTIONS, Worlds(away, WorldSettings(), World))
+    episodes = walker.walk(broken, ASKED[:4], SAMPLED)
+    assert {one.stop for one in episodes} == {StopReason.tool_failed}
+    assert episodes[0].failure == "the prompt: the graph is away"
+
+
+def test_a_world_that_cannot_be_is_an_error_of_the_run(walker: Walker) -> None:
+    """As in one process: what cannot be begun at all is told, with the same words."""
+    settings = WorldSettings(drop=0.5)
+    hidden = replace(QUESTIONS[0], gold_paths=[[Triple("Big", "directed_by", "Penny Marshall")]])
+    course = Course([hidden], Worlds(away, settings, World))
+    with pytest.raises(KgwalkError, match="facts can be hidden in a store only, not in a Away"):
+        walker.walk(course, [(0, "key")], SAMPLED)
+
+
+# What cannot travel.
+
+
+def test_what_cannot_be_given_to_a_worker_is_walked_here(course: Course, caplog: pytest.LogCaptureFixture) -> None:
+    graph = course.worlds.graph_for(QUESTIONS[0])
+    for worlds, why in (
+        (worlds_over(graph), "local object"),  # a lambda, which pickle cannot name
+        (Worlds(Refuses(), WorldSettings(), World), "OSError: no such device"),  # found out in the worker
+    ):
+        walker = Walker(policy(), Kgwalk(turns=1), BUDGET, workers=1)
+        asked = Course(QUESTIONS, worlds)
+        with caplog.at_level(logging.WARNING):
+            if why == "local object":
+                assert len(walker.measured(asked, ASKED[:2], SAMPLED)) == 2
+            else:
+                with pytest.raises(AssertionError, match="not called"):  # it walks here, over a graph that is none
+                    walker.walk(asked, ASKED[:2], SAMPLED)
+        assert "walking in this process alone" in caplog.text
+        assert why in caplog.text
+        walker.close()
+
+
+# However a walk ends.
+
+
+@contextmanager
+def interrupted(walker: Walker, after: int, act: Callable[[], None]) -> Iterator[None]:
+    """`act` is called when the engine has run so many rounds."""
+    turn, done = walker.engine.turn, [0]
+
+    def counted() -> bool:
+        done[0] += 1
+        if done[0] == after:
+            act()
+        return turn()
+
+    walker.engine.turn = counted  # type: ignore[method-assign]
+    yield
+    del walker.engine.turn
+
+
+def test_a_worker_that_is_killed_ends_the_walk_and_is_named(walker: Walker, course: Course) -> None:
+    walker.walk(course, ASKED[:1], SAMPLED)
+    one, two = pids(walker)
+    named = rf"worker 2 of 2 \(process {two}\) was killed by SIGKILL"
+    with interrupted(walker, 3, lambda: os.kill(two, signal.SIGKILL)), pytest.raises(KgwalkError, match=named):
+        walker.walk(course, ASKED, SAMPLED)
+    assert gone(one)
+    assert gone(two)
+    assert len(walker.walk(course, ASKED, SAMPLED)) == len(ASKED)  # with new ones; nothing of the old walk is left
+    assert not {one, two} & set(pids(walker))
+
+
+def test_ctrl_c_is_for_the_first_process_and_ends_all(walker: Walker, course: Course) -> None:
+    walker.walk(course, ASKED[:1], SAMPLED)
+    there = pids(walker)
+    for pid in there:
+        os.kill(pid, signal.SIGINT)  # a terminal sends it to all of them
+        os.kill(pid, signal.SIGTERM)
+    assert len(walker.walk(course, ASKED[:2], SAMPLED)) == 2
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with interrupted(walker, 2, stop), pytest.raises(KeyboardInterrupt):
+        walker.walk(course, ASKED, SAMPLED)
+    assert all(map(gone, there))
+
+
+def test_a_bug_in_a_worker_is_a_traceback(course: Course) -> None:
+    walker = Walker(policy(), Buggy(), BUDGET, workers=1)
+    with pytest.raises(RuntimeError, match=r"(?s)worker 1 of 1 .* failed:\nTraceback.*ZeroDivisionError: our own bug"):
+        walker.walk(course, ASKED[:1], SAMPLED)
+    walker.close()
+
+
+def test_workers_do_not_outlive_a_process_that_is_killed() -> None:
+    code = "import os; from kgwalk.training.workers.link import Link\n"
+    code += "print(Link(1, 1).pid, flush=True); os.kill(os.getpid(), 9)"
+    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert gone(int(killed.stdout), within=30)
+
+
+# What travels.
+
+
+@given(st.lists(st.lists(st.integers() | st.text())), st.lists(st.integers(1, 30)))
+def test_messages_come_whole_however_the_stream_is_cut(messages: list[Any], cuts: list[int]) -> None:
+    data, frames, found = b"".join(map(framed, messages)), Frames(), []
+    for cut in cuts:
+        found += frames.feed(data[:cut])
+        data = data[cut:]
+    assert found + frames.feed(data) == messages
+
+
+def test_an_episode_comes_back_as_it_was() -> None:
+    fact = Triple("Big", "directed_by", "Penny Marshall", "1988")
+    episode = Episode(
+        QUESTIONS[0],
+        ["Big"],
+        [1, 2, 70_000],
+        "prompt",
+        [
+            Turn([3], [-0.1], "a", Call("look", ("x", 2)), "seen", [4, 5], shown=["x"], seconds=0.5),
+            Turn([], [], "", Malformed("why"), ok=False, error="malformed", counted=(3, 4)),
+            Turn([6], [-1e-9], "b", Answer(("x", 1)), documents=[Document("t", "u")]),
+        ],
+        ["Penny Marshall"],
+        {"Penny Marshall": [fact]},
+        StopReason.answered,
+        "none",
+        1.5,
+        ["Big"],
+        [fact],
+        "key",
+    )
+    row = pack_episode(7, Measured(episode, {"f1": 1.0}, False))
+    (travelled,) = Frames().feed(framed(row))
+    assert travelled[0] == 7
+    assert unpack_episode(travelled, QUESTIONS[0]) == Measured(episode, {"f1": 1.0}, False)
+
+
+def test_a_worker_needs_no_torch() -> None:
+    code = "import sys, kgwalk.training.workers.process, kgwalk.llm.hf_tokens; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_how_many_workers_there_are() -> None:
+    assert worker_count("cpu") == 0
+    cores = len(os.sched_getaffinity(0))
+    assert worker_count("cuda:0") == max(0, min(cores - 2, 12))
+    assert worker_count("cuda", processes=cores) == 0
