@@ -16,8 +16,8 @@ import kgwalk
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "kgwalk"
-LAYERS = ["types", "config", "runs", "kg", "llm", "data", "tools", "agent", "score", "training", "evaluation"]
-LAYERS += ["backends", "build", "serve", "bench", "cli"]
+LAYERS = ["types", "config", "runs", "kg", "llm", "data", "tools", "agent", "score", "questions", "training"]
+LAYERS += ["evaluation", "backends", "build", "serve", "bench", "cli"]
 
 
 def _layer(module: str) -> str:

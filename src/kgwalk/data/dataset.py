@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,9 +28,26 @@ from kgwalk.kg.sources import detect_format
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Question
 
+GRAPH_ID = "graph_id"  # of a question that shares its facts with others: their id in graphs.jsonl, beside its own
+
 
 def _silent(what: str, done: int, total: int | None) -> None:
     pass
+
+
+class Data(Protocol):
+    """What training and evaluation need of questions: a dataset has it, and so has a mixture of several."""
+
+    @property
+    def name(self) -> str: ...
+    def splits(self) -> list[str]: ...
+    def questions(self, split: str) -> list[Question]: ...
+    def graph_for(self, question: Question) -> Graph: ...
+    def prepare(self, progress: Progress) -> None:
+        """Build what graphs are not built yet."""
+
+    def place(self) -> Any:
+        """For a run's settings: its folder, or its folders with what is taken of each."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +74,14 @@ class Dataset:
         """The whole graph; the first time on a machine it is built, with a word to `progress` now and then."""
         return self._stored(progress)
 
+    def prepare(self, progress: Progress) -> None:
+        self._stored(progress)
+
+    def place(self) -> str:
+        return str(self.path.resolve())
+
     def graph_for(self, question: Question) -> Graph:
-        """The question's own subgraph where it has one, else the whole graph.
+        """The question's own subgraph where it has one, else the whole graph. Several questions may share one.
 
         Where facts come with the questions alone, a question that brings none has an empty graph.
         """
@@ -65,8 +89,9 @@ class Dataset:
         sets = whole.question_sets
         if sets is None:
             return whole
-        if question.id in sets:
-            return whole.question(question.id)
+        own = str(question.extra.get(GRAPH_ID, question.id))
+        if own in sets:
+            return whole.question(own)
         return whole if self._layout.kg or self._layout.store else whole.subgraph(np.empty(0, np.int64))
 
     def without(self, splits: Collection[str]) -> Dataset:

@@ -1,0 +1,218 @@
+"""`kgwalk questions ...`: questions made from a graph, or from random worlds, as a dataset folder."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kgwalk.cli import questions_worlds
+from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
+from kgwalk.types import KgwalkError
+
+if TYPE_CHECKING:
+    from kgwalk.kg.build import Progress
+    from kgwalk.kg.store import StoredGraph
+    from kgwalk.types import Question
+
+app = typer.Typer(help="Make questions from a graph, or from random worlds.", no_args_is_help=True)
+app.command(epilog=f"Examples: {' · '.join(questions_worlds.EXAMPLES)}")(questions_worlds.worlds)
+
+EXAMPLES = (
+    "kgwalk questions make world -o world-made --count 1000",
+    "kgwalk questions make films.kg -o films-made --patterns chain=0.6,count=0.2,superlative=0.2 --hops 1,2",
+    "kgwalk questions make triples.tsv.gz -o made --level 2 --noise 0.05 --rewrite api:gpt-4o-mini",
+)
+SHOWN = 8  # example questions
+
+
+@app.callback()
+def _group() -> None:
+    """Make questions from a graph, or from random worlds."""
+
+
+@app.command(epilog=f"Examples: {' · '.join(EXAMPLES)}")
+def make(
+    graph: Annotated[
+        str, typer.Argument(metavar="GRAPH", help="A store, a dataset's folder or name, or a file of facts.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The dataset folder to make.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many questions, at most.")] = 5000,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same questions.")] = 0,
+    patterns: Annotated[
+        str | None,
+        typer.Option(
+            help="Some of chain, intersection, union, difference, count, superlative, comparison, time; =SHARE."
+        ),
+    ] = None,
+    hops: Annotated[str | None, typer.Option(help="Some of 1, 2, 3, 4; with shares: 1=0.5,2=0.5.")] = None,
+    level: Annotated[
+        int, typer.Option(min=0, max=2, help="Of wording: 0 the relations' own words, 1 natural, 2 free.")
+    ] = 1,
+    noise: Annotated[float, typer.Option(min=0, max=1, help="Share of words with a mistake.")] = 0.0,
+    bank: Annotated[bool, typer.Option(help="Use the bank's phrasings where a relation has some.")] = True,
+    literal_topics: Annotated[
+        bool, typer.Option("--literal-topics", help="Ask about numbers, dates and ids, too.")
+    ] = False,
+    rewrite: Annotated[
+        str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a chat model say each question anew.")
+    ] = None,
+    link: Annotated[bool, typer.Option("--link", help="Link to the graph's store; else it is copied.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the dataset that stands there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Make questions from a graph alone, with exact answers, gold paths, programs, and splits that do not leak.
+
+    Chains of relations, conditions, counts, superlatives and times are drawn in balance; what makes no good question
+    is thrown away, and counted. The folder is a dataset: `kgwalk train`, `eval`, `demos` and `data check` take it.
+    """
+    from kgwalk.questions.folder import write_dataset
+    from kgwalk.questions.make import make_questions
+    from kgwalk.questions.name_lexicon import NameLexicon
+    from kgwalk.questions.schema import survey
+    from kgwalk.questions.settings import MakeSettings
+    from kgwalk.questions.split import split_questions
+    from kgwalk.questions.words import Wording
+
+    if output.exists() and not force:
+        raise KgwalkError(f"{output} is there already; --force replaces it")
+    chosen: dict[str, Any] = {"patterns": shares_of(patterns), "hops": _whole(shares_of(hops))}
+    given = {name: value for name, value in chosen.items() if value}
+    settings = MakeSettings(count=count, seed=seed, literal_topics=literal_topics, **given)
+    if rewrite is not None:
+        _check_engine(rewrite)
+    started = time.perf_counter()
+    thrown: Counter[str] = Counter()
+    rewritten: Counter[str] | None = None
+    with progress_bar(quiet=quiet or json) as progress:
+        opened = _graph(graph, progress)
+        schema = survey(opened)
+        wording = Wording(NameLexicon(schema, bank=bank), level=level, noise=noise)
+        made = make_questions(opened, wording, settings, schema=schema, thrown=thrown, progress=progress)
+        if not made:
+            why = "; ".join(f"{reason}: {number:,}" for reason, number in thrown.most_common(3))
+            raise KgwalkError(f"no question could be made from {graph} ({why or 'it has no facts'})")
+        if rewrite is not None:
+            made, rewritten = _rewritten(made, rewrite, seed, progress)
+    splits = split_questions(made, seed)
+    write_dataset(output, splits, opened, link=link, replace=force)
+    report = _report(output, splits, thrown, rewritten, time.perf_counter() - started)
+    if json:
+        print_json(report)
+    else:
+        _print(report, count)
+
+
+def shares_of(text: str | None) -> dict[str, float]:
+    """Names with shares, 1 unless said.
+
+    >>> shares_of("chain=0.5, count"), shares_of(None)
+    ({'chain': 0.5, 'count': 1.0}, {})
+    """
+    shares: dict[str, float] = {}
+    for part in (text or "").split(","):
+        name, _, share = (one.strip() for one in part.partition("="))
+        try:
+            shares |= {name: float(share or 1)} if name else {}
+        except ValueError as error:
+            raise KgwalkError(f"{part.strip()!r}: {share!r} is no share; write it like {name}=0.5") from error
+    return shares
+
+
+def _whole(shares: Mapping[str, float]) -> dict[int, float]:
+    wrong = [name for name in shares if not name.isdecimal()]
+    if wrong:
+        raise KgwalkError(f"{wrong[0]!r} is no number of hops; write them like 1,2 or 1=0.5,2=0.5")
+    return {int(name): share for name, share in shares.items()}
+
+
+def _graph(name: str, progress: Progress) -> StoredGraph:
+    """A graph in a store here; a file of facts is built into the cache first."""
+    from kgwalk.cli.graphs import stored_graph
+    from kgwalk.data.graph_cache import cached_store
+    from kgwalk.kg.store import open_graph
+
+    if Path(name).is_file():
+        return open_graph(cached_store([Path(name)], None, progress))
+    return stored_graph(name)[1]
+
+
+def _check_engine(rewrite: str) -> None:
+    from kgwalk.config.recipe import unknown
+    from kgwalk.llm.open import KINDS, needs_model
+
+    kind, _, model = rewrite.partition(":")
+    if kind not in KINDS:
+        raise unknown("engine", kind, KINDS)
+    if not model and needs_model(kind):
+        raise KgwalkError(f"the engine {kind} needs the name of a model: --rewrite {kind}:MODEL")
+
+
+def _rewritten(
+    questions: Sequence[Question], engine_and_model: str, seed: int, progress: Progress
+) -> tuple[list[Question], Counter[str]]:
+    import asyncio
+
+    from kgwalk.llm.open import open_engine
+    from kgwalk.questions.rewrite import rewrite
+
+    kind, _, model = engine_and_model.partition(":")
+    engine = open_engine(kind, model or None)
+    try:
+        return rewrite(questions, engine, seed=seed, progress=progress)
+    finally:
+        asyncio.run(engine.close())
+
+
+def _report(
+    folder: Path,
+    splits: Mapping[str, Sequence[Question]],
+    thrown: Counter[str],
+    rewritten: Counter[str] | None,
+    seconds: float,
+) -> dict[str, Any]:
+    from kgwalk.questions.settings import SIZES, size_of
+
+    every = [question for questions in splits.values() for question in questions]
+    sizes = Counter(size_of(len(question.answers)) for question in every)
+    by = {
+        "pattern": dict(Counter(question.type for question in every).most_common()),
+        "hops": {str(hops): count for hops, count in sorted(Counter(question.hops for question in every).items())},
+        "answers": {size: sizes[size] for size in SIZES},
+    }
+    examples = [(question.question, question.answers[:3], question.type) for question in every[:SHOWN]]
+    return {
+        "path": str(folder),
+        "seconds": round(seconds, 1),
+        "questions": {split: len(questions) for split, questions in splits.items()},
+        "by": by,
+        "thrown": dict(thrown.most_common()),
+        **({} if rewritten is None else {"rewritten": dict(rewritten.most_common())}),
+        "examples": [{"question": text, "answers": answers, "type": kind} for text, answers, kind in examples],
+    }
+
+
+def _print(report: dict[str, Any], wanted: int) -> None:
+    from rich.table import Table
+
+    made = sum(report["questions"].values())
+    table = Table("", "", "questions", "share")
+    for what, counts in {"split": report["questions"], **report["by"]}.items():
+        for at, (name, count) in enumerate(counts.items()):
+            table.add_row("" if at else what, str(name), f"{count:,}", f"{count / made:.0%}", end_section=False)
+        table.add_section()
+    print_table(table)
+    for example in report["examples"]:
+        out.print(f"  {example['question']}  ->  {', '.join(example['answers'])}")
+    for why, count in report.get("rewritten", {}).items():
+        out.print(f"{why}: {counted(count, 'question')}")
+    thrown = ", ".join(f"{why}: {count:,}" for why, count in report["thrown"].items())
+    err.print(f"draws thrown away: {thrown or 'none'}")
+    if made < wanted:
+        err.print(f"note: the graph gave {made:,} of {wanted:,} questions wanted")
+    out.print(f"{report['path']}: {counted(made, 'question')} in {report['seconds']:,} s")

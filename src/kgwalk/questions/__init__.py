@@ -1,0 +1,1 @@
+"""Questions made from graphs: what to ask, how it is said, the answers, the splits."""

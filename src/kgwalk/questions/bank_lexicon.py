@@ -1,0 +1,118 @@
+"""A lexicon for a graph whose relations are known concepts of the bank: a world made from the bank.
+
+    BankLexicon({"directed_by": (film_director, False)})
+
+Knows concepts and the labels that a graph gives them; no facts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kgwalk.data.bank.concepts import Concept
+from kgwalk.kg.normalise import normalise
+from kgwalk.questions.english.inflect import UNCOUNTED, is_participle, plural, singular
+from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, VALUES, YEAR, kind_of
+from kgwalk.questions.english.phrases import parts
+from kgwalk.questions.lexicon import Sayings
+from kgwalk.questions.name_sayings import name_sayings
+from kgwalk.questions.reading import PREPOSITIONS, Noun, read
+from kgwalk.questions.relation_name import read_name
+from kgwalk.questions.said.ends import Ends
+from kgwalk.tools.facts import Way
+
+LONGEST_BARE = 3  # words of a noun that can stand before another: "X's place of birth"
+
+
+class BankLexicon:
+    """`concepts` has, for each relation, its concept and whether it runs from the concept's tail to its head."""
+
+    def __init__(self, concepts: Mapping[str, tuple[Concept, bool]]) -> None:
+        self.concepts = dict(concepts)
+        self._made: dict[Way, Sayings] = {}
+
+    def sayings(self, way: Way) -> Sayings:
+        if way not in self._made:
+            concept, turned = self.concepts[way.relation]
+            self._made[way] = concept_sayings(way, concept, turned)
+        return self._made[way]
+
+    def value_words(self, relation: str) -> tuple[str, ...]:
+        concept, turned = self.concepts[relation]
+        if turned or concept.tail not in (NUMBER, YEAR, DATE):
+            return ()
+        return self.sayings(Way(relation, True)).bare
+
+
+def concept_sayings(way: Way, concept: Concept, turned: bool) -> Sayings:
+    """What the bank says for a concept, and what the relation's own name gives."""
+    forward = way.out != turned
+    ends = Ends(concept.tail, concept.head) if turned else Ends(concept.head, concept.tail)
+    name = read_name(way.relation)
+    own = name_sayings(name, way.out, ends) if normalise(name.text).isascii() else Sayings((), ())
+    questions, nouns = concept.forward, concept.forward_nouns
+    if not forward:
+        questions, nouns = concept.backward, concept.backward_nouns
+    return Sayings(
+        questions,
+        nouns,
+        concept.tail if forward else concept.head,
+        own.plain_questions,
+        own.plain_nouns,
+        bare_nouns(concept, forward),
+        own.plain_bare,
+    )
+
+
+def bare_nouns(concept: Concept, forward: bool) -> tuple[str, ...]:
+    """Nouns for what is reached, from the concept's labels: "director", "place of birth".
+
+    A label's words are taken for English ones if the concept's own phrasings use them.
+    """
+    spoken = " ".join(concept.forward + concept.backward + concept.forward_nouns + concept.backward_nouns).lower()
+    known = {singular(word) for word in re.findall(r"[a-z]+", spoken)}
+    found: dict[str, None] = {}
+    for labels, turned in ((concept.labels, False), (concept.inverse_labels, True)):
+        for label in labels:
+            name = read_name(label)
+            reading = read(name.words)
+            words = name.words if not isinstance(reading, Noun) else tuple(reading.noun.split())
+            if not isinstance(reading, Noun) or not _stands_alone(words, forward):
+                continue
+            # the noun is the tail's, read along the label; `capital of` is the head's
+            reached = (turned == reading.of) != name.inverse
+            if reached == forward and all(singular(word) in known for word in words):
+                found[_numbered(reading.noun, concept, forward)] = None
+    return tuple(noun for noun in found if _tells(noun, concept, forward))
+
+
+def _numbered(noun: str, concept: Concept, forward: bool) -> str:
+    """A tail of many heads has "films", not a "film"."""
+    return noun if forward or concept.many in ("1:n", "1:1") or noun in UNCOUNTED else plural(noun)
+
+
+def _tells(noun: str, concept: Concept, forward: bool) -> bool:
+    """Whether a noun says which relation is meant: X's "films" may be those it wrote or those it played in."""
+    if noun.partition(" of ")[2] in (concept.head.split(" ")[-1], concept.tail.split(" ")[-1]):
+        return False  # `city of country`
+    if not forward:
+        heads = [found.head for text in concept.backward_nouns if (found := parts(text)) is not None]
+        return singular(noun) != concept.head and any(singular(noun) == singular(head) for head in heads)
+    if noun.split(" ")[0].endswith("s") and not _is_head(noun, concept):
+        return False  # a verb: `encloses`, `holds position`
+    if concept.tail == PERSON:
+        return kind_of(noun) == PERSON
+    return concept.tail not in VALUES or noun not in (*VALUES, "time", "value")
+
+
+def _is_head(noun: str, concept: Concept) -> bool:
+    """Whether the bank's own noun phrases have it as their head."""
+    found = [parts(text) for text in concept.forward_nouns]
+    return any(one is not None and singular(one.head) == singular(noun) for one in found)
+
+
+def _stands_alone(words: tuple[str, ...], forward: bool) -> bool:
+    """Few words, none of them a verb or a link, but for the "of" of "place of birth"."""
+    links = PREPOSITIONS - {"of"} if forward else PREPOSITIONS
+    return len(words) <= LONGEST_BARE and not any(word in links or is_participle(word) for word in words)

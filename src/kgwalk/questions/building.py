@@ -1,0 +1,150 @@
+"""A plan being built on a graph: each step is walked as it is added, so that a plan that says nothing is refused.
+
+    building = Building(graph, ["Toy Story"], settings)
+    directors = building.hop(1, Way("directed_by", True))
+
+Knows one plan; patterns.py knows which steps make which question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.literals import ID, LITERALS, literal_kind
+from kgwalk.questions.plan import CHOICES, HOPS, Plan
+from kgwalk.questions.settings import MakeSettings
+from kgwalk.tools.facts import Way
+from kgwalk.tools.sets import SetError, Sets
+from kgwalk.types import Call
+
+MOST_EXTREMES = 2  # members that share the largest value; more is no superlative
+LEAST_COMPARED = 3  # members with a value, for one of them to be the largest
+
+
+class Refused(Exception):
+    """A plan that makes no good question; the message is the reason, for counting."""
+
+
+class Building:
+    def __init__(self, graph: StoredGraph, topics: Sequence[str], settings: MakeSettings) -> None:
+        if len(set(topics)) < len(topics):
+            raise Refused("the same topic twice")
+        self.settings, self.topics, self.steps = settings, tuple(topics), list[Call]()
+        self.sets = Sets(graph, topics)
+
+    def members(self, number: int) -> tuple[str, ...]:
+        return self.sets.made[number - 1].members
+
+    def plan(self, pattern: str) -> Plan:
+        return Plan(pattern, self.topics, tuple(self.steps))
+
+    # Steps
+
+    def hop(self, source: int, way: Way, start: int) -> int:
+        """Follow a relation. A walk that comes back over its start leaves that out, as people mean it."""
+        self.few(source)
+        number = self._add("tail_entities" if way.out else "head_entities", source, way.relation)
+        number = self._without_start(number, start)
+        if any(self._same(number, earlier) for earlier in range(1, number)):
+            raise Refused("comes back to where it was")  # the country of the players of a country
+        return number
+
+    def follow(self, start: int, ways: Sequence[Way]) -> int:
+        """A chain of hops from a topic."""
+        number = start
+        for way in ways:
+            number = self.hop(number, way, start)
+        return number
+
+    def between(self, source: int, relation: str, first: str, last: str, start: int) -> int:
+        """A hop by facts of a time; there must be facts of other times, or the time says nothing."""
+        graph = self.sets.graph
+        always = {other for name in self.members(source) for other in graph.neighbors(name, relation)}
+        number = self._add("between", source, relation, first, last)
+        if len(self.members(number)) == len(always):
+            raise Refused("a step changes nothing")
+        return self._without_start(number, start)
+
+    def combine(self, tool: str, left: int, right: int) -> int:
+        number = self._add(tool, left, right)
+        sizes = {len(self.members(left))} if tool == "minus" else {len(self.members(one)) for one in (left, right)}
+        if len(self.members(number)) in sizes:
+            raise Refused("a step changes nothing")
+        return number
+
+    def count(self, source: int) -> int:
+        if len(self.members(source)) < 2:
+            raise Refused("a count of one")
+        kinds = set(map(literal_kind, self.members(source)))
+        if ID in kinds:
+            raise Refused("an answer is an id")
+        if not kinds.isdisjoint(LITERALS):
+            raise Refused("a count of values")
+        return self._add("count", source)
+
+    def extreme(self, tool: str, source: int, relation: str) -> int:
+        """argmax or argmin; most members must have a value, and few the best one."""
+        self.few(source)
+        valued = sum(bool(self.sets._values(name, relation)) for name in self.members(source))
+        if valued < LEAST_COMPARED or 2 * valued <= len(self.members(source)):
+            raise Refused("too few values to compare")
+        number = self._add(tool, source, relation)
+        if len(self.members(number)) > MOST_EXTREMES:
+            raise Refused("a superlative of many")
+        return number
+
+    def filter(self, source: int, relation: str, comparison: str, value: str) -> int:
+        self.few(source)
+        number = self._add("filter", source, relation, comparison, value)
+        if len(self.members(number)) == len(self.members(source)):
+            raise Refused("a step changes nothing")
+        return number
+
+    # Whether the plan as a whole is a question
+
+    def check(self) -> None:
+        """The answer is there, of a size to be given, no id, no topic; and every relation is shown where it is used."""
+        last = len(self.sets.made)
+        answers = self.members(last)
+        if len(answers) > self.settings.most_answers:
+            raise Refused("too many answers")
+        if not set(answers).isdisjoint(self.topics):
+            raise Refused("an answer is a topic")
+        if any(literal_kind(name) == ID for name in answers):
+            raise Refused("an answer is an id")
+        for step in self.steps:
+            if step.tool in HOPS + CHOICES and not self._shows(step):
+                raise Refused("a relation too far down the list")
+
+    def _shows(self, step: Call) -> bool:
+        source, relation = step.args[0], step.args[1]
+        assert isinstance(source, int)
+        leaving, entering = self.sets.relations_around(source)
+        around = entering if step.tool == "head_entities" else leaving
+        return relation in around[: self.settings.shown]
+
+    def few(self, source: int) -> None:
+        """Refuse to go on from a set that is too large to look at each of its members."""
+        if len(self.members(source)) > self.settings.most_onward:
+            raise Refused("goes on from too many")
+
+    def _same(self, one: int, two: int) -> bool:
+        return len(self.members(one)) == len(self.members(two)) and set(self.members(one)) == set(self.members(two))
+
+    def _without_start(self, number: int, start: int) -> int:
+        if self.members(start)[0] not in self.sets.made[number - 1].came:
+            return number
+        if len(self.members(number)) == 1:
+            raise Refused("comes back to its start alone")
+        return self._add("minus", number, start)
+
+    def _add(self, tool: str, *args: str | int) -> int:
+        try:
+            number: int = getattr(self.sets, tool)(*args)
+        except SetError as error:
+            raise Refused(str(error)) from error
+        self.steps.append(Call(tool, args))
+        if len(self.members(number)) > self.settings.most_members:
+            raise Refused("a set on the way is too large")
+        return number

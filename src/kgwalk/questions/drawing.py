@@ -1,0 +1,165 @@
+"""Draws from a graph for questions: topics, ways, and walks from an entity or towards one.
+
+Every relation gets its share: of a few ways drawn, the one used least is taken, measured by the logarithm of its facts,
+so that a rare relation is asked for nearly as often as a common one. Knows ways and entities, not what question they
+are for.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.building import Refused
+from kgwalk.questions.literals import NAME, askable
+from kgwalk.questions.schema import Relation, Schema, survey
+from kgwalk.questions.settings import MakeSettings
+from kgwalk.questions.starts import Starts
+from kgwalk.tools.facts import Way
+from kgwalk.types import UnknownName
+
+TRIES = 8  # draws of a topic before a way is given up
+CHOSEN_FROM = 3  # ways drawn, of which the least used is taken
+LOOKED_AT = 30  # neighbours among which the walk goes on; the best known come first
+# Relations by which a graph keeps house, and which nobody asks about: Freebase's reviews and types, RDF's and OWL's.
+_HOUSEKEEPING = re.compile(r"/?(?:freebase|type|dataworld)[./]|.*(?:rdf-syntax-ns|rdf-schema|owl)#|(?:rdfs?|owl):")
+LEAST_NAMES = 0.2  # the share of names at a relation's end from which on it is worth starting there
+
+
+class Path(NamedTuple):
+    """A walk: `ways[i]` leads from `entities[i]` to `entities[i + 1]`."""
+
+    ways: tuple[Way, ...]
+    entities: tuple[str, ...]
+
+    @property
+    def topic(self) -> str:
+        return self.entities[0]
+
+    @property
+    def end(self) -> str:
+        return self.entities[-1]
+
+
+def reverse(way: Way) -> Way:
+    return Way(way.relation, not way.out)
+
+
+class Drawing:
+    """`used` counts how often each way was chosen.
+
+    `first_ways` start at what can be named; `to_things` are those that lead to things, from which a walk can go on, and
+    not to values; `valued` lead to numbers or dates that can be compared, `dated` to dates.
+    """
+
+    def __init__(self, graph: StoredGraph, settings: MakeSettings, schema: Schema | None = None) -> None:
+        self.graph, self.settings = graph, settings
+        self.schema = schema or survey(graph)
+        self.starts = Starts(graph)
+        self.chance = random.Random(settings.seed)
+        self.used: Counter[Way] = Counter()
+        relations = self.schema.relations
+        asked = [way for way in self.starts.ways if not _HOUSEKEEPING.match(way.relation)]
+        self._weight = {way: math.log(2 + relations[way.relation].facts) for way in asked}
+        self.to_things = {way for way in asked if not way.out or relations[way.relation].to_things}
+        self.first_ways = [way for way in asked if self._askable_from(way)]
+        self._first_to_things = [way for way in self.first_ways if way in self.to_things]
+        self.valued = [way for way in asked if way.out and relations[way.relation].comparable]
+        self.dated = [way for way in self.valued if relations[way.relation].dates > relations[way.relation].numbers]
+
+    def choose(self, ways: Sequence[Way]) -> Way:
+        if not ways:
+            raise Refused("no way to go on")
+        drawn = [self.chance.choice(ways) for _ in range(CHOSEN_FROM)]
+        chosen = min(drawn, key=lambda way: self.used[way] / self._weight[way])
+        self.used[chosen] += 1  # whatever comes of it: a way that leads nowhere must not be tried for ever
+        return chosen
+
+    def topic(self, way: Way) -> str:
+        for _ in range(TRIES):
+            name = self.starts.draw(way, self.chance, self.settings.known)
+            if self.may_be_topic(name):
+                return name
+        raise Refused("no topic that can be named")
+
+    def may_be_topic(self, name: str) -> bool:
+        return askable(name) or self.settings.literal_topics
+
+    def path(self, hops: int, *, to_name: bool = False) -> Path:
+        """A walk of so many hops from a topic; now and then one that turns back over where it came from.
+
+        With `to_name`, the end is a thing and no value.
+        """
+        turn = self.chance.randrange(1, hops) if hops > 1 and self.chance.random() < self.settings.loops else None
+        ways: list[Way] = []
+        entities: list[str] = []
+        for place in range(hops):
+            # from a value, only back to the start's like: others born in the same year
+            goes_on = place + 1 < hops and not place + 1 == turn == 1
+            if place == turn:
+                way = reverse(ways[-1])
+            else:
+                way = self.choose(self._ways_from(entities, ways, to_things=goes_on or to_name))
+            if not entities:
+                entities.append(self.topic(way))
+            ways.append(way)
+            entities.append(self.step(entities[-1], way))
+        return Path(tuple(ways), tuple(entities))
+
+    def _ways_from(self, entities: Sequence[str], ways: Sequence[Way], *, to_things: bool) -> Sequence[Way]:
+        if not ways:
+            return self._first_to_things if to_things else self.first_ways
+        around = self.onward(entities[-1], ways[-1])
+        return [way for way in around if way in self.to_things] if to_things else around
+
+    def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> Path:
+        """A walk of so many hops to an entity, from a topic other than `avoid`; `fan` is the least of the last hop."""
+        ways: list[Way] = []
+        entities = [end]
+        for place in range(hops):
+            around = [reverse(way) for way in self.around(entities[-1])]
+            # a value on the way would join what has nothing to do with each other: of this age, with that number
+            around = [way for way in around if reverse(way) in self.to_things or self.settings.literal_topics]
+            if ways:
+                around = [way for way in around if way != reverse(ways[-1])]
+            else:
+                around = [way for way in around if self.fan(way) >= fan]
+            ways.append(self.choose(around))
+            entities.append(self.step(entities[-1], reverse(ways[-1]), topic=place + 1 == hops, avoid=avoid))
+        return Path(tuple(reversed(ways)), tuple(reversed(entities)))
+
+    def around(self, entity: str) -> list[Way]:
+        """The ways that leave an entity."""
+        try:
+            ways = [Way(name, out) for out in (True, False) for name in self.graph.relations(entity, out=out)]
+        except UnknownName as error:
+            raise Refused("no way to go on") from error
+        return [way for way in ways if way in self._weight]
+
+    def onward(self, entity: str, came: Way) -> list[Way]:
+        """The ways that go on and not straight back."""
+        return [way for way in self.around(entity) if way != reverse(came)]
+
+    def step(self, entity: str, way: Way, *, topic: bool = False, avoid: str = "") -> str:
+        """A neighbour; with `topic`, one that a question can name."""
+        names = self.graph.neighbors(entity, way.relation, out=way.out, limit=LOOKED_AT).names
+        if topic:
+            names = [name for name in names if name != avoid and self.may_be_topic(name)]
+        if not names:
+            raise Refused("no topic that can be named" if topic else "no way to go on")
+        return self.chance.choice(names)
+
+    def fan(self, way: Way) -> float:
+        """How many entities a way leads to, on average."""
+        relation = self.schema.relations[way.relation]
+        return relation.fan_out if way.out else relation.fan_in
+
+    def _askable_from(self, way: Way) -> bool:
+        relation: Relation = self.schema.relations[way.relation]
+        kinds = relation.head_kinds if way.out else relation.tail_kinds
+        return self.settings.literal_topics or kinds.get(NAME, 0.0) >= LEAST_NAMES

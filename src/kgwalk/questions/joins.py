@@ -1,0 +1,224 @@
+"""How combined sets are said: both of two, either of two.
+
+Knows noun phrases and the ways that made them; the rest of the sentence is the speaker's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgwalk.questions.english.inflect import singular
+from kgwalk.questions.english.kinds import is_person, several
+from kgwalk.questions.english.phrases import Phrase, as_many, fill, fits, parts
+from kgwalk.questions.plan import HOPS
+from kgwalk.tools.facts import Way
+from kgwalk.types import Call
+
+if TYPE_CHECKING:
+    from kgwalk.questions.speaker import Speaker
+
+_RELATIVE = (
+    "that ",
+    "who ",
+    "whose ",
+    "which ",
+    "where ",
+    "in which ",
+    "for which ",
+    "on which ",
+    "to which ",
+    "\ue000",
+)
+
+
+def hop_of(speaker: Speaker, number: int) -> tuple[Way, int] | None:
+    """The way and the source of a set that was made by a hop without dates."""
+    call = speaker.plan.made_by(number)
+    if call is None or call.tool not in HOPS or call.tool == "between":
+        return None
+    return Way(str(call.args[1]), call.tool != "head_entities"), speaker.sources(call)[0]
+
+
+def same_way(speaker: Speaker, call: Call, link: str) -> tuple[Way, Phrase] | None:
+    """If both sets come by one relation: that, and what they come from, "both A and B"."""
+    left, right = (hop_of(speaker, number) for number in speaker.sources(call))
+    if left is None or right is None or left[0] != right[0]:
+        return None
+    one, two = speaker.phrase(left[1]), speaker.phrase(right[1])
+    if one is None or two is None:
+        return None
+    return left[0], Phrase(link.format(one.text, two.text), many="but not" not in link, hops=max(one.hops, two.hops))
+
+
+def together(speaker: Speaker, call: Call, link: str) -> Phrase | None:
+    same = same_way(speaker, call, link)
+    return None if same is None else speaker.noun(same[0], same[1], whole=True)
+
+
+def asked_together(speaker: Speaker, call: Call, link: str) -> str | None:
+    same = same_way(speaker, call, link)
+    if same is None:
+        return None
+    way, inner = same
+    questions, _, _ = speaker.said(way).at(speaker.level)
+    # the names end the clause: "who directed both A and B", not "what did A but not B direct"
+    fitting = [text for text in questions if fits(text, inner) and text.rstrip("?.! ").endswith("{}")]
+    template = speaker.choose([(1.0, text) for text in fitting])
+    return None if template is None else fill(template, inner)
+
+
+def pair_of(speaker: Speaker, call: Call) -> tuple[Phrase, Phrase] | None:
+    """Both sides as phrases; a side that stands beside a plural one becomes plural."""
+    one, two = (speaker.phrase(number) for number in speaker.sources(call))
+    if one is None or two is None:
+        return None
+    if one.many != two.many and not two.simple:
+        one, two = as_many(one), as_many(two)
+    return one, two
+
+
+def relative_of(phrase: Phrase) -> str:
+    return "who" if is_person(phrase.kind) else "that"
+
+
+# Both
+
+
+def both_phrase(speaker: Speaker, call: Call) -> Phrase | None:
+    joined = together(speaker, call, "both {} and {}") if speaker.chance.random() < 0.6 else None
+    if joined is not None:
+        return joined
+    pair = pair_of(speaker, call)
+    if pair is None:
+        return None
+    one, two = pair
+    text = _joined(one, two) if speaker.chance.random() < 0.75 else None
+    if text is None:
+        text = f"{one.text} {relative_of(one)} {'are' if one.many else 'is'} also {predicate(one, two)}"
+    return Phrase(text, one.many, one.kind or two.kind, hops=max(one.hops, two.hops))
+
+
+def _joined(one: Phrase, two: Phrase) -> str | None:
+    """ "the films directed by A" and "films that B acted in" as one: "the films directed by A that B acted in".
+
+    Not where a head says more than the kind: the writer of B must not become "the director of A and of B".
+    """
+    first, second = parts(one.text), parts(two.text)
+    if first is None or second is None or one.many != two.many or not first.rest or not second.rest:
+        return None
+    if not _says_kind(second.head, two.kind):
+        if not _says_kind(first.head, one.kind):
+            return None
+        first, second = second, first
+    if first.rest.startswith(_RELATIVE) and not second.rest.startswith(_RELATIVE):
+        if not _says_kind(first.head, one.kind):
+            return None
+        first, second = second._replace(head=first.head), first
+    if _first(first.rest) == _first(second.rest) == "of" or second.rest.startswith(("or ", "and ")):
+        return None
+    determiner = "the " if first.head != "those" else ""
+    apart = not first.rest.startswith(_RELATIVE) and second.rest.startswith(_RELATIVE)
+    return f"{determiner}{first.head} {first.rest}{' ' if apart else ' and '}{second.rest}"
+
+
+def _first(text: str) -> str:
+    return text.split(" ")[0]
+
+
+def _says_kind(head: str, kind: str) -> bool:
+    """
+    >>> _says_kind("films", "film"), _says_kind("movies", "film"), _says_kind("screenplays", "film")
+    (True, True, False)
+    """
+    one = singular(head)
+    return one in (kind, "one", "those", "person", "thing", "place") or (one, kind) in (
+        ("movie", "film"),
+        ("picture", "film"),
+    )
+
+
+def predicate(one: Phrase, two: Phrase) -> str:
+    """What a set is said to be: "the director of B", "among the films of B"."""
+    return two.text if one.many == two.many and not two.text.startswith("those") else f"among {two.text}"
+
+
+def both_question(speaker: Speaker, call: Call) -> str | None:
+    if speaker.chance.random() < 0.5:
+        text = asked_together(speaker, call, "both {} and {}") or _in_common(speaker, call)
+        if text is not None:
+            return text
+    pair = pair_of(speaker, call)
+    if pair is None:
+        return None
+    one, two = pair
+    are, kinds = "are" if one.many else "is", several(one.kind)
+    options = [
+        (1.0, f"Which of {one.text} {are} also {predicate(one, two)}?") if one.many else (0.0, ""),
+        (0.6, f"Which {kinds} are both among {one.text} and among {two.text}?") if one.many and two.many else (0, ""),
+        (0.8, f"{'Who' if is_person(one.kind) else 'What'} {are} both {one.text} and {two.text}?")
+        if one.many == two.many
+        else (0, ""),
+    ]
+    joined = _joined(one, two)
+    if joined is not None:
+        framed = speaker.frame(Phrase(joined, one.many, one.kind or two.kind))
+        options += [(3.0, framed or "")]
+    return speaker.choose(options)
+
+
+def _in_common(speaker: Speaker, call: Call) -> str | None:
+    """Which director do A and B have in common?"""
+    left, right = (hop_of(speaker, number) for number in speaker.sources(call))
+    if left is None or right is None or left[0] != right[0]:
+        return None
+    bare = speaker.said(left[0]).at(speaker.level)[2]
+    one, two = speaker.phrase(left[1]), speaker.phrase(right[1])
+    if not bare or one is None or two is None:
+        return None
+    noun = speaker.chance.choice(bare)
+    return speaker.choose(
+        [
+            (1, f"Which {noun} do {one.text} and {two.text} have in common?"),
+            (1, f"What {noun} do {one.text} and {two.text} share?"),
+            (0.6, f"{one.text} and {two.text} have which {noun} in common?"),
+            (0.6, f"What do {one.text} and {two.text} have in common as {noun}?"),
+        ]
+    )
+
+
+# Either
+
+
+def either_phrase(speaker: Speaker, call: Call) -> Phrase | None:
+    joined = together(speaker, call, "{} or {}") if speaker.chance.random() < 0.6 else None
+    if joined is not None:
+        return joined
+    pair = pair_of(speaker, call)
+    if pair is None:
+        return None
+    one, two = pair
+    return Phrase(f"{one.text} or {two.text}", one.many, one.kind, hops=max(one.hops, two.hops))
+
+
+def either_question(speaker: Speaker, call: Call) -> str | None:
+    if speaker.chance.random() < 0.5:
+        link = speaker.choose([(1, "{} or {}"), (1, "either {} or {}"), (0.4, "{} or else {}")])
+        text = asked_together(speaker, call, link or "{} or {}")
+        if text is not None:
+            return text
+    pair = pair_of(speaker, call)
+    if pair is None:
+        return None
+    one, two = pair
+    what = "Who" if is_person(one.kind) else "What"
+    be = "are" if one.many else "is"
+    return speaker.choose(
+        [
+            (1.5, f"{what} {be} {one.text} or {two.text}?"),
+            (1, f"Name {one.text} as well as {two.text}."),
+            (1, f"List {one.text} and also {two.text}."),
+            (1, f"Give me {one.text} together with {two.text}."),
+            (0.7, f"{what} {'are' if one.many else 'is'} either {one.text} or {two.text}?"),
+            (0.7, f"Tell me {one.text} and {two.text}."),
+        ]
+    )

@@ -1,0 +1,125 @@
+"""A lexicon for any graph: from the names of its relations, what their tails look like, and the bank where it fits.
+
+    NameLexicon(survey(graph)).sayings(Way("directed_by", True))
+
+With `bank=False` the names alone speak, as experiments on what the bank teaches need it. Knows relations, no facts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from kgwalk.data.bank.concepts import Concept
+from kgwalk.kg.normalise import normalise
+from kgwalk.questions.bank_lexicon import concept_sayings
+from kgwalk.questions.bank_match import BankMatch, Meant
+from kgwalk.questions.english.inflect import word_set
+from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, VAGUE, VALUES, YEAR
+from kgwalk.questions.lexicon import Sayings
+from kgwalk.questions.name_sayings import name_sayings
+from kgwalk.questions.relation_name import RelationName, read_name
+from kgwalk.questions.said.ends import Ends
+from kgwalk.questions.schema import MOSTLY, Relation, Schema
+from kgwalk.tools.facts import Way
+
+KNOWN = 3  # sampled entities of a known kind that tell the kind of a relation's end
+# Words of relations that only people have.
+_HUMAN = word_set(
+    "born birth birthplace birthday spouse wife husband gender nationality profession occupation religion ethnicity "
+    "parents parent children child father mother sibling siblings died death acted plays wears speaks married educated "
+    "graduated aged citizenship education residence lives lived works employer"
+)
+
+
+class NameLexicon:
+    """`concepts` are those of the bank to look among; all unless told."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        bank: bool = True,
+        concepts: Sequence[Concept] | None = None,
+    ) -> None:
+        self.schema = schema
+        self._match = BankMatch(schema.relations, concepts) if bank else None
+        counts = Counter((name.text, name.head) for name in map(read_name, schema.relations))
+        self._shared = {key for key, count in counts.items() if count > 1}
+        self._kinds = _Kinds(schema, {name: self.meant(name) for name in schema.relations})
+        self._made: dict[Way, Sayings] = {}
+
+    def sayings(self, way: Way) -> Sayings:
+        if way not in self._made:
+            self._made[way] = self._make(way)
+        return self._made[way]
+
+    def value_words(self, relation: str) -> tuple[str, ...]:
+        if not self.schema[relation].valued:
+            return ()
+        said = self.sayings(Way(relation, True))
+        return said.plain_bare + said.bare
+
+    def meant(self, relation: str) -> Meant | None:
+        """The bank's concept for a relation, if it is used and has one."""
+        return None if self._match is None else self._match.find(relation)
+
+    def _make(self, way: Way) -> Sayings:
+        relation, name = self.schema[way.relation], read_name(way.relation)
+        ends = self._kinds.ends(relation, name)
+        meant = self.meant(way.relation)
+        if meant is not None and _agree(relation, *meant):
+            said = concept_sayings(way, *meant)
+            if said.plain_questions or not normalise(name.text).isascii():
+                return said
+        return name_sayings(name, way.out, ends, whole=(name.text, name.head) in self._shared)
+
+
+class _Kinds:
+    """Kinds of ends that no name tells: those of relations known from the bank that share the same entities."""
+
+    def __init__(self, schema: Schema, meant: Mapping[str, Meant | None]) -> None:
+        self._of: dict[str, Counter[str]] = defaultdict(Counter)  # kinds that sampled entities are known to have
+        heads: Counter[str] = Counter()
+        for relation in schema.relations.values():
+            found = meant[relation.name]
+            if found is None or not _agree(relation, *found):
+                continue
+            concept, turned = found
+            head, tail = (concept.tail, concept.head) if turned else (concept.head, concept.tail)
+            heads[head] += 1
+            for kind, sample in ((head, relation.sample_heads), (tail, relation.sample_tails)):
+                if kind not in VAGUE and kind not in VALUES:
+                    for entity in set(sample):
+                        self._of[entity][kind] += 1
+        # where nearly all known relations start from one kind, the others do so too
+        kind, count = heads.most_common(1)[0] if heads else ("", 0)
+        self._most = kind if kind not in VAGUE and count >= MOSTLY * heads.total() and 2 * count >= len(meant) else ""
+
+    def ends(self, relation: Relation, name: RelationName) -> Ends:
+        head = name.head or _human(name) or self._shared(relation.sample_heads) or self._most
+        return Ends(head, _value_kind(relation) or self._shared(relation.sample_tails))
+
+    def _shared(self, sample: Sequence[str]) -> str:
+        """The kind of most of the sampled entities whose kind is known, if there are some."""
+        counts: Counter[str] = Counter()
+        for entity in set(sample):
+            counts.update(self._of.get(entity, ()))
+        kind, count = counts.most_common(1)[0] if counts else ("", 0)
+        return kind if count >= max(KNOWN, MOSTLY * counts.total()) else ""
+
+
+def _value_kind(relation: Relation) -> str:
+    if relation.dates >= MOSTLY:
+        return YEAR if relation.tail_kinds.get(YEAR, 0.0) > relation.tail_kinds.get(DATE, 0.0) else DATE
+    return NUMBER if relation.numbers >= MOSTLY else ""
+
+
+def _agree(relation: Relation, concept: Concept, turned: bool) -> bool:
+    """Whether a concept's tail can be what the relation's tails look like: no person is a number."""
+    valued = concept.tail in (YEAR, DATE, NUMBER) and not turned
+    return valued == relation.valued or concept.tail == "text"
+
+
+def _human(name: RelationName) -> str:
+    return PERSON if _HUMAN & set(name.words) and not name.inverse else ""

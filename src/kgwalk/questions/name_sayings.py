@@ -1,0 +1,57 @@
+"""What is said for a relation from the words of its name alone, both ways, with light grammar.
+
+    name_sayings(read_name("film.film.directed_by"), out=True).plain_questions     # "Who directed {}?", ...
+
+Knows how a name reads (`reading`) and the kinds of its ends; neither the bank nor a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kgwalk.questions.english.inflect import singular
+from kgwalk.questions.lexicon import Sayings
+from kgwalk.questions.reading import Acts, By, Done, Event, Noun, Placed, Reading, Whole, read
+from kgwalk.questions.relation_name import RelationName
+from kgwalk.questions.said.doings import by_said, done_said
+from kgwalk.questions.said.ends import Ends, Said
+from kgwalk.questions.said.nouns import noun_said, whole_said
+from kgwalk.questions.said.verbs import acts_said, event_said, placed_said
+
+
+def name_sayings(name: RelationName, out: bool, ends: Ends | None = None, *, whole: bool = False) -> Sayings:
+    """With `whole`, a name of two joined properties is said with both of them.
+
+    >>> said = name_sayings(RelationName(("capital",)), out=True)
+    >>> said.plain_questions[0], said.plain_nouns[0], said.plain_bare
+    ('What is the capital of {}?', 'the capital of {}', ('capital',))
+    """
+    ends = ends or Ends(name.head, "")
+    if name.inverse:
+        ends, out = ends.turned(), not out
+    reading = read(name.words)
+    if isinstance(reading, Noun) and ends.tail and not reading.of and " of " not in ends.tail:
+        noun, _, of = reading.noun.partition(" of ")
+        if of and singular(of) == ends.tail.split(" ")[-1]:  # `operator of line` leads to lines, not to operators
+            reading = Noun(noun, of=True)
+    if whole and name.before:
+        reading = Noun(f"{name.text} in the {' '.join(name.before)}")
+    said = _SAID[type(reading)](reading, out, ends)
+    texts = [tuple(dict.fromkeys(_clean(text) for text in some)) for some in said[:3]]
+    return Sayings((), (), said.kind, texts[0], texts[1], plain_bare=texts[2])
+
+
+def _clean(text: str) -> str:
+    """No doubled blanks, none before a stop."""
+    return " ".join(text.split()).replace(" ?", "?").replace(" .", ".")
+
+
+_SAID: dict[type[Reading], Callable[[Reading, bool, Ends], Said]] = {
+    Noun: noun_said,
+    Done: done_said,
+    By: by_said,
+    Placed: placed_said,
+    Acts: acts_said,
+    Whole: whole_said,
+    Event: event_said,
+}

@@ -1,0 +1,133 @@
+"""What is said for what one did to another: a film is directed by somebody, its music is by somebody.
+
+Knows the name's reading and the kinds of its ends, no graph.
+"""
+
+from __future__ import annotations
+
+from kgwalk.questions.english.inflect import base, past, plural, singular
+from kgwalk.questions.english.kinds import PERSON, VAGUE, asked, is_person, is_place, several
+from kgwalk.questions.reading import By, Done, Reading
+from kgwalk.questions.said.ends import Ends, Said, relative
+
+
+def done_said(reading: Reading, out: bool, ends: Ends) -> Said:
+    assert isinstance(reading, Done)
+    if reading.active:
+        agent, thing = ends.head, singular(reading.thing) or ends.tail
+        if not out:
+            return _done_at(reading.participle, agent) if is_place(agent) else _doer(reading.participle, agent)
+        return _things(reading.participle, thing, agent)
+    return _doer(reading.participle, ends.tail) if out else _things(reading.participle, ends.head, ends.tail)
+
+
+def _forms(participle: str) -> tuple[str, str]:
+    """The past and the base: "executive produced" inflects in its last word."""
+    *before, last = participle.split(" ")
+    return " ".join([*before, past(last)]), " ".join([*before, base(last)])
+
+
+def _doer(participle: str, kind: str) -> Said:
+    did, _ = _forms(participle)
+    who = "Who" if kind in ("", PERSON) else f"Which {kind}"
+    one = "person" if is_person(kind) else "one" if kind in VAGUE else kind
+    rel = "that" if kind not in ("", PERSON) else "who"
+    questions = [
+        f"{who} {did} {{}}?",
+        f"By {'whom' if kind in ('', PERSON) else f'which {kind}'} was {{}} {participle}?",
+        f"{who} was {{}} {participle} by?",
+        f"{{}} was {participle} by {'whom' if kind in ('', PERSON) else f'which {kind}'}?",
+        f"Tell me {who.lower()} {did} {{}}.",
+        f"Which {one} {did} {{}}?",
+        f"Name the {one} {rel} {did} {{}}.",
+        f"Do you know {who.lower()} {did} {{}}?",
+    ]
+    nouns = [
+        f"the {one} {rel} {did} {{}}",
+        f"the {several(kind)} {rel} {did} {{}}",
+        f"whoever {did} {{}}",
+        f"the {one} {{}} was {participle} by",
+    ]
+    return Said(questions, nouns, [], kind or PERSON)
+
+
+def _done_at(participle: str, kind: str) -> Said:
+    """Asks for the place where it is done to `{}`: languages are spoken in countries."""
+    many = several(kind)
+    questions = [
+        f"Where is {{}} {participle}?",
+        f"In which {many} is {{}} {participle}?",
+        f"Which {many} have {{}} {participle} in them?",
+        f"Name the {many} where {{}} is {participle}.",
+        f"{{}} is {participle} in which {many}?",
+        f"Tell me where {{}} is {participle}.",
+    ]
+    nouns = [
+        f"the {many} where {{}} is {participle}",
+        f"the {many} in which {{}} is {participle}",
+        f"the {many} that {{}} is {participle} in",
+    ]
+    return Said(questions, nouns, [], kind)
+
+
+def _things(participle: str, kind: str, agent: str) -> Said:
+    did, do = _forms(participle)
+    many = "things" if kind in VAGUE else plural(kind)
+    placed = is_place(agent)  # languages spoken in a country
+    by = "in" if placed else "by"
+    questions = [
+        f"Which {many} were {participle} {by} {{}}?",
+        f"Name the {many} {participle} {by} {{}}.",
+        f"{many} {participle} {by} {{}}?",
+        f"What {many if kind not in VAGUE else ''} {'are' if placed else 'were'} {participle} {by} {{}}?",
+        f"List the {many} {participle} {by} {{}}.",
+    ]
+    nouns = [f"the {many} {participle} {by} {{}}", f"{many} {participle} {by} {{}}"]
+    if placed:
+        questions += [f"What {many} do people in {{}} {do}?", f"Which {many} are {participle} in {{}}?"]
+        nouns += [f"the {many} that people in {{}} {do}"]
+    else:
+        questions += [
+            f"What did {{}} {do}?",
+            f"What has {{}} {participle}?",
+            f"Which {many} did {{}} {do}?",
+            f"Tell me what {{}} {did}.",
+        ]
+        nouns += [f"the {many} that {{}} {did}", f"the {many} {{}} {did}"]
+    return Said(questions, nouns, [], kind)
+
+
+def by_said(reading: Reading, out: bool, ends: Ends) -> Said:
+    assert isinstance(reading, By)
+    noun, many, agent = reading.noun, several(ends.head), ends.tail or PERSON
+    if out:
+        who = asked(agent) if is_person(agent) else f"which {agent}"
+        questions = [
+            f"{who.capitalize()} did the {noun} of {{}}?",
+            f"{who.capitalize()} is the {noun} of {{}} by?",
+            f"By {'whom' if is_person(agent) else who} is the {noun} of {{}}?",
+            f"Tell me {who} did the {noun} for {{}}.",
+            f"{who.capitalize()} was responsible for the {noun} of {{}}?",
+            f"{{}} {noun} by {who}?",
+        ]
+        one = "one" if agent in VAGUE else agent
+        nouns = [
+            f"the {one} {relative(agent)} did the {noun} of {{}}",
+            f"the {one} responsible for the {noun} of {{}}",
+            f"the {one} behind the {noun} of {{}}",
+        ]
+        return Said(questions, nouns, [], agent)
+    questions = [
+        f"Which {many} have {noun} by {{}}?",
+        f"What has {noun} by {{}}?",
+        f"Name the {many} with {noun} by {{}}.",
+        f"{{}} did the {noun} of which {many}?",
+        f"For which {many} did {{}} do the {noun}?",
+        f"List the {many} that have {noun} by {{}}.",
+    ]
+    nouns = [
+        f"the {many} with {noun} by {{}}",
+        f"the {many} that have {noun} by {{}}",
+        f"the {many} that {{}} did the {noun} of",
+    ]
+    return Said(questions, nouns, [], ends.head)

@@ -1,0 +1,56 @@
+"""Where a relation can be followed from: for each way, the entities that have it, and draws among them.
+
+Entities are numbered with the most mentioned first, so a draw that leans to small numbers leans to the better known.
+Knows nothing of questions.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import lru_cache
+
+import numpy as np
+
+from kgwalk.kg.csr import I64
+from kgwalk.kg.store import StoredGraph
+from kgwalk.tools.facts import Way
+
+COMPARED = 2000  # entities of a way that are compared with those of another
+
+
+class Starts:
+    """One pass over the facts of a graph or a view; then every draw is a few lookups."""
+
+    def __init__(self, graph: StoredGraph) -> None:
+        store = graph.store
+        triples = np.asarray(graph._positions(0, len(store.out.other), True), np.int64)
+        heads_E, relations_E = store.out.owners(triples)
+        tails_E = store.out.other_array[triples].astype(np.int64)
+        self._entities = max(1, len(store.entity))
+        self._name = store.entity.__getitem__
+        self._number = {store.relation_name(number): number for number in np.unique(relations_E).tolist()}
+        self._pairs = tuple(np.unique(relations_E * self._entities + ends) for ends in (tails_E, heads_E))
+        self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
+        self.alike = lru_cache(maxsize=1 << 16)(self._alike)
+
+    def of(self, way: Way) -> I64:
+        """The numbers of the entities that have the way, ascending."""
+        first = self._number[way.relation] * self._entities
+        pairs = self._pairs[way.out]
+        low, high = np.searchsorted(pairs, [first, first + self._entities])
+        found: I64 = pairs[low:high] - first
+        return found
+
+    def draw(self, way: Way, chance: random.Random, known: float) -> str:
+        """One of them: u ** (1 + known) of the way down the list, so 0 draws them all alike."""
+        first = self._number[way.relation] * self._entities
+        pairs = self._pairs[way.out]
+        low, high = np.searchsorted(pairs, [first, first + self._entities]).tolist()
+        return self._name(int(pairs[low + int((high - low) * chance.random() ** (1 + known))]) - first)
+
+    def _alike(self, one: Way, two: Way) -> float:
+        """How many of the entities that two ways lead to are the same, as a share of the smaller set."""
+        ends = [self.of(Way(way.relation, not way.out)) for way in (one, two)]
+        small, large = sorted(ends, key=len)
+        sample = small[:: max(1, len(small) // COMPARED)]
+        return float(np.isin(sample, large, assume_unique=True).mean()) if len(sample) else 0.0

@@ -1,0 +1,1 @@
+"""Random worlds: small graphs with schemas drawn from the bank and names that nothing else has."""

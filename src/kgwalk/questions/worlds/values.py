@@ -1,0 +1,175 @@
+"""Values that relations with a literal tail lead to: years, dates, numbers and texts that look right for their concept.
+
+An entity lives for a span of years; what begins with it comes early in the span, what ends with it late, so that nobody
+dies before being born. Knows one concept at a time, no graph.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+from kgwalk.data.bank.concepts import Concept
+from kgwalk.questions.worlds import vocabulary
+from kgwalk.questions.worlds.names import filled
+from kgwalk.questions.worlds.sounds import TONGUES
+
+LITERALS = ("year", "date", "number", "text")
+# Words of a concept's id that say when in a span it falls.
+_ENDS = ("end", "deathdate", "last", "split", "extinct", "eruption", "deadline")
+_NO_YEAR = ("national", "holiday", "feast")  # days that come back each year
+_MONTHS = vocabulary.CLOSED["month"]
+
+# Smallest and largest value and decimals, for words of a concept's id; spread evenly over orders of magnitude.
+_RANGES: dict[str, tuple[float, float, int]] = {
+    "lifespan": (1, 120, 0),
+    "gestation": (12, 660, 0),
+    "speed": (5, 350, 0),
+    "orbital": (20, 90_000, 1),
+    "distance": (4, 9_000, 1),
+    "diameter": (2, 140_000, 0),
+    "money": (500, 3_000_000, 0),
+    "pages": (40, 1_400, 0),
+    "floors": (2, 160, 0),
+    "capacity": (400, 90_000, 0),
+    "revenue": (100_000, 90_000_000_000, 0),
+    "employees": (3, 400_000, 0),
+    "atomic": (1, 130, 0),
+    "point": (20, 3_500, 1),
+    "calling": (20, 999, 0),
+    "size": (100, 50_000_000, 0),
+    "gdp": (1_000_000, 900_000_000_000, 0),
+    "unemployment": (1, 30, 1),
+    "students": (200, 60_000, 0),
+    "magnitude": (3, 9.5, 1),
+    "high": (15, 55, 1),
+    "rainfall": (20, 4_000, 0),
+    "deaths": (2, 90_000, 0),
+    "casualties": (30, 200_000, 0),
+    "runtime": (61, 240, 0),
+    "office": (20_000, 2_000_000_000, 0),
+    "budget": (10_000, 300_000_000, 0),
+    "score": (1.5, 9.9, 1),
+    "calories": (10, 900, 0),
+    "alcohol": (3, 60, 1),
+    "min": (1, 8, 0),
+    "port": (20, 65_000, 0),
+    "count": (1, 30, 0),
+    "speakers": (200, 400_000_000, 0),
+    "hardness": (1, 10, 1),
+    "density": (0.5, 22, 2),
+    "sides": (3, 24, 0),
+    "constant": (0.1, 30, 4),
+    "circulation": (900, 2_000_000, 0),
+    "incubation": (1, 60, 0),
+    "worth": (100_000, 90_000_000_000, 0),
+    "charge": (1, 9, 2),
+    "population": (300, 20_000_000, 0),
+    "area": (5, 900_000, 0),
+    "length": (4, 6_800, 0),
+    "depth": (3, 1_600, 0),
+    "turnout": (20, 99, 1),
+    "seats": (20, 700, 0),
+    "price": (2, 5_000, 2),
+    "warranty": (6, 120, 0),
+    "number": (1, 99, 0),
+    "goals": (1, 400, 0),
+    "acts": (1, 5, 0),
+    "days": (28, 31, 0),
+    "duration": (1, 2_000, 0),
+    "conversion": (0.01, 5_000, 3),
+    "citation": (1, 30_000, 0),
+}
+_HEIGHTS = {"person": (1.4, 2.2, 2), "building": (9, 800, 0), "plant": (0.1, 90, 1), "mountain": (300, 8_900, 0)}
+_ANY = (1.0, 1_000_000.0, 0)
+
+_TEXTS: dict[str, tuple[str, ...]] = {
+    "gender": ("male", "female"),
+    "driving": ("left", "right"),
+    "frequency": ("daily", "weekly", "monthly", "quarterly", "twice a year", "yearly", "every two weeks"),
+}
+_TEXT_PATTERNS: dict[str, tuple[str, ...]] = {
+    "scientific": ("{Word} {word}", "{Word} {word}us", "{Word}a {word}is"),
+    "isbn": ("978-{two}-{two}{two}{two}-{two}-{two}", "ISBN {two}{two}-{two}{two}{two}"),
+    "doi": ("10.{two}{two}/{code}.{two}", "10.{two}{two}/{word}.{year}.{two}"),
+    "code": ("{CODE}",),
+    "symbol": ("{cap}{word}", "{CODE}"),
+    "formula": ("C{two}H{two}", "{cap}2O{two}", "Na{cap}{two}", "C{two}H{two}N{two}O{two}"),
+    "domain": (".{word}",),
+    "extension": (".{word}",),
+    "version": ("v{two}.{two}", "{two}.{two}.{two}", "{year}.{two}"),
+    "offset": ("UTC+{two}:00", "UTC-{two}:30"),
+    "hours": ("{two}:00 to {two}:30", "Monday to Friday, {two}:00"),
+    "definition": ("a {adj} kind of {noun}", "to {noun} like a {noun}", "the {adj} part of a {noun}"),
+    "example": ("the {noun} was {adj} and {word}", "she saw a {word} {noun}", "they {noun} the {word} at {Place}"),
+    "motto": ("{Verb} and {Verb}", "{Noun}, {Noun}, {Noun}", "{Adj} in {Noun}", "One {Noun}, one {Noun}"),
+    "slogan": ("{Verb} {adj}", "{Verb} the {noun}", "The {adj} {noun} company", "Always {adj}"),
+    "demonym": ("{Word}ian", "{Word}er", "{Word}ese"),
+    "name": ("{Place}", "Old {Place}", "{Word}"),
+    "nickname": ("The {Adj} City", "City of {Nouns}", "The {Noun} of the {Noun}"),
+    "alias": ("{Word}", "{Adj} {Noun}", "{Word} {Word}", "{CODE}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The years from when a thing begins to when it ends."""
+
+    first: int
+    last: int
+
+
+def random_span(chance: random.Random, latest: int = 2024) -> Span:
+    """A span that ends by the latest year; recent ones are likelier."""
+    first = latest - 5 - int(abs(chance.gauss(0, 1)) * 60) - chance.randrange(20)
+    return Span(first, chance.randint(first + 3, min(latest, first + 90)))
+
+
+@dataclass(frozen=True)
+class Values:
+    """How one world writes its values."""
+
+    commas: bool  # 1,234,567
+    dates: str  # "day", "month" or "year": how exact its dates are
+
+    @classmethod
+    def of(cls, chance: random.Random) -> Values:
+        return cls(chance.random() < 0.15, chance.choices(("day", "month", "year"), (8, 1, 1))[0])
+
+    def value(self, concept: Concept, span: Span, chance: random.Random) -> str:
+        """One value of this concept for a thing of this span."""
+        words = concept.id.split("-")
+        if concept.tail == "number":
+            return self._number(words, concept.head, chance)
+        if concept.tail == "text":
+            return _text(words, chance)
+        if any(word in words for word in _NO_YEAR):
+            return f"{chance.randrange(1, 29)} {chance.choice(_MONTHS)}"
+        year = span.last if any(word in words for word in _ENDS) else span.first
+        if concept.tail == "year" or self.dates == "year":
+            return str(year)
+        # the end of a span in its later half, so that a thing of one year ends after it begins
+        month = chance.randrange(7, 13) if year == span.last else chance.randrange(1, 7)
+        return f"{year}-{month:02}" if self.dates == "month" else f"{year}-{month:02}-{chance.randrange(1, 29):02}"
+
+    def _number(self, words: list[str], head: str, chance: random.Random) -> str:
+        if "height" in words:
+            low, high, decimals = _HEIGHTS.get(head, _ANY)
+        else:
+            low, high, decimals = next((_RANGES[word] for word in reversed(words) if word in _RANGES), _ANY)
+        number = round(math.exp(chance.uniform(math.log(low), math.log(high))), decimals)
+        if decimals:
+            return f"{number:.{decimals}f}"
+        if number > 100_000 and chance.random() < 0.5:  # large figures are often rounded
+            number = round(number, -3)
+        return f"{int(number):,}" if self.commas else str(int(number))
+
+
+def _text(words: list[str], chance: random.Random) -> str:
+    for word in reversed(words):
+        if word in _TEXTS:
+            return chance.choice(_TEXTS[word])
+        if word in _TEXT_PATTERNS:
+            return filled(chance.choice(_TEXT_PATTERNS[word]), chance.choice(TONGUES), chance)
+    return filled("{adj} {noun} {word}", chance.choice(TONGUES), chance)

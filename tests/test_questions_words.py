@@ -1,0 +1,488 @@
+"""Questions in words: names read as grammar, lexicons from the bank and from names, whole plans said at every level."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgwalk.data.bank.concepts import Concept, load_bank
+from kgwalk.kg.build import build
+from kgwalk.kg.open import load_graph
+from kgwalk.questions.bank_lexicon import BankLexicon, bare_nouns
+from kgwalk.questions.bank_match import BankMatch, plain_label
+from kgwalk.questions.dress import dress
+from kgwalk.questions.english.inflect import a, base, past_of, plural, singular
+from kgwalk.questions.english.phrases import Phrase, as_many, fill, fits, is_many, parts
+from kgwalk.questions.lexicon import Sayings
+from kgwalk.questions.name_lexicon import NameLexicon
+from kgwalk.questions.name_sayings import name_sayings
+from kgwalk.questions.noise import noisy
+from kgwalk.questions.plan import PATTERNS, Plan
+from kgwalk.questions.reading import Acts, By, Done, Event, Noun, Placed, Whole, read
+from kgwalk.questions.relation_name import read_name
+from kgwalk.questions.said.ends import Ends
+from kgwalk.questions.schema import survey
+from kgwalk.questions.words import Wording
+from kgwalk.tools.facts import Way
+from kgwalk.types import Call, KgwalkError
+
+FACTS = """Rooks\tdirected_by\tAda Lumen
+Glass Tide\tdirected_by\tAda Lumen
+Rooks\twritten_by\tViktor Oss
+Rooks\tfilm_editor\tViktor Oss
+Rooks\trelease_year\t1999
+Glass Tide\trelease_year\t2004
+Ada Lumen\tplace_of_birth\tVelmora
+Viktor Oss\tplace_of_birth\tVelmora
+Velmora\tpopulation\t81000
+Ada Lumen\tspouse\tViktor Oss
+Velmora\tin_country\tOstria
+Ada Lumen\tkn_q7\tViktor Oss
+"""
+
+
+@pytest.fixture(scope="module")
+def lexicon(tmp_path_factory: pytest.TempPathFactory) -> NameLexicon:
+    folder = tmp_path_factory.mktemp("graph")
+    (folder / "facts.tsv").write_text(FACTS, "utf-8")
+    build([folder / "facts.tsv"], folder / "facts.kg")
+    return NameLexicon(survey(load_graph(folder / "facts.kg")))
+
+
+def concept(name: str) -> Concept:
+    return next(one for one in load_bank() if one.id == name)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("relation", "text", "head"),
+    [
+        ("place_of_birth", "place of birth", ""),
+        ("timeZone", "time zone", ""),
+        ("film.film.directed_by", "directed by", "film"),
+        ("/people/deceased_person/place_of_burial", "place of burial", "deceased person"),
+        ("__people__person__gender", "gender", "person"),
+        ("dbo:birthPlace", "birth place", ""),
+        ("http://dbpedia.org/ontology/birthPlace", "birth place", ""),
+        ("<http://www.w3.org/2000/01/rdf-schema#subClassOf>", "sub class of", ""),
+        ("P57: director", "director", ""),
+        ("HAS_CAST", "has cast", ""),
+        ("official language", "official language", ""),
+        ("_member_meronym", "member meronym", ""),
+        ("people.person.spouse_s", "spouses", "person"),
+        ("has part(s)", "has part", ""),
+        ("导演", "导演", ""),
+        ("term16", "term16", ""),
+        ("", "link", ""),
+    ],
+)
+def test_names_as_words(relation: str, text: str, head: str) -> None:
+    name = read_name(relation)
+    assert (name.text, name.head, name.inverse) == (text, head, False)
+
+
+@pytest.mark.parametrize(
+    "relation", ["plays_in_club_inverse", "inverse_of_plays_in_club", "^plays_in_club", "plays in club (inverse)"]
+)
+def test_inverse_marks(relation: str) -> None:
+    assert read_name(relation) == read_name("plays_in_club").__class__(("plays", "in", "club"), inverse=True)
+    # the head is the club now: going out from it one finds the players
+    assert "the ones that play in {}" in name_sayings(read_name(relation), out=True).plain_nouns
+
+
+@pytest.mark.parametrize(
+    ("words", "reading"),
+    [
+        ("capital", Noun("capital")),
+        ("capital of", Noun("capital", of=True)),
+        ("children", Noun("children", many=True)),
+        ("has genre", Noun("genre")),
+        ("starred actors", Noun("starred actors", many=True)),
+        ("directed by", Done("directed")),
+        ("executive produced by", Done("executive produced")),
+        ("awards won", Done("won", "awards", active=True)),
+        ("music by", By("music")),
+        ("born in", Placed("born", "in", be="was")),
+        ("located in the time zone", Placed("located", "in", "time zone")),
+        ("in language", Placed("", "in", "language")),
+        ("similar to", Placed("similar", "to")),
+        ("participant in", Placed("a participant", "in")),
+        ("borders", Acts("borders")),
+        ("acted in", Acts("acted", "in")),
+        ("wears number", Acts("wears", "", "number")),
+        ("partially contains", Acts("partially contains")),
+        ("people born here", Whole("people born in {}")),
+        ("games on this platform", Whole("games on {}")),
+        ("countries spoken in", Whole("countries that {} is spoken in")),
+        ("make a visit", Event("make a visit", "to")),
+        ("accuse of crime", Event("accuse", "", "of crime")),
+        ("isa", Noun("type")),
+    ],
+)
+def test_how_a_name_reads(words: str, reading: object) -> None:
+    assert read(words.split()) == reading
+
+
+@pytest.mark.parametrize(
+    ("relation", "out", "question", "noun"),
+    [
+        ("film.film.directed_by", True, "Who directed {}?", "the one who directed {}"),
+        ("film.film.directed_by", False, "Which films were directed by {}?", "the films directed by {}"),
+        ("written_by", True, "Who wrote {}?", "whoever wrote {}"),
+        ("capital", True, "What is the capital of {}?", "{}'s capital"),
+        ("capital", False, "Of what is {} the capital?", "the ones whose capital is {}"),
+        ("capital_of", False, "What is the capital of {}?", "the capital of {}"),
+        ("people.person.children", True, "Who are the children of {}?", "the children of {}"),
+        ("people.person.children", False, "Which people have {} as their child?", "the people whose child is {}"),
+        ("born_in", True, "Where was {} born?", "the place {} was born in"),
+        ("plays_for_country", True, "What country does {} play for?", "the country that {} plays for"),
+        ("borders", False, "What borders {}?", "those that border {}"),
+        ("book.author.works_written", True, "What did {} write?", "the things written by {}"),
+        ("location.country.languages_spoken", False, "Where is {} spoken?", "the countries where {} is spoken"),
+        ("Make a visit", True, "To whom did {} make a visit?", "those that {} made a visit to"),
+        ("Accuse of crime", False, "Who accused {} of crime?", "those who accused {} of crime"),
+    ],
+)
+def test_what_a_name_says(relation: str, out: bool, question: str, noun: str) -> None:
+    said = name_sayings(read_name(relation), out)
+    assert question in said.plain_questions
+    assert noun in said.plain_nouns
+
+
+def test_what_a_name_is_of() -> None:
+    """`operator_of_line` runs from the company to the line where lines are its tails; `place_of_birth` does not."""
+    lines = name_sayings(read_name("operator_of_line"), True, Ends("company", "railway line"))
+    assert "Which railway lines have {} as their operator?" in lines.plain_questions
+    places = name_sayings(read_name("place_of_birth"), True, Ends("person", "city"))
+    assert "What is the place of birth of {}?" in places.plain_questions
+    causes = name_sayings(read_name("cause_of_death"), True, Ends("person", "cause of death"))
+    assert "What is the cause of death of {}?" in causes.plain_questions
+
+
+@given(st.text(min_size=1, max_size=40), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_any_name_can_be_said(relation: str, out: bool) -> None:
+    said = name_sayings(read_name(relation.replace("{", "").replace("}", "")), out)
+    assert len(said.plain_questions) >= 6
+    assert len(said.plain_nouns) >= 3
+    for text in said.plain_questions + said.plain_nouns:
+        assert text.count("{}") == 1
+        assert text == " ".join(text.split())
+
+
+def test_labels_of_the_bank_can_be_said() -> None:
+    for one in load_bank()[::6]:
+        for label in one.labels + one.inverse_labels:
+            for out in (True, False):
+                said = name_sayings(read_name(label), out)
+                assert len(said.plain_questions) >= 6, label
+                assert len(said.plain_nouns) >= 3, label
+
+
+# Grammar
+
+
+def test_inflection() -> None:
+    assert [plural(word) for word in ("film", "city", "person", "place of birth")] == [
+        "films", "cities", "people", "places of birth",
+    ]  # fmt: skip
+    assert [singular(plural(word)) for word in ("film", "city", "child", "church")] == [
+        "film", "city", "child", "church",
+    ]  # fmt: skip
+    assert [base(form) for form in ("directed", "produced", "wrote", "carries", "starred", "edited")] == [
+        "direct", "produce", "write", "carry", "star", "edit",
+    ]  # fmt: skip
+    assert (past_of("host"), past_of("ban"), a("award"), a("university")) == (
+        "hosted",
+        "banned",
+        "an award",
+        "a university",
+    )
+
+
+def test_phrases_agree() -> None:
+    sons, son = Phrase("the sons of X", many=True), Phrase("the son of X")
+    assert fill("Where was {} born?", sons) == "Where were the sons of X born?"
+    assert fill("Where was {} born?", son) == "Where was the son of X born?"
+    assert fill("What does {} do?", sons) == "What do the sons of X do?"
+    assert fill("What has {} as its capital?", sons) == "What has the sons of X as its capital?"
+    assert fill("What has {} written?", sons) == "What have the sons of X written?"
+    assert fill("{} belongs to what?", sons) == "The sons of X belong to what?"
+
+
+def test_what_takes_a_name_only() -> None:
+    name, films = Phrase("X", name="X", short=True), Phrase("the films of X", many=True)
+    for template in ("Who made the movie {}?", "{} cast?", "Who is {}'s wife?", "who plays in club {}"):
+        assert fits(template, name)
+        assert not fits(template, films)
+    assert fits("Who made {}?", films)
+    assert not fits("Who came from the {}?", Phrase("The Hague", name="The Hague"))
+
+
+def test_heads_of_noun_phrases() -> None:
+    assert parts("the films directed by {}") == ("the", "films", "directed by {}")
+    assert parts("nations adjacent to {}") == ("", "nations", "adjacent to {}")
+    assert parts("the sports team of {}") == ("the", "sports team", "of {}")
+    assert parts("the person \ue000 was held by") == ("the", "person", "\ue000 was held by")
+    assert is_many("the people who met {}")
+    assert not is_many("the series of {}")
+    assert as_many(Phrase("someone who plays for X")).text == "those who play for X"
+    assert as_many(Phrase("the person who was born in X")).text == "the people who were born in X"
+
+
+# Lexicons
+
+
+def test_the_bank_speaks_for_its_labels() -> None:
+    director = concept("film-director")
+    lexicon = BankLexicon({"directed_by": (director, False), "films_directed": (director, True)})
+    out, back = lexicon.sayings(Way("directed_by", True)), lexicon.sayings(Way("directed_by", False))
+    assert (out.questions, out.nouns, out.kind) == (director.forward, director.forward_nouns, "person")
+    assert (back.questions, back.nouns, back.kind) == (director.backward, director.backward_nouns, "film")
+    assert lexicon.sayings(Way("films_directed", True)).questions == director.backward
+    assert "Who directed {}?" in out.plain_questions
+    assert out.bare == ("director",)
+    assert lexicon.value_words("directed_by") == ()
+
+
+def test_bare_nouns_tell_the_relation() -> None:
+    assert "film" not in bare_nouns(concept("film-director"), False)  # X's films: written, directed, or about it?
+    assert "capital" in bare_nouns(concept("place-country-capital"), True)
+    for one in load_bank():
+        for forward in (True, False):
+            assert all(noun.isascii() and len(noun.split()) <= 3 for noun in bare_nouns(one, forward)), one.id
+
+
+def test_levels_choose_among_the_sayings() -> None:
+    said = Sayings(("who made {}",), ("the maker of {}",), "", ("Who is the r of {}?",), ("the r of {}",), (), ("r",))
+    assert said.at(0) == (("Who is the r of {}?",), ("the r of {}",), ("r",))
+    assert said.at(1)[0] == ("Who is the r of {}?", "who made {}")
+    assert said.at(2) == (("who made {}",), ("the maker of {}",), ("r",))
+
+
+def test_a_graph_is_matched_with_the_bank(lexicon: NameLexicon) -> None:
+    meant = {relation: lexicon.meant(relation) for relation in lexicon.schema.relations}
+    assert {name: found[0].id for name, found in meant.items() if found is not None} == {
+        "directed_by": "film-director",
+        "written_by": "film-screenwriter",
+        "film_editor": "film-editor",
+        "release_year": "film-release-year",
+        "place_of_birth": "person-birthplace",
+        "spouse": "kinship-spouse",
+    } | {
+        name: found[0].id for name, found in meant.items() if found is not None and name in ("population", "in_country")
+    }
+    assert "Who called the shots on the set of {}?" in lexicon.sayings(Way("directed_by", True)).questions
+    assert lexicon.sayings(Way("kn_q7", True)).questions == ()
+    assert "the kn q7 of {}" in lexicon.sayings(Way("kn_q7", True)).plain_nouns
+    assert "release year" in lexicon.value_words("release_year")
+    without = NameLexicon(lexicon.schema, bank=False)
+    assert without.meant("directed_by") is None
+    assert without.sayings(Way("directed_by", True)).questions == ()
+
+
+def test_which_concept_a_shared_name_means() -> None:
+    films = ["directed_by", "genre", "cast member", "film_editor"]
+    found = BankMatch(films).find("genre")
+    assert found is not None
+    assert found[0].id == "film-genre"
+    books = BankMatch(["book.book.genre", "book.written_work.author"]).find("book.book.genre")
+    assert books is not None
+    assert books[0].id == "book-genre"
+    assert BankMatch(["exhibits"]).find("exhibits") is None  # one word, and nothing says that these are museums
+    assert plain_label(read_name("hasDirector")) == plain_label(read_name("P57: director")) == "director"
+
+
+# Whole plans
+
+OUT, IN = "tail_entities", "head_entities"
+
+
+def hop(number: int, relation: str, out: bool = True) -> Call:
+    return Call(OUT if out else IN, (number, relation))
+
+
+PLANS = [
+    Plan("chain", ("Rooks",), (hop(1, "directed_by"),)),
+    Plan("chain", ("Ada Lumen",), (hop(1, "directed_by", False),)),
+    Plan("chain", ("Rooks",), (hop(1, "directed_by"), hop(2, "place_of_birth"))),
+    Plan(
+        "chain", ("Velmora",), (hop(1, "place_of_birth", False), hop(2, "directed_by", False), hop(3, "release_year"))
+    ),
+    Plan(
+        "chain", ("Rooks",), (hop(1, "directed_by"), hop(2, "spouse"), hop(3, "place_of_birth"), hop(4, "population"))
+    ),
+    Plan("chain", ("Rooks",), (hop(1, "directed_by"), hop(2, "directed_by", False), Call("minus", (3, 1)))),
+    Plan("chain", ("Rooks",), (hop(1, "directed_by"), hop(2, "kn_q7"), hop(3, "in_country"))),
+    Plan(
+        "intersection",
+        ("Ada Lumen", "Viktor Oss"),
+        (hop(1, "directed_by", False), hop(2, "written_by", False), Call("intersect", (3, 4))),
+    ),
+    Plan(
+        "intersection",
+        ("Rooks", "Glass Tide"),
+        (hop(1, "directed_by"), hop(2, "directed_by"), Call("intersect", (3, 4))),
+    ),
+    Plan("union", ("Rooks", "Glass Tide"), (hop(1, "directed_by"), hop(2, "directed_by"), Call("union", (3, 4)))),
+    Plan("union", ("Rooks",), (hop(1, "directed_by"), hop(1, "written_by"), Call("union", (2, 3)))),
+    Plan(
+        "difference",
+        ("Ada Lumen", "Viktor Oss"),
+        (hop(1, "directed_by", False), hop(2, "written_by", False), Call("minus", (3, 4))),
+    ),
+    Plan("count", ("Ada Lumen",), (hop(1, "directed_by", False), Call("count", (2,)))),
+    Plan("superlative", ("Ada Lumen",), (hop(1, "directed_by", False), Call("argmax", (2, "release_year")))),
+    Plan(
+        "superlative",
+        ("Ada Lumen",),
+        (hop(1, "directed_by", False), Call("argmin", (2, "release_year")), hop(3, "written_by")),
+    ),
+    Plan(
+        "comparison", ("Ada Lumen",), (hop(1, "directed_by", False), Call("filter", (2, "release_year", ">", "2000")))
+    ),
+    Plan(
+        "time",
+        ("Ada Lumen",),
+        (
+            hop(1, "directed_by", False),
+            Call("filter", (2, "release_year", ">=", "1999")),
+            Call("filter", (3, "release_year", "<", "2000")),
+        ),
+    ),
+    Plan("time", ("Ada Lumen",), (Call("between", (1, "spouse", "1999", "1999")),)),
+    Plan("time", ("Rooks",), (hop(1, "directed_by"), Call("between", (2, "spouse", "1999-02", "2001")))),
+]
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.shape)
+def test_every_plan_is_said_well(lexicon: NameLexicon, plan: Plan, level: int) -> None:
+    said: list[str] = []
+    for seed in range(40):
+        text = Wording(lexicon, level=level).say(plan, random.Random(seed))
+        if text is not None:
+            said.append(text)
+            for topic in plan.topics:
+                assert topic in text, text
+            assert len(text.splitlines()) == 1
+            assert "{" not in text, text
+            assert re.search(r"\b(the|a|an|of|in|by) \1\b|  |[\ue000-\uf8ff]", text, re.IGNORECASE) is None, text
+    assert len(said) >= 36, f"{plan.shape}: too often nothing to say"
+    assert len(set(said)) >= (3 if level == 0 else 8), said
+
+
+def test_the_plans_cover_the_patterns() -> None:
+    assert {plan.pattern for plan in PLANS} == set(PATTERNS)
+
+
+def says(lexicon: NameLexicon, plan: Plan, level: int = 1, seeds: int = 400) -> set[str]:
+    return {Wording(lexicon, level=level).say(plan, random.Random(seed)) or "" for seed in range(seeds)}
+
+
+def test_some_sentences_by_heart(lexicon: NameLexicon) -> None:
+    assert "Who directed Rooks?" in says(lexicon, PLANS[0])
+    assert "Rooks director" in says(lexicon, PLANS[0])
+    two = says(lexicon, PLANS[2], seeds=900)
+    assert {"Rooks director place of birth", "Where was the director of Rooks born?"} & two
+    assert any(text.startswith(("what is rooks 's".replace("rooks", "Rooks"), "what is the")) for text in two)
+    again = says(lexicon, PLANS[5])
+    assert any("the same director as Rooks" in text for text in again)
+    assert any(text.startswith(("Apart from Rooks, ", "Other than Rooks, ")) for text in again)
+    assert any("both Rooks and Glass Tide" in text for text in says(lexicon, PLANS[8]))
+    assert any(text.startswith("How many films") for text in says(lexicon, PLANS[12]))
+    assert any("the newest" in text for text in says(lexicon, PLANS[13]))
+    assert any("in 1999" in text for text in says(lexicon, PLANS[16]))
+    assert any(text.startswith("In 1999, ") for text in says(lexicon, PLANS[17]))
+    assert any("between 1999-02 and 2001" in text for text in says(lexicon, PLANS[18]))
+
+
+def test_plain_words_are_the_names_own(lexicon: NameLexicon) -> None:
+    for text in says(lexicon, PLANS[0], level=0):
+        assert "direct" in text, text
+
+
+def test_the_seed_decides(lexicon: NameLexicon) -> None:
+    wording = Wording(lexicon, level=2, noise=0.2)
+    for plan in PLANS:
+        assert wording.say(plan, random.Random(7)) == wording.say(plan, random.Random(7))
+
+
+@given(
+    st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=20),
+    st.integers(0, 10_000),
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([0.0, 0.5]),
+)
+@settings(max_examples=200, deadline=None)
+def test_any_name_stands_as_it_is(name: str, seed: int, level: int, noise: float) -> None:
+    director = concept("film-director")
+    lexicon = BankLexicon({"directed_by": (director, False), "spouse": (concept("kinship-spouse"), False)})
+    plan = Plan("chain", (name,), (hop(1, "directed_by"), hop(2, "spouse")))
+    text = Wording(lexicon, level=level, noise=noise).say(plan, random.Random(seed))
+    if len(f".{name}.".splitlines()) > 1:
+        assert text is None  # no question has two lines
+    else:
+        assert text is not None
+        assert name in text
+
+
+def test_chains_of_bank_concepts_are_said() -> None:
+    """Five hundred random chains over the whole bank, of one to four hops."""
+    chance = random.Random(11)
+    by_kind: dict[str, list[tuple[Concept, bool]]] = {}
+    for one in load_bank():
+        by_kind.setdefault(one.head, []).append((one, True))
+        by_kind.setdefault(one.tail, []).append((one, False))
+    silent = 0
+    for _ in range(500):
+        kind, steps, concepts = chance.choice(["person", "film", "city", "company"]), [], {}
+        for number in range(1, chance.randint(1, 4) + 1):
+            if kind not in by_kind:
+                break
+            one, forward = chance.choice(by_kind[kind])
+            turned = chance.random() < 0.3
+            label = chance.choice(one.inverse_labels if turned else one.labels)
+            concepts[label] = (one, turned)
+            steps.append(hop(number, label, forward != turned))
+            kind = one.tail if forward else one.head
+        plan = Plan("chain", ("The Old One",), tuple(steps))
+        text = Wording(BankLexicon(concepts), level=chance.choice([0, 1, 2])).say(plan, chance)
+        silent += text is None
+        assert text is None or (
+            "The Old One" in text and not re.search(r"\bthe the\b", text.lower()) and "{}" not in text
+        )
+    assert silent < 10
+
+
+def test_noise_spares_names_and_is_measured() -> None:
+    text = "Who directed the famous film \ue000 which everybody remembers?"
+    worn = {noisy(text, 0.5, random.Random(seed)) for seed in range(50)}
+    assert len(worn) > 40
+    assert all("\ue000" in one for one in worn)
+    assert noisy(text, 0.0, random.Random(0)) == text
+
+
+def test_noise_in_names_where_wanted(lexicon: NameLexicon) -> None:
+    wording = Wording(lexicon, noise=1.0, noisy_names=True)
+    assert any("Ada Lumen" not in (wording.say(PLANS[1], random.Random(seed)) or "") for seed in range(20))
+
+
+def test_dress() -> None:
+    drawn = {dress("What is \ue000's genre?", 1, random.Random(seed)) for seed in range(300)}
+    assert {"What is \ue000's genre?", "what is \ue000's genre", "what is \ue000 's genre ?"} <= drawn
+    assert {dress("Who is \ue000?", 0, random.Random(seed)) for seed in range(50)} == {"Who is \ue000?"}
+    assert any("quiz" in dress("Who is \ue000?", 2, random.Random(seed)) for seed in range(300))
+
+
+def test_settings_that_make_no_sense(lexicon: NameLexicon) -> None:
+    with pytest.raises(KgwalkError, match="level 3 of wording: give 0"):
+        Wording(lexicon, level=3)
+    with pytest.raises(KgwalkError, match=r"noise 1.5 is no share"):
+        Wording(lexicon, noise=1.5)
