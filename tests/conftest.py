@@ -20,6 +20,9 @@ from kgwalk.kg.store import StoredGraph, open_graph
 settings.register_profile("kgwalk", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("kgwalk")
 
+# No test depends on the agent that comes with kgwalk, or on there being one.
+os.environ["KGWALK_AGENT"] = "none"
+
 FILMS = [
     ("Big", "starred_actors", "Tom Hanks"),
     ("Big", "directed_by", "Penny Marshall"),

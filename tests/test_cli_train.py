@@ -254,7 +254,7 @@ def test_recipes_are_listed_and_shown(cli: Cli, tmp_path: Path) -> None:
     listed = cli("recipes")
     assert listed.status == 0
     assert all(name in listed.stdout for name in (*RECIPES, "oracle", "tog"))
-    assert "profiles: 135m, smoke" in listed.stdout
+    assert "profiles: 135m, fit, smoke" in listed.stdout
     rows = {row["name"]: row["trains"] for row in cli("recipes", "--json").json["recipes"]}
     assert {name for name, trains in rows.items() if trains} == set(RECIPES)
     shown = cli("recipes", "show", "eog", "--profile", "135m", "--set", "grpo.lr=0.5")

@@ -52,7 +52,7 @@ class Worlds:
     ) -> None:
         self.graph_for, self.settings, self.base, self.web = graph_for, settings, base, web
         self._kept: OrderedDict[tuple[str, tuple[Triple, ...]], World] = OrderedDict()
-        self._whole: World | None = None
+        self._whole: OrderedDict[int, World] = OrderedDict()  # by the graph's identity; a world keeps its graph alive
         self._lock = threading.Lock()  # a server's threads ask too
 
     def of(self, question: Question) -> World:
@@ -78,10 +78,17 @@ class Worlds:
         return world
 
     def _complete(self, graph: Graph) -> World:
-        """Mostly the same graph again: its world is made once."""
-        whole = self._whole
-        if whole is None or whole.graph is not graph:
-            whole = self._whole = self._made(graph)
+        """Mostly one graph or a few, again and again: the world of each is made once."""
+        with self._lock:
+            whole = self._whole.get(id(graph))
+            if whole is not None:
+                self._whole.move_to_end(id(graph))
+                return whole
+        whole = self._made(graph)
+        with self._lock:
+            self._whole[id(whole.graph)] = whole
+            while len(self._whole) > KEPT:
+                self._whole.popitem(last=False)
         return whole
 
     def _incomplete(self, id_: str, graph: StoredGraph, crucial: tuple[Triple, ...]) -> World:

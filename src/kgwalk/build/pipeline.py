@@ -13,7 +13,7 @@ Stages that are done are not done again, so a run that is resumed goes on where 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from kgwalk.build.run import Run
 from kgwalk.build.stages import STAGES, check
 from kgwalk.config.recipe import Recipe, load_recipe, unknown
 from kgwalk.config.section import read_section, setting
-from kgwalk.data.dataset import Dataset, load_dataset
+from kgwalk.data.dataset import Data
+from kgwalk.data.mixture import load_data
 from kgwalk.evaluation.evaluate import outside_a_loop
 from kgwalk.training.loop import Progress, silent
 from kgwalk.training.processes import Processes
@@ -48,7 +49,7 @@ class TrainSettings:
 
 def train(
     recipe: str | Recipe,
-    data: str | Path | Dataset,
+    data: str | Path | Data | Sequence[str | Path | Data],
     *,
     out: str | Path,
     profile: str | None = None,
@@ -69,6 +70,9 @@ def train(
 ) -> dict[str, Any]:
     """Train a recipe on a dataset; the result is what `kgwalk train --json` prints.
 
+    Several datasets are one course, each question over its own graph; of "name:0.5" half of the questions are taken, of
+    "name:2000" so many, of every split.
+
     `start` is an adapter to go on from, `demos` a file of demonstrations to use instead of making them, `judge` an
     ENGINE[:MODEL] for rewards that ask one. `resume` goes on with the run in `out`. Started as several processes, all
     but the first return an empty report.
@@ -80,7 +84,7 @@ def train(
     processes = Processes(device)
     run = Run(
         recipe=chosen,
-        dataset=data if isinstance(data, Dataset) else load_dataset(data),
+        dataset=load_data(data, seed),
         path=Path(out),
         split=split,
         dev=dev,

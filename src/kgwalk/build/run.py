@@ -16,7 +16,8 @@ from kgwalk.agent.worlds import Worlds, worlds_of
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe
 from kgwalk.config.section import read_section
-from kgwalk.data.dataset import Dataset
+from kgwalk.data.dataset import Data
+from kgwalk.data.mixture import evenly
 from kgwalk.evaluation.run import chosen
 from kgwalk.llm.open import open_engine
 from kgwalk.runs.folder import RunFolder, begin_run, open_run, read_json, write_json
@@ -25,12 +26,14 @@ from kgwalk.score.judge.cases import case_of
 from kgwalk.score.judge.judge import Judge, name_of
 from kgwalk.score.rewards.function import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
+from kgwalk.training.course import Course
 from kgwalk.training.loop import Progress
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.processes import Processes
-from kgwalk.training.settings import ModelSettings
+from kgwalk.training.settings import GrpoSettings, ModelSettings
+from kgwalk.training.shards import asked_for
 from kgwalk.training.tracking import METRICS
-from kgwalk.training.walks import Course, Walker
+from kgwalk.training.walks import Walker, worker_count
 from kgwalk.types import Episode, KgwalkError, Question
 
 ADAPTER = "adapter"
@@ -45,7 +48,7 @@ class Run:
     """
 
     recipe: Recipe
-    dataset: Dataset
+    dataset: Data
     path: Path
     split: str
     dev: str
@@ -65,7 +68,7 @@ class Run:
     def begun(self, *, resume: bool, force: bool) -> Iterator[RunFolder]:
         """The folder is this run's, and the first process's alone, until it is over."""
         with ExitStack() as stack:
-            stack.callback(self._close)
+            stack.callback(self.close)
             if self.processes.main:
                 self.folder, before = begin_run(self.path, "train", self._settings(), force=force)
                 if before and not resume:
@@ -83,7 +86,7 @@ class Run:
         return {
             "recipe": self.recipe.name,
             "sections": self.recipe.resolved(),
-            "data": str(Path(self.dataset.path).resolve()),
+            "data": self.dataset.place(),
             "split": self.split,
             "dev": self.dev,
             "limit": self.limit,
@@ -104,11 +107,14 @@ class Run:
     @cached_property
     def model(self) -> PolicyModel:
         settings = read_section(ModelSettings, self.recipe, "model")
-        return PolicyModel(settings, device=self.device, start=self.start, seed=self.seed)
+        return PolicyModel(settings, device=self.device, start=self.start, seed=self.seed, shards=asked_for())
 
     @cached_property
     def walker(self) -> Walker:
-        return Walker(self.model, self.protocol, self.budget)
+        workers = read_section(GrpoSettings, self.recipe, "grpo").rollout_workers
+        if isinstance(workers, str):
+            workers = worker_count(self.model.device, self.processes.count)
+        return Walker(self.model, self.protocol, self.budget, workers=workers)
 
     @cached_property
     def questions(self) -> list[Question]:
@@ -141,7 +147,7 @@ class Run:
         """Greedy walks of some questions of the dev split, if there is one."""
         if self.dev not in self.dataset.splits():
             return None
-        sample = [question for _, question in chosen(self.dataset.questions(self.dev), count, self.seed)]
+        sample = evenly(self.dataset.questions(self.dev), count, self.seed)
         course = Course(sample, self.worlds)
         return lambda: self.walker.validate(course, self.processes)
 
@@ -202,7 +208,8 @@ class Run:
         with whole_or_not(self.folder.file(ADAPTER), "the adapter", f"it lies in {source}") as beside:
             copy_files(source, beside, without=[OPTIMISER, STATE])
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """The engine's; a run that is begun closes itself."""
         if "walker" in self.__dict__:
             self.walker.close()
 

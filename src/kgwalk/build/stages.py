@@ -7,6 +7,7 @@ from typing import Any
 
 from kgwalk.build.run import Run
 from kgwalk.config.section import read_section
+from kgwalk.data.mixture import OF
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.runs.folder import read_json, write_json
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
@@ -141,7 +142,8 @@ def eval(run: Run) -> dict[str, Any]:
         seed=run.seed,
         progress=lambda done, total, means: run.progress("eval", done, total, means),
     )
-    return {"n": report["n"], "metrics": report["metrics"]}
+    parts = {"by": {OF: report["by"][OF]}} if OF in report["by"] else {}
+    return {"n": report["n"], "metrics": report["metrics"], **parts}
 
 
 STAGES = {"demos": demos, "sft": sft, "grpo": grpo, "eval": eval}

@@ -33,7 +33,9 @@ def ask(
     model: Annotated[
         str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M, installed with kgwalk's demo).")
     ] = None,
-    adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="A LoRA adapter's folder, or none (default: beside the graph, else shipped).")
+    ] = None,
     engine: Annotated[
         str, typer.Option(help="auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
     ] = "auto",
@@ -47,7 +49,9 @@ def ask(
     """Ask a question of a knowledge graph and watch the walk.
 
     Without a graph the bundled one is asked, geography of the world; without a model a small one that runs on a CPU.
+    The agent that `kgwalk fit` put beside the graph walks, else the one that comes with kgwalk, if there is one.
     """
+    from kgwalk.agent.adapters import NONE, choose, store_of
     from kgwalk.agent.from_recipe import budget_of, check_web, protocol_of
     from kgwalk.agent.worlds import opened_web, world_settings
     from kgwalk.config.recipe import load_recipe
@@ -60,7 +64,12 @@ def ask(
     check_web(chosen)
     searched = opened_web(world_settings(chosen))
     opened = graph_called(graph)
-    options = {"adapter": adapter} if adapter else {}
+    choice = choose(adapter, store_of(opened), chosen, model=model, engine=engine)
+    for words in choice.words:
+        err.print(words, style="dim")
+    if choice.adapter is None and adapter != NONE and engine != "api" and not json:
+        err.print(f"agent: none; the model walks as it is. `kgwalk fit {graph}` trains one", style="dim")
+    options = {"adapter": choice.folder} if choice.adapter else {}
     with err.status(f"loading {model or 'the default model'}") if not json else _silent():
         loaded = open_engine(engine, model, **options)
     session = _Session(opened, searched, protocol, loaded, budget, runs, quiet=json)

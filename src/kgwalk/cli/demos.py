@@ -28,7 +28,15 @@ EXAMPLES = (
 
 def demos(
     recipe: Annotated[str, typer.Argument(help="Whose demos: a bundled recipe (kgwalk, kg-r1...) or a TOML file.")],
-    data: Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")],
+    data: Annotated[
+        list[str],
+        typer.Option(
+            "--data",
+            metavar="NAME[:SHARE]",
+            help="A dataset's folder, or a known name such as world; repeat to mix. NAME:0.5 is half of its "
+            "questions, NAME:500 so many.",
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, a demo a line.")],
     split: Annotated[str, typer.Option(help="Whose questions.")] = "train",
     limit: Annotated[int | None, typer.Option(min=1, help="So many demos, of a seeded sample of questions.")] = None,
@@ -75,7 +83,7 @@ def demos(
 
 def _gathering(
     recipe: str,
-    data: str,
+    data: list[str],
     split: str,
     limit: int | None,
     source: str | None,
@@ -93,7 +101,7 @@ def _gathering(
     from kgwalk.agent.world import world_for
     from kgwalk.agent.worlds import worlds_of
     from kgwalk.config.recipe import load_recipe
-    from kgwalk.data.dataset import load_dataset
+    from kgwalk.data.mixture import load_data
     from kgwalk.llm.open import open_engine
     from kgwalk.training.demos.gather import Gathering
     from kgwalk.training.demos.settings import DemoSettings
@@ -105,7 +113,7 @@ def _gathering(
         settings = replace(settings, sources=tuple(name.strip() for name in source.split(","))).checked()
     if limit is not None:
         settings = replace(settings, limit=limit)
-    dataset = load_dataset(data)
+    dataset = load_data(data, seed)
     teacher = None
     if "teacher" in settings.sources:
         teacher = Agent(protocol, open_engine(engine, model), budget)

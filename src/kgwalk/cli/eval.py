@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgwalk.cli.output import counted, err, out, print_json, print_table
 from kgwalk.cli.world import GraphDrop, Web, world_values
+
+if TYPE_CHECKING:
+    from kgwalk.data.dataset import Dataset
 
 # What the screen shows of the metrics, in this order; what a name begins with stands for all that begin so.
 GROUPS = {
@@ -48,7 +51,9 @@ def eval(
         typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/eval-RECIPE-DATA-SPLIT...)."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
-    adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="A LoRA adapter's folder, or none (default: beside the graph, else shipped).")
+    ] = None,
     engine: Annotated[str, typer.Option(help="local, vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")] = "local",
     runs: Annotated[
         int | None, typer.Option(min=1, help="Walk every question so often; more than one is sampled.")
@@ -81,6 +86,7 @@ def eval(
     Every question counts, failures too. Each episode is written as it ends: the same command again goes on where it
     was stopped.
     """
+    from kgwalk.data.dataset import load_dataset
     from kgwalk.evaluation.evaluate import evaluate
 
     folder = folder or Path("runs") / _folder_name(recipe, data, split, graph_drop, web)
@@ -92,15 +98,16 @@ def eval(
         from kgwalk.evaluation.judged import check_judge, judge_run
 
         check_judge(judge, kinds)
+    dataset = load_dataset(data)
     with _going_on(folder), _bars(quiet=json) as (progress, building):
         report = evaluate(
             recipe,
-            data,
+            dataset,
             split,
             out=folder,
             engine=engine,
             model=model,
-            adapter=adapter,
+            adapter=_agent(adapter, recipe, dataset, model, engine, building),
             values=[*more, *(values or [])],
             limit=limit,
             seed=seed,
@@ -117,6 +124,21 @@ def eval(
         print_json(report)
     else:
         show(report)
+
+
+def _agent(
+    asked: str | None, recipe: str, dataset: Dataset, model: str | None, engine: str, building: Callable[..., None]
+) -> str | None:
+    """The adapter's folder: the one asked for, else what is found for the dataset's graph."""
+    from kgwalk.agent.adapters import choose, store_of
+    from kgwalk.config.recipe import load_recipe
+
+    chosen = load_recipe(recipe)
+    looks = asked is None and "protocol" in chosen.sections and dataset.has_graph()
+    choice = choose(asked, store_of(dataset.graph(building)) if looks else None, chosen, model=model, engine=engine)
+    for words in choice.words:
+        err.print(words)
+    return choice.folder
 
 
 def _folder_name(recipe: str, data: str, split: str, graph_drop: float | None, web: str | None) -> str:

@@ -1,11 +1,50 @@
-"""A graph by what a person calls it on the command line: a bundled graph's name, or any address."""
+"""A graph by what a person calls it on the command line: a bundled graph, a store, a dataset's graph, an address."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kgwalk.data.bundled import BUNDLED
+from kgwalk.kg.files import HEADER
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.open import load_graph
+from kgwalk.kg.open import SPARQL, load_graph
+from kgwalk.kg.store import StoredGraph
+from kgwalk.types import KgwalkError
 
 
 def graph_called(name: str) -> Graph:
-    return load_graph(BUNDLED[name]() if name in BUNDLED else name)
+    """Any graph; a folder that is no store may be a dataset, whose graph is meant."""
+    return load_graph(name) if _elsewhere(name) else stored_graph(name)[1]
+
+
+def stored_graph(name: str) -> tuple[str, StoredGraph]:
+    """A graph in a store here, and what to call it."""
+    if _elsewhere(name):
+        raise KgwalkError(f"{name} is a graph elsewhere; this needs one here: `kgwalk kg build` makes a store of facts")
+    if name in BUNDLED:
+        return name, load_graph(BUNDLED[name]())
+    folder = Path(name)
+    if not (folder / HEADER).is_file() and (opened := _of_dataset(name)) is not None:
+        return opened
+    return folder.resolve().name.removesuffix(".kg"), load_graph(folder)
+
+
+def _of_dataset(name: str) -> tuple[str, StoredGraph] | None:
+    """The graph of a dataset's folder, or of one that was fetched; None if it is neither."""
+    from kgwalk.data.dataset import fetched_folder, load_dataset  # they bring pyarrow along
+    from kgwalk.data.layout import layout_of
+
+    folder = Path(name) if Path(name).is_dir() else fetched_folder(name)
+    if not folder.is_dir():
+        return None
+    layout = layout_of(folder)
+    if not (layout.store or layout.kg or layout.graphs or layout.splits):
+        return None
+    dataset = load_dataset(name)
+    graph = dataset.graph()
+    assert isinstance(graph, StoredGraph)
+    return dataset.name, graph
+
+
+def _elsewhere(name: str) -> bool:
+    return name.startswith(("http://", "https://", SPARQL))

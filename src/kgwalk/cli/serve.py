@@ -46,7 +46,9 @@ def serve(
     ] = None,
     engine: Annotated[str, typer.Option(help="How it runs: local, vllm or api.")] = "local",
     base_url: Annotated[str | None, typer.Option(help="Of that API; else OPENAI_BASE_URL.")] = None,
-    adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="A LoRA adapter's folder, or none (default: beside the graph, else shipped).")
+    ] = None,
     recipe: Annotated[str, typer.Option(help="How the agent walks, unless a request says.")] = "kgwalk",
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request to stderr.")] = False,
 ) -> None:
@@ -67,9 +69,11 @@ def serve(
     world = Recipe("serve", {}).with_values([*world_values(graph_drop, web), *(values or [])])
     if set(world.sections) - {"world"}:
         raise typer.BadParameter("--set takes values of the section world here, such as world.share=0.5")
+    graphs = _named(graph or [])
+    adapter, model = _agent(adapter, model, graphs, data, recipe, engine)
     run_server(
         ServeSettings(
-            graphs=_named(graph or []),
+            graphs=graphs,
             data=data,
             world=world.section("world"),
             host=host,
@@ -89,6 +93,36 @@ def serve(
             access_log=access_log,
         )
     )
+
+
+def _agent(
+    asked: str | None, model: str | None, graphs: dict[str, str], data: str | None, recipe: str, engine: str
+) -> tuple[str | None, str | None]:
+    """Adapter and model: an agent that is found brings its model, so that /v1/ask is there without --model.
+
+    A server has one agent: where several graphs have their own, none of these is taken.
+    """
+    from kgwalk.agent.adapters import choose, store_of
+    from kgwalk.cli.output import err
+    from kgwalk.config.recipe import load_recipe
+
+    chosen = load_recipe(recipe)
+    stores: list[Path | None] = [Path(path) for path in graphs.values()]
+    if data is not None and asked is None:
+        from kgwalk.data.dataset import load_dataset
+
+        dataset = load_dataset(data)
+        stores.append(store_of(dataset.graph()) if dataset.has_graph() else None)
+    choices = [choose(asked, store, chosen, model=model, engine=engine) for store in stores]
+    choice = choices[0]
+    if any(other.folder != choice.folder for other in choices):
+        err.print("not used: agents beside the graphs, since they differ; choose one with --adapter")
+        choice = choose(asked, None, chosen, model=model, engine=engine)
+    for words in choice.words:
+        err.print(words)
+    if choice.adapter is None:
+        return None, model
+    return choice.folder, model or choice.adapter.base or None
 
 
 def _named(graphs: list[str]) -> dict[str, str]:

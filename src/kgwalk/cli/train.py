@@ -16,6 +16,7 @@ EXAMPLES = (
     "kgwalk train kgwalk --data world",
     "kgwalk train kg-r1 --data metaqa --profile 135m -o runs/kg-r1",
     "kgwalk train kgwalk --data world --smoke",
+    "kgwalk train kgwalk --data metaqa:0.1 --data world --data webqsp:500 -o runs/mixed",
     "kgwalk train graph-rft --data world --graph-drop 0.4 --web world.jsonl.gz",
     "kgwalk train kgwalk --data metaqa --set grpo.steps=50 --set grpo.lr=1e-5 --resume",
 )
@@ -25,7 +26,15 @@ SHOWN = ("loss", "reward", "f1", "kl", "entropy", "tokens_a_second", "eval_f1")
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe by name (see kgwalk recipes), or a TOML file.")],
-    data: Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")],
+    data: Annotated[
+        list[str],
+        typer.Option(
+            "--data",
+            metavar="NAME[:SHARE]",
+            help="A dataset's folder, or a known name such as world; repeat to mix. NAME:0.5 is half of its "
+            "questions, NAME:500 so many.",
+        ),
+    ],
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/RECIPE-DATA).")
     ] = None,
@@ -61,7 +70,7 @@ def train(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Train a recipe on a dataset: demonstrations, SFT, GRPO, evaluation.
+    """Train a recipe on a dataset, or on several at once: demonstrations, SFT, GRPO, evaluation.
 
     Killed at any moment, the same command with --resume goes on. Ctrl-C stops after the step under way, saved.
     """
@@ -69,9 +78,10 @@ def train(
 
     if smoke and profile:
         raise typer.BadParameter("--smoke is a profile of its own; leave --profile out")
-    folder = folder or Path("runs") / f"{Path(recipe).stem}-{Path(data).name}{'-smoke' if smoke else ''}"
+    of = "+".join(Path(name).name for name in data)
+    folder = folder or Path("runs") / f"{Path(recipe).stem}-{of}{'-smoke' if smoke else ''}"
     named = [] if stages is None else [f"train.stages={[stage.strip() for stage in stages.split(',')]}"]
-    with _going_on(folder), _lines(quiet=json) as progress:
+    with going_on(folder), stage_lines(quiet=json) as progress:
         report = run(
             recipe,
             data,
@@ -101,7 +111,7 @@ def train(
 
 
 @contextmanager
-def _going_on(folder: Path) -> Iterator[None]:
+def going_on(folder: Path) -> Iterator[None]:
     """Whoever stops a run is told that nothing is lost."""
     try:
         yield
@@ -113,7 +123,7 @@ def _going_on(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _lines(*, quiet: bool) -> Iterator[Callable[[str, int, int, dict[str, float]], None]]:
+def stage_lines(*, quiet: bool) -> Iterator[Callable[[str, int, int, dict[str, float]], None]]:
     """A bar for each stage with its latest numbers and the time left; elsewhere than on a terminal, a line a step."""
     from rich.progress import (
         BarColumn,

@@ -23,7 +23,7 @@ from kgwalk.agent.worlds import WorldSettings, opened_web, world_settings
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.config.section import read_section, setting
 from kgwalk.data.bundled import world_folder
-from kgwalk.data.dataset import Dataset, fetched_folder, load_dataset
+from kgwalk.data.dataset import Data, Dataset, fetched_folder, load_dataset
 from kgwalk.evaluation.predictions import PREDICTIONS
 from kgwalk.evaluation.report import finish
 from kgwalk.evaluation.run import Evaluation, Plan, Progress, silent
@@ -54,7 +54,7 @@ class EvalSettings:
 
 def evaluate(
     recipe: str | Recipe,
-    data: str | Path | Dataset,
+    data: str | Path | Data,
     split: str = "test",
     *,
     out: str | Path | None = None,
@@ -84,7 +84,7 @@ def evaluate(
     world = world_settings(chosen)
     if limit is not None and limit < 1:
         raise KgwalkError(f"limit must be at least 1, not {limit}")
-    dataset = data if isinstance(data, Dataset) else load_dataset(data)
+    dataset = load_dataset(data) if isinstance(data, str | Path) else data
     questions = dataset.questions(split)
     sampling = own.sampling(seed)
     settings = {
@@ -111,7 +111,7 @@ def evaluate(
                 plan = Plan(own.runs, limit, seed, link, retry_failed)
                 evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, world)
                 if evaluation.missing:
-                    dataset.graph(building)
+                    dataset.prepare(building)
                     searched = web or opened_web(world)
                     with _opened(chosen, engine, model, adapter) as opened:
                         each = 1 if opened is None else ids_a_token(opened)
@@ -149,10 +149,10 @@ def _world_of(recipe: Recipe, world: WorldSettings, web: WebSearch | None) -> di
     return {} if made == asdict(WorldSettings()) else {"world": made}
 
 
-def _data_name(dataset: Dataset) -> str:
-    """Its name where that finds it on any machine, else its folder."""
-    named = dataset.path in (world_folder(), fetched_folder(dataset.name))
-    return dataset.name if named else str(dataset.path.resolve())
+def _data_name(dataset: Data) -> Any:
+    """Its name where that finds it on any machine, else its folder or folders."""
+    named = isinstance(dataset, Dataset) and dataset.path in (world_folder(), fetched_folder(dataset.name))
+    return dataset.name if named else dataset.place()
 
 
 def _engine_name(recipe: Recipe, engine: str | Engine) -> str | None:

@@ -17,7 +17,8 @@ from kgwalk.agent.link import topics as linked_topics
 from kgwalk.agent.policy import Policy
 from kgwalk.agent.protocol import Task, World
 from kgwalk.agent.worlds import Worlds, WorldSettings
-from kgwalk.data.dataset import Dataset
+from kgwalk.data.dataset import Data
+from kgwalk.data.mixture import OF
 from kgwalk.evaluation.predictions import Key, Row, asks, read_predictions
 from kgwalk.kg.graph import Graph
 from kgwalk.runs.episodes import episode_row
@@ -64,7 +65,7 @@ class Evaluation:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Data,
         questions: Sequence[Question],
         plan: Plan,
         predictions: Path,
@@ -169,6 +170,8 @@ def scored(episode: Episode, graph: Graph | None = None, ids_a_token: int = 1) -
 
 def groups(question: Question, gold: Gold) -> Iterator[tuple[str, str]]:
     """The tables that a question belongs to, and its line in each."""
+    if OF in question.extra:
+        yield OF, str(question.extra[OF])
     yield "hops", "not known" if question.hops is None else str(question.hops)
     if question.type is not None:
         yield "type", question.type

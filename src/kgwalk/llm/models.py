@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgwalk.llm.adapter import Adapter, read_adapter
 from kgwalk.llm.gguf_cache import gguf_folder
 from kgwalk.llm.quiet import quiet
 from kgwalk.llm.tiny import TINY, tiny_folder
@@ -108,7 +109,7 @@ def load_model(
     place = find_model(name)
     adapters = [folder for folder in (place.adapter, None if adapter is None else Path(adapter)) if folder is not None]
     for folder in adapters:
-        _check_adapter(folder)
+        read_adapter(folder)
     with quiet():
         folder = gguf_folder(place.path, dtype) if place.path.suffix == ".gguf" else place.path
         return _load(place.name, folder, adapters, device, dtype)
@@ -168,12 +169,6 @@ def _at(name: str, path: Path) -> Place:
     )
 
 
-def _check_adapter(folder: Path) -> None:
-    for file in ("adapter_config.json", "adapter_model.safetensors"):
-        if not (folder / file).is_file():
-            raise EngineError(f"the adapter {folder} has no {file}")
-
-
 def _is_path(name: str) -> bool:
     """Whether it cannot be the name of a repository, which is `name` or `owner/name`."""
     return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name or name.endswith(".gguf")
@@ -209,6 +204,30 @@ def _from_hub(repository: str, name: str, looked: list[str]) -> Path:
 def _not_found(name: str, looked: list[str]) -> EngineError:
     steps = "".join(f"\n  {number}. {step}" for number, step in enumerate(looked, 1))
     return EngineError(f"there is no model {name!r}. Looked for:{steps}")
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names mean one model, as far as names tell.
+
+    >>> same_model("smollm2-135m", "HuggingFaceTB/SmolLM2-135M-Instruct"), same_model("smollm2-135m", "tiny-random")
+    (True, False)
+    """
+    return _known_as(one) == _known_as(other)
+
+
+def check_base(adapter: Adapter, model: str) -> None:
+    """EngineError where an adapter is named for another model than this. A path is not compared: its weights are."""
+    names = (adapter.base, model)
+    if all(names) and not any(_is_path(name) or Path(name).exists() for name in names) and not same_model(*names):
+        raise EngineError(
+            f"the adapter {adapter.folder} was made for the model {adapter.base}, and the model asked for is {model}; "
+            f"leave the model out, or choose an adapter made for {model}"
+        )
+
+
+def _known_as(name: str) -> str:
+    lower = name.lower()
+    return DEFAULT_MODEL if lower == DEFAULT_ON_HUB.lower() else lower
 
 
 def need(*packages: str) -> None:

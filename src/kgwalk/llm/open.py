@@ -12,7 +12,9 @@ import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from kgwalk.llm.adapter import read_adapter
 from kgwalk.llm.engine import Engine
+from kgwalk.llm.models import check_base
 from kgwalk.types import EngineError
 
 # the module and the class, and what it says of itself
@@ -42,6 +44,8 @@ def open_engine(kind: str, model: str | None = None, **options: object) -> Engin
             listed = ", ".join(known)
             raise EngineError(f"the engine {kind} has no option {option!r}{_near(option, known)}; it has {listed}")
     if model is not None:
+        if isinstance(adapter := options.get("adapter"), str | Path):
+            check_base(read_adapter(adapter), model)
         return make(model, **options)
     if needs_model(kind):
         raise EngineError(f"the engine {kind} needs the name of a model")
@@ -51,6 +55,11 @@ def open_engine(kind: str, model: str | None = None, **options: object) -> Engin
 def needs_model(kind: str) -> bool:
     """Whether an engine of this kind has no default model."""
     return inspect.signature(_maker(kind)).parameters["model"].default is inspect.Parameter.empty
+
+
+def takes_adapter(kind: str) -> bool:
+    """Whether an engine of this kind adds a LoRA adapter to its model; an API's model is what it is."""
+    return kind in KINDS and "adapter" in inspect.signature(_maker(kind)).parameters
 
 
 def kind_here() -> str:

@@ -1,0 +1,96 @@
+"""How much fits into the minutes that a fit may take: questions, updates, GRPO steps, walks to measure by.
+
+    speed = Speed(demo=3.0, walk=2.0)             # two slow cores: 3 s to learn from a demonstration
+    plan_for(speed, 2400, most=1500).train        # 608 questions to learn from
+
+Arithmetic alone: knows neither models nor graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+MEASURING = 0.1  # of the time: the walks before, and as much again for those after
+RAMBLES = 12  # an untrained model writes so many times what a trained one does: it uses all turns, and fills each
+MOST_TEST, LEAST_TEST, LEAST_BEFORE, LEAST_DEV = 500, 16, 4, 8
+DEV = 0.4  # as many questions to validate by as there are test questions, times this
+LEAST_TRAIN = 32
+ROLLOUT = 1.3  # a sampled walk takes longer than a greedy one, and rewards take their time
+BRANCHES = 1.8  # a group of eight in the update, its prompt computed once, in demonstrations
+LEAST_STEPS, MOST_STEPS = 10, 60  # fewer GRPO steps than that teach nothing that can be measured
+LEAST_BATCH, MOST_BATCH, UPDATES = 8, 32, 60  # a small course has small batches, so that there are enough updates
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Measured on this machine, with this model and graph."""
+
+    demo: float  # seconds to learn from one demonstration, once
+    walk: float  # seconds for one question, many walked at once, by a model that has learnt to walk
+
+
+@dataclass(frozen=True, slots=True)
+class FitPlan:
+    """Questions to learn from, to validate by and to test on; `before` of the last are walked before anything is
+    learnt. `batch` is of an SFT update; `steps` are GRPO's, 0: there is no time for it.
+    """
+
+    train: int
+    dev: int
+    test: int
+    before: int
+    batch: int
+    steps: int
+    seconds: float  # that all of it should take
+
+    def within(self, there: Mapping[str, int]) -> FitPlan:
+        """The same for a graph that gives fewer questions.
+
+        >>> FitPlan(600, 40, 100, 10, 10, 0, 2400.0).within({"train": 90, "dev": 12, "test": 9})
+        FitPlan(train=90, dev=12, test=9, before=9, batch=10, steps=0, seconds=2400.0)
+        """
+        test = min(self.test, there["test"])
+        return replace(
+            self,
+            train=min(self.train, there["train"]),
+            dev=min(self.dev, there["dev"]),
+            test=test,
+            before=min(self.before, test),
+        )
+
+
+def plan_for(
+    speed: Speed, seconds: float, most: int, *, untrained: bool = True, questions: int = 32, group: int = 8
+) -> FitPlan:
+    """The most that fits into `seconds`; at most `most` questions to learn from. `untrained`: the start is a model that
+    does not walk yet. A GRPO step has `questions` x `group` walks.
+
+    Two slow cores, 2400 s: 240 s for 10 walks before, at 24 s, and as long for 120 after, at 2 s. To validate by 48
+    takes 96 s. Of the 1824 s left, 3 s each, come 608 demonstrations. A GRPO step would take
+    32 x (8 x 2 x 1.3 + 1.8 x 3) = 838 s, so there is none.
+
+    >>> plan_for(Speed(demo=3.0, walk=2.0), 2400, most=1500)
+    FitPlan(train=608, dev=48, test=120, before=10, batch=10, steps=0, seconds=2400.0)
+
+    A GPU, 420 s: 42 s for 350 walks before, 7 for 700 after, 160 for 8,000 demonstrations. The 211 s left are for GRPO,
+    at 32 x (8 x 0.01 x 1.3 + 1.8 x 0.02) = 4.48 s a step.
+
+    >>> plan_for(Speed(demo=0.02, walk=0.01), 420, most=8000)
+    FitPlan(train=8000, dev=200, test=500, before=350, batch=32, steps=47, seconds=419.6)
+    """
+    walk, first = speed.walk, speed.walk * (RAMBLES if untrained else 1)
+    test = _between(LEAST_TEST, MEASURING * seconds / walk, MOST_TEST)
+    before = _between(LEAST_BEFORE, MEASURING * seconds / first, test)
+    dev = max(LEAST_DEV, round(DEV * test))
+    measuring = before * first + (test + dev) * walk
+    train = _between(LEAST_TRAIN, (seconds - measuring) / speed.demo, most)
+    step = questions * (group * walk * ROLLOUT + BRANCHES * speed.demo)
+    steps = min(MOST_STEPS, int((seconds - measuring - train * speed.demo) / step))
+    steps = steps if steps >= LEAST_STEPS else 0
+    batch = _between(LEAST_BATCH, train / UPDATES, MOST_BATCH)
+    return FitPlan(train, dev, test, before, batch, steps, round(measuring + train * speed.demo + steps * step, 1))
+
+
+def _between(least: int, value: float, most: int) -> int:
+    return int(max(least, min(value, most)))

@@ -1,0 +1,93 @@
+"""The questions of a fit: made from the graph alone, in splits that share no chain, a dataset in memory or in a folder.
+
+Knows neither models nor training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgwalk.kg.build import Progress as Building
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.folder import write_dataset
+from kgwalk.questions.make import make_questions
+from kgwalk.questions.name_lexicon import NameLexicon
+from kgwalk.questions.schema import survey
+from kgwalk.questions.settings import MakeSettings
+from kgwalk.questions.split import SHARES, split_questions
+from kgwalk.questions.words import Wording
+from kgwalk.training.loop import Progress
+from kgwalk.types import KgwalkError, Question
+
+LEAST = 40  # fewer teach nothing
+MADE = 400  # as many are made, at least: of a few dozen, hardly any would be left to test on
+NOISE = 0.02  # share of words with a mistake: people's questions have them, too
+
+
+@dataclass(frozen=True)
+class Made:
+    """A dataset in memory (`kgwalk.data.dataset.Data`)."""
+
+    name: str
+    graph: StoredGraph
+    by_split: Mapping[str, list[Question]]
+
+    def splits(self) -> list[str]:
+        return list(self.by_split)
+
+    def questions(self, split: str) -> list[Question]:
+        return self.by_split[split]
+
+    def graph_for(self, question: Question) -> Graph:
+        return self.graph
+
+    def prepare(self, progress: Building) -> None:
+        """It is open."""
+
+    def place(self) -> str:
+        return str(self.graph.store.folder.path)
+
+    def limited(self, most: Mapping[str, int]) -> Made:
+        """The first so many of each split: they are in random order."""
+        return Made(self.name, self.graph, {split: own[: most[split]] for split, own in self.by_split.items()})
+
+
+def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progress) -> tuple[Made, dict[str, Any]]:
+    """Questions in splits, about `count` of them to learn from, and what there is to say of them."""
+    schema = survey(graph)
+    if not schema.facts:
+        raise KgwalkError(f"{name} has no facts, so there is nothing to ask")
+    thrown: Counter[str] = Counter()
+    questions = make_questions(
+        graph,
+        Wording(NameLexicon(schema), noise=NOISE),
+        MakeSettings(count=max(MADE, math.ceil(count / SHARES["train"])), seed=seed, name=name),
+        schema=schema,
+        thrown=thrown,
+        progress=lambda what, done, total: progress("questions", done, total or done, {}),
+    )
+    made = Made(name, graph, split_questions(questions, seed))
+    if len(questions) < LEAST or not all(made.by_split.values()):
+        raise KgwalkError(_too_few(name, schema.facts, len(questions), thrown))
+    kinds = Counter(question.type for question in questions)
+    return made, {"made": len(questions), "by_type": dict(kinds.most_common()), "thrown": dict(thrown.most_common())}
+
+
+def write(made: Made, folder: Path) -> None:
+    """As a dataset folder; the graph is not copied, but linked to."""
+    write_dataset(folder, made.by_split, made.graph, link=True, replace=True)
+
+
+def _too_few(name: str, facts: int, made: int, thrown: Counter[str]) -> str:
+    why = "; ".join(f"{count:,} {reason}" for reason, count in thrown.most_common(3))
+    return (
+        f"{name} has {facts:,} facts, and only {made:,} questions could be made of them, too few to learn from"
+        f"{f' (fell out: {why})' if why else ''}. "
+        "A graph needs some dozens of facts with names that can be asked about, by at least a few relations"
+    )

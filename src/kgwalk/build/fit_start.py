@@ -1,0 +1,52 @@
+"""What a fit begins from: a recipe that can be fitted, and an adapter to go on from, if any.
+
+Knows no recipe and no model by name, and loads no weights.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kgwalk.agent.adapters import NONE, shipped
+from kgwalk.agent.from_recipe import budget_of, protocol_of
+from kgwalk.config.recipe import Recipe
+from kgwalk.config.section import read_section
+from kgwalk.llm.adapter import CONFIG, read_adapter
+from kgwalk.llm.models import same_model
+from kgwalk.runs.folder import read_json
+from kgwalk.score.rewards.function import RewardFunction
+from kgwalk.training.settings import ModelSettings
+from kgwalk.types import KgwalkError
+
+SHIPPED = "shipped"
+
+
+def check(recipe: Recipe) -> None:
+    """What is wrong with the recipe is told before a question is made."""
+    protocol_of(recipe)
+    budget_of(recipe)
+    if RewardFunction.of(recipe).judges:
+        raise KgwalkError(
+            f"the recipe {recipe.name} rewards what a judge says, and a fit has none; `kgwalk questions make` and "
+            "`kgwalk train --judge` do the same in two steps"
+        )
+
+
+def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
+    """The adapter to go on from; unless one is asked for, the shipped one where it is of the recipe's model."""
+    if asked == NONE:
+        return None
+    folder = shipped() if asked in (None, SHIPPED) else Path(str(asked))
+    if folder is None:
+        if asked == SHIPPED:
+            raise KgwalkError("no agent comes with this kgwalk; leave --start out, or give an adapter's folder")
+        return None
+    adapter, model = read_adapter(folder), read_section(ModelSettings, recipe, "model").name
+    fits = same_model(adapter.base, model) and adapter.protocol in ("", recipe.section("protocol").get("name"))
+    return folder if asked is not None or fits else None
+
+
+def as_wide(start: Path) -> list[str]:
+    """The recipe's adapter is as wide as the one that it goes on from."""
+    config = read_json(start / CONFIG)
+    return [f"model.lora_rank={config['r']}", f"model.lora_alpha={float(config['lora_alpha'])}"]

@@ -1,0 +1,105 @@
+"""`kgwalk fit`: an agent for a graph, from questions made of it, with its score on questions held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kgwalk.cli.output import err, out, print_json, print_table
+from kgwalk.cli.train import going_on, stage_lines
+
+EXAMPLES = (
+    "kgwalk fit films.kg",
+    "kgwalk fit films.kg --minutes 120",
+    "kgwalk fit world --smoke",
+    "kgwalk fit films.kg --start none --count 3000 -o runs/films --resume",
+)
+
+
+def fit(
+    graph: Annotated[str, typer.Argument(help="A store folder, a dataset with a graph, or a bundled graph's name.")],
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/fit-GRAPH).")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.1, help="About how long it may take (default: 40 on a CPU, 8 on a GPU).")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Learn from at most so many questions, if the minutes allow for them.")
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="How the agent walks: a bundled recipe or a TOML file.")] = "kgwalk",
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADAPTER|shipped|none", help="What to go on from (default: the shipped agent where it fits)."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="See that every part runs, in a minute, with a model that knows nothing.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the fit in the folder.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Start over in a folder that holds a fit.")] = False,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Train an agent for a graph, from the graph alone: no labelled question is needed.
+
+    Questions are made, a small model learns to walk them, and is tested on others that were held out. How much is
+    learnt follows from the minutes and the machine's speed. The agent lands beside the graph, where ask, eval and serve
+    find it. Killed at any moment, the same command with --resume goes on; Ctrl-C stops after the step under way, saved.
+    """
+    from kgwalk.build.fit import fit as run
+    from kgwalk.cli.graphs import stored_graph
+
+    name, opened = stored_graph(graph)
+    folder = folder or Path("runs") / f"fit-{name}{'-smoke' if smoke else ''}"
+    with going_on(folder), stage_lines(quiet=json) as progress:
+        report = run(
+            opened,
+            out=folder,
+            name=name,
+            recipe=recipe,
+            minutes=minutes,
+            count=count,
+            seed=seed,
+            start=start,
+            device=device,
+            smoke=smoke,
+            values=values or [],
+            resume=resume,
+            force=force,
+            progress=progress,
+        )
+    if json:
+        print_json(report)
+    else:
+        _show(report, graph)
+
+
+def _show(report: dict[str, Any], graph: str) -> None:
+    from rich.table import Table
+
+    plan, before, after = report["plan"], report["before"], report["after"]
+    counts = ", ".join(f"{plan[split]:,} {split}" for split in ("train", "dev", "test"))
+    out.print(f"questions: {report['questions']['made']:,} made; {counts}")
+    for note in report["notes"]:
+        err.print(f"note: {note}")
+    table = Table(title=f"{after['n']:,} questions held out", title_justify="left")
+    for column in ("", "n", "F1", "Hits@1", "tokens", "turns"):
+        table.add_column(column, justify="right" if column else "left")
+    lines = [("before", before), ("after", after)]
+    lines += [(f"{by} {name}", line) for by, found in after["by"].items() for name, line in found.items()]
+    for title, line in lines:
+        scores = (f"{line['f1']:.3f}", f"{line['hits_at_1']:.3f}", f"{line['generated_tokens']:.0f}")
+        table.add_row(title, f"{line['n']:,}", *scores, f"{line['turns']:.1f}")
+    print_table(table)
+    gain = report["gain"]
+    out.print(f"on the {gain['n']:,} that both walked, F1 {gain['first']:.3f} before and {gain['second']:.3f} after")
+    out.print(f"agent: {report['adapter']}, in {report['seconds'] / 60:.1f} minutes")
+    out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --graph {graph}")

@@ -1,0 +1,168 @@
+"""Which agent walks a graph: asked for, beside the graph, shipped, or none; what `ask`, `eval`, `serve` say of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from conftest import FILMS
+from films_questions import write_films
+from kgwalk.agent.adapters import Choice, choose, place_of, shipped, store_of
+from kgwalk.cli.main import main
+from kgwalk.config.recipe import load_recipe
+from kgwalk.data.bundled import world_path
+from kgwalk.data.dataset import load_dataset
+from kgwalk.kg.store import StoredGraph
+from kgwalk.llm.adapter import read_adapter
+from kgwalk.llm.open import open_engine
+from kgwalk.training.model import PolicyModel
+from kgwalk.training.settings import ModelSettings
+from kgwalk.types import EngineError, KgwalkError
+from training_helpers import stir
+
+KGWALK = load_recipe("kgwalk")
+SHORT = ("--set", "protocol.turns=1", "--set", "rollout.turn_tokens=4")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An adapter of the model tiny-random that follows the protocol kgwalk, in a cache with that model."""
+    cache = tmp_path_factory.mktemp("cache")
+    os.environ["KGWALK_CACHE"] = str(cache)
+    try:
+        model = PolicyModel(ModelSettings(name="tiny-random", lora_rank=2, lora_alpha=4.0), device="cpu")
+    finally:
+        del os.environ["KGWALK_CACHE"]
+    stir(model)
+    model.save(cache / "adapter", {"recipe": "kgwalk", "protocol": {"name": "kgwalk", "turns": 8}})
+    return cache / "adapter"
+
+
+@pytest.fixture(autouse=True)
+def _own_place(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGWALK_CACHE", str(tiny.parent))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def films(store: Callable[..., StoredGraph]) -> Path:
+    return store(FILMS).store.folder.path
+
+
+def found(store: Path | None, **options: Any) -> Choice:
+    return choose(None, store, options.pop("recipe", KGWALK), **{"model": None, "engine": "local", **options})
+
+
+def test_without_any_agent_the_model_walks_as_it_is(films: Path) -> None:
+    assert found(films) == found(None) == Choice(None, ())
+    assert shipped() is None  # conftest says so
+
+
+def test_beside_the_graph_before_the_shipped_one(films: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGWALK_AGENT", str(tiny))
+    assert found(films).folder == str(tiny)
+    assert found(None).words == (f"agent: {tiny}",)
+    beside = place_of(films)
+    assert beside == films.with_name("graph.kg.agent")
+    shutil.copytree(tiny, beside)
+    assert found(films).folder == str(beside)
+    assert found(films).words == (f"agent: {beside}, made for this graph",)
+    assert choose("none", films, KGWALK, model=None, engine="local") == Choice()
+    asked = choose(str(tiny), films, KGWALK, model=None, engine="local")
+    assert (asked.folder, asked.words) == (str(tiny), ())
+
+
+def test_an_agent_that_does_not_fit_is_left_out_with_a_word(films: Path, tiny: Path) -> None:
+    beside = shutil.copytree(tiny, place_of(films))
+    assert read_adapter(beside).base == "tiny-random"
+    other = found(films, recipe=load_recipe("kg-r1"))
+    assert other.adapter is None
+    why = "it has learnt to walk by kgwalk, and the recipe walks by kg-r1"
+    assert other.words == (f"not used: {beside}, made for this graph, since {why}",)
+    assert found(films, model="TINY-random").folder == str(beside)
+    assert "was made for the model tiny-random, not for smollm2-135m" in found(films, model="smollm2-135m").words[0]
+    assert found(films, engine="api") == Choice()  # its model is what it is
+    assert found(films, recipe=load_recipe("oracle")) == Choice()
+
+
+def test_a_bundled_graph_has_its_agent_in_the_cache(tiny: Path) -> None:
+    assert place_of(world_path()) == tiny.parent / "agents" / "world.agent"
+    assert store_of(load_dataset("world").graph()) == world_path()
+
+
+def test_what_cannot_be(films: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EngineError, match=r"the adapter nowhere has no adapter_config\.json"):
+        choose("nowhere", films, KGWALK, model=None, engine="local")
+    both = r"adapter was made for the model tiny-random, and the model asked for is Qwen/Qwen2\.5-3B; leave the model"
+    with pytest.raises(EngineError, match=both):
+        open_engine("local", "Qwen/Qwen2.5-3B", adapter=str(tiny))
+    monkeypatch.setenv("KGWALK_AGENT", str(tmp_path / "gone"))
+    with pytest.raises(KgwalkError, match="which is no adapter's folder; unset it, or set it to none"):
+        found(films)
+
+
+def test_ask_and_eval_say_who_walks(
+    films: Path, tiny: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cli(*arguments: object) -> tuple[Any, str]:
+        monkeypatch.setattr(sys, "argv", ["kgwalk", *map(str, arguments), "--engine", "local", "--json", *SHORT])
+        capfd.readouterr()
+        with pytest.raises(SystemExit, match="0"):
+            main()
+        stdout, stderr = capfd.readouterr()
+        return json.loads(stdout), stderr
+
+    beside = shutil.copytree(tiny, place_of(films))
+    question = ("ask", "who directed Big?", "--graph", films)
+    answer, said = cli(*question)
+    assert answer["topics"] == ["Big"]
+    assert said == f"agent: {beside}, made for this graph\n"
+    assert cli(*question, "--model", "tiny-random", "--adapter", "none")[1] == ""
+    data = write_films(tmp_path / "films")
+    graph = store_of(load_dataset(data).graph())
+    assert graph is not None
+    beside = shutil.copytree(tiny, place_of(graph))
+    report, said = cli("eval", "kgwalk", "--data", data, "-o", "run")
+    assert report["n"] == 5
+    assert said == f"agent: {beside}, made for this graph\n"
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
+    assert (settings["adapter"], settings["model"]) == (str(beside), None)
+
+
+def test_a_server_of_a_graph_with_an_agent_can_be_asked(films: Path, tiny: Path) -> None:
+    """Without --model; of two graphs with agents of their own, neither is taken."""
+    beside = shutil.copytree(tiny, place_of(films))
+    other = Path(shutil.copytree(films, films.with_name("other.kg")))
+    command = [sys.executable, "-m", "kgwalk.cli.main", "serve", "--port", "0", "--graph"]
+    lines, models = _served([*command, str(films)])
+    assert lines == [f"agent: {beside}, made for this graph"]
+    assert models.json()["data"][0]["id"] == "tiny-random"
+    shutil.copytree(tiny, place_of(other))
+    lines, models = _served([*command, str(films), "--graph", str(other)])
+    assert lines == ["not used: agents beside the graphs, since they differ; choose one with --adapter"]
+    assert models.status_code == 503
+
+
+def _served(command: list[str]) -> tuple[list[str], httpx.Response]:
+    """What a server says before it is ready, and its models."""
+    lines: list[str] = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            for line in server.stderr:
+                if address := re.search(r"http://\S+:\d+", line):
+                    return lines, httpx.get(f"{address[0]}/v1/models", timeout=20, trust_env=False)
+                lines.append(line.rstrip("\n"))
+        finally:
+            server.terminate()
+    raise AssertionError(lines)

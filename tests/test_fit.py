@@ -1,0 +1,186 @@
+"""`kgwalk fit`: from a graph alone to an agent beside it and a score, in parts that are done once; errors that help."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from conftest import FILMS, store_of
+from kgwalk.agent.adapters import choose, place_of
+from kgwalk.build.fit import fit
+from kgwalk.build.fit_plan import FitPlan, Speed, plan_for
+from kgwalk.cli.main import main
+from kgwalk.config.recipe import load_recipe
+from kgwalk.data.dataset import load_dataset
+from kgwalk.kg.store import StoredGraph
+from kgwalk.llm.adapter import read_adapter
+from kgwalk.types import KgwalkError
+from tiny_models import SIZES  # also: one thread for torch
+
+assert SIZES
+# a model that knows nothing, and walks that are soon over
+TINY = [
+    "model.name=tiny-random",
+    "model.lora_rank=2",
+    "model.lora_alpha=4.0",
+    "protocol.turns=1",
+    "rollout.turn_tokens=48",
+    "sft.eval_questions=2",
+    "demos.styles=['none']",
+]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _own_place(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGWALK_CACHE", str(cache))
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
+
+
+class Done(NamedTuple):
+    status: int
+    stdout: str
+    stderr: str
+
+
+Cli = Callable[..., Done]
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    def call(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["kgwalk", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Done(int(end.value.code or 0), *capfd.readouterr())
+
+    return call
+
+
+def studio(folder: Path) -> StoredGraph:
+    """120 films by 30 directors from 5 cities, three actors each: enough to ask about."""
+    facts = []
+    for number in range(120):
+        film = f"Film {number}"
+        facts.append((film, "directed_by", f"Director {number % 30}"))
+        facts += [(film, "starred_actors", f"Actor {(number * 7 + place * 13) % 60}") for place in range(3)]
+        facts.append((film, "release_year", str(1960 + number % 50)))
+    facts += [(f"Director {number}", "born_in", f"City {number % 5}") for number in range(30)]
+    return store_of(folder, facts)
+
+
+def test_every_part_runs(cli: Cli, tmp_path: Path) -> None:
+    done = cli("fit", "world", "--smoke", "--count", 60)
+    assert done.status == 0, done.stderr
+    run = tmp_path / "runs" / "fit-world-smoke"
+    report = json.loads((run / "fit.json").read_text())
+    assert [report["plan"][split] for split in ("train", "dev", "test", "before")] == [24, 4, 6, 3]
+    assert {split: len(load_dataset(run / "questions").questions(split)) for split in ("train", "dev", "test")} == {
+        "train": 24,
+        "dev": 4,
+        "test": 6,
+    }
+    assert (report["before"]["n"], report["after"]["n"], report["gain"]["n"]) == (3, 6, 3)
+    assert report["stages"]["grpo"]["steps"] == 2
+    assert sum(line["n"] for line in report["after"]["by"]["type"].values()) == 6
+    assert sum(line["n"] for line in report["after"]["by"]["hops"].values()) == 6
+    # a model that knows nothing is put nowhere
+    assert report["adapter"] == "runs/fit-world-smoke/train/adapter"
+    assert "note: a smoke run: the agent knows nothing, and is not put beside the graph" in done.stderr
+    assert "6 questions held out" in done.stdout
+    assert done.stdout.splitlines()[-1] == "ask it: kgwalk ask 'YOUR QUESTION' --graph world"
+    assert cli("fit", "world", "--smoke", "--count", 60, "--json", "--resume").status == 0
+    again = cli("fit", "world", "--smoke", "--count", 60)
+    assert again.status == 1
+    assert "holds this fit already; --resume goes on with it, --force starts over" in again.stderr
+
+
+def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = studio(tmp_path)
+
+    def go(resume: bool, until: str = "") -> dict[str, Any]:
+        def progress(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
+            told.append(stage)
+            if stage == until:
+                raise KeyboardInterrupt
+
+        return fit(
+            graph,
+            out="run",
+            minutes=0.01,
+            count=60,
+            device="cpu",
+            engine="local",
+            values=TINY,
+            resume=resume,
+            progress=progress,
+        )
+
+    told: list[str] = []
+    for until in ("speed", "before", "sft", "after"):
+        told.clear()
+        with pytest.raises(KeyboardInterrupt):
+            go(until != "speed", until)
+    assert "questions" not in told  # made once
+    assert "sft" not in told  # and learnt once
+    report = go(True)
+    assert report["speed"]["demo"] > 0
+    assert (report["plan"]["train"], report["plan"]["before"], report["plan"]["steps"]) == (32, 4, 0)  # the least
+    assert report["notes"][0] == "no GRPO: 0.01 minutes do not allow for enough steps on this machine"
+    assert list(report["stages"]) == ["demos", "sft"]
+    beside = tmp_path / "graph.kg.agent"
+    assert report["adapter"] == str(beside)
+    assert json.loads((beside / "kgwalk.json").read_text())["data"] == "graph"
+    assert {"adapter_model.safetensors", "kgwalk.json", "README.md"} <= {file.name for file in beside.iterdir()}
+    store = Path(graph.store.folder.path)
+    choice = choose(None, store, load_recipe("kgwalk"), model=None, engine="local")
+    assert (choice.folder, place_of(store)) == (str(beside), beside)
+
+    # another fit goes on from it, whatever the rank that the recipe would have
+    monkeypatch.setenv("KGWALK_AGENT", str(beside))
+    more = [value for value in TINY if "lora" not in value]
+    options: dict[str, Any] = {"minutes": 0.01, "count": 40, "device": "cpu", "engine": "local", "values": more}
+    again = fit(graph, out="again", **options)
+    assert again["start"] == str(beside)
+    assert read_adapter(beside).base == "tiny-random"
+    assert json.loads((beside / "adapter_config.json").read_text())["r"] == 2
+
+
+def test_a_plan_keeps_to_the_time() -> None:
+    for demo, walk in ((3.0, 2.0), (0.02, 0.01), (0.5, 0.1), (12.0, 7.0)):
+        for seconds in (300.0, 2400.0, 36000.0):
+            plan = plan_for(Speed(demo, walk), seconds, most=8000)
+            least = plan.train == 32 or plan.test == 16
+            assert plan.seconds <= seconds or least
+            assert plan.before <= plan.test
+            assert plan.steps == 0 or 10 <= plan.steps <= 60
+    trained = plan_for(Speed(3.0, 2.0), 2400, most=1500, untrained=False)
+    assert (trained.before, trained.test) == (120, 120)  # an agent walks at once: all of them, before and after
+    assert isinstance(trained, FitPlan)
+
+
+def test_what_cannot_be(cli: Cli, tmp_path: Path) -> None:
+    small = store_of(tmp_path, FILMS[:2])
+    with pytest.raises(KgwalkError, match=r"tiny has 2 facts, and only \d+ questions could be made of them, too few"):
+        fit(small, out="run", name="tiny", smoke=True, count=60)
+    with pytest.raises(KgwalkError, match="no agent comes with this kgwalk; leave --start out"):
+        fit(small, out="run", start="shipped")
+    with pytest.raises(KgwalkError, match="baseline without a protocol"):
+        fit(small, out="run", recipe="oracle")
+    with pytest.raises(KgwalkError, match="rewards what a judge says, and a fit has none"):
+        fit(small, out="run", recipe="kg-hopper")
+    elsewhere = cli("fit", "http://127.0.0.1:1")
+    assert elsewhere.status == 1
+    assert "is a graph elsewhere; this needs one here" in elsewhere.stderr
+    assert "does not exist; build it with `kgwalk kg build" in cli("fit", "nowhere.kg").stderr
