@@ -179,7 +179,7 @@ def test_what_cannot_be(cli: Cli, tmp_path: Path) -> None:
     with pytest.raises(KgwalkError, match="baseline without a protocol"):
         fit(small, out="run", recipe="oracle")
     with pytest.raises(KgwalkError, match="rewards what a judge says, and a fit has none"):
-        fit(small, out="run", recipe="kg-hopper")
+        fit(small, out="run", recipe="kg-hopper", values=["rewards.reasoning=1.0"])
     elsewhere = cli("fit", "http://127.0.0.1:1")
     assert elsewhere.status == 1
     assert "is a graph elsewhere; this needs one here" in elsewhere.stderr

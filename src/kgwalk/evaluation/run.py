@@ -175,5 +175,8 @@ def groups(question: Question, gold: Gold) -> Iterator[tuple[str, str]]:
     yield "hops", "not known" if question.hops is None else str(question.hops)
     if question.type is not None:
         yield "type", question.type
+    for name, value in question.extra.items():  # marks of the dataset, such as `unseen` of random worlds
+        if isinstance(value, bool) and name not in ("hops", "type", "answers", OF):
+            yield name, "yes" if value else "no"
     count = len(gold)
     yield "answers", str(count) if count < 2 else "2-4" if count < 5 else "5-9" if count < 10 else "10+"

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
-from kgwalk.data.bank.concepts import Concept
+from kgwalk.data.bank.concepts import Concept, load_bank
 from kgwalk.kg.normalise import normalise
-from kgwalk.questions.english.inflect import UNCOUNTED, is_participle, plural, singular
-from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, VALUES, YEAR, kind_of
-from kgwalk.questions.english.phrases import parts
+from kgwalk.questions.english.inflect import UNCOUNTED, is_participle, is_plural, plural, singular, word_set
+from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, VALUES, YEAR, is_person, kind_of
+from kgwalk.questions.english.phrases import PLURAL_MODIFIERS, parts
 from kgwalk.questions.lexicon import Sayings
-from kgwalk.questions.name_sayings import name_sayings
-from kgwalk.questions.reading import PREPOSITIONS, Noun, read
-from kgwalk.questions.relation_name import read_name
+from kgwalk.questions.name_sayings import as_done, name_sayings
+from kgwalk.questions.reading import PREPOSITIONS, Acts, Done, Noun, Placed, read
+from kgwalk.questions.relation_name import RelationName, read_name
 from kgwalk.questions.said.ends import Ends
 from kgwalk.tools.facts import Way
 
+_NO_NOUNS = word_set("can may must cannot not also or came had has began inside nearby open previously formerly")
 LONGEST_BARE = 3  # words of a noun that can stand before another: "X's place of birth"
 
 
@@ -50,7 +52,7 @@ def concept_sayings(way: Way, concept: Concept, turned: bool) -> Sayings:
     forward = way.out != turned
     ends = Ends(concept.tail, concept.head) if turned else Ends(concept.head, concept.tail)
     name = read_name(way.relation)
-    own = name_sayings(name, way.out, ends) if normalise(name.text).isascii() else Sayings((), ())
+    own = name_sayings(name, way.out, ends) if _speaks(name, ends) else Sayings((), ())
     questions, nouns = concept.forward, concept.forward_nouns
     if not forward:
         questions, nouns = concept.backward, concept.backward_nouns
@@ -63,6 +65,45 @@ def concept_sayings(way: Way, concept: Concept, turned: bool) -> Sayings:
         bare_nouns(concept, forward),
         own.plain_bare,
     )
+
+
+def _speaks(name: RelationName, ends: Ends) -> bool:
+    """Whether a label's words make a sentence: not `can_open`, `endstation`, `on_drums` of a person."""
+    if not normalise(name.text).isascii():
+        return False
+    ends = ends.turned() if name.inverse else ends
+    reading = as_done(read(name.words), ends.tail)
+    if isinstance(reading, Noun):
+        return is_noun(reading.noun)
+    if isinstance(reading, Done) and reading.active:
+        return ends.head not in VALUES and ends.tail not in VALUES  # not `films_released` of a year
+    if isinstance(reading, Placed | Acts) and reading.thing:
+        last = singular(reading.thing.split(" ")[-1])
+        if last == ends.head.split(" ")[-1] != ends.tail.split(" ")[-1]:
+            return False  # `spoken_in_country` of a country
+        return not is_person(ends.tail) or is_person(kind_of(reading.thing)) or bool(reading.preposition == "as")
+    return True
+
+
+@cache
+def _heads() -> frozenset[str]:
+    """The nouns that the bank's noun phrases are about."""
+    found = (parts(text) for concept in load_bank() for text in concept.forward_nouns + concept.backward_nouns)
+    return frozenset(singular(one.head.split(" ")[-1].lower()) for one in found if one is not None)
+
+
+def is_noun(text: str) -> bool:
+    """Whether words are an English noun with what may stand before it.
+
+    >>> [is_noun(text) for text in ("place of birth", "sports team", "can open", "supersedes", "books in genre")]
+    [True, True, False, False, False]
+    """
+    start, words = text.split(" of ")[0].split(" "), text.split(" ")
+    if any(word in _NO_NOUNS or word in PREPOSITIONS - {"of"} for word in words) or is_participle(start[-1]):
+        return False
+    if len(start) > 1 and is_plural(start[0]) and start[0] not in PLURAL_MODIFIERS:
+        return False  # `gives material`
+    return singular(start[-1]) in _heads() or kind_of(start[-1]) in (PERSON, DATE, NUMBER, YEAR)
 
 
 def bare_nouns(concept: Concept, forward: bool) -> tuple[str, ...]:
@@ -78,7 +119,7 @@ def bare_nouns(concept: Concept, forward: bool) -> tuple[str, ...]:
             name = read_name(label)
             reading = read(name.words)
             words = name.words if not isinstance(reading, Noun) else tuple(reading.noun.split())
-            if not isinstance(reading, Noun) or not _stands_alone(words, forward):
+            if not isinstance(reading, Noun) or not _stands_alone(words, forward) or not is_noun(reading.noun):
                 continue
             # the noun is the tail's, read along the label; `capital of` is the head's
             reached = (turned == reading.of) != name.inverse

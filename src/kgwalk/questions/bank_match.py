@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from kgwalk.data.bank.concepts import Concept, load_bank
 from kgwalk.kg.normalise import normalise
-from kgwalk.questions.english.kinds import PERSON, PLACE, is_place, kind_of
+from kgwalk.questions.english.kinds import PERSON, kind_of
 from kgwalk.questions.relation_name import RelationName, read_name
 
 GENERIC = "generic"  # the domain whose concepts fit any kind of thing
@@ -52,20 +52,40 @@ class BankMatch:
                     self._plain[plain_label(name)].append((concept, turned != name.inverse))
         self._among: Counter[str] = Counter()  # relations that could be of a domain
         self._common: Counter[str] = Counter()  # relations of a domain; one that could be of four counts a quarter
-        for relation in self.relations:
+        self._names: dict[str, set[str]] = defaultdict(set)  # of relations that could be of a concept, by its id
+        for relation in {plain_label(read_name(relation)): relation for relation in self.relations}.values():
             domains = {concept.domain for concept, _ in self._candidates(relation)}
             self._common.update({domain: 1 / len(domains) for domain in domains})
             self._among.update(domains)
+            for concept, _ in self._candidates(relation):
+                self._names[concept.id].add(plain_label(read_name(relation)))
 
     def find(self, relation: str) -> Meant | None:
-        """The concept that fits best; None where no name fits."""
+        """The concept that fits best; None where no name fits, or where another relation's name fits it better."""
+        found = self._best(relation)
+        return found if found is None or self._is_nearest(relation, found) else None
+
+    def _is_nearest(self, relation: str, meant: Meant) -> bool:
+        """Whether no other bare name of the graph is nearer: beside `official_language`, `language` is another."""
+        concept, turned = meant
+        name = read_name(relation)
+        labels = [plain_label(read_name(label)) for label in (concept.inverse_labels if turned else concept.labels)]
+        rivals = [label for label in labels if label in self._names[concept.id]]
+        if name.head or plain_label(name) not in rivals or len(set(rivals)) < 2:
+            return True
+        said = set(" ".join(concept.forward + concept.forward_nouns).lower().split())
+        return plain_label(name) == max(
+            dict.fromkeys(rivals), key=lambda label: (len(said.intersection(label.split())), -labels.index(label))
+        )
+
+    def _best(self, relation: str) -> Meant | None:
         candidates = self._candidates(relation)
         head = read_name(relation).head
         if head and relation not in self._exact:
             candidates = [
                 (concept, turned)
                 for concept, turned in candidates
-                if concept.domain == GENERIC or _family(concept.tail if turned else concept.head) == _family(head)
+                if concept.domain == GENERIC or _can_be(head, concept.tail if turned else concept.head)
             ]
         if not candidates:
             return None
@@ -86,7 +106,12 @@ class BankMatch:
         if self._among[best.domain] > 1 and support >= max(1, CLEARLY * max(rivals, default=0)):
             return True
         words = len(read_name(relation).words)
-        return relation in self._exact and not others and (words > 1 or best.domain in _EVERYWHERE)
+        if relation not in self._exact or others:
+            return False
+        if best.domain in (GENERIC, "person", "kinship"):
+            return True
+        # `adjacent_to` and `is_in_country` need not be about countries and cities
+        return self._among[best.domain] > 1 if best.domain in _EVERYWHERE else words > 1
 
     def _candidates(self, relation: str) -> list[Meant]:
         if relation in self._exact:
@@ -99,9 +124,12 @@ class BankMatch:
         return [(concept, turned != name.inverse) for concept, turned in found]
 
 
-def _family(kind: str) -> str:
-    """Kinds that can stand for one another: all people, all places, else the last word."""
-    known = kind_of(kind)
-    if known == PERSON or kind in ("player", "saint", "character"):
-        return PERSON
-    return PLACE if is_place(known) else kind.split(" ")[-1]
+def _can_be(head: str, kind: str) -> bool:
+    """Whether what a path calls `head` is of a concept's kind: any person a person, a tv film a film.
+
+    >>> _can_be("us president", "person"), _can_be("team manager", "player"), _can_be("circulation area", "city")
+    (True, False, False)
+    """
+    if head == kind or head.split(" ")[-1] == kind.split(" ")[-1]:
+        return True
+    return kind == PERSON and (kind_of(head) == PERSON or head in ("player", "saint", "character"))

@@ -21,7 +21,8 @@ def dress(text: str, level: int, chance: random.Random) -> str:
     """The text in a manner that its level allows."""
     lower, spaced, before, after = _SHARES[level]
     drawn = chance.random()
-    if chance.random() < before:
+    asks = text.endswith("?") and ". " not in text  # "Do you know: take the films of X." is no question
+    if chance.random() < before and asks:
         opening = chance.choice(_BEFORE)
         text = opening + (text[:1].lower() + text[1:])
     elif chance.random() < after:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kgwalk.questions.english.inflect import singular
+from kgwalk.questions.english.inflect import singular, word_set
 from kgwalk.questions.english.kinds import is_person, several
 from kgwalk.questions.english.phrases import Phrase, as_many, fill, fits, parts
 from kgwalk.questions.plan import HOPS
@@ -17,18 +17,10 @@ from kgwalk.types import Call
 if TYPE_CHECKING:
     from kgwalk.questions.speaker import Speaker
 
-_RELATIVE = (
-    "that ",
-    "who ",
-    "whose ",
-    "which ",
-    "where ",
-    "in which ",
-    "for which ",
-    "on which ",
-    "to which ",
-    "\ue000",
-)
+_RELATIVE = ("that ", "who ", "whom ", "whose ", "which ", "where ", "in which ", "for which ", "on which ", "to which ")
+# Nobody is both: "the grandmother of X who is also the nephew of Y".
+_WOMEN = word_set("mother grandmother daughter sister wife aunt niece girlfriend queen actress mother-in-law")
+_MEN = word_set("father grandfather son brother husband uncle nephew boyfriend king actor father-in-law granddad")
 
 
 def hop_of(speaker: Speaker, number: int) -> tuple[Way, int] | None:
@@ -47,6 +39,8 @@ def same_way(speaker: Speaker, call: Call, link: str) -> tuple[Way, Phrase] | No
     one, two = speaker.phrase(left[1]), speaker.phrase(right[1])
     if one is None or two is None:
         return None
+    if two.hops < one.hops and "but not" not in link:  # "both Morocco and the countries of the Caribbean"
+        one, two = two, one
     return left[0], Phrase(link.format(one.text, two.text), many="but not" not in link, hops=max(one.hops, two.hops))
 
 
@@ -77,6 +71,20 @@ def pair_of(speaker: Speaker, call: Call) -> tuple[Phrase, Phrase] | None:
     return one, two
 
 
+def _both_of(speaker: Speaker, call: Call) -> tuple[Phrase, Phrase] | None:
+    """Both sides, the shorter one first, so that what is said of it is not taken for a part of the longer one."""
+    pair = pair_of(speaker, call)
+    if pair is None or _apart(*pair):
+        return None
+    one, two = pair
+    return (two, one) if two.hops < one.hops else (one, two)
+
+
+def _apart(one: Phrase, two: Phrase) -> bool:
+    heads = [singular(found.head.lower()) for phrase in (one, two) if (found := parts(phrase.text)) is not None]
+    return bool(_WOMEN.intersection(heads) and _MEN.intersection(heads))
+
+
 def relative_of(phrase: Phrase) -> str:
     return "who" if is_person(phrase.kind) else "that"
 
@@ -88,11 +96,13 @@ def both_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     joined = together(speaker, call, "both {} and {}") if speaker.chance.random() < 0.6 else None
     if joined is not None:
         return joined
-    pair = pair_of(speaker, call)
+    pair = _both_of(speaker, call)
     if pair is None:
         return None
     one, two = pair
     text = _joined(one, two) if speaker.chance.random() < 0.75 else None
+    if text is None and one.hops > 1 and one.many:
+        text = f"those of {one.text} {relative_of(one)} are also {predicate(one, two)}"
     if text is None:
         text = f"{one.text} {relative_of(one)} {'are' if one.many else 'is'} also {predicate(one, two)}"
     return Phrase(text, one.many, one.kind or two.kind, hops=max(one.hops, two.hops))
@@ -106,19 +116,33 @@ def _joined(one: Phrase, two: Phrase) -> str | None:
     first, second = parts(one.text), parts(two.text)
     if first is None or second is None or one.many != two.many or not first.rest or not second.rest:
         return None
+    hops = one.hops
     if not _says_kind(second.head, two.kind):
         if not _says_kind(first.head, one.kind):
             return None
-        first, second = second, first
-    if first.rest.startswith(_RELATIVE) and not second.rest.startswith(_RELATIVE):
+        first, second, hops = second, first, two.hops
+    if _is_clause(first.rest) and not _is_clause(second.rest):
         if not _says_kind(first.head, one.kind):
             return None
-        first, second = second._replace(head=first.head), first
-    if _first(first.rest) == _first(second.rest) == "of" or second.rest.startswith(("or ", "and ")):
+        first, second, hops = second._replace(head=first.head), first, two.hops
+    if hops > 1 or second.rest.startswith(("or ", "and ", "of ")):
+        return None  # what comes second would be said of the last noun of the first
+    if first.head in ("all", "everything", "everyone", "whoever", "something"):
         return None
-    determiner = "the " if first.head != "those" else ""
-    apart = not first.rest.startswith(_RELATIVE) and second.rest.startswith(_RELATIVE)
-    return f"{determiner}{first.head} {first.rest}{' ' if apart else ' and '}{second.rest}"
+    determiner = "the " if first.head not in ("those", "these") else ""
+    alike = _is_clause(first.rest) == _is_clause(second.rest) and (
+        _is_clause(first.rest) or _first(first.rest) == _first(second.rest)
+    )
+    return f"{determiner}{first.head} {first.rest}{' and ' if alike else ' '}{_clause(second.rest)}"
+
+
+def _is_clause(rest: str) -> bool:
+    """A clause with a verb, "that X made", "X made"; not "by X"."""
+    return rest.startswith((*_RELATIVE, "the ")) or "\ue000" <= rest[:1] <= "\uf8ff"
+
+
+def _clause(rest: str) -> str:
+    return rest if rest.startswith(_RELATIVE) or not _is_clause(rest) else f"that {rest}"
 
 
 def _first(text: str) -> str:
@@ -147,7 +171,7 @@ def both_question(speaker: Speaker, call: Call) -> str | None:
         text = asked_together(speaker, call, "both {} and {}") or _in_common(speaker, call)
         if text is not None:
             return text
-    pair = pair_of(speaker, call)
+    pair = _both_of(speaker, call)
     if pair is None:
         return None
     one, two = pair

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kgwalk.questions.english.inflect import UNCOUNTED, a, is_plural, plural, singular
 from kgwalk.questions.english.kinds import DATE, YEAR
-from kgwalk.questions.english.phrases import Phrase, as_many, fill, fits, parts
+from kgwalk.questions.english.phrases import Parts, Phrase, as_many, fill, fits, parts
 from kgwalk.questions.plan import HOPS
 from kgwalk.tools.facts import Way
 from kgwalk.types import Call
@@ -119,7 +119,7 @@ def _extremes(speaker: Speaker, call: Call) -> tuple[str, str] | None:
     noun, timed = found
     most = call.tool == "argmax"
     if timed:
-        word = speaker.chance.choice(("latest", "most recent") if most else ("earliest", "first"))
+        word = speaker.chance.choice(("latest", "most recent") if most else ("earliest",))
     else:
         word = speaker.chance.choice(("highest", "largest", "greatest") if most else ("lowest", "smallest"))
     adjective = next((pair for pair in _ADJECTIVES if re.search(pair[0], noun)), None)
@@ -134,7 +134,16 @@ def extreme_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     options = [(1.0, f"the one of {inner.text} with {most}"), (1, f"whichever of {inner.text} has {most}")]
     if adjective and inner.many:
         options.append((1.5, f"the {adjective} of {inner.text}"))
+    found = parts(inner.text)
+    if found is not None and inner.many and inner.hops < 2 and _says_one(found):
+        options.append((2, f"the {singular(found.head)} {found.rest} with {most}"))
     return Phrase(speaker.choose(options) or "", False, inner.kind, hops=inner.hops)
+
+
+def _says_one(found: Parts) -> bool:
+    """Whether a plural head can become one with the rest as it is: not "the players who play"."""
+    opened = re.match(r"(?:who|that|which) (\w+)", found.rest)
+    return bool(found.rest) and found.head not in ("ones", "those", "all") and (not opened or opened[1] in ("the", "was"))
 
 
 def extreme_question(speaker: Speaker, call: Call) -> str | None:
@@ -150,7 +159,7 @@ def extreme_question(speaker: Speaker, call: Call) -> str | None:
         (0.5, f"Out of {inner.text}, tell me the one that has {most}."),
     ]
     found = parts(inner.text)
-    if found is not None and found.rest and inner.many and found.head not in ("ones", "those"):
+    if found is not None and inner.many and _says_one(found):
         options.append((1.5, f"Which {singular(found.head)} {found.rest} has {most}?"))
         if adjective:
             options.append((1.5, f"What is the {adjective} {singular(found.head)} {found.rest}?"))

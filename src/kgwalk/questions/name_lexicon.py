@@ -11,11 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from kgwalk.data.bank.concepts import Concept
-from kgwalk.kg.normalise import normalise
 from kgwalk.questions.bank_lexicon import concept_sayings
 from kgwalk.questions.bank_match import BankMatch, Meant
 from kgwalk.questions.english.inflect import word_set
-from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, VAGUE, VALUES, YEAR
+from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, VAGUE, VALUES, YEAR, is_person
 from kgwalk.questions.lexicon import Sayings
 from kgwalk.questions.name_sayings import name_sayings
 from kgwalk.questions.relation_name import RelationName, read_name
@@ -70,8 +69,10 @@ class NameLexicon:
         meant = self.meant(way.relation)
         if meant is not None and _agree(relation, *meant):
             said = concept_sayings(way, *meant)
-            if said.plain_questions or not normalise(name.text).isascii():
-                return said
+            reached = ends.tail if way.out else ends.head
+            if said.kind in VAGUE and is_person(reached):  # "things situated in Liverpool" are people
+                return name_sayings(name, way.out, ends)
+            return said
         return name_sayings(name, way.out, ends, whole=(name.text, name.head) in self._shared)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kgwalk.questions.english.inflect import singular
+from kgwalk.questions.english.inflect import is_participle, singular, word_set
+from kgwalk.questions.english.kinds import DATE, VALUES, YEAR
 from kgwalk.questions.lexicon import Sayings
 from kgwalk.questions.reading import Acts, By, Done, Event, Noun, Placed, Reading, Whole, read
 from kgwalk.questions.relation_name import RelationName
@@ -17,6 +18,11 @@ from kgwalk.questions.said.doings import by_said, done_said
 from kgwalk.questions.said.ends import Ends, Said
 from kgwalk.questions.said.nouns import noun_said, whole_said
 from kgwalk.questions.said.verbs import acts_said, event_said, placed_said
+
+# Happen by themselves: a company closed in 1990, but was founded.
+_BY_ITSELF = word_set("died happened ended began opened closed retired graduated ceased came occurred debuted started")
+# Look like what the head did to the tail, and are not.
+_NOT_DONE = word_set("related accused defeated elected rated featured associated located")
 
 
 def name_sayings(name: RelationName, out: bool, ends: Ends | None = None, *, whole: bool = False) -> Sayings:
@@ -34,11 +40,35 @@ def name_sayings(name: RelationName, out: bool, ends: Ends | None = None, *, who
         noun, _, of = reading.noun.partition(" of ")
         if of and singular(of) == ends.tail.split(" ")[-1]:  # `operator of line` leads to lines, not to operators
             reading = Noun(noun, of=True)
+    reading = as_done(reading, ends.tail)
     if whole and name.before:
         reading = Noun(f"{name.text} in the {' '.join(name.before)}")
     said = _SAID[type(reading)](reading, out, ends)
     texts = [tuple(dict.fromkeys(_clean(text) for text in some)) for some in said[:3]]
     return Sayings((), (), said.kind, texts[0], texts[1], plain_bare=texts[2])
+
+
+def as_done(reading: Reading, tail: str) -> Reading:
+    """A verb alone: `established` says when, if the tail is a time, and `discovered` what, if it is a thing.
+
+    >>> as_done(Noun("established"), "year"), as_done(Noun("discovered"), "planet")
+    (Placed(participle='established', preposition='in', thing='year', be='was'), \
+Done(participle='discovered', thing='', active=True))
+    """
+    if isinstance(reading, Done) and reading.active and reading.thing and tail in VALUES:
+        return Noun(f"{reading.thing} {reading.participle}")  # `date founded`
+    if isinstance(reading, Noun) and not reading.of and is_participle(reading.noun):
+        verb = reading.noun
+    elif isinstance(reading, Acts) and reading.past and not reading.preposition and not reading.thing:
+        verb = reading.verb
+    else:
+        return reading
+    if tail in (YEAR, DATE):
+        at, when = ("in", "year") if tail == YEAR else ("on", "date")
+        return Acts(verb, at, when) if verb in _BY_ITSELF else Placed(verb, at, when, "was")
+    if isinstance(reading, Noun) and tail not in VALUES and verb not in _NOT_DONE:
+        return Done(verb, active=True)
+    return reading
 
 
 def _clean(text: str) -> str:

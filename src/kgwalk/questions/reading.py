@@ -15,7 +15,7 @@ from kgwalk.questions.english.inflect import base, is_participle, is_plural, plu
 from kgwalk.tools.web.fact_sentences import PREPOSITIONS as COMMON_PREPOSITIONS
 from kgwalk.tools.web.fact_sentences import VERBS
 
-PREPOSITIONS = COMMON_PREPOSITIONS | {"against", "out"}
+PREPOSITIONS = COMMON_PREPOSITIONS | {"against", "out", "since"}
 
 _ONE_WORD = {
     "starring": "star", "containedby": "contained by", "isa": "type", "citytown": "town", "is_a": "type",
@@ -33,11 +33,30 @@ _ACTIVE = (
         "stars studies succeeds succeeded supplies supports surrounds targets takes teaches trades trained "
         "treats wears wins writes appears belonged belongs binds graduated emigrated married moved retired "
         "served fought dated befriended impersonated canoodled depicts indicates interconnects exported "
-        "imported happens happened ended began begins ends opened opens closed specializes specialises"
+        "imported happens happened ended began begins ends opened opens closed specializes specialises "
+        "abolishes abrogates accompanies administers assists catalyses catalyzes cites commemorates competes confers "
+        "consumes cultivates deals declares defines detects dissolves distributes eats emits encloses encodes entails "
+        "explains extends feels fights gives harms hunts identifies illustrates implies impounds infests invokes joins "
+        "keeps knows loves maintains obsoletes observes occupies organises originates pollinates portrays practises "
+        "predicts presides proposes protects provokes receives remembers repeals resembles ruptures supersedes "
+        "symbolizes threatens transmits translates unlocks wields came drew gave lost ran sat stood took"
     )
 ) - {"featured", "starring", "starred", "can", "is", "was", "were", "has", "had"}
+# Verbs where more words follow, nouns alone: `holds office`, but the "holds" of a ship; `hosted event`.
+_ACTIVE_BEFORE = word_set(
+    "acts adds anchors attacks bears broadcasts calls captains coaches covers dams drains edits exports extracts falls "
+    "fields fits fronts funds grows heads holds honours imports issues links lists orbits passes powers presents raises "
+    "reads returns rules samples signs sits sounds spreads stocks tops transports visits watches yields looks "
+    "caused climbed commanded commissioned conducted dammed decided designed discovered formulated held hosted led "
+    "ordered passed photographed published released shot suffered supervised triggered visited"
+)
+# Of plural nouns these words say more: "passes of the city", "awards in field", "calls by X".
+_NOUN_GOES_ON = word_set("of in with by")
 _ADVERBS = word_set("executive co mainly partially jointly officially partly originally currently formerly")
-_ADJECTIVES = word_set("adjacent similar together equal opposite due next close identical equivalent prior")
+_ADJECTIVES = word_set(
+    "adjacent similar together equal opposite due next close identical equivalent prior distinct different independent "
+    "endemic native notable famous known guilty sacred toxic poisonous compatible responsible subject"
+)
 _INTRANSITIVE = {"lived": "where {} lived", "involved": "involved in {}", "located": "in {}", "died": "where {} died"}
 # What is said of a thing as over and done: "was born", but "is located".
 _WAS = word_set(
@@ -174,6 +193,8 @@ Acts(verb='plays', preposition='in', thing='club'))
         return _by(parts[:-1])
     if _is_active(parts):
         return _acts(parts)
+    if len(parts) > 2 and parts[0] in PREPOSITIONS and parts[-1] in PREPOSITIONS:  # in love with
+        return Placed(" ".join(parts[:-1]), parts[-1])
     if len(parts) > 1 and parts[0] in PREPOSITIONS and parts[0] not in ("of", "by"):
         return Placed("", parts[0], " ".join(parts[1:]))
     if len(parts) > 1 and (is_participle(parts[0]) or parts[0] in _ADJECTIVES) and parts[1] in PREPOSITIONS:
@@ -190,6 +211,8 @@ Acts(verb='plays', preposition='in', thing='club'))
         return Done(
             " ".join([*adverbs, parts[-1]]), " ".join(word for word in parts[:-1] if word not in _ADVERBS), active=True
         )
+    if len(parts) > 2 and parts[:2] == ["part", "of"]:  # part of conflict
+        return Placed("a part", "of", " ".join(word for word in parts[2:] if word not in ("the", "a", "an")))
     if len(parts) > 1 and parts[-1] == "of":
         return _noun(parts[:-1], of=True)
     if len(parts) == 2 and parts[1] in ("with", "to", "from", "into", "through") and _is_third_person(parts[0]):
@@ -202,6 +225,8 @@ Acts(verb='plays', preposition='in', thing='club'))
 def _is_active(parts: Sequence[str]) -> bool:
     if parts[0] == "works":  # a noun unless one works for somebody
         return len(parts) > 1 and parts[1] in PREPOSITIONS
+    if parts[0] in _ACTIVE_BEFORE and len(parts) > 1:
+        return parts[1] not in _NOUN_GOES_ON or parts[0] in ("acts", "sits", "falls", "sounds", "spreads")
     return parts[0].removeprefix("co-").split(" ")[-1] in _ACTIVE
 
 

@@ -124,6 +124,10 @@ def _weight(noun: str, inner: Phrase) -> float:
     first = noun.split(" ")[0].lower()
     if first in HEADLESS:
         return 0.0
+    if noun.endswith("{} has"):
+        return 0.3
+    if first == "all":
+        return 0.2
     if not inner.simple and not noun.endswith("{}"):
         return 0.3
     return 0.25 if first in ("a", "an", "another", "whoever", "whatever", "anyone", "something", "somebody") else 1.0

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kgwalk.questions.english.inflect import a
 from kgwalk.questions.english.kinds import VAGUE, is_person, several
-from kgwalk.questions.english.phrases import Phrase, fill, fits, is_many, parts
+from kgwalk.questions.english.phrases import Phrase, as_many, fill, fits, is_many, parts
 from kgwalk.questions.joins import asked_together, hop_of, pair_of, predicate, relative_of
 from kgwalk.questions.plan import HOPS
 from kgwalk.tools.facts import Way
@@ -27,11 +28,12 @@ def without_phrase(speaker: Speaker, call: Call) -> Phrase | None:
         return None
     one, two = pair
     if two.simple:
-        other = _other(one.text)
-        text = other if other is not None and speaker.chance.random() < 0.4 else f"{one.text} other than {two.text}"
-        if two.text not in text:
-            text = f"{one.text} besides {two.text}"
-        return Phrase(text, one.many, one.kind, hops=one.hops)
+        # what follows "other than X" would be said of X, so "the other films" wherever X is named in the phrase
+        many = as_many(one)
+        other = _other(many.text)
+        if other is not None and two.text in other:
+            return Phrase(other, True, one.kind, hops=one.hops)
+        return Phrase(f"{one.text} other than {two.text}", one.many, one.kind, hops=one.hops)
     said = speaker.choose(
         [
             (1, f"{one.text} {relative_of(one)} {'are' if one.many else 'is'} not {predicate(one, two)}"),
@@ -56,7 +58,7 @@ def without_question(speaker: Speaker, call: Call) -> str | None:
     framed = speaker.frame(one)
     options = [
         (1.5, f"Which of {one.text} are not {predicate(one, two)}?") if one.many else (0, ""),
-        (1, f"{(framed or '').rstrip('?.')}, leaving out {two.text}?"),
+        (1, _added(framed or "", f", leaving out {two.text}")),
         (0.7, f"Except for {two.text}, {_lower(framed or '')}"),
     ]
     without = Phrase(f"{one.text} {relative_of(one)} {are} not {predicate(one, two)}", one.many, one.kind)
@@ -96,8 +98,8 @@ def _others(speaker: Speaker, call: Call) -> str | None:
         options += [
             (1.5, f"Apart from {topic.text}, {_lower(question)}"),
             (1, f"Other than {topic.text}, {_lower(question)}"),
-            (1, f"{question.rstrip('?. ')}, besides {topic.text}?"),
-            (0.6, f"{question.rstrip('?. ')}, not counting {topic.text}?"),
+            (1, _added(question, f", besides {topic.text}")),
+            (0.6, _added(question, f", not counting {topic.text}")),
         ]
     other = _other(one.text)
     if other is not None:
@@ -124,7 +126,7 @@ def same_as(speaker: Speaker, call: Call) -> Phrase | None:
         [
             (2, f"the {kinds} with the same {noun} as {topic.text}"),
             (1, f"the {kinds} that have the same {noun} as {topic.text}"),
-            (1, f"the {kinds} sharing a {noun} with {topic.text}"),
+            (1, f"the {kinds} sharing {noun if is_many(f'the {noun}') else a(noun)} with {topic.text}"),
             (1, f"the other {kinds if kinds != 'others' else 'ones'} with {topic.text}'s {noun}"),
         ]
     )
@@ -148,6 +150,12 @@ def _other(text: str) -> str | None:
     if not is_many(text) or not text.startswith("the ") or text.startswith("the ones"):
         return None
     return f"the other {text[4:]}"
+
+
+def _added(question: str, more: str) -> str:
+    """More at the end of a question, before its stop."""
+    stop = "." if question.endswith(".") else "?"
+    return f"{question.rstrip('?. ')}{more}{stop}"
 
 
 def _lower(text: str) -> str:

@@ -33,7 +33,10 @@ UNCOUNTED = word_set(
     "education gender population currency population nationality ethnicity cinematography money advice "
     "furniture research food progeny kin"
 )
-_SAME = word_set("series species aircraft spacecraft offspring headquarters")
+_SAME = word_set(
+    "series species aircraft spacecraft offspring headquarters software personnel equipment staff livestock cast crew "
+    "music literature"
+)
 # Ends in s, and is one.
 _SINGULAR_S = word_set(
     "is was has does this as us its bus gas class address process status genus census campus corpus virus "
@@ -90,6 +93,8 @@ def _plural(word: str) -> str:
         return _PLURALS[word]
     if re.search(r"(?:s|x|z|ch|sh)$", word):
         return word + "es"
+    if word.endswith("child"):
+        return word + "ren"
     if re.search(r"[^aeiou]y$", word):
         return word[:-1] + "ies"
     return word + "s"
@@ -105,6 +110,8 @@ def singular(noun: str) -> str:
     last = words[-1]
     if last in _SINGULARS:
         words[-1] = _SINGULARS[last]
+    elif last.endswith("children"):
+        words[-1] = last.removesuffix("ren")
     elif is_plural(last):
         for end, other in (("ies", "y"), ("sses", "ss"), ("shes", "sh"), ("ches", "ch"), ("xes", "x"), ("s", "")):
             if last.endswith(end):
@@ -120,7 +127,7 @@ def is_plural(word: str) -> bool:
     [True, True, False, False, False, False]
     """
     low = word.lower()
-    if low in _PLURAL_WORDS:
+    if low in _PLURAL_WORDS or low.endswith("children"):
         return True
     return low.endswith("s") and not low.endswith(("ss", "us", "is", "'s")) and low not in _SINGULAR_S | _SAME
 
@@ -131,7 +138,7 @@ def a(noun: str) -> str:
     ('a film', 'an award', 'a university', 'an hour')
     """
     low = noun.lower()
-    sounds_consonant = re.match(r"(?:uni|eu|use|usu|uk|one|ubi)", low) is not None
+    sounds_consonant = re.match(r"(?:uni(?!n)|eu|use|usu|uk|one|ubi|uti)", low) is not None
     vowel = (low[:1] in _VOWELS and not sounds_consonant) or low.startswith(("hour", "honour", "honor", "heir"))
     return f"an {noun}" if vowel else f"a {noun}"
 

@@ -109,6 +109,10 @@ def as_many(phrase: Phrase) -> Phrase:
     ('the children of X', 'the films by X')
     """
     found = parts(phrase.text)
+    if found is None and phrase.short and not phrase.simple and not phrase.many:  # "X's child"
+        owner, _, noun = phrase.text.rpartition("'s ")
+        many = noun and noun.split(" ")[-1] not in UNCOUNTED
+        return replace(phrase, text=f"{owner}'s {plural(noun)}", many=True) if many else phrase
     if found is None or phrase.simple or found.head.lower() in ("those", "these", "all"):
         return phrase
     head = found.head
@@ -157,12 +161,16 @@ def fits(template: str, phrase: Phrase) -> bool:
         return False
     if phrase.simple:
         name = phrase.name or ""
+        if after and name and after[0].strip("?.,").lower() == re.split(r"[\W_]", name.lower())[-1]:
+            return False  # "the continental climate climate"
         return not (last in ("the", "a", "an") and name.lower().startswith(("the ", "a ", "an ")))
     possessive = bool(after) and after[0].startswith("'")
     if last in ("the", "a", "an", "name", "named", "called", "year", "number", "word", "letters"):
         return False
     if possessive:
         return phrase.short
+    if after in (["has"], ["have"]):
+        return False  # "the award that the category that X has has"
     said_of_one = "whose" in map(str.lower, before) or after[:1] in (["a"], ["an"], ["the"])
     if phrase.many and last in ("is", "was") and said_of_one:
         return False  # the phrase must be the subject, and nothing singular said of it

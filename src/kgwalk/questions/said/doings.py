@@ -5,10 +5,16 @@ Knows the name's reading and the kinds of its ends, no graph.
 
 from __future__ import annotations
 
-from kgwalk.questions.english.inflect import base, past, plural, singular
+from kgwalk.questions.english.inflect import base, past, plural, singular, word_set
 from kgwalk.questions.english.kinds import PERSON, VAGUE, asked, is_person, is_place, several
 from kgwalk.questions.reading import By, Done, Reading
 from kgwalk.questions.said.ends import Ends, Said, relative
+
+# What is done in a place rather than by it: languages are spoken in a country, wars are won by it.
+_IN_PLACES = word_set(
+    "spoken based headquartered located stationed registered shot filmed held found produced made grown mined used "
+    "published born buried raised built set staged played worn eaten practised practiced"
+)
 
 
 def done_said(reading: Reading, out: bool, ends: Ends) -> Said:
@@ -16,9 +22,11 @@ def done_said(reading: Reading, out: bool, ends: Ends) -> Said:
     if reading.active:
         agent, thing = ends.head, singular(reading.thing) or ends.tail
         if not out:
-            return _done_at(reading.participle, agent) if is_place(agent) else _doer(reading.participle, agent)
-        return _things(reading.participle, thing, agent)
-    return _doer(reading.participle, ends.tail) if out else _things(reading.participle, ends.head, ends.tail)
+            placed = is_place(agent) and reading.thing and reading.participle in _IN_PLACES
+            return _done_at(reading.participle, agent) if placed else _doer(reading.participle, agent)
+        placed = is_place(agent) and bool(reading.thing) and reading.participle in _IN_PLACES
+        return _things(reading.participle, thing, placed)
+    return _doer(reading.participle, ends.tail) if out else _things(reading.participle, ends.head, False)
 
 
 def _forms(participle: str) -> tuple[str, str]:
@@ -70,10 +78,10 @@ def _done_at(participle: str, kind: str) -> Said:
     return Said(questions, nouns, [], kind)
 
 
-def _things(participle: str, kind: str, agent: str) -> Said:
+def _things(participle: str, kind: str, placed: bool) -> Said:
+    """What was done by `{}`; with `placed`, what is done in it: the languages spoken in a country."""
     did, do = _forms(participle)
     many = "things" if kind in VAGUE else plural(kind)
-    placed = is_place(agent)  # languages spoken in a country
     by = "in" if placed else "by"
     questions = [
         f"Which {many} were {participle} {by} {{}}?",

@@ -10,11 +10,11 @@ from kgwalk.questions.english.kinds import (
     DATE,
     NUMBER,
     PERSON,
+    PLACE,
     VAGUE,
     VALUES,
     YEAR,
     is_person,
-    is_place,
     kind_of,
     several,
 )
@@ -47,7 +47,7 @@ def _has(reading: Noun, ends: Ends) -> Said:
     ]
     if kind == DATE:
         questions += [f"On what date is the {noun} of {{}}?"] if noun == "date" else [f"When is {{}}'s {noun}?"]
-    if is_place(kind) and not reading.many:
+    if kind == PLACE and not reading.many and " " not in kind and singular(noun.split(" of ")[0]) != "origin":
         questions.append(f"Where is the {noun} of {{}}?")
     nouns = [f"the {noun} of {{}}", f"{{}}'s {noun}", f"the {noun} that {{}} has"]
     return Said(questions, nouns, [noun], kind)
@@ -61,7 +61,7 @@ def _owner(reading: Noun, ends: Ends) -> Said:
     own = "their" if kind not in VAGUE or is_person(kind) else "the"
     questions = [
         f"Which {many} have {{}} as {own} {noun}?",
-        f"{who} has {{}} as {'a' if is_person(kind) else 'its'} {noun}?",
+        f"{who} has {{}} as {a(noun) if is_person(kind) else f'its {noun}'}?",
         f"{{}} is the {noun} of {'whom' if is_person(kind) else 'what'}?",
         f"Name the {many} whose {noun} is {{}}.",
         f"Whose {noun} is {{}}?" if kind in ("", PERSON) else f"Which {kind}'s {noun} is {{}}?",

@@ -6,7 +6,7 @@ Knows the name's reading and the kinds of its ends, no graph.
 from __future__ import annotations
 
 from kgwalk.questions.english.inflect import base, past_of, plural
-from kgwalk.questions.english.kinds import VAGUE, VALUES, is_person, is_place, kind_of, several
+from kgwalk.questions.english.kinds import DATE, VAGUE, VALUES, YEAR, is_person, is_place, kind_of, several
 from kgwalk.questions.reading import Acts, Event, Placed, Reading
 from kgwalk.questions.said.ends import Ends, Said, opening, relative
 
@@ -67,7 +67,7 @@ def _place(be: str, how: str, to: str, thing: str, ends: Ends) -> Said:
     ]
     if not how:
         nouns.append(f"the {one} of {{}}")
-    return Said(questions, nouns, [one] if thing else [], kind)
+    return Said(questions, nouns, [one] if thing and kind not in (YEAR, DATE) else [], kind)
 
 
 def acts_said(reading: Reading, out: bool, ends: Ends) -> Said:
@@ -101,7 +101,7 @@ def _object(reading: Acts, ends: Ends) -> Said:
         questions.append(f"{to.capitalize()} {whom} {does} {{}} {do}?")
     one = thing or several(kind)
     nouns = [f"the {one} that {{}} {verb} {to}", f"the {one} {{}} {verb} {to}", f"the {one} which {{}} {verb} {to}"]
-    return Said(questions, nouns, [thing] if thing else [], kind)
+    return Said(questions, nouns, [thing] if thing and kind not in (YEAR, DATE) else [], kind)
 
 
 def _subject(reading: Acts, ends: Ends) -> Said:
