@@ -8,7 +8,7 @@ Knows nothing of how the folder was built.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from kgwalk.kg.find import Finder
 from kgwalk.kg.names import U32, NameTable
 from kgwalk.kg.near import find_among
 from kgwalk.kg.question_sets import QuestionSets
+from kgwalk.kg.short_names import ShortNames
 from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class Store:
             self.folder["find.ids"],
             self.folder["find.signatures"].reshape(-1, 2),
         )
+
+    @cached_property
+    def short_names(self) -> ShortNames:
+        """Of its relations."""
+        return ShortNames(self.relation_name(number) for number in range(len(self.relation)))
 
     @property
     def digest(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.short_names import ShortNames
 from kgwalk.kg.times import parse_time
 from kgwalk.types import Triple, UnknownName
 
@@ -49,11 +50,14 @@ class NamedSet:
 class Sets:
     """The sets of one walk, over one graph.
 
-    A tool's first line of documentation is what the model reads about it.
+    A tool's first line of documentation is what the model reads about it. With `short` relations go by their short
+    names (`kg.short_names`) where the graph is a store; whole names are understood as well, and facts have these.
     """
 
-    def __init__(self, graph: Graph, topics: Sequence[str]) -> None:
+    def __init__(self, graph: Graph, topics: Sequence[str], *, short: bool = False) -> None:
         self.graph = graph
+        store = getattr(graph, "store", None)
+        self._names: ShortNames | None = store.short_names if short and store is not None else None
         self.made: list[NamedSet] = [NamedSet((topic,), {}, ()) for topic in topics]
 
     def get(self, reference: Reference) -> tuple[NamedSet, tuple[int, ...]]:
@@ -71,6 +75,13 @@ class Sets:
             raise SetError("the result is empty")
         self.made.append(made)
         return len(self.made)
+
+    def shown(self, relation: str) -> str:
+        """A relation as it is called here."""
+        return relation if self._names is None else self._names.shown(relation)
+
+    def _real(self, relation: str) -> str:
+        return relation if self._names is None else self._names.real(relation)
 
     # Tools
 
@@ -142,6 +153,7 @@ class Sets:
 
     def _hop(self, source: Reference, relation: str, *, out: bool, graph: Graph | None = None) -> int:
         members, number = self.get(source)
+        relation = self._real(relation)
         came: dict[str, Triple] = {}
         seen = graph or self.graph
         for name in members.members:
@@ -168,6 +180,7 @@ class Sets:
         return self.add(NamedSet(names, {}, first + second))
 
     def _values(self, name: str, relation: str) -> list[Triple]:
+        relation = self._real(relation)
         return [Triple(name, relation, value) for value in self._neighbors(self.graph, name, relation, True)]
 
     def _extreme(self, source: Reference, relation: str, choose: Callable[[Iterable[float]], float]) -> int:
@@ -193,7 +206,8 @@ class Sets:
                         counts[relation] = counts.get(relation, 0) + 1
                 except UnknownName:
                     continue
-            result.append(sorted(counts, key=lambda relation: (-counts[relation], relation)))
+            ranked = sorted(counts, key=lambda relation: (-counts[relation], relation))
+            result.append([self.shown(relation) for relation in ranked])
         return result[0], result[1]
 
     def evidence(self, name: str, number: int) -> list[Triple]:

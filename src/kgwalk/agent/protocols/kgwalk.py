@@ -41,7 +41,9 @@ Each turn is one call or the answer. Arguments are sets or names in double quote
 
 @dataclass(frozen=True)
 class Kgwalk(Protocol):
-    """`names` and `relations` bound how much of a set an observation shows."""
+    """`names` and `relations` bound how much of a set an observation shows; `short` is how relations are called: by
+    the end of their names, as far as it tells them apart.
+    """
 
     name = "kgwalk"
     stop = ("</answer>",)
@@ -49,6 +51,7 @@ class Kgwalk(Protocol):
     turns: int = 8
     names: int = 5
     relations: int = 40
+    short: bool = True
 
     def begin(self, task: Task, world: World, count: Callable[[str], int]) -> KgwalkWalk:
         return KgwalkWalk(task, world, protocol=self)
@@ -137,7 +140,7 @@ class KgwalkWalk(Walk):
 
     def __post_init__(self) -> None:
         known = [topic for topic in self.task.topics if topic in self.world.graph]
-        self.sets = Sets(self.world.graph, known)
+        self.sets = Sets(self.world.graph, known, short=self.protocol.short)
 
     @property
     def dated(self) -> bool:

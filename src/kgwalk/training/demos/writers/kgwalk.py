@@ -35,7 +35,7 @@ class KgwalkWriter(Writer):
             call = Call(step.tool, tuple(self.number[arg] if isinstance(arg, int) else arg for arg in step.args))
             if at == astray:
                 yield from self._wrong(call)
-            turn = yield Said(_written(call, self.before(self._intend(call))))
+            turn = yield Said(self._written(call, self.before(self._intend(call))))
             if not turn.ok:
                 raise Unwritable(FAILS)
             self.number[topics + at + 1] = len(self.walk.sets.made)
@@ -55,7 +55,7 @@ class KgwalkWriter(Writer):
             return
         self.strayed = True
         wrong = Call(HOPS[not way.out], (call.args[0], way.relation))
-        turn = yield Said(Kgwalk.render(wrong, self.before(self._intend(wrong))), train=False)
+        turn = yield Said(self._written(wrong, self.before(self._intend(wrong))), train=False)
         if turn.ok:
             names = self.walk.sets.made[-1].members
             self.note = self.voice.say("wrong", names=_few(names), words=spoken(way_of(call).relation))
@@ -82,17 +82,21 @@ class KgwalkWriter(Writer):
         relation = way_of(call).relation if call.tool in HOPS else call.tool
         return self.voice.say("found", names=_few(names), words=spoken(relation))
 
+    def _written(self, call: Call, think: str) -> str:
+        """The turn, with its relation as the walk calls it, and a comparison as the prompt has it: `>` needs no
+        escaping where a call is read.
+        """
+        if call.tool in (*HOPS, *CHOICES, "between"):
+            source, relation, *others = call.args
+            call = Call(call.tool, (source, self.walk.sets.shown(str(relation)), *others))
+        text = Kgwalk.render(call, think)
+        return text.replace(quote(str(call.args[2])), f'"{call.args[2]}"') if call.tool == "filter" else text
+
     def _called(self, reference: str | int) -> str:
         if isinstance(reference, str):
             return reference
         members = self.walk.sets.made[reference - 1].members
         return members[0] if len(members) == 1 else f"${reference}"
-
-
-def _written(call: Call, think: str) -> str:
-    """The turn, with a comparison as the prompt has it: `>` needs no escaping where a call is read."""
-    text = Kgwalk.render(call, think)
-    return text.replace(quote(str(call.args[2])), f'"{call.args[2]}"') if call.tool == "filter" else text
 
 
 def _few(names: tuple[str, ...]) -> str:
