@@ -27,6 +27,11 @@ from kgwalk.training.microbatch import Batch, collate, pack
 from kgwalk.training.trees import trees
 from kgwalk.types import Flat, KgwalkError
 
+TRIED = (
+    1,
+    2,
+    3,
+)  # rows of which `quicken` compares: what is compiled for one length is compiled anew for any with the next
 CHUNK = 1024  # marked tokens whose logits exist at once: 200 MB in float32 for a vocabulary of 49,152
 
 log = logging.getLogger(__name__)
@@ -75,7 +80,7 @@ class TokenScorer(torch.nn.Module):
             return False
         plain = _plain(self.model)
         before = plain.config._attn_implementation
-        expected = _tried(self)
+        expected = [_tried(self, rows) for rows in TRIED]
         self.joined = lean.join_adapters(self.model)
         lean.use_tree_attention(plain)
         lean.compile_layers(plain, **options)
@@ -84,8 +89,12 @@ class TokenScorer(torch.nn.Module):
             with torch.autocast(
                 plain.device.type, enabled=not self.joined and torch.is_autocast_enabled(plain.device.type)
             ):
-                found = _tried(self)
-            if all(_close(one, other) for one, other in zip(found, expected, strict=True)):
+                found = [_tried(self, rows) for rows in TRIED]
+            if all(
+                _close(one, other)
+                for pairs in zip(found, expected, strict=True)
+                for one, other in zip(*pairs, strict=True)
+            ):
                 return True
             log.warning("compiled, this model computes something else; its layers are run as written")
         except RuntimeError as error:  # of the compiler, or of what it made
@@ -267,12 +276,15 @@ def _without_dropout(model: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _tried(scorer: TokenScorer) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities of a few tokens, and their gradients for all that learns, one after the other."""
+def _tried(scorer: TokenScorer, times: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of a few tokens in a row of so many times MULTIPLE, and their gradients for all that learns,
+    one after the other.
+    """
     model = scorer.model
     device = next(model.parameters()).device
     flats = [Flat([3, 1, 4, *ids], [0, 0, 0, 1, 1, 1], [0.0] * 6, []) for ids in ([1, 5, 9], [1, 6, 5], [3, 5, 8])]
-    [(_, batch)] = pack(flats, None, budget=lean.MULTIPLE, pad_id=0, side_by_side=True, multiple=lean.MULTIPLE)
+    length = times * lean.MULTIPLE
+    [(_, batch)] = pack(flats, None, budget=length, pad_id=0, side_by_side=True, multiple=length)
     with _without_dropout(model), torch.enable_grad():
         found = scorer(batch.to(device)).logprobs_BT
         learnt = [value for value in model.parameters() if value.requires_grad]
