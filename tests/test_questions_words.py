@@ -15,8 +15,9 @@ from kgwalk.kg.open import load_graph
 from kgwalk.questions.bank_lexicon import BankLexicon, bare_nouns
 from kgwalk.questions.bank_match import BankMatch, plain_label
 from kgwalk.questions.dress import dress
+from kgwalk.questions.english.fitting import fits
 from kgwalk.questions.english.inflect import a, base, past_of, plural, singular
-from kgwalk.questions.english.phrases import Phrase, as_many, fill, fits, is_many, parts
+from kgwalk.questions.english.phrases import Phrase, as_many, fill, is_many, parts
 from kgwalk.questions.lexicon import Sayings
 from kgwalk.questions.name_lexicon import NameLexicon
 from kgwalk.questions.name_sayings import name_sayings
@@ -123,6 +124,19 @@ def test_inverse_marks(relation: str) -> None:
         ("make a visit", Event("make a visit", "to")),
         ("accuse of crime", Event("accuse", "", "of crime")),
         ("isa", Noun("type")),
+        ("supersedes", Acts("supersedes")),
+        ("holds office", Acts("holds", "", "office")),
+        ("held in", Placed("held", "in")),
+        ("is produced at", Placed("produced", "at", be="was")),
+        ("created in", Placed("created", "in", be="was")),
+        ("place founded", Placed("founded", "in", "place", "was")),
+        ("in love with", Placed("in love", "with")),
+        ("part of conflict", Placed("a part", "of", "conflict")),
+        ("member of union", Noun("member", of=True)),
+        ("distinct from", Placed("distinct", "from")),
+        ("countries formerly used", Whole("countries that formerly used {}")),
+        ("contact category", Noun("contact category")),
+        ("next in series", Noun("next in series")),
     ],
 )
 def test_how_a_name_reads(words: str, reading: object) -> None:
@@ -163,6 +177,24 @@ def test_what_a_name_is_of() -> None:
     assert "What is the place of birth of {}?" in places.plain_questions
     causes = name_sayings(read_name("cause_of_death"), True, Ends("person", "cause of death"))
     assert "What is the cause of death of {}?" in causes.plain_questions
+
+
+def test_a_verb_alone_says_when_or_what() -> None:
+    year = name_sayings(read_name("established"), True, Ends("company", "year"))
+    assert "In what year was {} established?" in year.plain_questions
+    died = name_sayings(read_name("died"), True, Ends("person", "date"))
+    assert "On what date did {} die?" in died.plain_questions
+    found = name_sayings(read_name("discovered"), False, Ends("person", "planet"))
+    assert "Who discovered {}?" in found.plain_questions
+
+
+def test_what_is_done_in_a_place_and_what_by_it() -> None:
+    signed = name_sayings(read_name("signed_by"), False, Ends("treaty", "country"))
+    assert "the treaties signed by {}" in signed.plain_nouns
+    spoken = name_sayings(read_name("languages_spoken"), True, Ends("country", "language"))
+    assert "the languages spoken in {}" in spoken.plain_nouns
+    won = name_sayings(read_name("wars_won"), True, Ends("country", "war"))
+    assert "the wars won by {}" in won.plain_nouns
 
 
 @given(st.text(min_size=1, max_size=40), st.booleans())
@@ -216,6 +248,34 @@ def test_phrases_agree() -> None:
     assert fill("{} belongs to what?", sons) == "The sons of X belong to what?"
 
 
+def test_the_verb_agrees_with_its_own_subject() -> None:
+    lands = Phrase("the lands of X", many=True)
+    assert fill("tell me what the capital of {} is", lands) == "tell me what the capital of the lands of X is"
+    assert fill("the ones that {} partially contains", lands) == "the ones that the lands of X partially contain"
+    assert fill("{} has whom as its king?", lands) == "The lands of X have whom as their king?"
+    units = Phrase("units of X", many=True)
+    assert fill("the person {} was led by", units).startswith("the person the units of X")
+
+
+def test_several_of_what_was_one() -> None:
+    assert as_many(Phrase("\ue000's child", short=True)).text == "\ue000's children"
+    assert as_many(Phrase("a half-brother or half-sister of X")).text == "the half-brothers or half-sisters of X"
+    assert as_many(Phrase("the body that looks after X")).text == "the bodies that look after X"
+    assert as_many(Phrase("the next in the series after X")).text == "the next in the series after X"
+
+
+def test_no_template_of_the_bank_raises() -> None:
+    """Every template of a concept, in both directions, with every noun phrase of that concept in it, two deep."""
+    name = Phrase("\ue000", name="Velmora", short=True)
+    for one in load_bank():
+        nouns = one.forward_nouns + one.backward_nouns
+        once = [Phrase(fill(noun, name), is_many(noun), one.tail, hops=1) for noun in nouns]
+        for phrase in [*once, *(as_many(inner) for inner in once[::2])]:
+            for template in one.forward + one.backward + nouns:
+                if fits(template, phrase):
+                    as_many(Phrase(fill(template, phrase), hops=2))
+
+
 def test_what_takes_a_name_only() -> None:
     name, films = Phrase("X", name="X", short=True), Phrase("the films of X", many=True)
     for template in ("Who made the movie {}?", "{} cast?", "Who is {}'s wife?", "who plays in club {}"):
@@ -259,6 +319,16 @@ def test_bare_nouns_tell_the_relation() -> None:
             assert all(noun.isascii() and len(noun.split()) <= 3 for noun in bare_nouns(one, forward)), one.id
 
 
+def test_labels_that_make_no_sentence_leave_it_to_the_bank() -> None:
+    """`can_open` is no noun, and `on_drums` does not name the drummer; `film_editor` is as good as the bank's words."""
+    for relation, name in (("can_open", "software-reads-format"), ("endstation", "transport-rail-line-terminus")):
+        known = [one for one in load_bank() if one.id == name]
+        for one in known:
+            assert not BankLexicon({relation: (one, False)}).sayings(Way(relation, True)).plain_questions
+    editor = BankLexicon({"film_editor": (concept("film-editor"), False)}).sayings(Way("film_editor", True))
+    assert "the film editor of {}" in editor.plain_nouns
+
+
 def test_levels_choose_among_the_sayings() -> None:
     said = Sayings(("who made {}",), ("the maker of {}",), "", ("Who is the r of {}?",), ("the r of {}",), (), ("r",))
     assert said.at(0) == (("Who is the r of {}?",), ("the r of {}",), ("r",))
@@ -285,6 +355,20 @@ def test_a_graph_is_matched_with_the_bank(lexicon: NameLexicon) -> None:
     without = NameLexicon(lexicon.schema, bank=False)
     assert without.meant("directed_by") is None
     assert without.sayings(Way("directed_by", True)).questions == ()
+
+
+def test_of_two_names_for_a_concept_the_nearer_one_has_it() -> None:
+    match = BankMatch(["official_language", "language", "capital", "currency", "borders", "continent"])
+    assert match.find("language") is None
+    found = match.find("official_language")
+    assert found is not None
+    assert found[0].id == "country-language"
+
+
+def test_a_bare_name_needs_others_of_its_field() -> None:
+    """`is_in_country` may be about clubs, `adjacent_to` about organs."""
+    assert BankMatch(["plays_in_club", "is_in_country", "is_in_country_inverse"]).find("is_in_country") is None
+    assert BankMatch(["adjacent_to", "treats", "part_of"]).find("adjacent_to") is None
 
 
 def test_which_concept_a_shared_name_means() -> None:

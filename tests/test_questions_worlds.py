@@ -22,6 +22,7 @@ from kgwalk.agent.protocols.kgwalk import Kgwalk
 from kgwalk.data.bank.concepts import Concept, load_bank
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.data.questions import line_of
+from kgwalk.evaluation.run import groups
 from kgwalk.kg.times import parse_time
 from kgwalk.questions.literals import askable
 from kgwalk.questions.plan import PATTERNS as QUESTIONS
@@ -41,6 +42,7 @@ from kgwalk.questions.worlds.sounds import TONGUES
 from kgwalk.questions.worlds.values import LITERALS, Span, Values, random_span
 from kgwalk.questions.worlds.vocabulary import CLOSED
 from kgwalk.questions.worlds.world import World, WorldSettings, make_world
+from kgwalk.score.gold import gold_of
 from kgwalk.tools.facts import Way
 from kgwalk.tools.sets import Sets, number_of
 from kgwalk.types import Call, KgwalkError, Question
@@ -403,7 +405,7 @@ def test_a_prompt_shows_nothing_of_other_worlds(joined: tuple[Dataset, JoinRepor
         walk = Kgwalk().begin(Task(question, question.topic_entities), Surroundings(graph), len)
         for number in range(1, len(walk.sets.made) + 1):
             leaving, entering = walk.sets.relations_around(number)
-            assert {*leaving, *entering} <= relations[key]
+            assert {*leaving, *entering} <= {walk.sets.shown(name) for name in relations[key]}
     # numbers and the names of months are shared between worlds: in the whole graph they would join them
     names = Counter(name for rows in facts.values() for name in {end for fact in rows for end in (fact[0], fact[2])})
     shared = [name for name, count in names.items() if count > 1]
@@ -412,6 +414,14 @@ def test_a_prompt_shows_nothing_of_other_worlds(joined: tuple[Dataset, JoinRepor
         for name in shared
     ]
     assert max(map(len, around)) > 1
+
+
+def test_an_evaluation_tells_unseen_concepts_apart(joined: tuple[Dataset, JoinReport]) -> None:
+    dataset, report = joined
+    for split in dataset.splits():
+        lines = Counter(dict(groups(one, gold_of(one)))["unseen"] for one in dataset.questions(split))
+        assert lines["yes"] == report.unseen[split]
+        assert lines["no"] == report.questions[split] - report.unseen[split]
 
 
 def test_the_same_settings_make_the_same_worlds() -> None:

@@ -24,6 +24,7 @@ from kgwalk.questions.said.ends import Ends
 from kgwalk.tools.facts import Way
 
 _NO_NOUNS = word_set("can may must cannot not also or came had has began inside nearby open previously formerly")
+_ADJECTIVES = word_set("adopted armed associated featured given intended named protected spoken supported sacred")
 LONGEST_BARE = 3  # words of a noun that can stand before another: "X's place of birth"
 
 
@@ -77,11 +78,13 @@ def _speaks(name: RelationName, ends: Ends) -> bool:
         return is_noun(reading.noun)
     if isinstance(reading, Done) and reading.active:
         return ends.head not in VALUES and ends.tail not in VALUES  # not `films_released` of a year
+    if isinstance(reading, Placed) and reading.participle.startswith(("a ", "an ")):
+        return is_noun(reading.participle.split(" ", 1)[1])
     if isinstance(reading, Placed | Acts) and reading.thing:
         last = singular(reading.thing.split(" ")[-1])
         if last == ends.head.split(" ")[-1] != ends.tail.split(" ")[-1]:
             return False  # `spoken_in_country` of a country
-        return not is_person(ends.tail) or is_person(kind_of(reading.thing)) or bool(reading.preposition == "as")
+        return not is_person(ends.tail) or is_person(kind_of(reading.thing))
     return True
 
 
@@ -101,8 +104,10 @@ def is_noun(text: str) -> bool:
     start, words = text.split(" of ")[0].split(" "), text.split(" ")
     if any(word in _NO_NOUNS or word in PREPOSITIONS - {"of"} for word in words) or is_participle(start[-1]):
         return False
-    if len(start) > 1 and is_plural(start[0]) and start[0] not in PLURAL_MODIFIERS:
-        return False  # `gives material`
+    if len(start) > 1 and (is_participle(start[0]) or (is_plural(start[0]) and start[0] not in PLURAL_MODIFIERS)):
+        return start[0] in _ADJECTIVES  # `gives material`, `made landfall`
+    if " of " in text and is_plural(start[-1]):
+        return False  # `members of house`
     return singular(start[-1]) in _heads() or kind_of(start[-1]) in (PERSON, DATE, NUMBER, YEAR)
 
 

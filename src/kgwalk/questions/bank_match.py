@@ -20,7 +20,7 @@ from kgwalk.questions.relation_name import RelationName, read_name
 
 GENERIC = "generic"  # the domain whose concepts fit any kind of thing
 CLEARLY = 1.5  # times as many relations as the next domain has, where a name could be of either
-_EVERYWHERE = (GENERIC, "person", "kinship", "country", "place")  # domains that graphs of any field have relations of
+_EVERYWHERE = (GENERIC, "person", "kinship")  # domains that graphs of any field have relations of
 Meant = tuple[Concept, bool]  # a concept; True: the relation runs from its tail to its head
 
 
@@ -105,13 +105,10 @@ class BankMatch:
         support = self._common[best.domain] + 1e-6  # thirds do not add up to one
         if self._among[best.domain] > 1 and support >= max(1, CLEARLY * max(rivals, default=0)):
             return True
-        words = len(read_name(relation).words)
         if relation not in self._exact or others:
             return False
-        if best.domain in (GENERIC, "person", "kinship"):
-            return True
-        # `adjacent_to` and `is_in_country` need not be about countries and cities
-        return self._among[best.domain] > 1 if best.domain in _EVERYWHERE else words > 1
+        # `adjacent_to` and `ingredient_of` need not be about countries and dishes
+        return best.domain in _EVERYWHERE or self._among[best.domain] > 1
 
     def _candidates(self, relation: str) -> list[Meant]:
         if relation in self._exact:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kgwalk.questions.english.fitting import fits
 from kgwalk.questions.english.inflect import singular, word_set
 from kgwalk.questions.english.kinds import is_person, several
-from kgwalk.questions.english.phrases import Phrase, as_many, fill, fits, parts
+from kgwalk.questions.english.phrases import Phrase, as_many, fill, parts
 from kgwalk.questions.plan import HOPS
 from kgwalk.tools.facts import Way
 from kgwalk.types import Call
@@ -17,7 +18,18 @@ from kgwalk.types import Call
 if TYPE_CHECKING:
     from kgwalk.questions.speaker import Speaker
 
-_RELATIVE = ("that ", "who ", "whom ", "whose ", "which ", "where ", "in which ", "for which ", "on which ", "to which ")
+_RELATIVE = (
+    "that ",
+    "who ",
+    "whom ",
+    "whose ",
+    "which ",
+    "where ",
+    "in which ",
+    "for which ",
+    "on which ",
+    "to which ",
+)
 # Nobody is both: "the grandmother of X who is also the nephew of Y".
 _WOMEN = word_set("mother grandmother daughter sister wife aunt niece girlfriend queen actress mother-in-law")
 _MEN = word_set("father grandfather son brother husband uncle nephew boyfriend king actor father-in-law granddad")
@@ -76,8 +88,12 @@ def _both_of(speaker: Speaker, call: Call) -> tuple[Phrase, Phrase] | None:
     pair = pair_of(speaker, call)
     if pair is None or _apart(*pair):
         return None
-    one, two = pair
+    one, two = (as_many(side) if side.many else side for side in pair)  # "which of the films", not "which of films"
     return (two, one) if two.hops < one.hops else (one, two)
+
+
+def _is_anyone(text: str) -> bool:
+    return text.split(" ")[0] in ("everybody", "everyone", "everything", "whoever", "whatever", "anyone", "all")
 
 
 def _apart(one: Phrase, two: Phrase) -> bool:
@@ -180,7 +196,7 @@ def both_question(speaker: Speaker, call: Call) -> str | None:
         (1.0, f"Which of {one.text} {are} also {predicate(one, two)}?") if one.many else (0.0, ""),
         (0.6, f"Which {kinds} are both among {one.text} and among {two.text}?") if one.many and two.many else (0, ""),
         (0.8, f"{'Who' if is_person(one.kind) else 'What'} {are} both {one.text} and {two.text}?")
-        if one.many == two.many
+        if one.many == two.many and not _is_anyone(one.text) and not _is_anyone(two.text)
         else (0, ""),
     ]
     joined = _joined(one, two)

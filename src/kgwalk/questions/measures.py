@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kgwalk.questions.english.fitting import fits
 from kgwalk.questions.english.inflect import UNCOUNTED, a, is_plural, plural, singular
 from kgwalk.questions.english.kinds import DATE, YEAR
-from kgwalk.questions.english.phrases import Parts, Phrase, as_many, fill, fits, parts
+from kgwalk.questions.english.phrases import Parts, Phrase, as_many, fill, parts
 from kgwalk.questions.plan import HOPS
 from kgwalk.tools.facts import Way
 from kgwalk.types import Call
@@ -51,10 +52,13 @@ _LATER = {
     "!=": ("not in",),
 }
 
+# Numbers that only tell things apart: nobody asks for the largest calling code.
+_CODES = re.compile(r"\b(?:code|prefix|id|isbn|port|doi|phone|postal|zip|iso)\b")
+
 
 def _value(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
     """A noun for what a relation measures, and whether it is a time."""
-    words = speaker.lexicon.value_words(relation)
+    words = [word for word in speaker.lexicon.value_words(relation) if not _CODES.search(word)]
     if not words:
         return None
     kind = speaker.said(Way(relation, True)).kind
@@ -143,7 +147,9 @@ def extreme_phrase(speaker: Speaker, call: Call) -> Phrase | None:
 def _says_one(found: Parts) -> bool:
     """Whether a plural head can become one with the rest as it is: not "the players who play"."""
     opened = re.match(r"(?:who|that|which) (\w+)", found.rest)
-    return bool(found.rest) and found.head not in ("ones", "those", "all") and (not opened or opened[1] in ("the", "was"))
+    return (
+        bool(found.rest) and found.head not in ("ones", "those", "all") and (not opened or opened[1] in ("the", "was"))
+    )
 
 
 def extreme_question(speaker: Speaker, call: Call) -> str | None:
@@ -215,7 +221,8 @@ def compared_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     if found is None or inner is None:
         return None
     inner, (_, having, clause) = as_many(inner), found
-    text = speaker.choose([(1, f"{inner.text} with {having}"), (1.2, f"{inner.text} {clause}")])
+    members = f"those of {inner.text}" if inner.hops > 1 and inner.many else inner.text  # of these it is said
+    text = speaker.choose([(1, f"{members} with {having}"), (1.2, f"{members} {clause}")])
     return Phrase(text or "", inner.many, inner.kind, hops=inner.hops)
 
 
@@ -230,9 +237,12 @@ def compared_question(speaker: Speaker, call: Call) -> str | None:
         (3.0, f"Which of {inner.text} {have} {having}?"),
         (1, f"Of {inner.text}, which {have} {having}?"),
         (0.7, f"Which of {inner.text} {'are those' if inner.many else 'is the one'} {clause}?"),
-        (1, speaker.frame(Phrase(f"{inner.text} with {having}", inner.many, inner.kind)) or ""),
-        (1, speaker.frame(Phrase(f"{inner.text} {clause}", inner.many, inner.kind)) or ""),
     ]
+    if inner.hops < 2:  # else it would be said of the last noun
+        options += [
+            (1, speaker.frame(Phrase(f"{inner.text} with {having}", inner.many, inner.kind)) or ""),
+            (1, speaker.frame(Phrase(f"{inner.text} {clause}", inner.many, inner.kind)) or ""),
+        ]
     head = parts(inner.text)
     if head is not None and head.rest and inner.many and head.head not in ("ones", "those"):
         options.append((2, f"Which {head.head} {head.rest} have {having}?"))

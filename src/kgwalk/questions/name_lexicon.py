@@ -14,7 +14,7 @@ from kgwalk.data.bank.concepts import Concept
 from kgwalk.questions.bank_lexicon import concept_sayings
 from kgwalk.questions.bank_match import BankMatch, Meant
 from kgwalk.questions.english.inflect import word_set
-from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, VAGUE, VALUES, YEAR, is_person
+from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, PLACE, VAGUE, VALUES, YEAR, is_person, is_place
 from kgwalk.questions.lexicon import Sayings
 from kgwalk.questions.name_sayings import name_sayings
 from kgwalk.questions.relation_name import RelationName, read_name
@@ -22,6 +22,9 @@ from kgwalk.questions.said.ends import Ends
 from kgwalk.questions.schema import MOSTLY, Relation, Schema
 from kgwalk.tools.facts import Way
 
+LONGEST = 10  # words of a name; a longer one is a sentence that went astray in the data
+MIXED = 20  # entities of two known kinds or more, from which on kinds can be called mixed up
+KNOWN_SHARE = 0.5  # of the sampled entities that must be of a known kind for that
 KNOWN = 3  # sampled entities of a known kind that tell the kind of a relation's end
 # Words of relations that only people have.
 _HUMAN = word_set(
@@ -66,7 +69,11 @@ class NameLexicon:
     def _make(self, way: Way) -> Sayings:
         relation, name = self.schema[way.relation], read_name(way.relation)
         ends = self._kinds.ends(relation, name)
+        if len(name.words) > LONGEST:
+            return Sayings((), ())
         meant = self.meant(way.relation)
+        if self._kinds.mixed and not name.head and meant is not None and not {meant[0].head, meant[0].tail} <= VAGUE:
+            meant = None
         if meant is not None and _agree(relation, *meant):
             said = concept_sayings(way, *meant)
             reached = ends.tail if way.out else ends.head
@@ -93,6 +100,12 @@ class _Kinds:
                 if kind not in VAGUE and kind not in VALUES:
                     for entity in set(sample):
                         self._of[entity][kind] += 1
+        # what is a drug by one relation and a disease by the next is neither: the names mean something else here
+        several = [counts for counts in self._of.values() if counts.total() > 1]
+        odd = sum(len(set(map(_family, counts))) > 1 for counts in several)
+        self.mixed = len(several) >= MIXED and 2 * odd > len(several)
+        if self.mixed:
+            self._of.clear()
         # where nearly all known relations start from one kind, the others do so too
         kind, count = heads.most_common(1)[0] if heads else ("", 0)
         self._most = kind if kind not in VAGUE and count >= MOSTLY * heads.total() and 2 * count >= len(meant) else ""
@@ -104,10 +117,17 @@ class _Kinds:
     def _shared(self, sample: Sequence[str]) -> str:
         """The kind of most of the sampled entities whose kind is known, if there are some."""
         counts: Counter[str] = Counter()
-        for entity in set(sample):
-            counts.update(self._of.get(entity, ()))
+        known = [entity for entity in set(sample) if entity in self._of]
+        if len(known) < KNOWN_SHARE * len(set(sample)):
+            return ""
+        for entity in known:
+            counts.update(self._of[entity])
         kind, count = counts.most_common(1)[0] if counts else ("", 0)
         return kind if count >= max(KNOWN, MOSTLY * counts.total()) else ""
+
+
+def _family(kind: str) -> str:
+    return PERSON if is_person(kind) else PLACE if is_place(kind) else kind
 
 
 def _value_kind(relation: Relation) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kgwalk.questions.english.inflect import is_participle, singular, word_set
-from kgwalk.questions.english.kinds import DATE, VALUES, YEAR
+from kgwalk.questions.english.kinds import DATE, VALUES, YEAR, is_person, kind_of
 from kgwalk.questions.lexicon import Sayings
 from kgwalk.questions.reading import Acts, By, Done, Event, Noun, Placed, Reading, Whole, read
 from kgwalk.questions.relation_name import RelationName
@@ -38,7 +38,10 @@ def name_sayings(name: RelationName, out: bool, ends: Ends | None = None, *, who
     reading = read(name.words)
     if isinstance(reading, Noun) and ends.tail and not reading.of and " of " not in ends.tail:
         noun, _, of = reading.noun.partition(" of ")
-        if of and singular(of) == ends.tail.split(" ")[-1]:  # `operator of line` leads to lines, not to operators
+        agent = is_person(kind_of(noun)) or noun in ("owner", "developer", "operator")
+        owner = agent and is_person(ends.head) and not is_person(ends.tail)
+        # `operator of line` leads to lines, not to operators; so does `owner of business` from a person
+        if of and (singular(of) == ends.tail.split(" ")[-1] or owner):
             reading = Noun(noun, of=True)
     reading = as_done(reading, ends.tail)
     if whole and name.before:

@@ -71,6 +71,8 @@ def read_name(relation: str) -> RelationName:
     head = _kind(paths[0][-2]) if len(paths[0]) > 1 else ""
     before = _split(paths[0][-1]) if len(paths) > 1 else ()
     words = _split(paths[-1][-1])
+    if len(words) > 1 and words[-1] in ("1", "2"):  # `needed_by_1`, beside another of that name
+        words = words[:-1]
     return RelationName(words, () if before == words else before, head, inverse)
 
 

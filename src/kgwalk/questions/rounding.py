@@ -21,12 +21,12 @@ def round_between(low: float, high: float, *, year: bool = False) -> str:
         return f"{fives if fives > low else math.floor(high):.0f}"
     if low < 0 < high:
         return "0"
-    above = Decimal(repr(high))
-    size = max(abs(Decimal(repr(low))), abs(above)).adjusted() + 1
+    below, above = Decimal(repr(low)), Decimal(repr(high))  # as written: 0.36 is a little less in binary
+    size = max(abs(below), abs(above)).adjusted() + 1
     for digit in range(size, LEAST_DIGIT, -1):
         for unit in (Decimal(1).scaleb(digit), Decimal(5).scaleb(digit - 1)):
             number = _multiple(above, unit)
-            if low < number:
+            if below < number:
                 return _written(number)
     return _written(above)
 

@@ -11,8 +11,9 @@ import random
 from collections.abc import Callable, Sequence
 
 from kgwalk.questions import joins, measures, without
+from kgwalk.questions.english.fitting import fits
 from kgwalk.questions.english.kinds import VAGUE, VALUES, is_person, several
-from kgwalk.questions.english.phrases import HEADLESS, Phrase, fill, fits, is_many, parts
+from kgwalk.questions.english.phrases import HEADLESS, Phrase, fill, is_many, parts
 from kgwalk.questions.lexicon import Lexicon, Sayings
 from kgwalk.questions.plan import HOPS, Plan
 from kgwalk.tools.facts import Way
@@ -171,7 +172,7 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
         if all(nouns):
             ways.append((1.2, lambda: possessive(speaker, chain[0], nouns)))
             ways.append((0.6 * speaker.level, lambda: keywords(speaker, chain[0], nouns)))
-    if speaker.level > 1 and not inner.simple and not dated:
+    if speaker.level > 1 and len(inner.text) > 1 and not dated:  # a name is one sign
         ways.append((0.8, lambda: stepwise(speaker, questions, inner)))
     text = first_said(speaker, ways)
     if text is None or not dated:
@@ -228,7 +229,7 @@ def possessive(speaker: Speaker, topic: int, nouns: Sequence[Sequence[str]]) -> 
         text += (
             f"' {noun}" if at and chosen[at - 1].endswith("s") and is_many(f"the {chosen[at - 1]}") else f"'s {noun}"
         )
-    article = "the " if speaker.chance.random() < 0.6 else ""
+    article = "the " if speaker.level < 2 or speaker.chance.random() < 0.7 else ""
     for at, noun in enumerate(chosen[kept:], 1):
         text = f"{'the ' if at == turned else article}{noun} of {text}"
     kind = speaker.said(way_of(speaker.plan.steps[-1])).kind

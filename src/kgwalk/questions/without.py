@@ -5,11 +5,13 @@ Knows noun phrases and the ways that made them; the rest of the sentence is the 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from kgwalk.questions.english.fitting import fits
 from kgwalk.questions.english.inflect import a
 from kgwalk.questions.english.kinds import VAGUE, is_person, several
-from kgwalk.questions.english.phrases import Phrase, as_many, fill, fits, is_many, parts
+from kgwalk.questions.english.phrases import Phrase, as_many, fill, is_many, parts
 from kgwalk.questions.joins import asked_together, hop_of, pair_of, predicate, relative_of
 from kgwalk.questions.plan import HOPS
 from kgwalk.tools.facts import Way
@@ -53,7 +55,7 @@ def without_question(speaker: Speaker, call: Call) -> str | None:
     pair = pair_of(speaker, call)
     if pair is None:
         return None
-    one, two = pair
+    one, two = (as_many(side) if side.many else side for side in pair)
     are = "are" if one.many else "is"
     framed = speaker.frame(one)
     options = [
@@ -147,6 +149,9 @@ def _same_question(speaker: Speaker, same: Phrase) -> str | None:
 
 def _other(text: str) -> str | None:
     """ "the films of X" as "the other films of X"; only a plural can have others."""
+    opened = re.match(r"(?:the ones|those) (?=that |who |which |whom |with |in )", text)
+    if opened:
+        return f"the others {text[opened.end() :]}"
     if not is_many(text) or not text.startswith("the ") or text.startswith("the ones"):
         return None
     return f"the other {text[4:]}"

@@ -19,7 +19,7 @@ from kgwalk.questions.speaker import FIRST_MARK, Speaker
 from kgwalk.types import KgwalkError
 
 LEVELS = (0, 1, 2)
-LONGEST = 60  # words of a question, a name counted as one; nobody asks longer ones
+LONGEST = 36  # words of a question, a name counted as one; nobody asks longer ones
 _DOUBLED = re.compile(
     r"\b(the|a|an|of|in|by|is|was|are|has|have|that|who) \1\b|\bthe (?:a|an|all|those)\b|\b(?:has have|have has)\b",
     re.IGNORECASE,

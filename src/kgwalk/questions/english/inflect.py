@@ -40,10 +40,10 @@ _SAME = word_set(
 # Ends in s, and is one.
 _SINGULAR_S = word_set(
     "is was has does this as us its bus gas class address process status genus census campus corpus virus "
-    "focus bonus canvas atlas lens chess dress business princess actress boss loss pass access success "
+    "terminus focus bonus canvas atlas lens chess dress business princess actress boss loss pass access success "
     "congress progress mass glass grass cross press illness fitness diagnosis analysis basis thesis crisis "
     "axis hypothesis synopsis physics mathematics politics economics news always across plus versus thus "
-    "perhaps whereabouts pancreas christmas"
+    "perhaps whereabouts pancreas christmas alias"
 )
 _PLURAL_WORDS = frozenset(_PLURALS.values()) | {"those", "these", "they", "cattle", "police", "folk", "kin"}
 _IRREGULAR = {  # base: past, participle
@@ -64,7 +64,10 @@ _IRREGULAR = {  # base: past, participle
     "lay": ("laid", "laid"),
     "come": ("came", "come"), "get": ("got", "got"), "hit": ("hit", "hit"), "read": ("read", "read"),
     "show": ("showed", "shown"), "steal": ("stole", "stolen"), "spin": ("spun", "spun"), "breed": ("bred", "bred"),
-    "forgive": ("forgave", "forgiven"),
+    "die": ("died", "died"), "tie": ("tied", "tied"),
+    "forgive": ("forgave", "forgiven"), "sew": ("sewed", "sewn"), "weave": ("wove", "woven"),
+    "hide": ("hid", "hidden"), "ride": ("rode", "ridden"), "shake": ("shook", "shaken"), "strike": ("struck", "struck"),
+    "slay": ("slew", "slain"), "seek": ("sought", "sought"), "catch": ("caught", "caught"),
     "withdraw": ("withdrew", "withdrawn"), "understand": ("understood", "understood"),
 }  # fmt: skip
 _BASE_OF = {form: base for base, forms in _IRREGULAR.items() for form in forms}
@@ -112,6 +115,8 @@ def singular(noun: str) -> str:
         words[-1] = _SINGULARS[last]
     elif last.endswith("children"):
         words[-1] = last.removesuffix("ren")
+    elif last.endswith("uses") and last[:-2] in _SINGULAR_S:
+        words[-1] = last[:-2]
     elif is_plural(last):
         for end, other in (("ies", "y"), ("sses", "ss"), ("shes", "sh"), ("ches", "ch"), ("xes", "x"), ("s", "")):
             if last.endswith(end):

@@ -67,7 +67,7 @@ def is_person(kind: str) -> bool:
     >>> is_person("player"), is_person("racing driver"), is_person("film"), is_person("")
     (True, True, False, False)
     """
-    return kind == PERSON or kind.split(" ")[-1] in _PEOPLE or kind == "saint"
+    return kind == PERSON or (kind.split(" ")[-1] in _PEOPLE and kind != "star") or kind == "saint"
 
 
 def is_place(kind: str) -> bool:

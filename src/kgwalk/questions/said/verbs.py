@@ -101,7 +101,8 @@ def _object(reading: Acts, ends: Ends) -> Said:
         questions.append(f"{to.capitalize()} {whom} {does} {{}} {do}?")
     one = thing or several(kind)
     nouns = [f"the {one} that {{}} {verb} {to}", f"the {one} {{}} {verb} {to}", f"the {one} which {{}} {verb} {to}"]
-    return Said(questions, nouns, [thing] if thing and kind not in (YEAR, DATE) else [], kind)
+    # "the number of the players" would be how many there are
+    return Said(questions, nouns, [thing] if thing and kind not in (YEAR, DATE) and thing != "number" else [], kind)
 
 
 def _subject(reading: Acts, ends: Ends) -> Said:
@@ -118,7 +119,7 @@ def _subject(reading: Acts, ends: Ends) -> Said:
         f"List {'everyone who' if person else 'everything that'} {verb} {the} {{}}.",
         f"Tell me {'who' if person else 'what'} {verb} {at} {{}}.",
         f"{'Who are' if person else 'What are'} the {many} that {all_do} {to} {{}}?",
-        f"{many if many != 'ones' else 'which'} {all_do} {at} {{}}?",
+        f"{f'{many} {relative(kind)}' if many != 'ones' else 'which'} {all_do} {at} {{}}?",
     ]
     nouns = [
         f"the {many} {relative(kind)} {all_do} {the} {{}}",
