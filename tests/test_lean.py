@@ -11,7 +11,7 @@ from peft import LoraConfig, get_peft_model
 from torch.nn.attention.flex_attention import create_mask
 
 from kgwalk.training import lean
-from kgwalk.training.logprobs import TokenScorer, tree_mask
+from kgwalk.training.logprobs import TokenScorer, _apart, _rounded, tree_mask
 from kgwalk.training.microbatch import Batch, pack
 from kgwalk.types import Flat
 from tiny_models import tiny_module
@@ -101,6 +101,27 @@ def test_what_a_block_mask_shows_is_what_the_whole_mask_shows() -> None:
         lean.sight(torch.full((100,), 100))
 
 
+def test_masks_of_one_sequence_and_of_many_are_one_kind_to_the_compiler() -> None:
+    """A part of a tensor, as a batch's row is, would have a program of its own."""
+    both = [torch.full((512,), 512), torch.full((2, 512), 512)[0]]
+    assert [end._base is None for end in both] == [True, False]
+    for end in both:
+        [cell] = lean.sight(end).mask_mod.__closure__
+        assert cell.cell_contents._base is None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # that it is slow when it is not compiled
+def test_queries_of_another_type_than_the_values_are_seen_in_theirs() -> None:
+    """Under autocast, with weights in float32; attention by blocks has no gradient of two types."""
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 128, 16) for heads in (4, 2, 2))
+    mask = lean.sight(torch.full((128,), 128))
+    mixed, _ = lean.tree_attention(torch.nn.Identity(), query, key, value.half(), mask)
+    alike, _ = lean.tree_attention(torch.nn.Identity(), query.half(), key.half(), value.half(), mask)
+    assert mixed.dtype == torch.float16
+    assert torch.equal(mixed, alike)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # that it is slow when it is not compiled
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_by_blocks_is_attention(kind: str) -> None:
@@ -134,11 +155,28 @@ def test_compiled_layers_share_their_code_and_change_nothing() -> None:
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     for name, gradient in gradients.items():
         torch.testing.assert_close(others[name], gradient, atol=1e-5, rtol=1e-4)
+    made = counters["stats"]["unique_graphs"]
+    with torch.no_grad():
+        quick(batch)
+    assert counters["stats"]["unique_graphs"] == made + 2  # a layer, the first as any other; the head's scores
+    assert torch._dynamo.config.recompile_limit >= lean.PROGRAMS  # more than 8, after which layers run as written
+
+
+def test_what_is_computed_in_half_is_compared_as_such() -> None:
+    """Numbers of two orders of computing, in bfloat16."""
+    torch.manual_seed(0)
+    expected = (torch.randn(20), torch.randn(1000))
+    found = (expected[0] * (1 + 1e-3), expected[1] + 0.02 * torch.randn(1000))
+    apart = _apart(found, expected)
+    assert _rounded(apart, torch.bfloat16)
+    assert not _rounded(apart, torch.float32)
+    assert not _rounded((5e-3, 0.17), torch.bfloat16)  # branches that see each other
+    assert not _rounded(_apart((expected[0] * float("nan"), expected[1]), expected), torch.bfloat16)
 
 
 def test_what_cannot_be_compiled_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
     def broken(graph: Any, inputs: Any) -> Any:
-        raise RuntimeError("no compiler here")
+        raise AssertionError("no compiler here")
 
     model = adapted()
     scorer, batch = TokenScorer(model), row(walks())

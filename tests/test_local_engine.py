@@ -29,6 +29,7 @@ from kgwalk.llm.graphs import size_above
 from kgwalk.llm.hf_tokens import HfTokenizer
 from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import packaged_gguf
+from kgwalk.llm.slot_model import ROWS, SlotModel
 from kgwalk.llm.slots import Beginnings, Slot, SlotTable, marks
 from kgwalk.llm.stop_watch import StopWatch
 from kgwalk.llm.stopping import first_stop
@@ -534,6 +535,60 @@ def test_beginnings_are_found_and_struck_out() -> None:
 
 def test_passes_are_recorded_in_few_sizes() -> None:
     assert [size_above(count, (8, 16, 64)) for count in (1, 8, 9, 64, 65, 129)] == [8, 8, 16, 64, 128, 192]
+
+
+def test_a_step_is_recorded_with_no_more_rows_than_there_is_place_for() -> None:
+    """Steps of 9 slots are recorded for 32 rows, of which 23 are nobody's; what is chosen for them goes somewhere."""
+    assert SlotModel(tiny_module(), most_slots=9).state.out_ids.shape[1] == size_above(9, ROWS) == 32
+
+
+def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
+    """Twelve requests that end in ten ways, two more than the device tells apart, three of them a round after the
+    others; `gone` are given up after two rounds, and dropped. What came of those that stayed."""
+    found: dict[int, Any] = {}
+    over: set[int] = set()
+
+    def submit(number: int) -> None:
+        letter = chr(97 + number % 10)
+        stop = letter if number % 4 == 0 else f"#{letter}"  # the latter never comes, and many tokens may be its end
+        sampling = Sampling(temperature=float(number % 2), stop=(stop,))
+        ids = [5 + number % 3, *range(10, 40 + number)]
+        luck = draws(seed_at(number, len(ids)), 40) if number % 2 else []
+        engine.ask(
+            ids, sampling, 40, luck, marks(ids[:-1]), str(number),
+            lambda came: found.__setitem__(number, came), lambda: number in over,
+        )  # fmt: skip
+
+    for number in range(9):
+        submit(number)
+    for step in range(400):
+        if step == 1:
+            for number in range(9, 12):
+                submit(number)
+        if step == 2:
+            over |= gone
+            for number in gone:
+                engine.drop(str(number))
+        if not engine.turn():
+            break
+    assert not engine.turn()
+    assert gone.isdisjoint(found)
+    return found
+
+
+def test_rounds_that_are_begun_before_the_last_is_read_choose_the_same(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU: four steps a round, one round ahead, a few new rows kept waiting; slots are taken again at once."""
+    plain = by_rounds(make(lockstep=True, batch=16), set())
+    for name, value in (("STEPS", 4), ("AHEAD", 1), ("PATIENCE", 2)):
+        monkeypatch.setitem(getattr(local, name), "cpu", value)
+    for gone, batch in ((set(), 16), ({1, 2, 7}, 16), ({2, 3}, 4)):
+        ahead = by_rounds(make(lockstep=True, batch=batch), gone)
+        assert ahead.keys() == plain.keys() - gone
+        for number, one in ahead.items():
+            assert (one.ids, one.finish) == (plain[number].ids, plain[number].finish), number
+            assert one.logprobs == pytest.approx(plain[number].logprobs, abs=1e-4)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

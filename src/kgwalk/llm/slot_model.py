@@ -20,7 +20,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from kgwalk.llm.fused import fuse
-from kgwalk.llm.graphs import Graphs
+from kgwalk.llm.graphs import Graphs, size_above
 from kgwalk.llm.slot_cache import QUERIES, Pass, SlotCache, side_by_side, slot_attention
 from kgwalk.llm.slot_state import KINDS, SlotState, Start
 from kgwalk.types import EngineError
@@ -94,13 +94,17 @@ class SlotModel:
         """Give the cache's memory back; the next pass starts with an empty one."""
         self._graphs: Graphs | None = None
         if self._kernels:
+            self.cache = SlotCache(0, 0)  # what it held is free before a new one is measured
+            if self.on_gpu:
+                torch.cuda.empty_cache()
             self._take_memory()
             return
         self.cache = SlotCache(min(FIRST_SLOTS, self.most_slots), min(FIRST_LENGTH, self._most_length))
         self._new_state()
 
     def _new_state(self) -> None:
-        self.state = SlotState(self.most_slots, self.most_draws, self.most_slots, STEPS, self.vocabulary, self.device)
+        rows = size_above(self.most_slots, ROWS)  # of a recorded step, some of them nobody's
+        self.state = SlotState(self.most_slots, self.most_draws, rows, STEPS, self.vocabulary, self.device)
         self._kinds: dict[frozenset[int], int] = {}
 
     def _take_memory(self) -> None:
@@ -258,7 +262,7 @@ class SlotModel:
         if self._kernels:
             from kgwalk.llm.slot_kernels import copy
 
-            table = torch.tensor(pairs, device=self.device)
+            table = self.state.put(torch.tensor(pairs))
             longest = max(length for _, _, length in pairs)
             for store in (*self.cache.keys, *self.cache.values):
                 copy(store, table, longest)

@@ -66,19 +66,25 @@ class SlotState:
         for row, one in zip(parts, starts, strict=True):
             row[0], row[1] = one.temperature, one.top_p
             row[2 : 2 + len(one.draws)] = one.draws
-        numbers = torch.tensor([[one.slot, one.at, one.most, one.kind, one.last] for one in starts]).to(self.device)
-        reals = torch.from_numpy(parts).to(self.device)
+        numbers = self.put(torch.tensor([[one.slot, one.at, one.most, one.kind, one.last] for one in starts]))
+        reals = self.put(torch.from_numpy(parts))
         slots = numbers[:, 0]
         self.at[slots], self.left[slots], self.kind[slots] = numbers[:, 1], numbers[:, 2], numbers[:, 3]
         self.last[slots] = numbers[:, 4]
-        self.used[slots] = 0
+        self.used.index_fill_(0, slots, 0)  # `used[slots] = 0` would wait for the device
         self.temperature[slots], self.top_p[slots] = reals[:, 0].float(), reals[:, 1].float()
         if most:
             self.draws[slots, :most] = reals[:, 2:]
 
+    def put(self, numbers: torch.Tensor) -> torch.Tensor:
+        """On the device, without waiting for what it is at work on: from memory that is not pinned a copy would."""
+        if self.device.type != "cuda":
+            return numbers.to(self.device)
+        return numbers.pin_memory().to(self.device, non_blocking=True)
+
     def leave(self, slots: Sequence[int], left: Sequence[int]) -> None:
         """Let rows go on with so many tokens, or none."""
-        self.left[torch.tensor(slots, device=self.device)] = torch.tensor(left, device=self.device)
+        self.left[self.put(torch.tensor(slots))] = self.put(torch.tensor(left))
 
     def advance(
         self, logits_RV: torch.Tensor, slots_R: torch.Tensor, *, move: bool, sampled: bool, nucleus: bool

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 BLOCK = 128  # tokens of which attention decides together whether they are looked at
 MULTIPLE = 1024  # rows are padded to it: a few lengths instead of any
+# Programs that may be made of a layer: with gradients or without, in training or not, with the adapter or without, of
+# one length and of any. Past the limit, 8 unless told, layers would run as written, and pair all tokens of a row.
+PROGRAMS = 64
 ADAPTER = "default"
 ATTENTION = "kgwalk_trees"
 
@@ -78,6 +81,7 @@ def sight(end_L: torch.Tensor) -> BlockMask:
     A block of keys is looked at by a block of queries behind it if some key's end lies behind the first query; it needs
     no mask if every key's lies behind the last.
     """
+    end_L = end_L.clone()  # what is compiled for a part of another tensor does not serve for a whole one
 
     def sees(row: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         return (query >= key) & (query < end_L[key])
@@ -116,6 +120,8 @@ def tree_attention(
     if not isinstance(attention_mask, BlockMask):
         out, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
         return out, None
+    # Under autocast a rotation in float32 leaves queries and keys in it, and the values as they were.
+    query, key = query.to(value.dtype), key.to(value.dtype)
     several = query.shape[1] != key.shape[1]
     found: Any = flex_attention(query, key, value, block_mask=attention_mask, scale=scaling, enable_gqa=several)
     return found.transpose(1, 2).contiguous(), None
@@ -130,11 +136,18 @@ def use_tree_attention(module: Any) -> None:
 
 def compile_layers(module: Any, **options: Any) -> int:
     """Each of the decoder's layers; how many there are."""
-    module.enable_input_require_grads()  # else the first layer would be another program than those after it
+    torch._dynamo.config.recompile_limit = max(PROGRAMS, torch._dynamo.config.recompile_limit)
+    module.get_input_embeddings().register_forward_hook(_learn_through)
     layers = module.get_decoder().layers
     for layer in layers:
         layer.compile(**options)
     return len(layers)
+
+
+def _learn_through(module: torch.nn.Module, given: Any, found: torch.Tensor) -> None:
+    """Else the first layer, which nothing learns before, would be another program than those after it."""
+    if torch.is_grad_enabled():
+        found.requires_grad_(True)
 
 
 def restore(model: torch.nn.Module, module: Any, attention: str) -> None:

@@ -103,7 +103,8 @@ class Pool:
         first = framed(Prepare(pack(luggage)))
         for number in range(self.count):
             self._links.append(Link(number + 1, self.count))
-            self._links[-1].send(first)
+        for link in self._links:  # when all have been started: to send waits until a worker has begun to read
+            link.send(first)
 
     def _number_of(self, worlds: Worlds) -> int:
         """What the workers call the worlds by; they are told of new ones."""
@@ -133,7 +134,7 @@ class _UnderWay:
             with selectors.DefaultSelector() as selector:
                 for place, link in enumerate(self._links):
                     selector.register(link, selectors.EVENT_READ, place)
-                busy = False
+                busy = self._engine.turn()  # new weights, while the workers write their prompts
                 while self._left:
                     for key, _ in selector.select(0 if busy else None):
                         for message in self._links[key.data].received():
