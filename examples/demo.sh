@@ -4,7 +4,17 @@ set -eu
 here=$(dirname "$0")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
-run() { printf '\n$ kgwalk %s\n' "$*"; kgwalk "$@"; }
+run() {
+    printf '\n$ kgwalk'
+    for word; do
+        case $word in
+            *" "*) printf ' "%s"' "$word" ;;  # so that the line can be pasted
+            *) printf ' %s' "$word" ;;
+        esac
+    done
+    printf '\n'
+    kgwalk "$@"
+}
 
 cd "$work"
 cp "$OLDPWD/$here/films.tsv" .

@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -26,7 +26,11 @@ import pytest
 from typer.main import get_command
 
 from kgwalk import __version__, load_graph
+from kgwalk.cli.graphs import graph_called
 from kgwalk.cli.main import main, make_app
+from kgwalk.data.dataset import load_dataset
+from kgwalk.kg.store import open_graph
+from kgwalk.types import InputError, KgwalkError
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = Path(sys.executable).with_name("kgwalk")
@@ -307,6 +311,47 @@ def test_a_store_that_is_not_there(films: Path) -> None:
     done = quickly("kg", "info", "films.tsv", "--json", cwd=films)
     assert done.status == 1
     assert done.json["error"]["message"].startswith("films.tsv is not a kgwalk store (it has no kgwalk.json); ")
+
+
+def test_a_folder_without_a_store_says_what_it_could_be(films: Path, tmp_path: Path) -> None:
+    for command in (("info", films), ("query", films, "Big")):
+        done = quickly("kg", *command, cwd=tmp_path)
+        assert done.status == 1
+        assert "is a folder without a store (it has no kgwalk.json); give " in done.stderr
+        assert "films.kg\n" in done.stderr
+    done = quickly("kg", "query", tmp_path, "Big", cwd=films)
+    assert f"if it is a dataset, see `kgwalk data show {tmp_path}`" in done.stderr
+
+
+def test_a_graph_whose_name_is_misspelt(tmp_path: Path) -> None:
+    done = quickly("kg", "query", "wrld", "Norway", cwd=tmp_path)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: unknown graph `wrld`; did you mean `world`?\n")
+
+
+@contextlib.contextmanager
+def without_rights() -> Iterator[None]:
+    """As somebody who may not read what others lock: root may read everything, so it becomes nobody for a while."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("opens", [open_graph, graph_called, load_dataset], ids=lambda opens: opens.__name__)
+def test_a_store_without_read_permission(opens: Callable[[str], object], films: Path, tmp_path: Path) -> None:
+    locked = tmp_path / "films.kg"
+    shutil.copytree(films / "films.kg", locked)
+    with contextlib.suppress(KgwalkError):
+        opens(str(tmp_path / "none.kg"))  # imports what it needs, while that can be read
+    locked.chmod(0)
+    with without_rights(), pytest.raises(InputError, match=r"films\.kg(/kgwalk\.json)?: cannot be read: Permission"):
+        opens(str(locked))
+    locked.chmod(0o755)
 
 
 # kg query
@@ -633,7 +678,21 @@ def test_serve_two_graphs_of_one_name(films: Path) -> None:
     assert "two graphs are called 'films'; name them: --graph NAME=DIR" in done.stderr
 
 
+def test_serve_refuses_a_model_that_is_not_there(films: Path) -> None:
+    done = quickly("serve", "--graph", "films.kg", "--model", "./zzz", "--port", "0", cwd=films)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: there is no model './zzz'. Looked for:")
+
+
 # The rest
+
+
+def test_recipes_are_described_in_whole_sentences() -> None:
+    rows = quickly("recipes", "--json", cwd=ROOT).json["recipes"]
+    about = {row["name"]: row["about"] for row in rows}
+    assert about["oracle"].startswith("The ceiling: each question's own relation chain, walked as sets.")
+    assert about["oracle"].endswith("takes those that a document names.")
+    assert all(text[0].isupper() and text.endswith(".") for text in about.values()), about
 
 
 def test_the_version() -> None:

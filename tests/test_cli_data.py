@@ -139,6 +139,17 @@ def test_names_that_are_not_there(tmp_path: Path) -> None:
     )
 
 
+def test_check_of_a_store_says_how_to_make_questions(tmp_path: Path) -> None:
+    (tmp_path / "facts.tsv").write_text("Big\tdirected_by\tPenny Marshall\n")
+    assert quickly("kg", "build", "facts.tsv", "-o", "facts.kg", cwd=tmp_path).status == 0
+    done = quickly("data", "check", "facts.kg", cwd=tmp_path)
+    assert (done.status, done.stderr) == (
+        1,
+        "error: facts.kg is a graph's store, without questions; "
+        "`kgwalk questions make facts.kg -o DIR` makes a dataset of it\n",
+    )
+
+
 @contextmanager
 def hub(folder: Path) -> Iterator[str]:
     """A model hub with one dataset, someone/questions."""

@@ -98,9 +98,18 @@ def test_what_cannot_be(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "no split 'tset'" in error("--split", "tset")
     assert "needs the name of a model" in error("--source", "teacher", "--engine", "api")
     assert error(recipe="kgwlk") == "unknown recipe `kgwlk`; did you mean `kgwalk`?"
-    assert "without a protocol" in error(recipe="oracle")
+    can = "choose a recipe that can be trained: eog, graph-rft, kg-hopper, kg-r1, kg-reasoner, kgwalk"
+    assert error(recipe="oracle") == f"the recipe oracle is a baseline without a protocol; {can}"
+    assert error(recipe="cot").endswith(f"nothing writes demonstrations of its protocol cot; {can}")
     assert CliRunner().invoke(make_app("demos"), ["demos", "kgwalk"]).exit_code == 2
     assert not list(tmp_path.iterdir())
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    assert error("-o", "folder", "--force") == "folder is a folder; name a file to write, such as folder/demos.jsonl"
+    assert error("-o", "file/demos.jsonl").startswith("cannot write file/demos.jsonl: ")
+    (tmp_path / "folder").chmod(0o500)
+    if not os.access(tmp_path / "folder", os.W_OK):  # whoever is root may write anywhere
+        assert "folder/demos.jsonl: Permission denied; choose another place" in error("-o", "folder/demos.jsonl")
 
 
 class _Api(BaseHTTPRequestHandler):

@@ -148,7 +148,11 @@ def test_a_run_and_its_adapter_are_used_again(cli: Cli, tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "recipe": (("kgwak",), "unknown recipe `kgwak`; did you mean `kgwalk`?"),
-    "baseline": (("oracle",), "the recipe oracle is a baseline without a protocol; choose a recipe with one"),
+    "baseline": (("oracle",), "the recipe oracle is a baseline without a protocol; choose a recipe that can be"),
+    "no writer": (("cot",), "nothing writes demonstrations of its protocol cot; choose a recipe that can be"),
+    "device": (("kgwalk", "--smoke", "--device", "tpu"), "unknown device `tpu`; there are auto, cpu and cuda"),
+    "dev": (("kgwalk", "--smoke", "--dev", "zzz"), "no split 'zzz' of world; there are "),
+    "eval key": (("kgwalk", "--smoke", "--set", "eval.run=2"), "did you mean `eval.runs`?"),
     "profile": (("kgwalk", "--profile", "135"), "unknown profile `135`; did you mean `135m`?"),
     "stage": (("kgwalk", "--stages", "demo,sft"), "unknown stage `demo`; did you mean `demos`?"),
     "key": (("kgwalk", "--set", "grpo.step=3"), "unknown setting `grpo.step`; did you mean `grpo.steps`?"),
@@ -217,6 +221,23 @@ def test_questions_that_cannot_be_learnt_from(missing: Any, message: str, cli: C
     assert done.status == 1
     assert message in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_a_dataset_of_one_split(cli: Cli, tmp_path: Path) -> None:
+    data = _without(tmp_path / "films")
+    for split in ("dev", "test"):
+        (data / f"{split}.jsonl").unlink()
+    short = ("--set", "rollout.turn_tokens=48", "--set", "protocol.turns=1", "--set", "grpo.steps=1")
+    done = cli("train", "kgwalk", "--data", data, "--smoke", "-o", "run", *short)
+    assert done.status == 0, done.stderr
+    notes = [
+        "no validation: there is no split dev; films has only train (--dev names another)",
+        "no evaluation: there is no split test or dev; films has only train",
+    ]
+    assert done.stderr.splitlines()[:2] == [f"note: {words}" for words in notes]
+    report = orjson.loads((tmp_path / "run" / "train.json").read_bytes())
+    assert (list(report["stages"]), report["notes"]) == (["demos", "sft", "grpo"], notes)
+    assert report["stages"]["sft"]["best"] is None
 
 
 def test_no_demonstration_at_all(cli: Cli) -> None:

@@ -406,8 +406,16 @@ def test_nothing_is_written_over_by_accident(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     _written(tmp_path / "empty")
     (tmp_path / "file").write_text("")
-    with pytest.raises(KgwalkError, match="file holds file"):
+    with pytest.raises(KgwalkError, match="file is a file, and a dataset is a folder"):
         _written(tmp_path / "file", replace=True)
+
+
+def test_a_store_is_no_dataset_and_is_not_replaced_by_one(tmp_path: Path) -> None:
+    store = store_of(tmp_path, FILMS).store.folder.path
+    with pytest.raises(KgwalkError, match=r"is a graph's store, without questions; `kgwalk questions make .* -o DIR`"):
+        load_dataset(store)
+    with pytest.raises(KgwalkError, match="is a graph's store, so it will not be replaced"):
+        _written(store, replace=True)
 
 
 @pytest.mark.parametrize("split", ["kg", "graphs", "a/b", "", ".hidden", "a.b"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import re
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +42,17 @@ def test_examples(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         example = doctest.DocTestParser().get_doctest(block, known, page, page, 0)
         assert runner.run(example, clear_globs=False).failed == 0
         known.update(example.globs)
+
+
+def test_the_demo_prints_commands_that_can_be_pasted() -> None:
+    """README's transcript has the commands of the demo, quoted as a shell needs them."""
+    script = (ROOT / "examples" / "demo.sh").read_text()
+    found = re.search(r"^run\(\) \{\n.*?^\}\n", script, re.DOTALL | re.MULTILINE)
+    assert found
+    commands = [line for line in script.splitlines() if line.startswith("run kg ")]
+    stub = "kgwalk() { :; }\n" + found.group() + "\n".join(commands)
+    printed = subprocess.run(["sh", "-c", stub], capture_output=True, text=True, check=True).stdout.split("\n\n")
+    shown = [line.strip().removeprefix("$ kgwalk ") for line in printed]
+    assert [shlex.split(line) for line in shown] == [shlex.split(line)[1:] for line in commands]
+    block = (ROOT / "README.md").read_text().split("<!-- demo -->")[1].split("```")[1]
+    assert re.findall(r"^\$ kgwalk (kg .*)$", block, re.MULTILINE) == shown

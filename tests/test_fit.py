@@ -99,7 +99,9 @@ def test_every_part_runs(cli: Cli, tmp_path: Path) -> None:
     assert report["adapter"] == "runs/fit-world-smoke/train/adapter"
     assert "note: a smoke run: the agent knows nothing, and is not put beside the graph" in done.stderr
     assert "6 questions held out" in done.stdout
-    assert done.stdout.splitlines()[-1] == "ask it: kgwalk ask 'YOUR QUESTION' --graph world"
+    assert done.stdout.splitlines()[-1] == (
+        "ask it: kgwalk ask 'YOUR QUESTION' --graph world --adapter runs/fit-world-smoke/train/adapter"
+    )
     assert cli("fit", "world", "--smoke", "--count", 60, "--json", "--resume").status == 0
     again = cli("fit", "world", "--smoke", "--count", 60)
     assert again.status == 1
@@ -141,6 +143,7 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     assert list(report["stages"]) == ["demos", "sft"]
     beside = tmp_path / "graph.kg.agent"
     assert report["adapter"] == str(beside)
+    assert report["beside_graph"] is True
     assert json.loads((beside / "kgwalk.json").read_text())["data"] == "graph"
     assert {"adapter_model.safetensors", "kgwalk.json", "README.md"} <= {file.name for file in beside.iterdir()}
     store = Path(graph.store.folder.path)
@@ -173,7 +176,8 @@ def test_a_plan_keeps_to_the_time() -> None:
 def test_what_cannot_be(cli: Cli, tmp_path: Path) -> None:
     small = store_of(tmp_path, FILMS[:2])
     with pytest.raises(KgwalkError, match=r"tiny has 2 facts, and only \d+ questions could be made of them, too few"):
-        fit(small, out="run", name="tiny", smoke=True, count=60)
+        fit(small, out="runs/run", name="tiny", smoke=True, count=60)
+    assert not (tmp_path / "runs").exists()  # what was never begun leaves nothing behind
     with pytest.raises(KgwalkError, match="no agent comes with this kgwalk; leave --start out"):
         fit(small, out="run", start="shipped")
     with pytest.raises(KgwalkError, match="baseline without a protocol"):
@@ -184,3 +188,53 @@ def test_what_cannot_be(cli: Cli, tmp_path: Path) -> None:
     assert elsewhere.status == 1
     assert "is a graph elsewhere; this needs one here" in elsewhere.stderr
     assert "does not exist; build it with `kgwalk kg build" in cli("fit", "nowhere.kg").stderr
+
+
+WRONG = {
+    "sft.lrr=1": "unknown setting `sft.lrr`; did you mean `sft.lr`?",
+    "sft.lr=abc": "`sft.lr` must be a number, not 'abc'",
+    "sft.lr=-1": "`sft.lr` must be above 0, not -1",
+    "grpo.step=3": "did you mean `grpo.steps`?",
+    "model.lora_rank=-1": "`model.lora_rank` must be at least 0",
+    "model.name=./nowhere": "nowhere: there is none",
+    "demos.stiles=[]": "did you mean `demos.styles`?",
+    "curriculum.order=hardest": "unknown value of curriculum.order `hardest`",
+    "rewards.f1=-1": "`rewards.f1` must not be below 0",
+    "world.drp=1": "did you mean `world.drop`?",
+    "rollout.turn_token=1": "did you mean `rollout.turn_tokens`?",
+    "eval.run=1": "did you mean `eval.runs`?",
+    "train.stages=['sfd']": "unknown stage `sfd`; did you mean `sft`?",
+    "train.stages=['sft']": "add the stage demos to `train.stages`",
+    "train.stages=['eval']": "a fit learns by the stage sft, or grpo",
+}
+
+
+@pytest.mark.parametrize("value", WRONG)
+def test_a_wrong_setting_is_told_before_a_question_is_made(value: str, tmp_path: Path) -> None:
+    told: list[str] = []
+    with pytest.raises(KgwalkError) as refused:
+        fit(
+            store_of(tmp_path, FILMS),
+            out="runs/run",
+            smoke=True,
+            values=[value],
+            progress=lambda stage, step, steps, numbers: told.append(stage),
+        )
+    assert WRONG[value] in str(refused.value)
+    assert told == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_wrong_recipe_or_device_is_told_too(tmp_path: Path) -> None:
+    graph = store_of(tmp_path, FILMS)
+    can = "choose a recipe that can be trained: eog, graph-rft, kg-hopper, kg-r1, kg-reasoner, kgwalk"
+    for options, message in (
+        ({"device": "tpu"}, "unknown device `tpu`; there are auto, cpu and cuda"),
+        ({"device": "cuda:99"}, "the device cuda:99 was asked for, and torch sees"),
+        ({"recipe": "oracle"}, f"the recipe oracle is a baseline without a protocol; {can}"),
+        ({"recipe": "cot"}, f"nothing writes demonstrations of its protocol cot; {can}"),
+    ):
+        with pytest.raises(KgwalkError) as refused:
+            fit(graph, out="runs/run", smoke=True, **options)
+        assert message in str(refused.value)
+    assert not (tmp_path / "runs").exists()

@@ -75,7 +75,25 @@ def test_a_file_of_facts_with_some_patterns(tmp_path: Path, monkeypatch: pytest.
     assert {one.type for one in questions} == {"chain", "count"}
     assert {one.hops for one in questions} == {1, 2}
     again = run(tmp_path / "facts.tsv", "-o", folder)
-    assert "--force replaces it" in str(again.exception)
+    assert "replace it with --force" in str(again.exception)
+    onto_a_file = run("world", "-o", tmp_path / "facts.tsv", "--force")
+    assert "facts.tsv is a file, and a dataset is a folder" in str(onto_a_file.exception)
+    (tmp_path / "kg.sh").write_text("")
+    assert "`kgwalk kg build` has --format" in str(run(tmp_path / "kg.sh", "-o", tmp_path / "other").exception)
+
+
+def test_what_held_out_scores_will_not_cover_is_a_note(tmp_path: Path) -> None:
+    done = run("world", "-o", tmp_path / "one", "--count", 1, "--link", "-q")
+    assert done.exit_code == 0, done.output
+    assert "note: no questions in dev and test: there are too few to hold some out" in done.stderr
+    notes = orjson.loads(run("world", "-o", tmp_path / "again", "--count", 1, "--link", "--json").stdout)["notes"]
+    assert notes == ["no questions in dev and test: there are too few to hold some out"]
+
+
+def test_a_target_is_refused_before_the_graph_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run(tmp_path / "nowhere.kg", "-o", tmp_path / "file", "--force")
+    assert "file is a file" in str(done.exception)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +101,9 @@ def test_a_file_of_facts_with_some_patterns(tmp_path: Path, monkeypatch: pytest.
     [
         (["--patterns", "chian"], "did you mean `chain`"),
         (["--hops", "5"], "give some of 1 to 4"),
+        (["--hops", "7,1"], "hops 7, 1: give some of 1 to 4"),
+        (["--patterns", ""], "--patterns is empty"),
+        (["--hops", ","], "--hops is empty"),
         (["--hops", "two"], "'two' is no number of hops"),
         (["--patterns", "chain=much"], "'much' is no share"),
         (["--rewrite", "apo:x"], "did you mean `api`"),

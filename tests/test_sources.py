@@ -86,7 +86,7 @@ def test_unknown_formats_are_named() -> None:
     assert str(caught.value) == (
         "facts.xlsx: unknown format: the name ends in '.xlsx'\n"
         "  known are .tsv .csv .nt .ttl .nq .jsonl .ndjson, also with .gz or .zst; "
-        "else give --format: tsv csv nt ttl nq jsonl rog"
+        "for other names `kgwalk kg build` has --format: tsv csv nt ttl nq jsonl rog"
     )
     with pytest.raises(InputError, match="facts: unknown format: the name has no suffix"):
         detect_format("facts")

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from kgwalk.agent.adapters import place_of
+from kgwalk.build.checks import check_device
 from kgwalk.build.fit_plan import FitPlan, plan_for
 from kgwalk.build.fit_questions import make, write
 from kgwalk.build.fit_start import as_wide, check, start_of
@@ -35,7 +37,7 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.evaluation.compare import compare
 from kgwalk.evaluation.evaluate import evaluate, outside_a_loop
 from kgwalk.kg.store import StoredGraph
-from kgwalk.runs.folder import RunFolder, begin_run
+from kgwalk.runs.folder import RUN, RunFolder, begin_run
 from kgwalk.training.checkpoint import copy_files, whole_or_not
 from kgwalk.training.loop import Progress, silent
 from kgwalk.training.settings import GrpoSettings, ModelSettings
@@ -111,10 +113,11 @@ def fit(
     adapter's folder, `shipped` or `none`; without it the shipped agent where it fits, else none. `engine` walks the
     questions held out, and is the one that `ask` would have. `resume` goes on with the fit in `out`.
     """
+    check_device(device)
     chosen = load_recipe(recipe) if isinstance(recipe, str) else recipe
     chosen = chosen.with_profile("smoke") if smoke else chosen.with_profile("135m").with_profile("fit")
     chosen = chosen.with_values(values)
-    check(chosen)
+    check(chosen, read_section(TrainSettings, chosen, "train").stages)
     begin = start_of(start, chosen)
     if begin is not None:
         chosen = chosen.with_values([*as_wide(begin), *([] if smoke else [f"sft.lr={GENTLY}"]), *values])
@@ -139,12 +142,14 @@ def fit(
 
 def _carry_out(asked: Fit, *, resume: bool, force: bool) -> dict[str, Any]:
     started = time.monotonic()
+    new = [place for place in (asked.path, *asked.path.parents) if not place.exists()]
     folder, before = begin_run(asked.path, "fit", asked.settings(), force=force)
     if before and not resume:
         raise KgwalkError(f"{asked.path} holds this fit already; --resume goes on with it, --force starts over")
     with folder.alone():
         if not folder.file(PLAN).exists():
-            _prepare(asked, folder, started)
+            with _nothing_left(folder, new):
+                _prepare(asked, folder, started)
         prepared = folder.read(PLAN)
         plan, data = FitPlan(**prepared["plan"]), Dataset(asked.name, folder.file(ASKED))
         first = _walked(asked, folder, data, "before", asked.start, plan.before)
@@ -155,6 +160,7 @@ def _carry_out(asked: Fit, *, resume: bool, force: bool) -> dict[str, Any]:
             "graph": asked.name,
             "folder": str(folder.path),
             "adapter": str(place),
+            "beside_graph": place == place_of(asked.store),  # where `ask --graph` finds it
             "start": None if asked.start is None else str(asked.start),
             **prepared,
             "before": _scores(first),
@@ -166,6 +172,21 @@ def _carry_out(asked: Fit, *, resume: bool, force: bool) -> dict[str, Any]:
         }
         folder.write(REPORT, report)
         return report
+
+
+@contextmanager
+def _nothing_left(folder: RunFolder, new: Sequence[Path]) -> Iterator[None]:
+    """A fit that is refused before there is a plan was never begun; `new` are the folders made for it, inmost first."""
+    try:
+        yield
+    except KgwalkError:
+        if folder.file(ASKED).exists():
+            shutil.rmtree(folder.file(ASKED))
+        folder.file(RUN).unlink()
+        with suppress(OSError):  # another run has begun beside this one
+            for place in new:
+                place.rmdir()
+        raise
 
 
 def _prepare(asked: Fit, folder: RunFolder, started: float) -> None:

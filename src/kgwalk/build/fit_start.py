@@ -5,31 +5,37 @@ Knows no recipe and no model by name, and loads no weights.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from kgwalk.agent.adapters import NONE, shipped
-from kgwalk.agent.from_recipe import budget_of, protocol_of
+from kgwalk.build.checks import check_recipe
 from kgwalk.config.recipe import Recipe
 from kgwalk.config.section import read_section
 from kgwalk.llm.adapter import CONFIG, read_adapter
-from kgwalk.llm.models import same_model
+from kgwalk.llm.models import check_base, find_model, same_model
 from kgwalk.runs.folder import read_json
 from kgwalk.score.rewards.function import RewardFunction
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import KgwalkError
 
 SHIPPED = "shipped"
+ALL = ("demos", "sft", "grpo", "eval")  # a fit measures by some, and tests by the last, whichever it trains by
 
 
-def check(recipe: Recipe) -> None:
-    """What is wrong with the recipe is told before a question is made."""
-    protocol_of(recipe)
-    budget_of(recipe)
+def check(recipe: Recipe, stages: Collection[str]) -> None:
+    """What is wrong with the recipe is told before a question is made; `stages` are those of [train]."""
+    check_recipe(recipe, ALL)
+    if "sft" in stages and "demos" not in stages:
+        raise KgwalkError("the stage sft learns from demonstrations: add the stage demos to `train.stages`")
+    if not {"sft", "grpo"} & set(stages):
+        raise KgwalkError("a fit learns by the stage sft, or grpo, and `train.stages` has neither")
     if RewardFunction.of(recipe).judges:
         raise KgwalkError(
             f"the recipe {recipe.name} rewards what a judge says, and a fit has none; `kgwalk questions make` and "
             "`kgwalk train --judge` do the same in two steps"
         )
+    find_model(read_section(ModelSettings, recipe, "model").name)
 
 
 def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
@@ -42,6 +48,8 @@ def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
             raise KgwalkError("no agent comes with this kgwalk; leave --start out, or give an adapter's folder")
         return None
     adapter, model = read_adapter(folder), read_section(ModelSettings, recipe, "model").name
+    if asked is not None:
+        check_base(adapter, model)
     fits = same_model(adapter.base, model) and adapter.protocol in ("", recipe.section("protocol").get("name"))
     return folder if asked is not None or fits else None
 

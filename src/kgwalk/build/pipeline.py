@@ -13,12 +13,13 @@ Stages that are done are not done again, so a run that is resumed goes on where 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgwalk.build.card import write_card
+from kgwalk.build.checks import check_device
 from kgwalk.build.run import Run
 from kgwalk.build.stages import STAGES, check
 from kgwalk.config.recipe import Recipe, load_recipe, unknown
@@ -30,6 +31,7 @@ from kgwalk.training.loop import Progress, silent
 from kgwalk.training.processes import Processes
 
 REPORT = "train.json"
+DEV = "dev"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def train(
     profile: str | None = None,
     values: Iterable[str] = (),
     split: str = "train",
-    dev: str = "dev",
+    dev: str | None = None,
     limit: int | None = None,
     seed: int = 0,
     model: str | None = None,
@@ -67,6 +69,7 @@ def train(
     force: bool = False,
     report_to: str = "tensorboard",
     progress: Progress = silent,
+    note: Callable[[str], None] = lambda words: None,
 ) -> dict[str, Any]:
     """Train a recipe on a dataset; the result is what `kgwalk train --json` prints.
 
@@ -76,18 +79,25 @@ def train(
     `start` is an adapter to go on from, `demos` a file of demonstrations to use instead of making them, `judge` an
     ENGINE[:MODEL] for rewards that ask one. `resume` goes on with the run in `out`. Started as several processes, all
     but the first return an empty report.
+
+    `dev` is the split to validate on; without it `dev` if there is one. `note` is told, before the first stage, what
+    has to be left out because a split is missing; the report has the same under `notes`.
     """
+    check_device(device)
     chosen = load_recipe(recipe) if isinstance(recipe, str) else recipe
     chosen = chosen if profile is None else chosen.with_profile(profile)
     chosen = chosen.with_values([*([] if model is None else [f"model.name={json.dumps(model)}"]), *values])
     settings = read_section(TrainSettings, chosen, "train")
+    dataset = load_data(data, seed)
+    if dev is not None and dev not in dataset.splits():
+        dataset.questions(dev)  # says which there are
     processes = Processes(device)
     run = Run(
         recipe=chosen,
-        dataset=load_data(data, seed),
+        dataset=dataset,
         path=Path(out),
         split=split,
-        dev=dev,
+        dev=DEV if dev is None else dev,
         limit=settings.limit if limit is None else limit,
         incomplete=settings.incomplete,
         seed=seed,
@@ -99,16 +109,23 @@ def train(
         progress=progress if processes.main else silent,
         processes=processes,
     )
-    return outside_a_loop(lambda: _carry_out(run, settings.stages, resume=resume, force=force))
+    return outside_a_loop(lambda: _carry_out(run, settings.stages, note, resume=resume, force=force))
 
 
-def _carry_out(run: Run, stages: tuple[str, ...], *, resume: bool, force: bool) -> dict[str, Any]:
+def _carry_out(
+    run: Run, stages: tuple[str, ...], note: Callable[[str], None], *, resume: bool, force: bool
+) -> dict[str, Any]:
     check(run, stages)
+    notes = _left_out(run, stages)
+    if run.evaluated is None:
+        stages = tuple(stage for stage in stages if stage != "eval")
     with run.begun(resume=resume, force=force) as folder:
         main = run.processes.main
         if main:
             folder.file("recipe.toml").write_text(run.recipe.toml(), "utf-8")
-        report: dict[str, Any] = {"folder": str(folder.path), "stages": {}}
+            for words in notes:
+                note(words)
+        report: dict[str, Any] = {"folder": str(folder.path), "stages": {}, "notes": notes}
         for stage in stages:
             report["stages"][stage] = STAGES[stage](run)
             if main:
@@ -116,3 +133,14 @@ def _carry_out(run: Run, stages: tuple[str, ...], *, resume: bool, force: bool) 
         if main:
             write_card(folder, run.recipe, run.dataset.name, report)
         return report if main else {}
+
+
+def _left_out(run: Run, stages: tuple[str, ...]) -> list[str]:
+    """What a run goes without because the dataset lacks a split for it."""
+    there = f"{run.dataset.name} has only {', '.join(run.dataset.splits())}"
+    notes = []
+    if run.dev not in run.dataset.splits() and {"sft", "grpo"} & set(stages):
+        notes.append(f"no validation: there is no split {run.dev}; {there} (--dev names another)")
+    if run.evaluated is None and "eval" in stages:
+        notes.append(f"no evaluation: there is no split test or {run.dev}; {there}")
+    return notes

@@ -143,6 +143,11 @@ class Run:
     def reward(self) -> RewardFunction:
         return RewardFunction.of(self.recipe)
 
+    @property
+    def evaluated(self) -> str | None:
+        """The split to evaluate on: test, else that of validation; None where there is neither."""
+        return next((split for split in ("test", self.dev) if split in self.dataset.splits()), None)
+
     def validation(self, count: int) -> Callable[[], dict[str, float]] | None:
         """Greedy walks of some questions of the dev split, if there is one."""
         if self.dev not in self.dataset.splits():

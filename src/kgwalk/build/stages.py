@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
+from kgwalk.build.checks import check_recipe
 from kgwalk.build.run import Run
 from kgwalk.config.section import read_section
 from kgwalk.data.mixture import OF
@@ -16,7 +17,7 @@ from kgwalk.training.demos.make import make_demos
 from kgwalk.training.demos.settings import DemoSettings
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import Care, Stage, run_stage
-from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
+from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.tracking import check_tracker
 from kgwalk.training.updater import Updater
@@ -129,13 +130,15 @@ def by_question(losses: dict[str, float]) -> dict[str, float]:
 
 
 def eval(run: Run) -> dict[str, Any]:
-    """The result on the test split, by the same evaluation as everywhere."""
+    """The result on the split that is left for it, by the same evaluation as everywhere."""
     if not run.processes.main:
         return {}
+    split = run.evaluated
+    assert split is not None  # else the stage is left out
     report = evaluate(
         run.recipe,
         run.dataset,
-        "test" if "test" in run.dataset.splits() else run.dev,
+        split,
         out=run.folder.file("eval"),
         engine=run.walker.engine,
         limit=run.limit,
@@ -149,21 +152,16 @@ def eval(run: Run) -> dict[str, Any]:
 STAGES = {"demos": demos, "sft": sft, "grpo": grpo, "eval": eval}
 
 
-def check(run: Run, stages: Iterable[str]) -> None:
+def check(run: Run, stages: Collection[str]) -> None:
     """What is wrong with the recipe or the questions is told before the first stage, not hours later."""
-    assert run.protocol is not None
-    assert run.budget is not None
+    check_recipe(run.recipe, stages, demos=run.demos is not None)
     assert run.questions
     assert run.worlds.of(run.questions[0])  # a corpus that is not there, a graph that nothing can be hidden in
     check_tracker(run.report_to)
-    read_section(ModelSettings, run.recipe, "model")
-    if "demos" in stages and run.demos is None:
-        DemoSettings.of(run.recipe)
     if "sft" in stages:
         run.validation(read_section(SftSettings, run.recipe, "sft").eval_questions)
     if "grpo" in stages:
         run.validation(read_section(GrpoSettings, run.recipe, "grpo").eval_questions)
-        read_section(CurriculumSettings, run.recipe, "curriculum")
         assert run.course is not None
         run.check_judge()
 

@@ -255,9 +255,11 @@ def check(
     from kgwalk.data.bundled import BUNDLED
     from kgwalk.data.dataset import Dataset, load_dataset
     from kgwalk.evaluation.check import check as check_dataset
+    from kgwalk.kg.files import is_store
 
     folder = Path(dataset).expanduser()
-    given = folder.is_dir() and dataset not in BUNDLED  # `load_dataset` would raise what is a finding here
+    # `load_dataset` would raise what is a finding here
+    given = folder.is_dir() and dataset not in BUNDLED and not is_store(folder)
     opened = Dataset(folder.resolve().name, folder) if given else load_dataset(dataset)
     with progress_bar(quiet=quiet or json) as progress:
         checked = check_dataset(opened, split, progress)

@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -65,6 +65,8 @@ def demos(
     none, or from a teacher model. Only walks that pass the recipe's filters are written; the table says what fell out.
     Where facts are hidden (--graph-drop) they are those of [world] for every question: `kgwalk train` mixes.
     """
+    if output.is_dir():
+        raise KgwalkError(f"{output} is a folder; name a file to write, such as {output / 'demos.jsonl'}")
     if output.exists() and not force:
         raise KgwalkError(f"{output} is there already; --force replaces it")
     values = [*world_values(graph_drop, web), *(values or [])]
@@ -100,6 +102,7 @@ def _gathering(
     from kgwalk.agent.policy import Agent
     from kgwalk.agent.world import world_for
     from kgwalk.agent.worlds import worlds_of
+    from kgwalk.build.checks import check_protocol
     from kgwalk.config.recipe import load_recipe
     from kgwalk.data.mixture import load_data
     from kgwalk.llm.open import open_engine
@@ -107,12 +110,14 @@ def _gathering(
     from kgwalk.training.demos.settings import DemoSettings
 
     chosen = load_recipe(recipe).with_values(values)
-    check_web(chosen)
-    protocol, budget, settings = protocol_of(chosen), budget_of(chosen), DemoSettings.of(chosen)
+    settings = DemoSettings.of(chosen)
     if source is not None:
         settings = replace(settings, sources=tuple(name.strip() for name in source.split(","))).checked()
     if limit is not None:
         settings = replace(settings, limit=limit)
+    check_protocol(chosen, written=set(settings.sources) != {"teacher"})
+    check_web(chosen)
+    protocol, budget = protocol_of(chosen), budget_of(chosen)
     dataset = load_data(data, seed)
     teacher = None
     if "teacher" in settings.sources:
@@ -152,9 +157,9 @@ def _write(gathering: Gathering, output: Path, *, quiet: bool) -> dict[str, Any]
     score = 0.0
     total = gathering.settings.limit or len(gathering.questions) * gathering.settings.per_question
     part = output.with_name(f"{output.name}.part")
-    output.parent.mkdir(parents=True, exist_ok=True)
+    opened = _opened(part, output)
     try:
-        with part.open("wb") as file, progress_bar(quiet=quiet) as progress:
+        with opened as file, progress_bar(quiet=quiet) as progress:
             for demo in gathering.demos():
                 file.write(write_line(demo))
                 score += demo.f1
@@ -176,6 +181,14 @@ def _write(gathering: Gathering, output: Path, *, quiet: bool) -> dict[str, Any]
     report["mean_f1"] = round(score / kept, 4) if kept else None
     report["by"] = {name: dict(sorted(counts.items())) for name, counts in by.items()}
     return report
+
+
+def _opened(part: Path, output: Path) -> BinaryIO:
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        return part.open("wb")
+    except OSError as error:
+        raise KgwalkError(f"cannot write {output}: {error.strerror or error}; choose another place") from error
 
 
 def _show(report: dict[str, Any], gathering: Gathering) -> None:

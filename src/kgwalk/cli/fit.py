@@ -102,4 +102,5 @@ def _show(report: dict[str, Any], graph: str) -> None:
     gain = report["gain"]
     out.print(f"on the {gain['n']:,} that both walked, F1 {gain['first']:.3f} before and {gain['second']:.3f} after")
     out.print(f"agent: {report['adapter']}, in {report['seconds'] / 60:.1f} minutes")
-    out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --graph {graph}")
+    named = "" if report["beside_graph"] else f" --adapter {report['adapter']}"
+    out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --graph {graph}{named}", soft_wrap=True)

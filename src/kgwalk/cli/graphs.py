@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kgwalk.data.bundled import BUNDLED
-from kgwalk.kg.files import HEADER
+from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.open import SPARQL, load_graph
 from kgwalk.kg.store import StoredGraph
@@ -24,8 +24,11 @@ def stored_graph(name: str) -> tuple[str, StoredGraph]:
     if name in BUNDLED:
         return name, load_graph(BUNDLED[name]())
     folder = Path(name)
-    if not (folder / HEADER).is_file() and (opened := _of_dataset(name)) is not None:
-        return opened
+    with naming_read_errors(folder):
+        if not is_store(folder) and (opened := _of_dataset(name)) is not None:
+            return opened
+        if not folder.exists() and len(folder.parts) == 1 and not folder.suffix:
+            raise _unknown(name)
     return folder.resolve().name.removesuffix(".kg"), load_graph(folder)
 
 
@@ -44,6 +47,14 @@ def _of_dataset(name: str) -> tuple[str, StoredGraph] | None:
     graph = dataset.graph()
     assert isinstance(graph, StoredGraph)
     return dataset.name, graph
+
+
+def _unknown(name: str) -> KgwalkError:
+    from kgwalk.config.recipe import unknown
+    from kgwalk.data.dataset import known_names
+
+    error = unknown("graph", name, known_names())
+    return KgwalkError(f"{error}\n  Or give a store's folder; `kgwalk kg build SRC -o {name}.kg` makes one.")
 
 
 def _elsewhere(name: str) -> bool:

@@ -71,6 +71,7 @@ def make(
     Chains of relations, conditions, counts, superlatives and times are drawn in balance; what makes no good question
     is thrown away, and counted. The folder is a dataset: `kgwalk train`, `eval`, `demos` and `data check` take it.
     """
+    from kgwalk.data.folder import check_target
     from kgwalk.questions.folder import write_dataset
     from kgwalk.questions.make import make_questions
     from kgwalk.questions.name_lexicon import NameLexicon
@@ -79,8 +80,10 @@ def make(
     from kgwalk.questions.split import split_questions
     from kgwalk.questions.words import Wording
 
-    if output.exists() and not force:
-        raise KgwalkError(f"{output} is there already; --force replaces it")
+    check_target(output, replace=force)
+    for option, text in (("--patterns", patterns), ("--hops", hops)):
+        if text is not None and not shares_of(text):
+            raise KgwalkError(f"{option} is empty; name some, or leave it out for all")
     chosen: dict[str, Any] = {"patterns": shares_of(patterns), "hops": _whole(shares_of(hops))}
     given = {name: value for name, value in chosen.items() if value}
     settings = MakeSettings(count=count, seed=seed, literal_topics=literal_topics, **given)
@@ -101,11 +104,11 @@ def make(
             made, rewritten = _rewritten(made, rewrite, seed, progress)
     splits = split_questions(made, seed)
     write_dataset(output, splits, opened, link=link, replace=force)
-    report = _report(output, splits, thrown, rewritten, time.perf_counter() - started)
+    report = _report(output, splits, thrown, rewritten, time.perf_counter() - started, count)
     if json:
         print_json(report)
     else:
-        _print(report, count)
+        _print(report)
 
 
 def shares_of(text: str | None) -> dict[str, float]:
@@ -135,9 +138,12 @@ def _graph(name: str, progress: Progress) -> StoredGraph:
     """A graph in a store here; a file of facts is built into the cache first."""
     from kgwalk.cli.graphs import stored_graph
     from kgwalk.data.graph_cache import cached_store
+    from kgwalk.kg.files import naming_read_errors
     from kgwalk.kg.store import open_graph
 
-    if Path(name).is_file():
+    with naming_read_errors(Path(name)):
+        is_file = Path(name).is_file()
+    if is_file:
         return open_graph(cached_store([Path(name)], None, progress))
     return stored_graph(name)[1]
 
@@ -175,8 +181,10 @@ def _report(
     thrown: Counter[str],
     rewritten: Counter[str] | None,
     seconds: float,
+    wanted: int,
 ) -> dict[str, Any]:
     from kgwalk.questions.settings import SIZES, size_of
+    from kgwalk.questions.split import gaps
 
     every = [question for questions in splits.values() for question in questions]
     sizes = Counter(size_of(len(question.answers)) for question in every)
@@ -185,6 +193,7 @@ def _report(
         "hops": {str(hops): count for hops, count in sorted(Counter(question.hops for question in every).items())},
         "answers": {size: sizes[size] for size in SIZES},
     }
+    fewer = [f"the graph gave {len(every):,} of {wanted:,} questions wanted"] if len(every) < wanted else []
     examples = [(question.question, question.answers[:3], question.type) for question in every[:SHOWN]]
     return {
         "path": str(folder),
@@ -192,12 +201,13 @@ def _report(
         "questions": {split: len(questions) for split, questions in splits.items()},
         "by": by,
         "thrown": dict(thrown.most_common()),
+        "notes": fewer + gaps(splits),
         **({} if rewritten is None else {"rewritten": dict(rewritten.most_common())}),
         "examples": [{"question": text, "answers": answers, "type": kind} for text, answers, kind in examples],
     }
 
 
-def _print(report: dict[str, Any], wanted: int) -> None:
+def _print(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     made = sum(report["questions"].values())
@@ -213,6 +223,6 @@ def _print(report: dict[str, Any], wanted: int) -> None:
         out.print(f"{why}: {counted(count, 'question')}")
     thrown = ", ".join(f"{why}: {count:,}" for why, count in report["thrown"].items())
     err.print(f"draws thrown away: {thrown or 'none'}")
-    if made < wanted:
-        err.print(f"note: the graph gave {made:,} of {wanted:,} questions wanted")
+    for note in report["notes"]:
+        err.print(f"note: {note}")
     out.print(f"{report['path']}: {counted(made, 'question')} in {report['seconds']:,} s")

@@ -65,10 +65,12 @@ def worlds(
     graph or its test questions have, so that a score on it is zero-shot.
     """
     from kgwalk.data.bank.concepts import load_bank
+    from kgwalk.data.folder import check_target
     from kgwalk.questions.worlds.join import JoinSettings, write_worlds
     from kgwalk.questions.worlds.left_out import LeftOut, asked_in, keys_of
     from kgwalk.questions.worlds.world import WorldSettings
 
+    check_target(output, replace=force)
     started = time.perf_counter()
     names = [*_lines(without_labels), *(name for graph in without_graph or () for name in _relations(graph))]
     questions = (question for name in without_phrasings or () for question in _questions(name))

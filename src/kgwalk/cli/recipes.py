@@ -26,7 +26,8 @@ def recipes(
     from kgwalk.config.recipe import load_recipe, names, profiles
 
     found = [load_recipe(name) for name in names()]
-    about = {recipe.name: recipe.about.splitlines()[-1] for recipe in found}
+    # the first line is a command to try
+    about = {recipe.name: " ".join(recipe.about.splitlines()[1:]) for recipe in found}
     trained = {recipe.name: "grpo" in recipe.sections for recipe in found}
     if json:
         rows = [{"name": name, "about": text, "trains": trained[name]} for name, text in about.items()]

@@ -70,6 +70,8 @@ def serve(
     if set(world.sections) - {"world"}:
         raise typer.BadParameter("--set takes values of the section world here, such as world.share=0.5")
     graphs = _named(graph or [])
+    if model is not None:
+        _check_model(model, engine)
     adapter, model = _agent(adapter, model, graphs, data, recipe, engine)
     run_server(
         ServeSettings(
@@ -123,6 +125,15 @@ def _agent(
     if choice.adapter is None:
         return None, model
     return choice.folder, model or choice.adapter.base or None
+
+
+def _check_model(model: str, engine: str) -> None:
+    """Find a model that runs here now: a server whose every answer is an error is no use. Loads no weights."""
+    from kgwalk.llm.models import find_model
+    from kgwalk.llm.open import KINDS
+
+    if engine in KINDS and engine != "api":
+        find_model(model)
 
 
 def _named(graphs: list[str]) -> dict[str, str]:

@@ -54,7 +54,7 @@ def train(
     graph_drop: GraphDrop = None,
     web: Web = None,
     split: Annotated[str, typer.Option(help="Questions to learn from.")] = "train",
-    dev: Annotated[str, typer.Option(help="Questions to validate on.")] = "dev",
+    dev: Annotated[str | None, typer.Option(help="Questions to validate on (default: dev, if there are any).")] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="A seeded sample of so many questions of each split.")
     ] = None,
@@ -101,6 +101,7 @@ def train(
             force=force,
             report_to=report_to,
             progress=progress,
+            note=lambda words: None if json else err.print(f"note: {words}"),
         )
     if not report:  # one of several processes, and not the first
         return

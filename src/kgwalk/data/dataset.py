@@ -23,6 +23,7 @@ from kgwalk.data.graph_cache import cached_store
 from kgwalk.data.layout import Layout, layout_of
 from kgwalk.data.questions import read_questions
 from kgwalk.kg.build import Progress
+from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.sources import detect_format
 from kgwalk.kg.store import StoredGraph, open_graph
@@ -136,7 +137,9 @@ def load_dataset(name: str | Path) -> Dataset:
     if name in BUNDLED:
         return Dataset(str(name), world_folder())
     folder = Path(name).expanduser()
-    if folder.is_dir():
+    with naming_read_errors(folder):
+        is_folder = folder.is_dir()
+    if is_folder:
         return _opened(Dataset(folder.resolve().name, folder))
     fetched = fetched_folder(str(name))
     if isinstance(name, str) and fetched.is_dir():
@@ -167,7 +170,13 @@ def fetched_folder(name: str) -> Path:
 
 
 def _opened(dataset: Dataset) -> Dataset:
-    layout = dataset._layout
+    if is_store(dataset.path):
+        raise KgwalkError(
+            f"{dataset.path} is a graph's store, without questions; "
+            f"`kgwalk questions make {dataset.path} -o DIR` makes a dataset of it"
+        )
+    with naming_read_errors(dataset.path):
+        layout = dataset._layout
     if not (layout.splits or layout.store or layout.kg or layout.graphs):
         raise KgwalkError(
             f"{dataset.path} is no dataset: it has neither questions (train.jsonl, test.jsonl.gz, ...) nor a graph "

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from kgwalk.data.layout import GRAPHS, KG, KG_SUFFIXES, NAMES, STORE, is_split_name, stem_and_suffix
 from kgwalk.data.questions import line_of
-from kgwalk.kg.files import HEADER, naming_disk_errors
+from kgwalk.kg.files import is_store, naming_disk_errors, naming_read_errors
 from kgwalk.kg.sources import ESCAPED_MARK, escape
 from kgwalk.kg.sources.layout import TRIPLES
 from kgwalk.runs.question_rows import row_of
@@ -36,10 +36,7 @@ class DatasetWriter:
         self.target, self._stack = target, ExitStack()
         self._splits: dict[str, gzip.GzipFile] = {}
         self._graphs: Any = None
-        if target.exists() and not replace and not _is_empty(target):
-            raise KgwalkError(f"{target} exists; choose another name, or replace it with --force")
-        if target.exists() and not _is_empty(target) and (odd := _foreign(target)):
-            raise KgwalkError(f"{target} holds {odd}, which is no part of a dataset, so it will not be replaced")
+        check_target(target, replace=replace)
 
     def __enter__(self) -> DatasetWriter:
         with naming_disk_errors(f"cannot write {self.target}"):
@@ -78,7 +75,7 @@ class DatasetWriter:
 
     def copy_graph(self, path: Path) -> None:
         """A graph file as it is, or a store folder."""
-        if (path / HEADER).is_file():
+        if is_store(path):
             shutil.copytree(path, self.folder / STORE)
             return
         if not path.is_file():
@@ -115,6 +112,21 @@ class DatasetWriter:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def check_target(target: Path, *, replace: bool = False) -> None:
+    """KgwalkError where no dataset may be written: for those who work long before they write."""
+    with naming_read_errors(target):
+        if not target.exists() or _is_empty(target):
+            return
+        if not target.is_dir():
+            raise KgwalkError(f"{target} is a file, and a dataset is a folder; choose another name")
+        if is_store(target):
+            raise KgwalkError(f"{target} is a graph's store, so it will not be replaced; choose another name")
+        if not replace:
+            raise KgwalkError(f"{target} exists; choose another name, or replace it with --force")
+        if odd := _foreign(target):
+            raise KgwalkError(f"{target} holds {odd}, which is no part of a dataset, so it will not be replaced")
+
+
 def _gzip(path: Path) -> gzip.GzipFile:
     return gzip.GzipFile(path, "wb", compresslevel=6, mtime=0)  # no date inside: the same questions are the same file
 
@@ -148,8 +160,6 @@ def _is_empty(folder: Path) -> bool:
 
 def _foreign(folder: Path) -> str | None:
     """The name of something that is no part of a dataset folder; None if all is."""
-    if not folder.is_dir():
-        return folder.name
     for path in sorted(folder.iterdir()):
         name, suffix = stem_and_suffix(path)
         part = suffix == ".jsonl" or (name == KG and suffix in KG_SUFFIXES) or (name == NAMES and suffix == ".tsv")

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import orjson
 import xxhash
 
-from kgwalk.types import StoreError
+from kgwalk.types import InputError, StoreError
 
 HEADER = "kgwalk.json"
 Array = npt.NDArray[Any]
@@ -187,9 +187,18 @@ def _header_digest(body: dict[str, Any]) -> str:
     return xxhash.xxh3_64_hexdigest(orjson.dumps(body))
 
 
+def is_store(path: Path) -> bool:
+    """Whether a folder has a header; InputError where that cannot be seen."""
+    with naming_read_errors(path):
+        return (path / HEADER).is_file()
+
+
 def read_header(path: Path, *, kind: str, version: int) -> dict[str, Any]:
-    if not path.exists():
-        raise StoreError(f"{path} does not exist; build it with `kgwalk kg build SRC -o {path}`")
+    with naming_read_errors(path):
+        if not path.exists():
+            raise StoreError(f"{path} does not exist; build it with `kgwalk kg build SRC -o {path}`")
+        if path.is_dir() and not is_store(path):
+            raise StoreError(_no_store(path))
     try:
         text = (path / HEADER).read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -216,6 +225,16 @@ def read_header(path: Path, *, kind: str, version: int) -> dict[str, Any]:
     return header
 
 
+def _no_store(folder: Path) -> str:
+    """What to say of a folder that is none, with the stores that stand in it."""
+    inside = sorted(str(path.parent) for path in folder.glob(f"*/{HEADER}"))
+    instead = f"give {' or '.join(inside[:3])}" if inside else f"if it is a dataset, see `kgwalk data show {folder}`"
+    return (
+        f"{folder} is a folder without a store (it has no {HEADER}); {instead}\n"
+        "  A store is made of files of facts: `kgwalk kg build FILE... -o NAME.kg`."
+    )
+
+
 def _map(path: Path, entry: dict[str, Any]) -> Array:
     dtype = np.dtype(entry["dtype"])
     expected = entry["items"] * dtype.itemsize
@@ -227,9 +246,20 @@ def _map(path: Path, entry: dict[str, Any]) -> Array:
         raise StoreError(f"{path} holds {actual:,} bytes and should hold {expected:,}; build the store again")
     if expected == 0:  # an empty file cannot be mapped
         return np.empty(0, dtype)
-    with open(path, "rb") as file:
+    with naming_read_errors(path), open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return np.frombuffer(mapped, dtype)
+
+
+@contextlib.contextmanager
+def naming_read_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError of looking at a path into an InputError that names it."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        hint = "choose one that you may read, or change its rights" if isinstance(error, PermissionError) else None
+        raise InputError(f"cannot be read: {why}", path=str(error.filename or path), hint=hint) from error
 
 
 @contextlib.contextmanager

@@ -55,8 +55,10 @@ class MakeSettings:
         for pattern in self.patterns:
             if pattern not in PATTERNS:
                 raise unknown("pattern", pattern, PATTERNS)
-        if not self.patterns or not self.hops or not set(self.hops) <= {1, 2, 3, 4}:
-            raise KgwalkError(f"hops {sorted(self.hops)} of {list(self.patterns)}: give some of 1 to 4, and a pattern")
+        if not self.patterns:
+            raise KgwalkError(f"no pattern is given; there are {', '.join(PATTERNS)}")
+        if not self.hops or not set(self.hops) <= {1, 2, 3, 4}:
+            raise KgwalkError(f"hops {', '.join(map(str, self.hops)) or 'not given'}: give some of 1 to 4")
         shares = [*self.patterns.values(), *self.hops.values(), *self.sizes.values()]
         if min(shares) < 0 or self.count < 1:
             raise KgwalkError("shares are 0 or more, and the count at least 1")

@@ -59,6 +59,26 @@ def split_questions(
     return {split: [one for one in questions if placed[split_key(one)] == split] for split in shares}
 
 
+def gaps(splits: Mapping[str, Sequence[Question]]) -> list[str]:
+    """What scores on held-out questions will not cover: empty splits, patterns in the first split alone.
+
+    >>> chain, count = (Question("1", "?", [], [], type=name) for name in ("chain", "count"))
+    >>> for gap in gaps({"train": [chain, count], "dev": [chain], "test": []}):
+    ...     print(gap)
+    no questions in test: there are too few to hold some out
+    count: in train alone, so held-out scores will not cover it
+    """
+    first, *held_out = splits
+    empty = [split for split in held_out if not splits[split]]
+    found = [f"no questions in {' and '.join(empty)}: there are too few to hold some out"] if empty else []
+    if len(empty) == len(held_out):
+        return found
+    asked = {question.type for split in held_out for question in splits[split]}
+    alone = sorted({str(question.type) for question in splits[first] if question.type not in asked})
+    them = "them" if len(alone) > 1 else "it"
+    return found + [f"{', '.join(alone)}: in {first} alone, so held-out scores will not cover {them}"] * bool(alone)
+
+
 def _program(question: Question) -> Iterable[Sequence[str]]:
     program = question.extra.get("program")
     if not isinstance(program, list):

@@ -39,7 +39,8 @@ def detect_format(path: str | Path) -> str:
         raise InputError(
             f"unknown format: the name ends in {suffix!r}" if suffix else "unknown format: the name has no suffix",
             path=str(path),
-            hint=f"known are {' '.join(_SUFFIXES)}, also with .gz or .zst; else give --format: {_listed()}",
+            hint=f"known are {' '.join(_SUFFIXES)}, also with .gz or .zst; "
+            f"for other names `kgwalk kg build` has --format: {_listed()}",
         )
     found = _SUFFIXES[suffix]
     return "rog" if found == "jsonl" and _holds_graphs(path) else found
