@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make demo` runs: a file of triples becomes a graph, is looked at, queried and served.
+# What `make demo` runs: a file of triples becomes a graph, is looked at, queried and served; three questions are asked.
 set -eu
 here=$(dirname "$0")
 work=$(mktemp -d)
@@ -25,5 +25,7 @@ run kg find films.kg "amelie"
 run kg query world Norway language
 printf '\n$ python examples/served.py films.kg\n'
 python "$OLDPWD/$here/served.py" films.kg
-# The default model as published: it has not been trained to walk yet, so this shows the loop, not a skill.
-run ask "what is the capital of Norway?" --set protocol.turns=2 2>&1
+# The agent that comes with kgwalk, on the graph that comes with it: one hop, two hops, and what two sets share.
+run ask "what is the capital of Norway?" 2>&1
+run ask "what is the currency of the country whose capital is Lima?" 2>&1
+run ask "which countries border both France and Germany?" 2>&1

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from conftest import FILMS
+from conftest import FILMS, store_of
 from kgwalk.agent.plan import PlanError, read_plan
 from kgwalk.agent.protocol import Task, World
 from kgwalk.agent.protocols.kg_hopper import KgHopper
@@ -23,6 +23,7 @@ from kgwalk.llm.embed import CachedEmbedder, MiniLM, relation_file, words
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.tools.facts import entity_named
 from kgwalk.tools.rank import Candidate, TextRanker, rank
+from kgwalk.tools.sets import Sets
 from kgwalk.tools.subgraph import subgraph_text
 from kgwalk.types import Call, Neighbors, Question, RemoteError, StopReason, Triple, UnknownEntity
 
@@ -258,3 +259,13 @@ def test_relations_are_chosen_by_meaning_where_there_is_an_embedder(store: Store
     task = Task(Question("q", "yee", ["Big"], []), ["Big"])
     walk = KgHopper(relations=1).begin(task, World(store(FILMS), embed=Letters()), len)
     assert "release_year" in walk.act(Call("search", ("Big",))).render(9)
+
+
+def test_a_member_of_an_intersection_has_a_path_from_each_side(tmp_path: Path) -> None:
+    graph = store_of(tmp_path, [("Belgium", "borders", "France"), ("Belgium", "borders", "Germany")])
+    sets = Sets(graph, ["France", "Germany"])
+    both = sets.intersect(sets.head_entities(1, "borders"), sets.head_entities(2, "borders"))
+    assert sets.evidence("Belgium", both) == [
+        Triple("Belgium", "borders", "France"),
+        Triple("Belgium", "borders", "Germany"),
+    ]

@@ -211,14 +211,12 @@ class Sets:
         return result[0], result[1]
 
     def evidence(self, name: str, number: int) -> list[Triple]:
-        """The facts of one path from a topic to a member of a set."""
+        """The facts by which a member is in a set: a path from a topic, or of what was combined one from each."""
         made = self.made[number - 1]
         fact = made.came.get(name)
-        if fact is None:  # a topic, or a combination: the same member further up, if it is there
-            for parent in made.parents:
-                if name in self.made[parent - 1].members:
-                    return self.evidence(name, parent)
-            return []
+        if fact is None:  # a topic, or a combination: the same member further up, where it is there
+            above = [parent for parent in made.parents if name in self.made[parent - 1].members]
+            return list(dict.fromkeys(one for parent in above for one in self.evidence(name, parent)))
         before = fact.head if fact.tail == name else fact.tail
         earlier = self.evidence(before, made.parents[0]) if made.parents else []
         return [*earlier, fact]
