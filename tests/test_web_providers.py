@@ -394,11 +394,13 @@ def test_a_server_that_hangs_up(tmp_path: Path) -> None:
 
 
 def test_the_rate(tmp_path: Path) -> None:
+    """Measured where it is kept: however late a request reaches the server, the last leaves 0.15 s after the first."""
     with engine_at(tmp_path, says(ONE), rate=20.0) as (engine, server):
+        begun = time.monotonic()
         for number in range(4):
             engine.search(f"q{number}")
-    starts = [asked[4] for asked in server.asked]
-    assert starts[-1] - starts[0] >= 3 / 20 - 0.04  # a request may reach the server late, and the first one did
+        assert time.monotonic() - begun >= 3 / 20
+    assert len(server.asked) == 4
 
 
 def test_answers_are_kept(tmp_path: Path) -> None:

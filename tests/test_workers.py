@@ -107,7 +107,9 @@ def like(episode: Episode) -> Episode:
 
 
 def test_walks_with_new_weights_and_fewer_questions_than_workers(walker: Walker, course: Course) -> None:
+    walker.walk(course, ASKED[:2], SAMPLED)  # they are started by now
     before = pids(walker)
+    assert len(before) == 2
     assert walker.measured(course, [], SAMPLED) == []
     one = walker.walk(course, [(2, "alone")], Sampling())
     assert one[0].question is QUESTIONS[2]
