@@ -387,7 +387,7 @@ def test_a_microbatch_has_as_many_tokens_as_fit() -> None:
     updater.expect(1000)
     assert updater.most == 1000
     updater.expect(10**9)  # tokens: no machine that runs this has a terabyte
-    assert updater.most == 4096 < memory.tokens_that_fit(updater.scorer, "cpu") < 10**9  # a processor wants no more
+    assert updater.most == 2048 < memory.tokens_that_fit(updater.scorer, "cpu") < 10**9  # a processor wants no more
     updater.on_gpu = True
     updater.expect(10**9)
     assert updater.most == memory.tokens_that_fit(updater.scorer, "cpu")
@@ -401,7 +401,7 @@ def test_activations_are_computed_twice_where_only_few_tokens_fit(monkeypatch: p
     monkeypatch.setattr(memory, "free_bytes", lambda device: room + 1_000_000)
     assert 0 < memory.tokens_that_fit(updater.scorer, "cpu") < 1024
     updater.expect(100_000)
-    assert (model.checkpointing, updater.most) == (True, 4096)
+    assert (model.checkpointing, updater.most) == (True, 2048)
     for chosen in (True, False):
         model = policy(checkpoint_activations=chosen)
         updater_of(model).expect(10**9)

@@ -28,7 +28,7 @@ ALIGNED = 16  # tokens: attention with a mask whose rows are no multiple of it w
 # Tokens: smaller microbatches would take longer than computing twice what larger ones need. A GPU waits for the program
 # at each, a processor does not.
 FEW = {True: 8192, False: 1024}
-CACHED = 4096  # tokens: a processor, whose caches are small, is slower with more at once
+CACHED = 2048  # tokens: a processor, whose caches are small, is slower with more at once
 Loss = Callable[[Batch, TokenScores], tuple[torch.Tensor, Tally | None]]
 
 
