@@ -402,6 +402,15 @@ def test_activations_are_computed_twice_where_only_few_tokens_fit(monkeypatch: p
     assert 0 < memory.tokens_that_fit(updater.scorer, "cpu") < 1024
     updater.expect(100_000)
     assert (model.checkpointing, updater.most) == (True, 2048)
+    model = policy()
+    updater = updater_of(model)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: room + 1_000_000_000)
+    updater.expect(100_000)
+    fit = memory.tokens_that_fit(updater.scorer, "cpu")
+    assert not model.checkpointing
+    long = Flat([1] * (fit + 1), [0] * fit + [1], [0.0] * (fit + 1), [])  # alone, whatever the budget
+    updater.pack([long], None, 100_000)
+    assert model.checkpointing
     for chosen in (True, False):
         model = policy(checkpoint_activations=chosen)
         updater_of(model).expect(10**9)

@@ -47,7 +47,7 @@ class Updater:
         self._blank = _blank(self._pad).to(model.device)
         self.scorer = self._scorer()
         self._pairs = pairs_a_token(self.scorer)
-        self.most = 1 << 30  # tokens of a microbatch, once it is known what fits
+        self.most = self._fit = 1 << 30  # tokens of a microbatch, once it is known what fits
         self.parameters = list(model.parameters().values())
         self.optimiser = torch.optim.AdamW(_groups(model, weight_decay), lr=lr, betas=(0.9, 0.95), fused=self.on_gpu)
 
@@ -86,6 +86,7 @@ class Updater:
                 fit = tokens_that_fit(self.scorer, self.model.device)
             self._settle()
             fit = min(self.processes.gathered([fit]))  # in one process, and so in all: their passes are alike
+            self._fit = fit
             if fit < min(tokens, FEW[self.on_gpu]):
                 self.model.checkpoint_activations()
             else:
@@ -112,6 +113,10 @@ class Updater:
             )
             found = [Packed(members, batch.to(self.model.device)) for members, batch in packed]
             if self.model.shards is None:
+                # A sequence that is longer than what fits is a microbatch of its own.
+                longest = max((batch.ids_RL.numel() for _, batch in found), default=0)
+                if longest > self._fit and not self.model.checkpointing:
+                    self.model.checkpoint_activations()
                 return found
             return found + [Packed([], self._blank)] * (max(self.processes.gathered([len(found)])) - len(found))
 
