@@ -21,7 +21,7 @@ from kgwalk.types import Flat
 
 PROBE = 32  # tokens
 GPU_SHARE = 0.8  # of what is free once the model and the engine that rolls out have theirs
-HOST_SHARE = 0.25  # of all: a processor's memory is shared with everything else
+HOST_SHARE = 0.125  # of all: a processor's memory is shared with everything else
 PEAK = 1.5  # of what is kept: with gradients on their way, 16,384 tokens took 27 GB on a GPU where 18 were kept
 LOGITS = 4  # tensors of a chunk's logits in float32 at once: themselves, probabilities, gradients
 
