@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from kgwalk.cli.mixture import DataOption
 from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
 from kgwalk.cli.world import GraphDrop, Web, world_values
 from kgwalk.types import KgwalkError
@@ -28,15 +29,7 @@ EXAMPLES = (
 
 def demos(
     recipe: Annotated[str, typer.Argument(help="Whose demos: a bundled recipe (kgwalk, kg-r1...) or a TOML file.")],
-    data: Annotated[
-        list[str],
-        typer.Option(
-            "--data",
-            metavar="NAME[:SHARE]",
-            help="A dataset's folder, or a known name such as world; repeat to mix. NAME:0.5 is half of its "
-            "questions, NAME:500 so many.",
-        ),
-    ],
+    data: DataOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, a demo a line.")],
     split: Annotated[str, typer.Option(help="Whose questions.")] = "train",
     limit: Annotated[int | None, typer.Option(min=1, help="So many demos, of a seeded sample of questions.")] = None,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgwalk.cli.mixture import DataOption
 from kgwalk.cli.output import err, out, print_json
 from kgwalk.cli.world import GraphDrop, Web, world_values
 
@@ -26,15 +27,7 @@ SHOWN = ("loss", "reward", "f1", "kl", "entropy", "tokens_a_second", "eval_f1")
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe by name (see kgwalk recipes), or a TOML file.")],
-    data: Annotated[
-        list[str],
-        typer.Option(
-            "--data",
-            metavar="NAME[:SHARE]",
-            help="A dataset's folder, or a known name such as world; repeat to mix. NAME:0.5 is half of its "
-            "questions, NAME:500 so many.",
-        ),
-    ],
+    data: DataOption,
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/RECIPE-DATA).")
     ] = None,

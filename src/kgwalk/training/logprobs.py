@@ -235,6 +235,10 @@ def _head_is_last(model: torch.nn.Module, decoder: torch.nn.Module, head: Head) 
     return _close(states_alone, states)
 
 
+# A few tokens to try a model on: three walks from one prompt, two of them with the same first token.
+_WALKS = [Flat([3, 1, 4, *ids], [0, 0, 0, 1, 1, 1], [0.0] * 6, []) for ids in ([1, 5, 9], [1, 6, 5], [3, 5, 8])]
+
+
 @torch.no_grad()
 def _takes_trees(model: torch.nn.Module) -> bool:
     """Whether branches in a row are what they are in rows of their own, tried on a few tokens, dropout off.
@@ -246,12 +250,11 @@ def _takes_trees(model: torch.nn.Module) -> bool:
     own_tokens = getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False)
     if own_tokens or _has_windows(plain) or "position_ids" not in inspect.signature(plain.forward).parameters:
         return False
-    flats = [Flat([3, 1, 4, *ids], [0, 0, 0, 1, 1, 1], [0.0] * 6, []) for ids in ([1, 5, 9], [2, 6, 5], [3, 5, 8])]
     device = next(model.parameters()).device
     with _without_dropout(model):
         together, alone = (
             model(**_inputs(model, batch)).logits.flatten(0, 1).index_select(0, batch.before_N)
-            for batch in (collate(flats, None, 0, rows=rows).to(device) for rows in (trees(flats, 1 << 20), None))
+            for batch in (collate(_WALKS, None, 0, rows=rows).to(device) for rows in (trees(_WALKS, 1 << 20), None))
         )
     return _close(together, alone)
 
@@ -304,9 +307,8 @@ def _tried(scorer: TokenScorer, times: int) -> Tried:
     """
     model = scorer.model
     device = next(model.parameters()).device
-    flats = [Flat([3, 1, 4, *ids], [0, 0, 0, 1, 1, 1], [0.0] * 6, []) for ids in ([1, 5, 9], [1, 6, 5], [3, 5, 8])]
     length = times * lean.MULTIPLE
-    [(_, batch)] = pack(flats, None, budget=length, pad_id=0, side_by_side=True, multiple=length)
+    [(_, batch)] = pack(_WALKS, None, budget=length, pad_id=0, side_by_side=True, multiple=length)
     with _without_dropout(model), torch.enable_grad():
         found = scorer(batch.to(device)).logprobs_BT
         learnt = [value for value in model.parameters() if value.requires_grad]
