@@ -164,7 +164,7 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
     questions, _, _ = said.at(speaker.level)
     ways: list[tuple[float, Callable[[], str | None]]] = [
         (5, lambda: _asked(speaker, questions, inner)),
-        (2, lambda: _framed(speaker)),
+        (2, lambda: _framed(speaker, call)),
     ]
     chain = None if dated else _chain(speaker)
     if chain is not None:
@@ -181,9 +181,8 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
     return measures.with_time(text, when, front=speaker.level > 0 and speaker.chance.random() < 0.3)
 
 
-def _framed(speaker: Speaker) -> str | None:
-    """The last hop as a noun phrase; without its dates, which follow."""
-    call = speaker.plan.steps[-1]
+def _framed(speaker: Speaker, call: Call) -> str | None:
+    """A hop as a noun phrase; without its dates, which follow."""
     inner = speaker.phrase(speaker.sources(call)[0])
     made = None if inner is None else speaker.noun(way_of(call), inner)
     return None if made is None else speaker.frame(made)
