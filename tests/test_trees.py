@@ -34,7 +34,7 @@ def test_the_examples_of_the_page_on_shared_prompts() -> None:
 
 def test_the_examples_in_the_module() -> None:
     result = doctest.testmod(module)
-    assert (result.failed, result.attempted) == (0, 10)
+    assert (result.failed, result.attempted) == (0, 12)
 
 
 def laid_out(flats: list[Flat], row: Tree) -> list[list[int]]:
@@ -97,9 +97,14 @@ def test_a_large_group_is_cut() -> None:
 
 
 def test_instructions_are_shared_by_all_questions() -> None:
-    """200 tokens of instructions, 80 of each of 4 questions, 8 walks of 60 each: 200 + 4 * (80 + 480) side by side."""
+    """200 tokens of instructions, 80 of each of 4 questions, 8 walks of 60 each: 200 + 4 * (80 + 480) side by side.
+
+    With 2,048 tokens behind a beginning: three questions and a walk of the fourth are 200 + 3 * 560 + 80 + 60 = 2,020; its
+    other seven walks begin anew with 280 tokens, and are 700.
+    """
     flats = [walk([1] * 200 + [2 + question] * 80, 60, 10 + rollout) for question in range(4) for rollout in range(8)]
-    assert [row.length for row in forests(flats, 16_384)] == [2440]
+    assert [row.length for row in forests(flats, 16_384, behind=4096)] == [2440]
+    assert [row.length for row in forests(flats, 16_384, behind=2048)] == [2020 + 700]
 
 
 # Which rows go together.

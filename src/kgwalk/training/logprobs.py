@@ -327,12 +327,14 @@ def _new_adapter(model: torch.nn.Module) -> Iterator[None]:
     with torch.no_grad():
         for value in own:
             value.normal_(0, 1e-3, generator=luck)
+    torch.clear_autocast_cache()  # it keeps the weights as they were cast first
     try:
         yield
     finally:
         with torch.no_grad():
             for value, before in zip(own, kept, strict=True):
                 value.copy_(before)
+        torch.clear_autocast_cache()
 
 
 def _tried(scorer: TokenScorer, times: int) -> Tried:

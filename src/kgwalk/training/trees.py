@@ -17,6 +17,10 @@ from kgwalk.llm.slots import common_length
 from kgwalk.types import Flat, KgwalkError
 
 PAIRS = 4096  # pairs of tokens in attention that take the time of one token in the layers, if nobody knows better
+# Tokens that may go on from one beginning, where attention is computed by blocks: the gradient of a block of keys is
+# summed over all blocks that see it one after the other, and all that stands in a row would wait for its first block.
+# Of 23,552 tokens behind one beginning that took 65% of an update's time on an H200 (docs/log.md).
+BEHIND = 2048
 MASKED = 32_768  # pairs in a mask that take the memory of one token: 2 to 5 bytes each, against 100 kB and more
 
 
@@ -78,25 +82,31 @@ def trees(flats: Sequence[Flat], budget: int, *, share: bool = True, pairs: int 
     return found
 
 
-def forests(flats: Sequence[Flat], budget: int) -> list[Tree]:
+def forests(flats: Sequence[Flat], budget: int, *, behind: int = BEHIND) -> list[Tree]:
     """Every sequence in a row of at most `budget` tokens, unless it is longer itself. For attention that pairs only
-    what sees each other: rows are as long as they may be, and what begins differently stands side by side.
+    what sees each other: rows are as long as they may be, and what begins differently stands side by side; so does what
+    begins alike, after `behind` tokens.
 
     >>> walks = [[1, 2, 7, 8], [1, 2, 9], [5, 6, 7], [1, 2, 7, 3]]
-    >>> forests([Flat(ids, [0, 0] + [1] * (len(ids) - 2), [0.0] * len(ids), []) for ids in walks], 100)
+    >>> flats = [Flat(ids, [0, 0] + [1] * (len(ids) - 2), [0.0] * len(ids), []) for ids in walks]
+    >>> forests(flats, 100)
     [Tree(members=(3, 0, 1, 2), shared=(0, 3, 2, 0), length=9)]
+    >>> forests(flats, 100, behind=5)  # 1 2 7 3 and 8; then 1 2 9 anew
+    [Tree(members=(3, 0, 1, 2), shared=(0, 3, 0, 0), length=11)]
     """
     _check(flats)
     found: list[tuple[list[int], list[int]]] = []
-    length = 0
+    length = begun = 0  # of the row, and of it since something began anew
     for number in sorted(range(len(flats)), key=lambda number: flats[number].ids):
         ids = flats[number].ids
         same = common_length(flats[found[-1][0][-1]].ids, ids) if found else 0
-        if found and length + len(ids) - same <= budget:
-            length += len(ids) - same
-        else:
+        if begun + len(ids) - same > behind:
+            same = 0
+        if not found or length + len(ids) - same > budget:
             found.append(([], []))
-            length, same = len(ids), 0
+            length = same = 0
+        length += len(ids) - same
+        begun = begun + len(ids) - same if same else len(ids)
         found[-1][0].append(number)
         found[-1][1].append(same)
     return [_row(flats, members, shared) for members, shared in found]
