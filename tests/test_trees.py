@@ -99,8 +99,8 @@ def test_a_large_group_is_cut() -> None:
 def test_instructions_are_shared_by_all_questions() -> None:
     """200 tokens of instructions, 80 of each of 4 questions, 8 walks of 60 each: 200 + 4 * (80 + 480) side by side.
 
-    With 2,048 tokens behind a beginning: three questions and a walk of the fourth are 200 + 3 * 560 + 80 + 60 = 2,020; its
-    other seven walks begin anew with 280 tokens, and are 700.
+    With 2,048 tokens behind a beginning: three questions and a walk of the fourth are
+    200 + 3 * 560 + 80 + 60 = 2,020; its other seven walks begin anew with 280 tokens, and are 700.
     """
     flats = [walk([1] * 200 + [2 + question] * 80, 60, 10 + rollout) for question in range(4) for rollout in range(8)]
     assert [row.length for row in forests(flats, 16_384, behind=4096)] == [2440]
