@@ -208,9 +208,12 @@ def _fold(messages: Sequence[Message]) -> list[Message]:
 
 def _marks(special: Iterable[str], texts: Sequence[str]) -> dict[str, str]:
     """A private character for each special token that occurs in the texts; one that occurs in none of them."""
-    taken = set("".join(texts))
+    whole = "".join(texts)  # a token across two of them is marked for nothing: it occurs in neither
+    found = sorted((token for token in special if token in whole), key=len, reverse=True)
+    if not found:
+        return {}
+    taken = set(whole)
     free = (chr(number) for number in range(_PRIVATE, _PRIVATE + 0xFFFE) if chr(number) not in taken)
-    found = sorted((token for token in special if any(token in text for text in texts)), key=len, reverse=True)
     return {token: next(free) for token in found}
 
 
