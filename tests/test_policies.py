@@ -197,7 +197,7 @@ def test_the_oracle_runs_a_questions_program() -> None:
         "error: tail_entities takes 2 arguments: source, relation",
         "error: there is no tool evidence; there are tail_entities, head_entities, intersect, union, minus, count, "
         "filter, argmax, argmin, between",
-        "error: the result is empty",
+        'error: the result is empty; "starred" enters the set: head_entities',
     ]
 
 

@@ -15,6 +15,7 @@ from kgwalk.agent.plan import PlanError, read_plan
 from kgwalk.agent.protocol import Task, World
 from kgwalk.agent.protocols.kg_hopper import KgHopper
 from kgwalk.agent.protocols.kg_reasoner import KgReasoner
+from kgwalk.agent.protocols.kgwalk import Kgwalk
 from kgwalk.agent.rollout import rollout
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
@@ -268,4 +269,26 @@ def test_a_member_of_an_intersection_has_a_path_from_each_side(tmp_path: Path) -
     assert sets.evidence("Belgium", both) == [
         Triple("Belgium", "borders", "France"),
         Triple("Belgium", "borders", "Germany"),
+    ]
+
+
+def test_a_refused_call_says_what_would_do(tmp_path: Path) -> None:
+    graph = store_of(tmp_path, [("Belgium", "borders", "France"), ("France", "capital", "Paris")])
+    walk = Kgwalk().begin(Task(Question("q", "?", ["France"], ["Paris"]), ["France"]), World(graph), len)
+    told = [
+        walk.act(Call(tool, (1, relation))).render(40)
+        for tool, relation in (
+            ("tail_entities", "capital"),
+            ("tail_entities", "capital"),  # again
+            ("tail_entities", "borders"),  # the other way
+            ("tail_entities", "capitol"),  # misspelt
+            ("tail_entities", "loves"),
+        )
+    ]
+    assert told[0].startswith("$2 = 1: Paris")
+    assert told[1:] == [
+        "error: that is $2 already",
+        'error: the result is empty; "borders" enters the set: head_entities',
+        'error: relation "capitol" is not in the graph; there is "capital"',
+        'error: relation "loves" is not in the graph',
     ]

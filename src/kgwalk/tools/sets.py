@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from rapidfuzz import fuzz, process
+
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.short_names import ShortNames
 from kgwalk.kg.times import parse_time
@@ -18,6 +20,7 @@ from kgwalk.types import Triple, UnknownName
 # Members asked for the relations around a set: a set of thousands shares its relations among the first few.
 RELATIONS_OF = 200
 MOST_MEMBERS = 100_000
+ALIKE = 70  # of 100: from where on a name is taken for a misspelt other one
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -162,15 +165,28 @@ class Sets:
                     came[other] = Triple(name, relation, other) if out else Triple(other, relation, name)
             if len(came) > MOST_MEMBERS:
                 raise SetError(f"the result has more than {MOST_MEMBERS:,} members; narrow it down first")
+        if not came and graph is None and self._follows(members, relation, not out):
+            where, tool = ("enters", "head_entities") if out else ("leaves", "tail_entities")
+            raise SetError(f'the result is empty; "{self.shown(relation)}" {where} the set: {tool}')
         return self.add(NamedSet(tuple(came), came, number))
+
+    def _follows(self, members: NamedSet, relation: str, out: bool) -> bool:
+        """Whether the relation leads anywhere from the set, in this direction."""
+        return any(next(iter(self._neighbors(self.graph, name, relation, out)), None) for name in members.members)
 
     def _neighbors(self, graph: Graph, name: str, relation: str, out: bool) -> Iterable[str]:
         try:
             return graph.neighbors(name, relation, out=out).names
         except UnknownName as error:
             if error.name == relation and not self.graph.has_relation(relation):
-                raise SetError(f'relation "{relation}" is not in the graph') from None
+                raise SetError(f'relation "{relation}" is not in the graph{self._nearest(name, relation)}') from None
             return ()  # a member that is no entity (a count), or has no fact in the view
+
+    def _nearest(self, name: str, relation: str) -> str:
+        """Of the relations at an entity the one that is written most like another."""
+        there = {self.shown(one) for out in (True, False) for one in self.graph.relations(name, out=out)}
+        found = process.extractOne(relation, sorted(there), scorer=fuzz.ratio, score_cutoff=ALIKE)
+        return "" if found is None else f'; there is "{found[0]}"'
 
     def _combine(
         self, left: Reference, right: Reference, how: Callable[[dict[str, None], dict[str, None]], Iterable[str]]

@@ -137,6 +137,7 @@ class KgwalkWalk(Walk):
     protocol: Kgwalk = Kgwalk()
     sets: Sets = field(init=False)
     answered: dict[str, int] = field(default_factory=dict)  # the set that each answer was a member of
+    called: dict[Call, int] = field(default_factory=dict)  # the set that each call made
 
     def __post_init__(self) -> None:
         known = [topic for topic in self.task.topics if topic in self.world.graph]
@@ -165,10 +166,13 @@ class KgwalkWalk(Walk):
         sets_taken = 2 if call.tool in ("intersect", "union", "minus") else 1
         if any(isinstance(arg, int) for arg in call.args[sets_taken:]):
             return self._error(f"{call.tool} takes names in double quotes after the set")
+        if call in self.called:  # a model that has lost its way would go on making it
+            return self._error(f"that is ${self.called[call]} already")
         try:
             number = tool(*call.args)
         except SetError as error:
             return self._error(str(error))
+        self.called[call] = number
         return self._show(number)
 
     def _show(self, number: int) -> Observation:
