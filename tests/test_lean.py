@@ -11,8 +11,11 @@ from peft import LoraConfig, get_peft_model
 from torch.nn.attention.flex_attention import create_mask
 
 from kgwalk.training import lean
-from kgwalk.training.logprobs import TokenScorer, _apart, _rounded, tree_mask
+from kgwalk.training.given import tree_mask
+from kgwalk.training.logprobs import TokenScorer
 from kgwalk.training.microbatch import Batch, pack
+from kgwalk.training.trial import apart as apart_of
+from kgwalk.training.trial import rounded
 from kgwalk.types import Flat
 from tiny_models import tiny_module
 
@@ -167,11 +170,11 @@ def test_what_is_computed_in_half_is_compared_as_such() -> None:
     torch.manual_seed(0)
     expected = (torch.randn(20), torch.randn(1000))
     found = (expected[0] * (1 + 1e-3), expected[1] + 0.02 * torch.randn(1000))
-    apart = _apart(found, expected)
-    assert _rounded(apart, torch.bfloat16)
-    assert not _rounded(apart, torch.float32)
-    assert not _rounded((5e-3, 0.66), torch.bfloat16)  # branches that see each other
-    assert not _rounded(_apart((expected[0] * float("nan"), expected[1]), expected), torch.bfloat16)
+    apart = apart_of(found, expected)
+    assert rounded(apart, torch.bfloat16)
+    assert not rounded(apart, torch.float32)
+    assert not rounded((5e-3, 0.66), torch.bfloat16)  # branches that see each other
+    assert not rounded(apart_of((expected[0] * float("nan"), expected[1]), expected), torch.bfloat16)
 
 
 def test_what_cannot_be_compiled_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,7 +21,7 @@ from transformers import (
 
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.llm.local import LocalEngine
-from kgwalk.training import logprobs
+from kgwalk.training import given, logprobs
 from kgwalk.training.logprobs import TokenScorer
 from kgwalk.training.microbatch import Batch, collate
 from kgwalk.training.trees import trees
@@ -100,9 +100,10 @@ def check_scores(model: Any, scorer: TokenScorer, given: Batch, alone: Batch, or
     assert any(gradient.abs().max() > 1e-3 for gradient in ours)
 
 
-def test_the_example_in_the_module() -> None:
-    result = doctest.testmod(logprobs)
-    assert (result.failed, result.attempted) == (0, 5)
+def test_the_examples_in_the_modules() -> None:
+    for module, examples in ((logprobs, 4), (given, 1)):
+        result = doctest.testmod(module)
+        assert (result.failed, result.attempted) == (0, examples)
 
 
 @pytest.mark.parametrize("chunk", [4, 1024])

@@ -38,6 +38,7 @@ MADE = {
     "made-fb15k237": ("kg-fb15k237", 5000),
     "made-pql-3h": ("pql-3h", 1500),
 }
+FRESH = "fresh-fbpool"  # made for GRPO alone, with another seed
 # Demonstrations of the second stage: how many times all of a file, or how many of it.
 WORLDS = 34_000  # demonstrations of the first stage
 MIXED: dict[str, float | int] = {
@@ -54,6 +55,7 @@ MIXED: dict[str, float | int] = {
 }
 SFT = ("sft.epochs=1", "sft.batch=64", "sft.eval_questions=200", "sft.save_every=100000")
 GRPO = (
+    'curriculum.order="variance"',  # most questions of training are known by heart after SFT
     "grpo.lr=1.5e-4",
     "grpo.questions=64",
     "grpo.eval_every=0",
@@ -99,8 +101,14 @@ def _experiments() -> dict[str, Experiment]:
         "agent": Experiment(
             "then GRPO: the agent that is shipped",
             "all",
-            data=("cwq-fbpool", "webqsp-fbpool", "world", "pq-3h:400", "metaqa:400", "timequestions:300"),
-            values=(*GRPO, "grpo.steps=42"),
+            data=("cwq-fbpool", "webqsp-fbpool", FRESH, "world", "pq-3h:400", "metaqa:400", "timequestions:300"),
+            values=(*GRPO, "grpo.questions=128", "grpo.steps=80"),
+        ),
+        "worlds-grpo": Experiment(
+            "random worlds alone, then GRPO on them",
+            "worlds",
+            data=("worlds:20000",),
+            values=(*GRPO, "grpo.questions=128", "grpo.steps=60"),
         ),
     }
     for graph, names in GRAPHS.items():

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.agents.experiments import BUNDLED, MADE, PAPERS, SETS
+from benchmarks.agents.experiments import BUNDLED, FRESH, MADE, PAPERS, SETS
 
 COMPARED = {"metaqa-23": 2000, "cwq-fbpool": 1500}  # sets on which recipes are compared, and demonstrations of each
 LONGER = {"train": 4000, "dev": 300, "test": 1000}  # questions of two and three hops
@@ -27,6 +27,17 @@ def prepare(data: Path, work: Path, *, worlds: int, scale: float) -> None:
         graph = source if source == BUNDLED else str(data / source)
         wanted = ["--count", str(round(count * scale)), "--noise", "0.03", "--quiet"]
         _kgwalk(work / "data" / name, "questions", "make", graph, *wanted)
+    _kgwalk(
+        work / "data" / FRESH,
+        "questions",
+        "make",
+        str(data / "cwq-fbpool"),
+        "--seed",
+        "1",
+        "--count",
+        "5000",
+        "--quiet",
+    )
     for name in (*SETS, BUNDLED, *MADE, "worlds"):
         folder = name if name == BUNDLED else str(work / "data" / name)
         most = {"metaqa": 10_000, "worlds": 48_000}.get(name, 1_000_000)

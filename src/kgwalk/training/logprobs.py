@@ -7,26 +7,23 @@ losses.
 
 Where a family does something to its logits after the head (Gemma 2 caps them, Granite and Cohere scale them), which is
 seen by comparing once on a few tokens, the model's own forward is used and all its logits are made.
-Sequences that begin alike are computed in one row, their branches hidden from one another (`tree_mask`).
 Shapes: B sequences of T tokens in R rows of L, N marked tokens, D width, V vocabulary.
 """
 
 from __future__ import annotations
 
-import inspect
 import logging
-import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
 from kgwalk.training import lean
-from kgwalk.training.microbatch import Batch, collate, pack
-from kgwalk.training.trees import trees
-from kgwalk.types import Flat, KgwalkError
+from kgwalk.training.given import Head, computed_in, inputs_of, parts_of, plain_of
+from kgwalk.training.microbatch import Batch
+from kgwalk.training.trial import apart, head_is_last, new_adapter, rounded, takes_trees, tried
+from kgwalk.types import KgwalkError
 
 # Rows of so many MULTIPLEs are compared by `quicken`: what is compiled for one length is made anew for any at the next.
 TRIED = (1, 2, 3)
@@ -34,9 +31,7 @@ CHUNK = 1024  # marked tokens whose logits exist at once: 200 MB in float32 for 
 
 log = logging.getLogger(__name__)
 
-Head = Callable[[torch.Tensor], torch.Tensor]
 Scored = Callable[[torch.Tensor, torch.Tensor, bool], tuple[torch.Tensor, torch.Tensor]]
-Tried = tuple[torch.Tensor, torch.Tensor]  # log-probabilities, gradients
 
 
 class TokenScores(NamedTuple):
@@ -77,10 +72,10 @@ class TokenScorer(torch.nn.Module):
         """
         if self.whole_logits or not self.takes_trees:
             return False
-        plain = _plain(self.model)
-        before, dtype = plain.config._attn_implementation, _computed_in(self.model, plain.device.type)
-        with _new_adapter(self.model):
-            expected = [_tried(self, rows) for rows in TRIED]
+        plain = plain_of(self.model)
+        before, dtype = plain.config._attn_implementation, computed_in(self.model, plain.device.type)
+        with new_adapter(self.model):
+            expected = [tried(self.model, self._logprobs, rows) for rows in TRIED]
         self.joined = lean.join_adapters(self.model)
         lean.use_tree_attention(plain)
         lean.compile_layers(plain, **options)
@@ -88,17 +83,17 @@ class TokenScorer(torch.nn.Module):
         try:
             kind = plain.device.type
             with (
-                _new_adapter(self.model),
+                new_adapter(self.model),
                 torch.autocast(kind, enabled=not self.joined and torch.is_autocast_enabled(kind)),
             ):
-                found = [_tried(self, rows) for rows in TRIED]
-            apart = [_apart(*pair) for pair in zip(found, expected, strict=True)]
-            if all(_rounded(one, dtype) for one in apart):
+                found = [tried(self.model, self._logprobs, rows) for rows in TRIED]
+            between = [apart(*pair) for pair in zip(found, expected, strict=True)]
+            if all(rounded(one, dtype) for one in between):
                 return True
             log.warning(
                 "compiled, this model computes something else, by %.2g of its log-probabilities and %.2g of their "
                 "gradients; its layers are run as written",
-                *(max(each) for each in zip(*apart, strict=True)),
+                *(max(each) for each in zip(*between, strict=True)),
             )
         except Exception as error:  # noqa: BLE001 - of the compiler, or of what it made: there is a way without it
             log.warning("this model cannot be compiled (%s); its layers are run as written", str(error).split("\n")[0])
@@ -106,16 +101,19 @@ class TokenScorer(torch.nn.Module):
         lean.restore(self.model, plain, before)
         return False
 
+    def _logprobs(self, batch: Batch) -> torch.Tensor:
+        return TokenScores(*self(batch)).logprobs_BT
+
     def try_out(self) -> None:
         """See on a few tokens what the model can do; for whoever made the scorer with `tried` false."""
-        parts = _parts(self.model)
-        self.whole_logits = parts is None or not _head_is_last(self.model, *parts)
-        self.takes_trees = _takes_trees(self.model)
+        parts = parts_of(self.model)
+        self.whole_logits = parts is None or not head_is_last(self.model, *parts)
+        self.takes_trees = takes_trees(self.model)
 
     def forward(self, batch: Batch, *, entropy: bool = False) -> TokenScores:
         """Without `entropy` that field is all 0."""
-        inputs = _inputs(self.model, batch, self.quick)
-        parts = None if self.whole_logits else _parts(self.model)
+        inputs = inputs_of(self.model, batch, self.quick)
+        parts = None if self.whole_logits else parts_of(self.model)
         if parts is None:
             found_RLD = self.model(**inputs).logits
             if found_RLD.shape[1] != batch.ids_RL.shape[1]:
@@ -133,23 +131,6 @@ class TokenScorer(torch.nn.Module):
         place = (batch.place_N,)
         shape = batch.mask_BT.shape
         return TokenScores(blank.index_put(place, logprob_N).view(shape), blank.index_put(place, entropy_N).view(shape))
-
-
-def tree_mask(end_RL: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to the scores of attention, (R, 1, L, L): 0 where token i of a row may see token j, else the least
-    number there is. It sees itself and what comes before it, as far as it goes on from that.
-
-    >>> tree_mask(torch.tensor([[4, 2, 4, 4]]), torch.float32) == 0
-    tensor([[[[ True, False, False, False],
-              [ True,  True, False, False],
-              [ True, False,  True, False],
-              [ True, False,  True,  True]]]])
-    """
-    at_L = torch.arange(end_RL.shape[1], device=end_RL.device)
-    seen_RLL = (at_L[:, None] >= at_L) & (at_L[:, None] < end_RL[:, None, :])
-    # Made once in the type that attention computes in: from True and False it would be made anew in every layer.
-    hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=end_RL.device)
-    return torch.where(seen_RLL, torch.zeros_like(hidden), hidden)[:, None]
 
 
 def logprob_and_entropy(
@@ -196,186 +177,3 @@ def _in_chunks(
             scores.append(score(state_ND[part], target_N[part]))
     logprobs, entropies = zip(*scores, strict=True)
     return torch.cat(logprobs), torch.cat(entropies)
-
-
-def _parts(model: torch.nn.Module) -> tuple[torch.nn.Module, Head] | None:
-    """What makes hidden states, and the head that makes logits of them; None where they cannot be told apart.
-
-    Looked up for each pass, as wrapping a model for several devices may put other modules in their place.
-    """
-    plain = _plain(model)
-    if not hasattr(plain, "get_output_embeddings") or not hasattr(plain, "get_decoder"):
-        return None
-    head, decoder = plain.get_output_embeddings(), plain.get_decoder()
-    return None if head is None or decoder is None or decoder is plain else (decoder, head)
-
-
-@torch.no_grad()
-def _head_is_last(model: torch.nn.Module, decoder: torch.nn.Module, head: Head) -> bool:
-    """Whether head(decoder(tokens)) is what the model itself calls logits, on a few tokens, dropout off.
-
-    The head is given the very states of the model's own pass, and must then give the same numbers: a cap at 30 changes
-    a logit of 1 by 0.0004 only, which a tolerance would let through. A pass of the decoder alone may differ by
-    rounding; it differs by more where the model gives its decoder more than tokens (a prefix of PEFT).
-    """
-    ids = torch.arange(8, device=next(model.parameters()).device)[None]
-    inputs = {"input_ids": ids, "use_cache": False}
-    seen: list[Any] = []
-    hook = decoder.register_forward_hook(lambda module, args, out: seen.append(out))
-    try:
-        with _without_dropout(model):
-            logits = model(**inputs).logits
-            alone = decoder(**inputs)
-    finally:
-        hook.remove()
-    if len(seen) != 2 or not hasattr(seen[0], "last_hidden_state"):  # the model's pass, and the decoder's alone
-        return False
-    states, states_alone = seen[0].last_hidden_state, alone.last_hidden_state
-    if states.shape != states_alone.shape or not torch.equal(head(states).float(), logits.float()):
-        return False
-    return _close(states_alone, states)
-
-
-def _walks(model: torch.nn.Module) -> list[Flat]:
-    """A few tokens to try a model on: three walks from one prompt, two of them with the same first token.
-
-    From all over the vocabulary: of SmolLM2's first few, which no text begins with, gradients in bfloat16 are mostly
-    rounding (0.77 of their norm; of these 0.04, and 0.66 is what branches that see each other make).
-    """
-    draw = random.Random(0)
-    size = _plain(model).get_input_embeddings().weight.shape[0]
-    prompt, first = [[draw.randrange(size) for _ in range(count)] for count in (12, 1)]
-    begun: tuple[list[int], ...] = (first, first, [])
-    written = [[*begin, *(draw.randrange(size) for _ in range(6 - len(begin)))] for begin in begun]
-    return [Flat([*prompt, *ids], [0] * 12 + [1] * 6, [0.0] * 18, []) for ids in sorted(written)]  # as trees order them
-
-
-@torch.no_grad()
-def _takes_trees(model: torch.nn.Module) -> bool:
-    """Whether branches in a row are what they are in rows of their own, tried on a few tokens, dropout off.
-
-    Not so where a family takes no positions or no mask of this kind, and not where layers look back a few thousand
-    tokens only: transformers leaves such a window out when it is given a whole mask, and a few tokens do not show it.
-    """
-    plain = _plain(model)
-    own_tokens = getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False)
-    if own_tokens or _has_windows(plain) or "position_ids" not in inspect.signature(plain.forward).parameters:
-        return False
-    device = next(model.parameters()).device
-    walks = _walks(model)
-    with _without_dropout(model):
-        together, alone = (
-            model(**_inputs(model, batch)).logits.flatten(0, 1).index_select(0, batch.before_N)
-            for batch in (collate(walks, None, 0, rows=rows).to(device) for rows in (trees(walks, 1 << 20), None))
-        )
-    return _close(together, alone)
-
-
-def _has_windows(plain: Any) -> bool:
-    config = plain.config.get_text_config() if hasattr(plain.config, "get_text_config") else plain.config
-    kinds = getattr(config, "layer_types", None)
-    if kinds:
-        return any(kind != "full_attention" for kind in kinds)
-    return getattr(config, "sliding_window", None) is not None
-
-
-def _close(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Up to rounding: 0.02 of the norm is what bfloat16 may lose over some dozen layers."""
-    most = 0.02 if expected.dtype in (torch.bfloat16, torch.float16) else 1e-3
-    return bool((found - expected).float().norm() <= most * expected.float().norm())
-
-
-def _apart(found: Tried, expected: Tried) -> tuple[float, float]:
-    """By how much of their norms log-probabilities differ, and their gradients."""
-    one, other = (
-        float((mine - theirs).norm() / theirs.norm().clamp(min=1e-30))
-        for mine, theirs in zip(found, expected, strict=True)
-    )
-    return one, other
-
-
-def _rounded(apart: tuple[float, float], dtype: torch.dtype) -> bool:
-    """Whether that may be rounding. In bfloat16 log-probabilities of 30 layers differ from float32's by 0.004 of their
-    norm, and gradients by 0.04; if branches see each other, by 0.06 and 0.66. In float32 by 1e-6.
-    """
-    half = dtype in (torch.bfloat16, torch.float16)
-    return all(value <= most for value, most in zip(apart, (0.02, 0.2) if half else (1e-3, 1e-3), strict=True))
-
-
-@contextmanager
-def _without_dropout(model: torch.nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()  # type: ignore[no-untyped-call,unused-ignore]
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-@contextmanager
-def _new_adapter(model: torch.nn.Module) -> Iterator[None]:
-    """Inside, what an adapter has learnt is nearly nothing.
-
-    To a model that was trained for its task alone, tokens from all over mean so little that gradients in bfloat16 are
-    mostly rounding again: 0.33 of their norm for a trained SmolLM2, 0.05 before.
-    """
-    own = [value for name, value in model.named_parameters() if ".lora_B." in name]
-    kept = [value.detach().clone() for value in own]
-    device = next(model.parameters()).device
-    luck = torch.Generator(device).manual_seed(0)
-    with torch.no_grad():
-        for value in own:
-            value.normal_(0, 1e-3, generator=luck)
-    torch.clear_autocast_cache()  # it keeps the weights as they were cast first
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for value, before in zip(own, kept, strict=True):
-                value.copy_(before)
-        torch.clear_autocast_cache()
-
-
-def _tried(scorer: TokenScorer, times: int) -> Tried:
-    """Log-probabilities of a few tokens in a row of so many times MULTIPLE, and their gradients for all that learns,
-    one after the other.
-    """
-    model = scorer.model
-    device = next(model.parameters()).device
-    length = times * lean.MULTIPLE
-    [(_, batch)] = pack(_walks(model), None, budget=length, pad_id=0, side_by_side=True, multiple=length)
-    with _without_dropout(model), torch.enable_grad():
-        found = scorer(batch.to(device)).logprobs_BT
-        learnt = [value for value in model.parameters() if value.requires_grad]
-        total = (found * torch.arange(found.numel(), device=device).view_as(found)).sum()
-        # Of a part that sees pictures, say, nothing comes into a text's log-probabilities: its gradient is 0.
-        gradients = torch.autograd.grad(total, learnt, allow_unused=True, materialize_grads=True)
-    return found.detach(), torch.cat([gradient.float().flatten() for gradient in gradients])
-
-
-def _inputs(model: torch.nn.Module, batch: Batch, quick: bool = False) -> dict[str, Any]:
-    """Without a second branch in any row there is nothing to say: a family counts and looks back from the left, and
-    padding is on the right. So attention runs its quickest kernel there.
-    """
-    inputs: dict[str, Any] = {"input_ids": batch.ids_RL, "use_cache": False}
-    if quick and batch.ids_RL.is_cuda:  # a processor has no gradient of attention by blocks
-        end_L = torch.full_like(batch.ids_RL[0], batch.ids_RL.shape[1]) if batch.end_RL is None else batch.end_RL[0]
-        return inputs | {"position_ids": batch.position_RL, "attention_mask": lean.sight(end_L)}
-    if batch.end_RL is not None:
-        inputs["position_ids"] = batch.position_RL
-        inputs["attention_mask"] = tree_mask(batch.end_RL, _computed_in(model, batch.ids_RL.device.type))
-    return inputs
-
-
-def _computed_in(model: torch.nn.Module, kind: str) -> torch.dtype:
-    """The type that the passes run in."""
-    if torch.is_autocast_enabled(kind):
-        return torch.get_autocast_dtype(kind)
-    dtype: torch.dtype = _plain(model).get_input_embeddings().weight.dtype
-    return dtype
-
-
-def _plain(model: torch.nn.Module) -> Any:
-    """Without an adapter around it."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]
