@@ -307,7 +307,8 @@ def test_the_bank_speaks_for_its_labels() -> None:
     assert (back.questions, back.nouns, back.kind) == (director.backward, director.backward_nouns, "film")
     assert lexicon.sayings(Way("films_directed", True)).questions == director.backward
     assert "Who directed {}?" in out.plain_questions
-    assert out.bare == ("director",)
+    assert out.bare == ("director", "filmmaker", "helmer", "film director", "movie director")
+    assert out.plain_bare == ("director",)
     assert lexicon.value_words("directed_by") == ()
 
 

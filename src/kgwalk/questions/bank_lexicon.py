@@ -8,19 +8,21 @@ Knows concepts and the labels that a graph gives them; no facts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from kgwalk.data.bank.concepts import Concept, load_bank
 from kgwalk.kg.normalise import normalise
 from kgwalk.questions.english.inflect import UNCOUNTED, is_participle, is_plural, plural, singular, word_set
-from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, VALUES, YEAR, is_person, kind_of
+from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, VAGUE, VALUES, YEAR, is_person, kind_of
 from kgwalk.questions.english.phrases import PLURAL_MODIFIERS, parts
 from kgwalk.questions.lexicon import Sayings
 from kgwalk.questions.name_sayings import as_done, name_sayings
 from kgwalk.questions.reading import PREPOSITIONS, Acts, Done, Noun, Placed, read
 from kgwalk.questions.relation_name import RelationName, read_name
 from kgwalk.questions.said.ends import Ends
+from kgwalk.questions.worlds.kinds import NARROWER
 from kgwalk.tools.facts import Way
 
 _NO_NOUNS = word_set("can may must cannot not also or came had has began inside nearby open previously formerly")
@@ -29,27 +31,83 @@ LONGEST_BARE = 3  # words of a noun that can stand before another: "X's place of
 
 
 class BankLexicon:
-    """`concepts` has, for each relation, its concept and whether it runs from the concept's tail to its head."""
+    """`concepts` has, for each relation, its concept and whether it runs from the concept's tail to its head.
 
-    def __init__(self, concepts: Mapping[str, tuple[Concept, bool]]) -> None:
+    `beside` are more concepts of the graph, which may be meant by the same nouns.
+    """
+
+    def __init__(self, concepts: Mapping[str, tuple[Concept, bool]], beside: Iterable[Concept] = ()) -> None:
         self.concepts = dict(concepts)
+        self.heard = Heard([*(concept for concept, _ in self.concepts.values()), *beside])
         self._made: dict[Way, Sayings] = {}
 
     def sayings(self, way: Way) -> Sayings:
         if way not in self._made:
             concept, turned = self.concepts[way.relation]
-            self._made[way] = concept_sayings(way, concept, turned)
+            self._made[way] = concept_sayings(way, concept, turned, self.heard)
         return self._made[way]
 
     def value_words(self, relation: str) -> tuple[str, ...]:
         concept, turned = self.concepts[relation]
-        if turned or concept.tail not in (NUMBER, YEAR, DATE):
-            return ()
-        return self.sayings(Way(relation, True)).bare
+        return () if turned or concept.tail not in (NUMBER, YEAR, DATE) else bare_nouns(concept, True)
+
+    def alone(self, way: Way) -> bool:
+        return self.heard.alone(self.concepts[way.relation][0])
 
 
-def concept_sayings(way: Way, concept: Concept, turned: bool) -> Sayings:
-    """What the bank says for a concept, and what the relation's own name gives."""
+class Heard:
+    """The concepts of one graph, and what each may be called beside the others.
+
+    Where a graph has fathers, "dad" is a father and no parent; where it has none, "dad" may be either parent.
+    """
+
+    def __init__(self, concepts: Iterable[Concept]) -> None:
+        self.concepts = {concept.id: concept for concept in concepts}
+        self._called: Counter[str] = Counter()  # concepts that a noun may mean
+        self._alone: dict[str, bool] = {}
+        for concept in self.concepts.values():
+            self._called.update(_called(concept))
+
+    def nouns(self, concept: Concept, forward: bool) -> tuple[str, ...]:
+        """Nouns for what is reached: those of the labels, and those of everyday speech that mean nothing else here."""
+        own = bare_nouns(concept, forward)
+        reached = concept.tail if forward else concept.head
+        told = self.alone(concept)
+        said = (noun for noun in (concept.nouns if forward else concept.inverse_nouns) if noun not in own)
+        free = (noun for noun in said if self._called[singular(noun)] < 2 and (told or singular(noun) != reached))
+        return (*own, *free)
+
+    def alone(self, concept: Concept) -> bool:
+        """Whether no other relation joins the same two kinds."""
+        if concept.id not in self._alone:
+            others = (other for other in self.concepts.values() if other.id != concept.id)
+            self._alone[concept.id] = not any(_alike(concept, other) for other in others)
+        return self._alone[concept.id]
+
+
+@cache
+def _called(concept: Concept) -> frozenset[str]:
+    own = bare_nouns(concept, True) + bare_nouns(concept, False)
+    return frozenset(map(singular, own + concept.nouns + concept.inverse_nouns))
+
+
+def _alike(one: Concept, two: Concept) -> bool:
+    """Whether two concepts may join the same kinds, in either direction."""
+    (a, b), (c, d) = ((_may_be(concept.head), _may_be(concept.tail)) for concept in (one, two))
+    return (_meet(a, c) and _meet(b, d)) or (_meet(a, d) and _meet(b, c))
+
+
+@cache
+def _may_be(kind: str) -> frozenset[str]:
+    return frozenset({PERSON if is_person(kind) else kind, *NARROWER.get(kind, ())})
+
+
+def _meet(one: frozenset[str], two: frozenset[str]) -> bool:
+    return not one.isdisjoint(two) or not VAGUE.isdisjoint(one | two)
+
+
+def concept_sayings(way: Way, concept: Concept, turned: bool, heard: Heard | None = None) -> Sayings:
+    """What the bank says for a concept beside the others that are `heard`, and what the relation's own name gives."""
     forward = way.out != turned
     ends = Ends(concept.tail, concept.head) if turned else Ends(concept.head, concept.tail)
     name = read_name(way.relation)
@@ -63,8 +121,9 @@ def concept_sayings(way: Way, concept: Concept, turned: bool) -> Sayings:
         concept.tail if forward else concept.head,
         own.plain_questions,
         own.plain_nouns,
-        bare_nouns(concept, forward),
-        own.plain_bare,
+        (heard or Heard([concept])).nouns(concept, forward),
+        own.plain_bare or bare_nouns(concept, forward),
+        concept.where if forward else (),
     )
 
 
@@ -79,8 +138,11 @@ def _speaks(name: RelationName, ends: Ends) -> bool:
     if isinstance(reading, Done) and reading.active:
         return ends.head not in VALUES and ends.tail not in VALUES  # not `films_released` of a year
     if isinstance(reading, Placed) and reading.participle.startswith(("a ", "an ")):
-        return is_noun(reading.participle.split(" ", 1)[1])
+        noun = reading.participle.split(" ", 1)[1]
+        return is_noun(noun) and not is_plural(noun)  # `results_in`
     if isinstance(reading, Placed | Acts) and reading.thing:
+        if ends.tail in VALUES and kind_of(reading.thing) not in VALUES:
+            return False  # `came_to_the_throne` of a year
         last = singular(reading.thing.split(" ")[-1])
         if last == ends.head.split(" ")[-1] != ends.tail.split(" ")[-1]:
             return False  # `spoken_in_country` of a country
@@ -111,6 +173,7 @@ def is_noun(text: str) -> bool:
     return singular(start[-1]) in _heads() or kind_of(start[-1]) in (PERSON, DATE, NUMBER, YEAR)
 
 
+@cache
 def bare_nouns(concept: Concept, forward: bool) -> tuple[str, ...]:
     """Nouns for what is reached, from the concept's labels: "director", "place of birth".
 

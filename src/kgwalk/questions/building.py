@@ -41,20 +41,24 @@ class Building:
 
     # Steps
 
-    def hop(self, source: int, way: Way, start: int) -> int:
-        """Follow a relation. A walk that comes back over its start leaves that out, as people mean it."""
+    def hop(self, source: int, way: Way, start: int, *, keeps: bool = False, again: bool = False) -> int:
+        """Follow a relation. A walk that comes back over its start leaves that out, as people mean it.
+
+        With `keeps` it does not, and with `again` it may come back to just where it was.
+        """
         self.few(source)
         number = self._add("tail_entities" if way.out else "head_entities", source, way.relation)
-        number = self._without_start(number, start)
-        if any(self._same(number, earlier) for earlier in range(1, number)):
+        if not keeps:
+            number = self._without_start(number, start)
+        if not again and any(self._same(number, earlier) for earlier in range(1, number)):
             raise Refused("comes back to where it was")  # the country of the players of a country
         return number
 
-    def follow(self, start: int, ways: Sequence[Way]) -> int:
-        """A chain of hops from a topic."""
+    def follow(self, start: int, ways: Sequence[Way], *, keeps: bool = False, again: bool = False) -> int:
+        """A chain of hops from a topic; `keeps` holds for sets on the way, the answer never has the topic."""
         number = start
-        for way in ways:
-            number = self.hop(number, way, start)
+        for place, way in enumerate(ways, 1):
+            number = self.hop(number, way, start, keeps=keeps and place < len(ways), again=again)
         return number
 
     def between(self, source: int, relation: str, first: str, last: str, start: int) -> int:
@@ -97,6 +101,15 @@ class Building:
     def filter(self, source: int, relation: str, comparison: str, value: str) -> int:
         self.few(source)
         number = self._add("filter", source, relation, comparison, value)
+        if len(self.members(number)) == len(self.members(source)):
+            raise Refused("a step changes nothing")
+        return number
+
+    def within(self, source: int, low: tuple[str, str], high: tuple[str, str]) -> int:
+        """Two filters that mean one thing: a relation of at least some value, and one (or the same) below another."""
+        self.few(source)
+        number = self._add("filter", source, low[0], ">=", low[1])
+        number = self._add("filter", number, high[0], "<", high[1])
         if len(self.members(number)) == len(self.members(source)):
             raise Refused("a step changes nothing")
         return number

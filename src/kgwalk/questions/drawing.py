@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.building import Refused
-from kgwalk.questions.literals import NAME, askable
-from kgwalk.questions.schema import Relation, Schema, survey
+from kgwalk.questions.literals import ID, NAME, askable
+from kgwalk.questions.schema import MOSTLY, Relation, Schema, survey
 from kgwalk.questions.settings import MakeSettings
 from kgwalk.questions.starts import Starts
 from kgwalk.tools.facts import Way
@@ -28,14 +28,23 @@ CHOSEN_FROM = 3  # ways drawn, of which the least used is taken
 LOOKED_AT = 30  # neighbours among which the walk goes on; the best known come first
 # Relations by which a graph keeps house, and which nobody asks about: Freebase's reviews and types, RDF's and OWL's.
 _HOUSEKEEPING = re.compile(r"/?(?:freebase|type|dataworld)[./]|.*(?:rdf-syntax-ns|rdf-schema|owl)#|(?:rdfs?|owl):")
+ALIKE = 0.2  # the share of ends that two ways have in common, for them to lead to things of one kind
+TURNS_TRIED = 3  # walks that turn back, for one where another relation could be mistaken for the way back
+OTHER_BACK = 0.4  # the share of turns that come back by another relation, where there is one
 LEAST_NAMES = 0.2  # the share of names at a relation's end from which on it is worth starting there
 
 
 class Path(NamedTuple):
-    """A walk: `ways[i]` leads from `entities[i]` to `entities[i + 1]`."""
+    """A walk: `ways[i]` leads from `entities[i]` to `entities[i + 1]`.
+
+    `keeps`: sets on the way that the walk comes back over its start with are meant to have it, as in "the genres of the
+    films by X's director". `again`: they may even be as an earlier one, "the children of X's wife's husband".
+    """
 
     ways: tuple[Way, ...]
     entities: tuple[str, ...]
+    keeps: bool = False
+    again: bool = False
 
     @property
     def topic(self) -> str:
@@ -54,7 +63,8 @@ class Drawing:
     """`used` counts how often each way was chosen.
 
     `first_ways` start at what can be named; `to_things` are those that lead to things, from which a walk can go on, and
-    not to values; `valued` lead to numbers or dates that can be compared, `dated` to dates.
+    not to values; `valued` lead to numbers or dates that can be compared, `dated` to dates, `at_nodes` are those of
+    them that start at nameless nodes: the years of a term of office.
     """
 
     def __init__(self, graph: StoredGraph, settings: MakeSettings, schema: Schema | None = None) -> None:
@@ -71,6 +81,7 @@ class Drawing:
         self._first_to_things = [way for way in self.first_ways if way in self.to_things]
         self.valued = [way for way in asked if way.out and relations[way.relation].comparable]
         self.dated = [way for way in self.valued if relations[way.relation].dates > relations[way.relation].numbers]
+        self.at_nodes = {way for way in self.valued if relations[way.relation].head_kinds.get(ID, 0.0) >= MOSTLY}
 
     def choose(self, ways: Sequence[Way]) -> Way:
         if not ways:
@@ -90,19 +101,33 @@ class Drawing:
     def may_be_topic(self, name: str) -> bool:
         return askable(name) or self.settings.literal_topics
 
-    def path(self, hops: int, *, to_name: bool = False) -> Path:
-        """A walk of so many hops from a topic; now and then one that turns back over where it came from.
+    def path(self, hops: int, *, to_name: bool = False, turns: bool = False) -> Path:
+        """A walk of so many hops from a topic.
 
-        With `to_name`, the end is a thing and no value.
+        With `turns`, now and then one that turns back over where it came from; with `to_name`, the end is a thing and
+        no value.
         """
-        turn = self.chance.randrange(1, hops) if hops > 1 and self.chance.random() < self.settings.loops else None
+        loops = self.settings.loops if turns and hops > 1 else 0.0
+        if self.chance.random() >= loops:
+            return self._walk(hops, None, to_name)
+        turn = self.chance.randrange(1, hops)
+        for _ in range(TURNS_TRIED):
+            ways, entities, *_ = self._walk(hops, turn, to_name)
+            if self._rivalled(entities[turn], ways[turn - 1]):
+                break
+        ends = turn + 1 == hops
+        keeps = not ends and self.chance.random() < 0.5
+        again = hops > 2 and (keeps or ends) and self.alike(ways[turn - 1], reverse(ways[turn - 1]))
+        return Path(ways, entities, keeps, again)
+
+    def _walk(self, hops: int, turn: int | None, to_name: bool) -> Path:
         ways: list[Way] = []
         entities: list[str] = []
         for place in range(hops):
             # from a value, only back to the start's like: others born in the same year
             goes_on = place + 1 < hops and not place + 1 == turn == 1
             if place == turn:
-                way = reverse(ways[-1])
+                way = self._back(entities, ways[-1])
             else:
                 way = self.choose(self._ways_from(entities, ways, to_things=goes_on or to_name))
             if not entities:
@@ -110,6 +135,28 @@ class Drawing:
             ways.append(way)
             entities.append(self.step(entities[-1], way))
         return Path(tuple(ways), tuple(entities))
+
+    def _back(self, entities: Sequence[str], came: Way) -> Way:
+        """The way that came, turned round; or at times another that leads back, as `children` does from `parents`."""
+        if self.chance.random() < OTHER_BACK:
+            before, here = entities[-2:]
+            ways = [way for way in self.onward(here, came) if way in self.to_things]
+            leading = [way for way in ways if before in self._neighbours(here, way)]
+            if leading:
+                return self.chance.choice(leading)
+        return reverse(came)
+
+    def _rivalled(self, entity: str, came: Way) -> bool:
+        """Whether other relations than the one that came here lead back to things of the same kind, too.
+
+        From a director who also writes, only the question's words tell that the way back is `directed_by`.
+        """
+        back = reverse(came)
+        return any(self.alike(way, back) for way in self.onward(entity, came))
+
+    def alike(self, one: Way, two: Way) -> bool:
+        """Whether two ways lead to things of one kind."""
+        return self.starts.alike(one, two) >= ALIKE
 
     def _ways_from(self, entities: Sequence[str], ways: Sequence[Way], *, to_things: bool) -> Sequence[Way]:
         if not ways:
@@ -147,12 +194,15 @@ class Drawing:
 
     def step(self, entity: str, way: Way, *, topic: bool = False, avoid: str = "") -> str:
         """A neighbour; with `topic`, one that a question can name."""
-        names = self.graph.neighbors(entity, way.relation, out=way.out, limit=LOOKED_AT).names
+        names = self._neighbours(entity, way)
         if topic:
             names = [name for name in names if name != avoid and self.may_be_topic(name)]
         if not names:
             raise Refused("no topic that can be named" if topic else "no way to go on")
         return self.chance.choice(names)
+
+    def _neighbours(self, entity: str, way: Way) -> Sequence[str]:
+        return self.graph.neighbors(entity, way.relation, out=way.out, limit=LOOKED_AT).names
 
     def fan(self, way: Way) -> float:
         """How many entities a way leads to, on average."""

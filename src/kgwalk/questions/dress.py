@@ -14,7 +14,7 @@ _BEFORE = (
 )  # fmt: skip
 _AFTER = (" Thanks.", " I forgot.", " Any idea?", " It is for a quiz.", " Please list all.", " I need this for work.")
 # Shares of questions, by level: all lower case, spaced before signs, a word before, a word after.
-_SHARES = ((0.0, 0.0, 0.0, 0.0), (0.2, 0.07, 0.0, 0.0), (0.3, 0.08, 0.05, 0.04))
+_SHARES = ((0.0, 0.0, 0.0, 0.0), (0.2, 0.12, 0.0, 0.0), (0.28, 0.14, 0.05, 0.04))
 
 
 def dress(text: str, level: int, chance: random.Random) -> str:

@@ -1,4 +1,4 @@
-"""How combined sets are said: both of two, either of two.
+"""How two sets are said of which both must hold; one clause for both is said in `one_clause`.
 
 Knows noun phrases and the ways that made them; the rest of the sentence is the speaker's.
 """
@@ -11,13 +11,14 @@ from kgwalk.questions.english.fitting import fits
 from kgwalk.questions.english.inflect import singular, word_set
 from kgwalk.questions.english.kinds import is_person, several
 from kgwalk.questions.english.phrases import Phrase, as_many, fill, parts
-from kgwalk.questions.plan import HOPS
+from kgwalk.questions.one_clause import hop_of, one_clause, says_kind
 from kgwalk.tools.facts import Way
 from kgwalk.types import Call
 
 if TYPE_CHECKING:
     from kgwalk.questions.speaker import Speaker
 
+ONE_CLAUSE = 0.75  # how often one clause is tried for two conditions
 _RELATIVE = (
     "that ",
     "who ",
@@ -33,14 +34,6 @@ _RELATIVE = (
 # Nobody is both: "the grandmother of X who is also the nephew of Y".
 _WOMEN = word_set("mother grandmother daughter sister wife aunt niece girlfriend queen actress mother-in-law")
 _MEN = word_set("father grandfather son brother husband uncle nephew boyfriend king actor father-in-law granddad")
-
-
-def hop_of(speaker: Speaker, number: int) -> tuple[Way, int] | None:
-    """The way and the source of a set that was made by a hop without dates."""
-    call = speaker.plan.made_by(number)
-    if call is None or call.tool not in HOPS or call.tool == "between":
-        return None
-    return Way(str(call.args[1]), call.tool != "head_entities"), speaker.sources(call)[0]
 
 
 def same_way(speaker: Speaker, call: Call, link: str) -> tuple[Way, Phrase] | None:
@@ -133,12 +126,12 @@ def _joined(one: Phrase, two: Phrase) -> str | None:
     if first is None or second is None or one.many != two.many or not first.rest or not second.rest:
         return None
     hops = one.hops
-    if not _says_kind(second.head, two.kind):
-        if not _says_kind(first.head, one.kind):
+    if not says_kind(second.head, two.kind):
+        if not says_kind(first.head, one.kind):
             return None
         first, second, hops = second, first, two.hops
     if _is_clause(first.rest) and not _is_clause(second.rest):
-        if not _says_kind(first.head, one.kind):
+        if not says_kind(first.head, one.kind):
             return None
         first, second, hops = second._replace(head=first.head), first, two.hops
     if hops > 1 or second.rest.startswith(("or ", "and ", "of ")):
@@ -165,24 +158,16 @@ def _first(text: str) -> str:
     return text.split(" ")[0]
 
 
-def _says_kind(head: str, kind: str) -> bool:
-    """
-    >>> _says_kind("films", "film"), _says_kind("movies", "film"), _says_kind("screenplays", "film")
-    (True, True, False)
-    """
-    one = singular(head)
-    return one in (kind, "one", "those", "person", "thing", "place") or (one, kind) in (
-        ("movie", "film"),
-        ("picture", "film"),
-    )
-
-
 def predicate(one: Phrase, two: Phrase) -> str:
     """What a set is said to be: "the director of B", "among the films of B"."""
     return two.text if one.many == two.many and not two.text.startswith("those") else f"among {two.text}"
 
 
 def both_question(speaker: Speaker, call: Call) -> str | None:
+    if speaker.chance.random() < ONE_CLAUSE:
+        text = one_clause(speaker, call)
+        if text is not None:
+            return text
     if speaker.chance.random() < 0.5:
         text = asked_together(speaker, call, "both {} and {}") or _in_common(speaker, call)
         if text is not None:
@@ -222,43 +207,5 @@ def _in_common(speaker: Speaker, call: Call) -> str | None:
             (1, f"What {noun} do {one.text} and {two.text} share?"),
             (0.6, f"{one.text} and {two.text} have which {noun} in common?"),
             (0.6, f"What do {one.text} and {two.text} have in common as {noun}?"),
-        ]
-    )
-
-
-# Either
-
-
-def either_phrase(speaker: Speaker, call: Call) -> Phrase | None:
-    joined = together(speaker, call, "{} or {}") if speaker.chance.random() < 0.6 else None
-    if joined is not None:
-        return joined
-    pair = pair_of(speaker, call)
-    if pair is None:
-        return None
-    one, two = pair
-    return Phrase(f"{one.text} or {two.text}", one.many, one.kind, hops=max(one.hops, two.hops))
-
-
-def either_question(speaker: Speaker, call: Call) -> str | None:
-    if speaker.chance.random() < 0.5:
-        link = speaker.choose([(1, "{} or {}"), (1, "either {} or {}"), (0.4, "{} or else {}")])
-        text = asked_together(speaker, call, link or "{} or {}")
-        if text is not None:
-            return text
-    pair = pair_of(speaker, call)
-    if pair is None:
-        return None
-    one, two = pair
-    what = "Who" if is_person(one.kind) else "What"
-    be = "are" if one.many else "is"
-    return speaker.choose(
-        [
-            (1.5, f"{what} {be} {one.text} or {two.text}?"),
-            (1, f"Name {one.text} as well as {two.text}."),
-            (1, f"List {one.text} and also {two.text}."),
-            (1, f"Give me {one.text} together with {two.text}."),
-            (0.7, f"{what} {'are' if one.many else 'is'} either {one.text} or {two.text}?"),
-            (0.7, f"Tell me {one.text} and {two.text}."),
         ]
     )

@@ -25,6 +25,12 @@ class Sayings:
     plain_nouns: tuple[str, ...] = ()
     bare: tuple[str, ...] = ()  # nouns that need no article, for "X's director" and "X director": "director"
     plain_bare: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()  # what happens there, where a place is reached, or what has one: "does {} play"
+
+    @property
+    def silent(self) -> bool:
+        """Whether the hop adds no words: it leads to a nameless node, and the hop from there says what both mean."""
+        return self.nouns == ("{}",)
 
     def at(self, level: int) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Questions, nouns and bare nouns: of the name itself at level 0, of both at 1, paraphrases at 2."""
@@ -46,4 +52,8 @@ class Lexicon(Protocol):
 
     def value_words(self, relation: str) -> tuple[str, ...]:
         """Nouns of what a relation with values measures: "population". Empty for other relations."""
+        ...
+
+    def alone(self, way: Way) -> bool:
+        """Whether no other relation joins the same two kinds, so that "the X films" can mean this one only."""
         ...

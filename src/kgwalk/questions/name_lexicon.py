@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from kgwalk.data.bank.concepts import Concept
-from kgwalk.questions.bank_lexicon import concept_sayings
+from kgwalk.questions.bank_lexicon import Heard, concept_sayings
 from kgwalk.questions.bank_match import BankMatch, Meant
 from kgwalk.questions.english.inflect import word_set
 from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, PLACE, VAGUE, VALUES, YEAR, is_person, is_place
@@ -48,7 +48,13 @@ class NameLexicon:
         self._match = BankMatch(schema.relations, concepts) if bank else None
         counts = Counter((name.text, name.head) for name in map(read_name, schema.relations))
         self._shared = {key for key, count in counts.items() if count > 1}
-        self._kinds = _Kinds(schema, {name: self.meant(name) for name in schema.relations})
+        meant = {name: self.meant(name) for name in schema.relations}
+        self._kinds = _Kinds(schema, meant)
+        self._heard = Heard([found[0] for found in meant.values() if found is not None])
+        ends = {name: self._kinds.ends(relation, read_name(name)) for name, relation in schema.relations.items()}
+        between = Counter(frozenset((one.head, one.tail)) for one in ends.values())
+        known = {name: one for name, one in ends.items() if one.head not in VAGUE and one.tail not in VAGUE}
+        self._alone = {name for name, one in known.items() if between[frozenset((one.head, one.tail))] < 2}
         self._made: dict[Way, Sayings] = {}
 
     def sayings(self, way: Way) -> Sayings:
@@ -59,8 +65,13 @@ class NameLexicon:
     def value_words(self, relation: str) -> tuple[str, ...]:
         if not self.schema[relation].valued:
             return ()
-        said = self.sayings(Way(relation, True))
-        return said.plain_bare + said.bare
+        said, meant = self.sayings(Way(relation, True)), self.meant(relation)
+        everyday = () if meant is None else meant[0].nouns  # "the largest deepness"
+        return tuple(dict.fromkeys(noun for noun in said.plain_bare + said.bare if noun not in everyday))
+
+    def alone(self, way: Way) -> bool:
+        """Whether it is known that no other relation joins the same two kinds."""
+        return way.relation in self._alone
 
     def meant(self, relation: str) -> Meant | None:
         """The bank's concept for a relation, if it is used and has one."""
@@ -75,7 +86,7 @@ class NameLexicon:
         if self._kinds.mixed and not name.head and meant is not None and not {meant[0].head, meant[0].tail} <= VAGUE:
             meant = None
         if meant is not None and _agree(relation, *meant):
-            said = concept_sayings(way, *meant)
+            said = concept_sayings(way, *meant, self._heard)
             reached = ends.tail if way.out else ends.head
             if said.kind in VAGUE and is_person(reached):  # "things situated in Liverpool" are people
                 return name_sayings(name, way.out, ends)

@@ -30,7 +30,8 @@ from kgwalk.tools.sets import number_of
 
 LEAST_FAN = 1.5  # entities that the last hop leads to on average, where one of them is to be chosen
 ONWARD = 0.3  # the share of questions of several hops whose last hop comes after the choice or combination
-ALIKE = 0.2  # the share of ends that two ways have in common, for "or" between them to make sense
+AT_NODES = 0.6  # the share of questions of a time, of two hops, that are about the times of nodes, where there are some
+BOUNDS = ("<", ">", "<", ">", "<=", ">=")
 COUNTED_BOTH = 0.3  # the share of counts that count an intersection
 
 Draw = Callable[[Drawing, int], Building]
@@ -38,9 +39,9 @@ Draw = Callable[[Drawing, int], Building]
 
 def chain(drawing: Drawing, hops: int) -> Building:
     """Who directed X? Where was the director of X born?"""
-    path = drawing.path(hops)
+    path = drawing.path(hops, turns=True)
     building = Building(drawing.graph, [path.topic], drawing.settings)
-    building.follow(1, path.ways)
+    building.follow(1, path.ways, keeps=path.keeps, again=path.again)
     return building
 
 
@@ -67,7 +68,7 @@ def union(drawing: Drawing, hops: int) -> Building:
         return building
     last = first.ways[-1]
     around = [way for way in drawing.around(first.entities[-2]) if way != last]
-    second = drawing.choose([way for way in around if drawing.starts.alike(way, last) >= ALIKE])
+    second = drawing.choose([way for way in around if drawing.alike(way, last)])
     building = Building(drawing.graph, [first.topic], drawing.settings)
     before = building.follow(1, first.ways[:-1])
     building.combine("union", building.hop(before, last, 1), building.hop(before, second, 1))
@@ -84,8 +85,8 @@ def count(drawing: Drawing, hops: int) -> Building:
 
 def superlative(drawing: Drawing, hops: int) -> Building:
     """Which neighbour of X has the largest population? At times, a hop more from there."""
-    onward = hops > 2 or (hops == 2 and drawing.chance.random() < ONWARD)
-    building, relation, path = _valued_set(drawing, drawing.valued, hops - onward)
+    chosen, onward = _measure(drawing, hops)
+    building, relation, path = _valued_set(drawing, chosen, hops - onward)
     number = building.extreme(drawing.chance.choice(("argmax", "argmin")), len(building.sets.made), relation.name)
     if onward:
         _onward(drawing, building, number, path.ways[-1])
@@ -94,15 +95,15 @@ def superlative(drawing: Drawing, hops: int) -> Building:
 
 def comparison(drawing: Drawing, hops: int) -> Building:
     """Which neighbours of X have a population above five million? At times, a hop more from there."""
-    onward = hops > 2 or (hops == 2 and drawing.chance.random() < ONWARD)
-    building, relation, path = _valued_set(drawing, drawing.valued, hops - onward)
+    chosen, onward = _measure(drawing, hops)
+    building, relation, path = _valued_set(drawing, chosen, hops - onward)
     last = len(building.sets.made)
     values = _values(building, last, relation)
     years = relation.dates > relation.numbers
     bound = round_between(*drawing.chance.choice(list(pairwise(values))), year=years)
     if years and any(int(value) == int(bound) != value for value in values):
         raise Refused("a date inside the year it is compared with")  # is May 1995 after 1995?
-    number = building.filter(last, relation.name, drawing.chance.choice("<>"), bound)
+    number = building.filter(last, relation.name, drawing.chance.choice(BOUNDS), bound)
     if onward:
         _onward(drawing, building, number, path.ways[-1])
     return building
@@ -110,17 +111,20 @@ def comparison(drawing: Drawing, hops: int) -> Building:
 
 def time(drawing: Drawing, hops: int) -> Building:
     """Whom did X visit in May 2014? Where facts have no dates but things do: which of X's films came out in 1999?"""
-    if drawing.schema.timed and (not drawing.dated or drawing.chance.random() < 0.8):
+    at_nodes = [way for way in drawing.dated if way in drawing.at_nodes]
+    if at_nodes and hops > 1 and drawing.chance.random() < AT_NODES:
+        return _held_in(drawing, drawing.choose(at_nodes))
+    of_things = [way for way in drawing.dated if way not in drawing.at_nodes]
+    if drawing.schema.timed and (not of_things or drawing.chance.random() < 0.8):
         return _within(drawing, hops)
-    building, relation, _ = _valued_set(drawing, drawing.dated, hops)
+    building, relation, _ = _valued_set(drawing, drawing.choose(of_things), hops)
     last = len(building.sets.made)
     years = sorted({int(value) for value in _values(building, last, relation)})
     first = drawing.chance.choice(years)
     later = [year for year in years if year > first]
     if not later or drawing.chance.random() < 0.5:
         return _of_year(building, last, relation, first)
-    from_first = building.filter(last, relation.name, ">=", str(first))
-    building.filter(from_first, relation.name, "<", str(drawing.chance.choice(later) + 1))
+    building.within(last, (relation.name, str(first)), (relation.name, str(drawing.chance.choice(later) + 1)))
     return building
 
 
@@ -128,8 +132,28 @@ def _of_year(building: Building, number: int, relation: Relation, year: int) -> 
     """Dates of days lie within their year; plain years are equal to it."""
     if all(len(value) <= 4 for value in relation.sample_tails):
         building.filter(number, relation.name, "=", str(year))
-        return building
-    building.filter(building.filter(number, relation.name, ">=", str(year)), relation.name, "<", str(year + 1))
+    else:
+        building.within(number, (relation.name, str(year)), (relation.name, str(year + 1)))
+    return building
+
+
+def _held_in(drawing: Drawing, dated: Way) -> Building:
+    """Who governed X in 2009? The dates are those of nameless nodes: from when to when, or when."""
+    chance, graph = drawing.chance, drawing.graph
+    node = drawing.starts.draw(dated, chance, drawing.settings.known)
+    path = drawing.path_to(node, 1)
+    building = Building(graph, [path.topic], drawing.settings)
+    nodes = building.follow(1, path.ways)
+    relations = [way.relation for way in drawing.around(node) if way in drawing.at_nodes and way in drawing.dated]
+    found = [(number_of(graph.neighbors(node, name).names[0]), name) for name in relations]
+    dates = sorted((date, name) for date, name in found if date is not None)
+    if not dates:
+        raise Refused("too few values to compare")
+    (start, began), (end, ended) = dates[0], dates[-1]
+    year = chance.randint(int(start), int(end))
+    # it had ended no earlier than that year, and begun before the next
+    number = building.within(nodes, (ended, str(year)), (began, str(year + 1)))
+    _onward(drawing, building, number, path.ways[-1])
     return building
 
 
@@ -168,11 +192,18 @@ def _window(drawing: Drawing, date: str, dates: list[str]) -> tuple[str, str]:
     return cut, cut
 
 
-def _valued_set(drawing: Drawing, valued: list[Way], hops: int) -> tuple[Building, Relation, Path]:
-    """A set that has members with values of some relation."""
-    if not valued:
+def _measure(drawing: Drawing, hops: int) -> tuple[Way, bool]:
+    """What to choose by, and whether a hop more comes after; always so where nameless nodes are chosen from."""
+    ways = [way for way in drawing.valued if hops > 1 or way not in drawing.at_nodes]
+    if not ways:
         raise Refused("no values to compare")
-    chosen = drawing.choose(valued)
+    chosen = drawing.choose(ways)
+    onward = hops > 2 or (hops == 2 and drawing.chance.random() < ONWARD)
+    return chosen, onward or chosen in drawing.at_nodes
+
+
+def _valued_set(drawing: Drawing, chosen: Way, hops: int) -> tuple[Building, Relation, Path]:
+    """A set that has members with values of a relation."""
     member = drawing.starts.draw(chosen, drawing.chance, drawing.settings.known)
     path = drawing.path_to(member, hops, fan=LEAST_FAN)
     building = Building(drawing.graph, [path.topic], drawing.settings)

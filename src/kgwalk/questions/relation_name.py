@@ -17,7 +17,8 @@ from kgwalk.questions.english.inflect import singular, word_set
 # What marks that a fact is read from tail to head.
 _INVERSE = re.compile(
     r"^(?:inverse[_ -]?(?:of)?[_ -]|inv[_-]|reverse[_ -](?:of[_ -])?|\^|~|-(?=\w))|"
-    r"(?:[_ -]inverse|[_-]inv|[_ -]reverse|[_-]reciprocal| ?\((?:inverse|reverse)\)|\^-1|\^|⁻¹)$",
+    r"(?:[_ -]inverse|[_-]inv|[_ -]reverse|[_-]reciprocal| ?\((?:inverse|reverse)\)|\^-1|\^|⁻¹)$"
+    r"|(?<=[a-z])(?-i:Inv|Inverse|Reverse)$",
     re.IGNORECASE,
 )
 _IDENTIFIED = re.compile(r"^(?:wdt:|p:|wd:)?[PQ]\d+\s*[:|(_-]+\s*(?P<label>.+?)\)?$")  # "P57: director"

@@ -22,7 +22,7 @@ from kgwalk.types import KgwalkError
 
 MOST_HOPS = {CHAIN: 4, INTERSECTION: 3, UNION: 2, DIFFERENCE: 2, COUNT: 3, SUPERLATIVE: 3, COMPARISON: 3, TIME: 2}
 SIZES = ("1", "2-5", "6-20", "more")  # of answers; of a count, of what is counted
-_SHARES = {CHAIN: 0.5, INTERSECTION: 0.15, UNION: 0.04, DIFFERENCE: 0.05, COUNT: 0.06, SUPERLATIVE: 0.07}
+_SHARES = {CHAIN: 0.51, INTERSECTION: 0.15, UNION: 0.03, DIFFERENCE: 0.05, COUNT: 0.06, SUPERLATIVE: 0.07}
 
 
 def size_of(count: int) -> str:
@@ -47,7 +47,7 @@ class MakeSettings:
     most_members: int = 2000  # of a set on the way
     most_onward: int = 150  # of a set that a walk goes on from, or chooses from by a value
     known: float = 0.5  # the pull towards entities with many facts; 0 draws them all alike
-    loops: float = 0.15  # the share of longer chains that turn back: the other films of a film's director
+    loops: float = 0.25  # the share of longer chains drawn that turn back: the other films of a film's director
     literal_topics: bool = False  # whether numbers, dates and ids may be what a question is about
     shown: int = Kgwalk.relations  # a relation further down the list around a set is not asked for: nobody sees it
 
@@ -64,10 +64,15 @@ class MakeSettings:
             raise KgwalkError("shares are 0 or more, and the count at least 1")
 
     def cells(self) -> dict[tuple[str, int], float]:
-        """The share of each pattern at each number of hops; together 1."""
+        """The share of each pattern at each number of hops; together 1.
+
+        Chains have the shares of hops. Other patterns have more to say than their hops, so of these each number of hops
+        has its share divided by the number.
+        """
         shares: dict[tuple[str, int], float] = {}
         for pattern, share in self.patterns.items():
             hops = {number: one for number, one in self.hops.items() if number <= MOST_HOPS[pattern] and one}
+            hops = hops if pattern == CHAIN else {number: one / number for number, one in hops.items()}
             for number, one in hops.items():
                 shares[pattern, number] = share * one / sum(hops.values())
         total = sum(shares.values())

@@ -10,15 +10,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from kgwalk.questions import joins, measures, without
+from kgwalk.questions import chains, counts, either, joins, measures, terms, without
 from kgwalk.questions.english.fitting import fits
-from kgwalk.questions.english.kinds import VAGUE, VALUES, is_person, several
+from kgwalk.questions.english.kinds import VALUES, is_person
 from kgwalk.questions.english.phrases import HEADLESS, Phrase, fill, is_many, parts
 from kgwalk.questions.lexicon import Lexicon, Sayings
 from kgwalk.questions.plan import HOPS, Plan
 from kgwalk.tools.facts import Way
 from kgwalk.types import Call
 
+POSSESSIVE = 3.5  # how often a chain of several hops is said in nouns, beside 5 for a question around a phrase
 FIRST_MARK = 0xE000  # private use characters: no template has them
 
 Weighted = list[tuple[float, str]]
@@ -145,46 +146,60 @@ def way_of(call: Call) -> Way:
     return Way(str(call.args[1]), call.tool != "head_entities")
 
 
+def source_of(speaker: Speaker, call: Call) -> tuple[Phrase, str] | None:
+    """What a hop starts from, and the time that is said with it, or ""; None where there are no words for either."""
+    number, when = speaker.sources(call)[0], ""
+    found = terms.chosen_from(speaker, number)
+    if found is not None:
+        number = found[0]
+        when = terms.term(speaker, found[1]) or ""
+        if not when:
+            return None
+    elif call.tool == "between":
+        when = terms.window(speaker, str(call.args[2]), str(call.args[3]))
+    inner = speaker.phrase(number)
+    return None if inner is None else (inner, when)
+
+
 def hop_phrase(speaker: Speaker, call: Call) -> Phrase | None:
-    inner = speaker.phrase(speaker.sources(call)[0])
-    if inner is None:
-        return None
-    made = speaker.noun(way_of(call), inner)
-    if made is None or call.tool != "between":
+    if speaker.said(way_of(call)).silent:
+        return speaker.phrase(speaker.sources(call)[0])
+    found = source_of(speaker, call)
+    made = None if found is None else speaker.noun(way_of(call), found[0])
+    if found is None or made is None or not found[1]:
         return made
-    when = measures.window(speaker, str(call.args[2]), str(call.args[3]))
-    return Phrase(f"{made.text} {when}", made.many, made.kind, hops=made.hops)
+    return terms.phrase_with_term(made, found[1])
 
 
 def hop_question(speaker: Speaker, call: Call) -> str | None:
-    inner = speaker.phrase(speaker.sources(call)[0])
-    if inner is None:
+    found = source_of(speaker, call)
+    if found is None:
         return None
-    said, dated = speaker.said(way_of(call)), call.tool == "between"
-    questions, _, _ = said.at(speaker.level)
+    inner, when = found
+    way = way_of(call)
+    questions, _, _ = speaker.said(way).at(speaker.level)
     ways: list[tuple[float, Callable[[], str | None]]] = [
         (5, lambda: _asked(speaker, questions, inner)),
-        (2, lambda: _framed(speaker, call)),
+        (2, lambda: _framed(speaker, way, inner)),
     ]
-    chain = None if dated else _chain(speaker)
+    chain = None if when else chains.chain_of(speaker, call)
     if chain is not None:
-        nouns = [speaker.said(way).at(speaker.level)[2] for way in chain[1]]
-        if all(nouns):
-            ways.append((1.2, lambda: possessive(speaker, chain[0], nouns)))
-            ways.append((0.6 * speaker.level, lambda: keywords(speaker, chain[0], nouns)))
-    if speaker.level > 1 and len(inner.text) > 1 and not dated:  # a name is one sign
-        ways.append((0.8, lambda: stepwise(speaker, questions, inner)))
+        nouns = chains.bare_of(speaker, chain)
+        if nouns:
+            ways.append((POSSESSIVE if len(nouns) > 1 else 1.2, lambda: chains.possessive(speaker, chain, nouns)))
+            ways.append((0.6 * speaker.level, lambda: chains.keywords(speaker, chain, nouns)))
+        ways.append((8.0 * (len(chain.ways) > 1), lambda: chains.implied(speaker, chain)))
+    if speaker.level > 1 and len(inner.text) > 1 and not when:  # a name is one sign
+        ways.append((0.8, lambda: chains.stepwise(speaker, questions, inner)))
     text = first_said(speaker, ways)
-    if text is None or not dated:
+    if text is None or not when:
         return text
-    when = measures.window(speaker, str(call.args[2]), str(call.args[3]))
-    return measures.with_time(text, when, front=speaker.level > 0 and speaker.chance.random() < 0.3)
+    return terms.with_term(text, when, front=speaker.level > 0 and speaker.chance.random() < 0.3)
 
 
-def _framed(speaker: Speaker, call: Call) -> str | None:
+def _framed(speaker: Speaker, way: Way, inner: Phrase) -> str | None:
     """A hop as a noun phrase; without its dates, which follow."""
-    inner = speaker.phrase(speaker.sources(call)[0])
-    made = None if inner is None else speaker.noun(way_of(call), inner)
+    made = speaker.noun(way, inner)
     return None if made is None else speaker.frame(made)
 
 
@@ -204,81 +219,12 @@ def _asked(speaker: Speaker, questions: Sequence[str], inner: Phrase) -> str | N
     return None if template is None else fill(template, inner)
 
 
-def _chain(speaker: Speaker) -> tuple[int, list[Way]] | None:
-    """The topic and the relations, if the plan is nothing but hops one after the other."""
-    ways: list[Way] = []
-    number = speaker.plan.last
-    while (call := speaker.plan.made_by(number)) is not None:
-        if call.tool not in HOPS or call.tool == "between":
-            return None
-        ways.append(way_of(call))
-        number = speaker.sources(call)[0]
-    return number, ways[::-1]
-
-
-def possessive(speaker: Speaker, topic: int, nouns: Sequence[Sequence[str]]) -> str | None:
-    """ "X's wife's religion", and with the last hops turned round: "the religion of X's wife"."""
-    name = speaker.phrase(topic)
-    assert name is not None
-    chosen = [speaker.chance.choice(some) for some in nouns]
-    turned = speaker.chance.randint(0, len(chosen)) if speaker.level else 0
-    kept = len(chosen) - turned
-    text = name.text
-    for at, noun in enumerate(chosen[:kept]):
-        text += (
-            f"' {noun}" if at and chosen[at - 1].endswith("s") and is_many(f"the {chosen[at - 1]}") else f"'s {noun}"
-        )
-    article = "the " if speaker.level < 2 or speaker.chance.random() < 0.7 else ""
-    for at, noun in enumerate(chosen[kept:], 1):
-        text = f"{'the ' if at == turned else article}{noun} of {text}"
-    kind = speaker.said(way_of(speaker.plan.steps[-1])).kind
-    return speaker.frame(Phrase(text, is_many(f"the {chosen[-1]}"), kind))
-
-
-def keywords(speaker: Speaker, topic: int, nouns: Sequence[Sequence[str]]) -> str | None:
-    """As one types into a search box: "X wife religion"."""
-    name = speaker.phrase(topic)
-    assert name is not None
-    chosen = [speaker.chance.choice(some) for some in nouns]
-    return speaker.choose(
-        [
-            (2, " ".join([name.text, *chosen])),
-            (1, " ".join([*chosen[::-1], name.text])),
-            (1, " of ".join([*chosen[::-1], name.text])),
-            (0.7, f"{name.text}, {' '.join(chosen)}?"),
-            (0.5, f"{name.text}: {', '.join(chosen)}?"),
-        ]
-    )
-
-
-def stepwise(speaker: Speaker, questions: Sequence[str], inner: Phrase) -> str | None:
-    """The first hops are told, then the last is asked about: "Take the films by X. Who wrote those films?"."""
-    if inner.kind in VAGUE:
-        those = "those" if inner.many else "that one"
-    else:
-        those = f"those {several(inner.kind)}" if inner.many else f"that {inner.kind}"
-    pointer = Phrase(those, inner.many, inner.kind)
-    question = _asked(speaker, questions, pointer)
-    if question is None or inner.text.split(" ")[0].lower() in HEADLESS:
-        return None
-    opening = speaker.choose(
-        [
-            (2, f"Take {inner.text}."),
-            (1, f"Consider {inner.text}."),
-            (1, f"I am thinking of {inner.text}."),
-            (1, f"Start from {inner.text}."),
-            (1, f"There {'are' if inner.many else 'is'} {inner.text}."),
-        ]
-    )
-    return f"{opening} {_capital(question) if question[:1].isalpha() else question}"
-
-
 PHRASES: dict[str, Callable[[Speaker, Call], Phrase | None]] = {
     **dict.fromkeys(HOPS, hop_phrase),
     "intersect": joins.both_phrase,
-    "union": joins.either_phrase,
+    "union": either.either_phrase,
     "minus": without.without_phrase,
-    "count": measures.count_phrase,
+    "count": counts.count_phrase,
     "argmax": measures.extreme_phrase,
     "argmin": measures.extreme_phrase,
     "filter": measures.compared_phrase,
@@ -286,9 +232,9 @@ PHRASES: dict[str, Callable[[Speaker, Call], Phrase | None]] = {
 ASKS: dict[str, Callable[[Speaker, Call], str | None]] = {
     **dict.fromkeys(HOPS, hop_question),
     "intersect": joins.both_question,
-    "union": joins.either_question,
+    "union": either.either_question,
     "minus": without.without_question,
-    "count": measures.count_question,
+    "count": counts.count_question,
     "argmax": measures.extreme_question,
     "argmin": measures.extreme_question,
     "filter": measures.compared_question,

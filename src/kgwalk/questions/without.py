@@ -1,4 +1,4 @@
-"""How a set is said that another is taken from: all but some, the others of their kind, "the same director as".
+"""How a set is said that another is taken from: all but some, the others of their kind; there and back in `returns`.
 
 Knows noun phrases and the ways that made them; the rest of the sentence is the speaker's.
 """
@@ -8,13 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kgwalk.questions.english.fitting import fits
-from kgwalk.questions.english.inflect import a
-from kgwalk.questions.english.kinds import VAGUE, is_person, several
-from kgwalk.questions.english.phrases import Phrase, as_many, fill, is_many, parts
-from kgwalk.questions.joins import asked_together, hop_of, pair_of, predicate, relative_of
-from kgwalk.questions.plan import HOPS
-from kgwalk.tools.facts import Way
+from kgwalk.questions import returns
+from kgwalk.questions.english.phrases import Phrase, as_many, is_many
+from kgwalk.questions.joins import asked_together, pair_of, predicate, relative_of
 from kgwalk.types import Call
 
 if TYPE_CHECKING:
@@ -22,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def without_phrase(speaker: Speaker, call: Call) -> Phrase | None:
-    same = same_as(speaker, call)
-    if same is not None and (speaker.chance.random() < 0.6 or _topic(speaker, call) is None):
+    same = returns.return_phrase(speaker, call)
+    if same is not None and speaker.chance.random() < 0.6:
         return same
     pair = pair_of(speaker, call)
     if pair is None:
@@ -74,29 +70,38 @@ def _topic(speaker: Speaker, call: Call) -> Phrase | None:
 
 
 def _others(speaker: Speaker, call: Call) -> str | None:
-    """A chain that comes back over its start: the other films of its director."""
-    from kgwalk.questions.speaker import ASKS  # the speaker's table names this module
+    """A chain that comes back over its start: the other films of its director.
 
-    same, topic = same_as(speaker, call), _topic(speaker, call)
-    assert topic is not None
-    if same is not None and speaker.chance.random() < 0.6:
-        return _same_question(speaker, same)
-    number = speaker.sources(call)[0]
-    made = speaker.plan.made_by(number)
-    one = speaker.phrase(number)
-    if made is None or one is None:
+    At times nobody says "other": an answer is never what was asked about.
+    """
+    from kgwalk.questions.speaker import first_said  # the speaker's table names this module
+
+    return first_said(
+        speaker,
+        [
+            (3.5, lambda: returns.return_question(speaker, call)),
+            (2.5, lambda: returns.also_question(speaker, call)),
+            (2, lambda: _apart(speaker, call)),
+            (2, lambda: _unmarked(speaker, call)),
+        ],
+    )
+
+
+def _unmarked(speaker: Speaker, call: Call) -> str | None:
+    from kgwalk.questions.speaker import ASKS
+
+    made = speaker.plan.made_by(speaker.sources(call)[0])
+    return None if made is None else ASKS[made.tool](speaker, made)
+
+
+def _apart(speaker: Speaker, call: Call) -> str | None:
+    """ "Apart from X, which films did X's director make?"."""
+    topic, question = _topic(speaker, call), _unmarked(speaker, call)
+    one = speaker.phrase(speaker.sources(call)[0])
+    if topic is None or one is None:
         return None
-    question = None
-    if made.tool in HOPS and made.tool != "between":
-        inner = speaker.phrase(speaker.sources(made)[0])
-        questions = speaker.said(Way(str(made.args[1]), made.tool != "head_entities")).at(speaker.level)[0]
-        if inner is not None:
-            template = speaker.choose([(1.0, text) for text in questions if fits(text, inner)])
-            question = None if template is None else fill(template, inner)
-    else:
-        question = ASKS[made.tool](speaker, made)
     options = []
-    if question is not None:
+    if question is not None and ". " not in question:
         options += [
             (1.5, f"Apart from {topic.text}, {_lower(question)}"),
             (1, f"Other than {topic.text}, {_lower(question)}"),
@@ -107,44 +112,6 @@ def _others(speaker: Speaker, call: Call) -> str | None:
     if other is not None:
         options.append((1.5, speaker.frame(Phrase(other, True, one.kind)) or ""))
     return speaker.choose([(weight, text) for weight, text in options if topic.text in text])
-
-
-def same_as(speaker: Speaker, call: Call) -> Phrase | None:
-    """ "the films with the same director as X", where a relation is followed there and back."""
-    topic, back = _topic(speaker, call), hop_of(speaker, speaker.sources(call)[0])
-    there = None if back is None else hop_of(speaker, back[1])
-    if topic is None or back is None or there is None:
-        return None
-    (way, source), (returned, _) = there, back
-    if source != speaker.sources(call)[1] or way.relation != returned.relation or way.out == returned.out:
-        return None
-    bare = speaker.said(way).at(speaker.level)[2]
-    if not bare:
-        return None
-    noun = speaker.chance.choice(bare)
-    said = speaker.said(returned)
-    kinds = several(said.kind) if said.kind not in VAGUE else "others"
-    text = speaker.choose(
-        [
-            (2, f"the {kinds} with the same {noun} as {topic.text}"),
-            (1, f"the {kinds} that have the same {noun} as {topic.text}"),
-            (1, f"the {kinds} sharing {noun if is_many(f'the {noun}') else a(noun)} with {topic.text}"),
-            (1, f"the other {kinds if kinds != 'others' else 'ones'} with {topic.text}'s {noun}"),
-        ]
-    )
-    return Phrase(text or "", True, said.kind, hops=2)
-
-
-def _same_question(speaker: Speaker, same: Phrase) -> str | None:
-    found = parts(same.text)
-    options = [(2.0, speaker.frame(same) or "")]
-    if found is not None and " with the same " in same.text:
-        head, shared = same.text.removeprefix("the ").split(" with the same ", 1)
-        head = "others" if head == "others" else head
-        which = "Which others" if head == "others" else f"Which {head}"
-        options += [(2, f"{which} have the same {shared}?"), (1, f"What {head} have the same {shared}?")]
-        options.append((1, f"{'Who' if is_person(same.kind) else 'What'} else has the same {shared}?"))
-    return speaker.choose(options)
 
 
 def _other(text: str) -> str | None:

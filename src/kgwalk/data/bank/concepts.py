@@ -36,10 +36,18 @@ class Concept:
     forward_nouns: tuple[str, ...]  # "the director of {}"
     backward_nouns: tuple[str, ...]  # "the films directed by {}"
     domain: str  # the file's name, without its ending
+    # What people call the tail of a head, and the heads of a tail, in a word or two: X's "dad", X's "kids". May be left
+    # out; the nouns that labels give need not be written again.
+    nouns: tuple[str, ...] = ()
+    inverse_nouns: tuple[str, ...] = ()
+    # What happens there, where the tail is a place, or has one: "does {} play" of a team, so that "In which country
+    # does X play?" asks for the country of X's team.
+    where: tuple[str, ...] = ()
 
 
 _TEXTS = ("id", "head", "tail", "many")
-_LISTS = tuple(field.name for field in fields(Concept) if field.name not in (*_TEXTS, "domain"))
+_OPTIONAL = ("nouns", "inverse_nouns", "where")
+_LISTS = tuple(field.name for field in fields(Concept) if field.name not in (*_TEXTS, *_OPTIONAL, "domain"))
 
 
 def domain_names() -> list[str]:
@@ -91,8 +99,8 @@ def _concept(entry: Any, number: int, path: str, domain: str) -> Concept:
         raise InputError(f"concept {number} is no table", path=path, hint="write [[concept]] above its keys")
     name = f"concept `{entry['id']}`" if isinstance(entry.get("id"), str) else f"concept {number}"
     for key in entry:
-        if key not in (*_TEXTS, *_LISTS):
-            raise InputError(f"{name}: {unknown('key', key, (*_TEXTS, *_LISTS))}", path=path)
+        if key not in (*_TEXTS, *_LISTS, *_OPTIONAL):
+            raise InputError(f"{name}: {unknown('key', key, (*_TEXTS, *_LISTS, *_OPTIONAL))}", path=path)
     for key in (*_TEXTS, *_LISTS):
         if key not in entry:
             raise InputError(f"{name} lacks `{key}`", path=path)
@@ -101,8 +109,9 @@ def _concept(entry: Any, number: int, path: str, domain: str) -> Concept:
             raise InputError(f"{name}: `{key}` must be a text, given {entry[key]!r}", path=path)
     if entry["many"] not in MANY:
         raise InputError(f"{name}: `many` must be one of {', '.join(MANY)}, given {entry['many']!r}", path=path)
-    for key in _LISTS:
+    given = (*_LISTS, *(key for key in _OPTIONAL if key in entry))
+    for key in given:
         if not isinstance(entry[key], list) or not all(isinstance(one, str) and one for one in entry[key]):
             raise InputError(f"{name}: `{key}` must be a list of texts", path=path)
-    values: dict[str, Any] = {key: entry[key] for key in _TEXTS} | {key: tuple(entry[key]) for key in _LISTS}
+    values: dict[str, Any] = {key: entry[key] for key in _TEXTS} | {key: tuple(entry[key]) for key in given}
     return Concept(**values, domain=domain)

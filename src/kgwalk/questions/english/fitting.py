@@ -35,6 +35,10 @@ def fits(template: str, phrase: Phrase) -> bool:
         return False
     if possessive:
         return phrase.short
+    if re.search(r"\bthat (?:is|are|was|were) \{\}$", template):
+        return False  # "things that are red", not "things that are the colour of X"
+    if before[-2:-1] in (["a"], ["an"]) and len(after) == 1 and not _verb_like(after[0]) and after[0] not in HELPERS:
+        return False  # "a typical French dish"
     if after in (["has"], ["have"]):
         return False  # "the award that the category that X has has"
     said_of_one = "whose" in map(str.lower, before) or after[:1] in (["a"], ["an"], ["the"])

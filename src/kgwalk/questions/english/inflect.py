@@ -103,6 +103,7 @@ def _plural(word: str) -> str:
     return word + "s"
 
 
+@cache
 def singular(noun: str) -> str:
     """
     >>> singular("films"), singular("countries spoken"), singular("children"), singular("address")

@@ -20,10 +20,12 @@ from kgwalk.questions.worlds.labels import label_key
 from kgwalk.questions.worlds.values import LITERALS
 from kgwalk.types import KgwalkError
 
-# How a world grows: a concept near to one that is there, one that leads on, or a value.
-_MOVES = {"near": 0.36, "on": 0.46, "value": 0.18}
+# How a world grows: a concept near to one that is there, one that leads on, a value, or for a concept that says where
+# something happens another that says where that is.
+_MOVES = {"near": 0.39, "on": 0.37, "value": 0.16, "where": 0.08}
 _MOST_BETWEEN = 9  # concepts between the same two kinds
-_HOME, _WANTED = 8.0, 6.0  # weights of the world's own domains, and of wanted concepts
+_HOME, _WANTED = 8.0, 8.0  # weights of the world's own domains, and of wanted concepts
+_PLACES = 4.0  # of concepts that say where something happens: two in a row are asked as one
 _GENERIC = "generic"  # the domain of relations between things of any kind, which would be everywhere otherwise
 _GENERIC_SHARE = 0.06
 _MOVES_EACH = 15  # tries to place a concept, for each that is wanted
@@ -120,6 +122,10 @@ class _Growing:
             options = self.stock.of_kind(near.head, head=True)
             options = [one for one in options if near.tail in fitting(one.tail, [near.tail])]
             options = [one for one in options if one.head != one.tail or near.head == near.tail]
+        elif move == "where":
+            places = [one.tail for one in self.placed if one.concept.where]
+            kind = self.chance.choice(places) if places else kind
+            options = [one for one in self.stock.of_kind(kind, head=True) if one.where]
         elif move == "value":
             options = [one for one in self.stock.of_kind(kind, head=True) if one.tail in LITERALS]
         else:
@@ -135,6 +141,7 @@ class _Growing:
         weights = [
             (_HOME if one.domain in self.domains else 1.0)
             * (_WANTED if one.id in self.wanted else 1.0)
+            * (_PLACES if one.where else 1.0)
             / (1 + self.stock.uses[one.id]) ** 1.5
             for one in options
         ]

@@ -37,6 +37,9 @@ from kgwalk.types import KgwalkError, Question, Triple
 
 # Levels of wording (words.py) and how often a question is said so: mostly not in the relation's own words.
 LEVELS = {0: 0.15, 1: 0.35, 2: 0.5}
+# Shares of hops of chains, and of those drawn that turn back; many of these come to nothing.
+HOPS = {1: 0.25, 2: 0.35, 3: 0.3, 4: 0.1}
+LOOPS = 0.3
 NOISY_WORDS = 0.12  # of a question that has noise
 
 
@@ -53,7 +56,7 @@ class JoinSettings:
     noise: float = 0.1  # the share of questions that have some
     values: float = 0.3  # the share of worlds where a year or a number can be what a question is about
     world: WorldSettings = field(default_factory=WorldSettings)
-    questions: MakeSettings = field(default_factory=MakeSettings)
+    questions: MakeSettings = field(default_factory=lambda: MakeSettings(hops=HOPS, loops=LOOPS))
 
     def __post_init__(self) -> None:
         if self.worlds < 1 or self.per_world < 1:
@@ -98,15 +101,18 @@ class Voices:
     """
 
     def __init__(self, world: World, noise: float, left_out: frozenset[str] = frozenset()) -> None:
-        lexicon = WorldLexicon(world.meanings, world.ends)
-        self._known, self._ends = world.meanings.keys() | world.ends.keys(), world.ends
+        lexicon = WorldLexicon(world.meanings, world.ends, world.marks)
+        self._known = world.meanings.keys() | world.ends.keys() | world.marks.keys()
+        self._ends, self._marks = world.ends, world.marks
         self._noise, self._left_out = noise, left_out
         self._wordings = {
             words: [Wording(lexicon, level=level, noise=words) for level in LEVELS] for words in (0.0, NOISY_WORDS)
         }
 
     def say(self, plan: Plan, chance: random.Random) -> str | None:
-        if not all(way.relation in self._known for way in plan.ways()) or not passes_through(plan, self._ends):
+        if not all(way.relation in self._known for way in plan.ways()):
+            return None
+        if not passes_through(plan, self._ends, self._marks):
             return None
         wordings = self._wordings[NOISY_WORDS if chance.random() < self._noise else 0.0]
         text = chance.choices(wordings, list(LEVELS.values()))[0].say(plan, chance)

@@ -1,6 +1,7 @@
 """Which kinds of the bank can stand for which in a world: a player is a person there, a thing is whatever there is.
 
-Also which relations between things of one kind hold both ways, and which lead back or forward in time. Knows ids and
+Also which relations between things of one kind hold both ways, which lead back or forward in time, and which hold for
+a time. Knows ids and
 kinds of the bank, no world; tests/test_questions_worlds.py keeps the ids true.
 """
 
@@ -73,6 +74,31 @@ LATER = _ids(
     """kinship-son kinship-daughter kinship-nephew kinship-niece book-next film-sequel generic-replaced-by
     politics-officeholder-successor technology-device-successor time-before generic-causes character-sidekick
     character-pet"""
+)
+
+
+# What holds from some day to another, and what happens on a day.
+LASTS = _ids(
+    """person-employer person-residence person-member-of person-party person-alma-mater politics-person-office
+    politics-party-leader politics-city-mayor politics-region-governor politics-organization-secretary
+    politics-minister-cabinet politics-party-coalition politics-politician-constituency country-head-of-state
+    country-head-of-government country-membership country-ambassador business-company-ceo business-company-owner
+    business-company-board-member business-company-parent business-company-headquarters education-university-rector
+    education-scholar-teaches-at sport-player-team sport-player-national-team sport-player-position sport-team-coach
+    sport-team-captain sport-team-league sport-team-stadium sport-racer-team music-band-member music-lead-singer
+    music-drummer music-artist-label music-conductor media-editor-in-chief media-newspaper-owner media-journalist-for
+    media-channel-owner media-podcast-host media-news-anchor tv-presenter tv-cast tv-judge tv-network
+    building-museum-director building-owner building-occupant military-unit-commander military-unit-garrison
+    fashion-house-creative-director fashion-model-agency law-person-prison event-person-ruled transport-ship-captain
+    transport-ship-home-port transport-airline-hub transport-airline-alliance transport-rail-line-operator
+    software-maintainer religion-diocese-bishop art-owner art-museum internet-website-owner food-restaurant-chef
+    generic-owned-by generic-managed-by generic-member-of generic-sponsor economy-index-constituent kinship-guardian
+    energy-plant-operator material-mine-operator astronomy-spacecraft-operator paper-journal-editor"""
+)
+HAPPENS = _ids(
+    """award-recipient award-nominee award-film-won education-person-degree sport-athlete-medal-event
+    sport-player-drafted-by law-person-convicted-of business-company-acquired-by military-battle-commander
+    environment-storm-landfall theatre-original-cast tv-guest-star"""
 )
 
 

@@ -40,6 +40,14 @@ _SHAPES = (
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9\x80-\U0010ffff']+")
 _PREFIXES = ("dbo:", "ex:", "schema:", "rel:", "wdt:", "kg:", "onto:", "http://example.org/rel/", "ns1:")
 _INVERSES = ("{}_inverse", "{}_inverse", "inverse_of_{}", "{}_inv", "{}_reverse", "{} (inverse)")
+# Words for the beginning, the end and the date of a node in between.
+_TIMES = tuple(
+    tuple(zip(("start", "end", "date"), names.split(", "), strict=True))
+    for names in (
+        "from, to, date", "start date, end date, on date", "start time, end time, point in time", "begin, end, year",
+        "since, until, when", "start year, end year, in year", "valid from, valid until, happened on",
+    )
+)  # fmt: skip
 _BEST_KNOWN = 3  # the first labels of a concept are English: others cannot be read any more when shortened
 _TRIES = 12
 
@@ -147,6 +155,19 @@ class Style:
             return f"{concept.domain}.{'_'.join(words)}.{'_'.join(kind)}"
         ending = ["value"] if kind[-1] in words else kind
         return self.written([*words, *ending], self.main, concept.domain, concept.head, chance)
+
+    def mark_labels(self, label: str, concept: Concept, ats: Sequence[str], chance: random.Random) -> list[str]:
+        """For the times of a node in between; `label` is the one that leads to the node, `ats` what the times are.
+
+        `film.film.starring` leads to it, `film.starring.from` and `film.starring.to` from it to two dates.
+        """
+        names = dict(chance.choice(_TIMES))
+        words = [names[at].split() for at in ats]
+        if self.main == "path":
+            return [f"{concept.domain}.{'_'.join(words_of(label))}.{'_'.join(some)}" for some in words]
+        return [
+            self.written(some, self.main if self.main != "identifier" else "words", "", "", chance) for some in words
+        ]
 
     def opaque(self, chance: random.Random) -> str:
         """A label that says nothing: such relations are there, and are not asked for."""

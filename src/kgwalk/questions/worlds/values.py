@@ -21,6 +21,7 @@ _ENDS = ("end", "deathdate", "last", "split", "extinct", "eruption", "deadline")
 _NO_YEAR = ("national", "holiday", "feast")  # days that come back each year
 _MONTHS = vocabulary.CLOSED["month"]
 
+_DEGREES = {"latitude": (-56.0, 71.0), "longitude": (-180.0, 180.0)}  # where people live; spread evenly
 # Smallest and largest value and decimals, for words of a concept's id; spread evenly over orders of magnitude.
 _RANGES: dict[str, tuple[float, float, int]] = {
     "lifespan": (1, 120, 0),
@@ -153,7 +154,26 @@ class Values:
         month = chance.randrange(7, 13) if year == span.last else chance.randrange(1, 7)
         return f"{year}-{month:02}" if self.dates == "month" else f"{year}-{month:02}-{chance.randrange(1, 29):02}"
 
+    def term(self, span: Span, chance: random.Random) -> dict[str, str]:
+        """When something of this span began and ended, and a date of it: a term of office, a part in a play."""
+        first = chance.randint(span.first, max(span.first, span.last - 1))
+        last = chance.randint(first, span.last)
+        return {
+            "start": self._day(first, 1, chance),
+            "end": self._day(last, 7, chance),
+            "date": self._day(first, 4, chance),
+        }
+
+    def _day(self, year: int, month: int, chance: random.Random) -> str:
+        """A date within half a year from a month on."""
+        month += chance.randrange(6)
+        if self.dates == "year":
+            return str(year)
+        return f"{year}-{month:02}" if self.dates == "month" else f"{year}-{month:02}-{chance.randrange(1, 29):02}"
+
     def _number(self, words: list[str], head: str, chance: random.Random) -> str:
+        if words[-1] in _DEGREES:
+            return f"{chance.uniform(*_DEGREES[words[-1]]):.2f}"
         if "height" in words:
             low, high, decimals = _HEIGHTS.get(head, _ANY)
         else:

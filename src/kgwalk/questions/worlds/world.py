@@ -9,19 +9,21 @@ Knows how its parts come together; questions are asked in join.py.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgwalk.data.bank.concepts import Concept
 from kgwalk.questions.worlds.choice import Placed, Stock
 from kgwalk.questions.worlds.facts import dated, draw_facts, draw_things
-from kgwalk.questions.worlds.kinds import SYMMETRIC
+from kgwalk.questions.worlds.kinds import HAPPENS, LASTS, SYMMETRIC
 from kgwalk.questions.worlds.labels import Style, inverted, label_key
 from kgwalk.questions.worlds.mediators import End
 from kgwalk.questions.worlds.names import Manner, Namer
-from kgwalk.questions.worlds.values import Values
+from kgwalk.questions.worlds.values import Span, Values
 from kgwalk.types import KgwalkError, Triple
 
+_OF_A_TIME = 0.75  # the share of relations for a time that have a node in between, in worlds with such nodes
+_TIMED_NODES = 0.8  # the share of relations for a time, with a node in between, whose nodes say which time
 _Writer = Callable[[str, str, str], list[Triple]]  # of a head, a tail and a time
 
 
@@ -49,6 +51,7 @@ class World:
     facts: list[Triple]
     meanings: dict[str, tuple[Concept, bool]]
     ends: dict[str, End]  # of facts with a node in between (mediators.py)
+    marks: dict[str, str] = field(default_factory=dict)  # labels of such a node's times: its "start", "end" or "date"
 
     @property
     def key(self) -> str:
@@ -93,7 +96,7 @@ class _Shares:
 
     @classmethod
     def of(cls, style: Style, chance: random.Random) -> _Shares:
-        often = (5, 3, 2) if style.main == "path" else (18, 1, 1)
+        often = (3, 4, 3) if style.main == "path" else (15, 3, 2)
         return cls(
             chance.choice((0.0, 0.1, 0.3)),
             chance.choices((0.0, 0.2, 1.0), (6, 2, 2))[0],
@@ -114,6 +117,7 @@ class _Making:
     keys: set[str] = field(default_factory=set)  # of the labels that are used
     meanings: dict[str, tuple[Concept, bool]] = field(default_factory=dict)
     ends: dict[str, End] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)
 
     def world(self, number: int, placed: Sequence[Placed], entities: int, timed: float) -> World:
         chance = self.chance
@@ -121,7 +125,7 @@ class _Making:
         spans = {thing.name: thing.span for some in things.values() for thing in some}
         facts: dict[Triple, None] = {}
         for one in placed:
-            write = self._writer(one, placed)
+            write = self._writer(one, placed, spans)
             if write is None:
                 continue
             has_times = chance.random() < timed and not one.literal
@@ -130,13 +134,19 @@ class _Making:
                 facts |= dict.fromkeys(write(head, tail, time))
         used = {fact.relation for fact in facts}
         meanings = {label: one for label, one in self.meanings.items() if label in used}
-        return World(number, list(facts), meanings, {label: end for label, end in self.ends.items() if label in used})
+        ends = {label: end for label, end in self.ends.items() if label in used}
+        return World(
+            number, list(facts), meanings, ends, {label: at for label, at in self.marks.items() if label in used}
+        )
 
-    def _writer(self, one: Placed, placed: Sequence[Placed]) -> _Writer | None:
+    def _writer(self, one: Placed, placed: Sequence[Placed], spans: Mapping[str, Span]) -> _Writer | None:
         """What writes a fact of a relation as triples; None where no label is free."""
         many = not one.literal and one.concept.id not in SYMMETRIC
-        if many and self.chance.random() < self.shares.mediated:
-            return self._through_a_node(one, placed)
+        mediated = self.shares.mediated
+        if mediated and one.concept.id in LASTS | HAPPENS:
+            mediated = _OF_A_TIME
+        if many and self.chance.random() < mediated:
+            return self._through_a_node(one, placed, spans)
         labels = self._labels(one, placed)
 
         def write(head: str, tail: str, time: str) -> list[Triple]:
@@ -144,7 +154,7 @@ class _Making:
 
         return write if labels else None
 
-    def _through_a_node(self, one: Placed, placed: Sequence[Placed]) -> _Writer | None:
+    def _through_a_node(self, one: Placed, placed: Sequence[Placed], spans: Mapping[str, Span]) -> _Writer | None:
         chance, concept = self.chance, one.concept
         near = self.style.label(concept, False, chance, lambda text: self._free(text, one, placed))
         far = None if near is None else self.style.far_label(near, concept, chance)
@@ -153,13 +163,31 @@ class _Making:
         self.keys.add(label_key(near))
         into, on = chance.random() < 0.75, chance.random() < 0.75  # along the fact, or turned round
         self.ends |= {near: End(concept, True, into), far: End(concept, False, not on)}
+        marks = self._marks(near, concept) if chance.random() < _TIMED_NODES else {}
 
         def write(head: str, tail: str, time: str) -> list[Triple]:
             node = self.manner.id(chance)
             first = Triple(head, near, node, time) if into else Triple(node, near, head, time)
-            return [first, Triple(node, far, tail, time) if on else Triple(tail, far, node, time)]
+            made = [first, Triple(node, far, tail, time) if on else Triple(tail, far, node, time)]
+            dates = self.values.term(spans[head], chance) if marks else {}
+            return [*made, *(Triple(node, label, dates[at], time) for label, at in marks.items())]
 
         return write
+
+    def _marks(self, near: str, concept: Concept) -> dict[str, str]:
+        """Labels for the times of a node: when it began and ended, or when it was. Worlds without paths share them."""
+        ats = ("start", "end") if concept.id in LASTS else ("date",) if concept.id in HAPPENS else ()
+        labels = dict(zip(self.style.mark_labels(near, concept, ats, self.chance), ats, strict=True))
+        for label, at in labels.items():
+            taken = label_key(label) in self.keys or label in self.meanings or label in self.ends
+            if (
+                self.marks.get(label, at) != at
+                or (taken and label not in self.marks)
+                or label_key(label) in self.banned
+            ):
+                return {}
+        self.marks |= labels
+        return labels
 
     def _labels(self, one: Placed, placed: Sequence[Placed]) -> list[tuple[str, bool]]:
         """The labels of a relation, each with whether it is turned round; usually one."""
@@ -195,7 +223,9 @@ class _Making:
     def _free(self, label: str, own: Placed, placed: Sequence[Placed]) -> bool:
         """Whether no relation is called so, and none between the same kinds could be."""
         key = label_key(label)
-        if not key or key in self.keys or key in self.banned or label in self.meanings or label in self.ends:
+        if not key or key in self.keys or key in self.banned:
+            return False
+        if label in self.meanings or label in self.ends or label in self.marks:
             return False
         for other in placed:
             if other is own or {other.head, other.tail} != {own.head, own.tail}:

@@ -1,0 +1,142 @@
+"""How a chain of hops is said other than one hop around the next: possessives, keywords, told first, a middle implied.
+
+    "X's wife's religion", "X wife religion", "Take X's wife. What is her religion?", "In which country does X play?"
+
+Knows noun phrases and the ways that made them; one hop at a time is the speaker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgwalk.questions.english.fitting import fits
+from kgwalk.questions.english.kinds import VAGUE, is_place, several
+from kgwalk.questions.english.phrases import HEADLESS, Phrase, fill, is_many
+from kgwalk.questions.plan import HOPS
+from kgwalk.tools.facts import Way
+from kgwalk.types import Call
+
+if TYPE_CHECKING:
+    from kgwalk.questions.speaker import Speaker
+
+_ON = ("continent", "island", "planet")  # one is on them, and in other places
+
+
+class Chain(NamedTuple):
+    """A topic by its number, the ways that lead on from it, without hops that add no words, and the set at the end."""
+
+    topic: int
+    ways: tuple[Way, ...]
+    last: int
+
+
+def chain_of(speaker: Speaker, call: Call) -> Chain | None:
+    """The topic and the relations, if a step and all before it are nothing but hops one after the other."""
+    ways: list[Way] = []
+    number = last = len(speaker.plan.topics) + speaker.plan.steps.index(call) + 1
+    while (step := speaker.plan.made_by(number)) is not None:
+        if step.tool not in HOPS or step.tool == "between":
+            return None
+        way = Way(str(step.args[1]), step.tool != "head_entities")
+        if not speaker.said(way).silent:
+            ways.append(way)
+        number = speaker.sources(step)[0]
+    return Chain(number, tuple(ways[::-1]), last)
+
+
+def bare_of(speaker: Speaker, chain: Chain) -> list[tuple[str, ...]]:
+    """The nouns for each hop; empty where one has none."""
+    nouns = [speaker.said(way).at(speaker.level)[2] for way in chain.ways]
+    return nouns if all(nouns) else []
+
+
+def possessive(speaker: Speaker, chain: Chain, nouns: Sequence[Sequence[str]]) -> str | None:
+    """ "X's wife's religion", and with the last hops turned round: "the religion of X's wife"."""
+    name = speaker.phrase(chain.topic)
+    assert name is not None
+    chosen = [speaker.chance.choice(some) for some in nouns]
+    turned = speaker.chance.randint(0, len(chosen)) if speaker.level else 0
+    kept = len(chosen) - turned
+    text = name.text
+    for at, noun in enumerate(chosen[:kept]):
+        before = chosen[at - 1] if at else ""
+        text += f"' {noun}" if before.endswith("s") and is_many(f"the {before}") else f"'s {noun}"
+    article = "the " if not speaker.level or speaker.chance.random() < 0.6 else ""
+    for at, noun in enumerate(chosen[kept:], 1):
+        text = f"{'the ' if at == turned else article}{noun} of {text}"
+    kind = speaker.said(chain.ways[-1]).kind
+    return speaker.frame(Phrase(text, is_many(f"the {chosen[-1]}"), kind))
+
+
+def keywords(speaker: Speaker, chain: Chain, nouns: Sequence[Sequence[str]]) -> str | None:
+    """As one types into a search box: "X wife religion"."""
+    name = speaker.phrase(chain.topic)
+    assert name is not None
+    chosen = [speaker.chance.choice(some) for some in nouns]
+    return speaker.choose(
+        [
+            (2, " ".join([name.text, *chosen])),
+            (1, " ".join([*chosen[::-1], name.text])),
+            (1, " of ".join([*chosen[::-1], name.text])),
+            (0.7, f"{name.text}, {' '.join(chosen)}?"),
+            (0.5, f"{name.text}: {', '.join(chosen)}?"),
+        ]
+    )
+
+
+def stepwise(speaker: Speaker, questions: Sequence[str], inner: Phrase) -> str | None:
+    """The first hops are told, then the last is asked about: "Take the films by X. Who wrote those films?"."""
+    if inner.kind in VAGUE:
+        those = "those" if inner.many else "that one"
+    else:
+        those = f"those {several(inner.kind)}" if inner.many else f"that {inner.kind}"
+    pointer = Phrase(those, inner.many, inner.kind)
+    template = speaker.choose([(1.0, text) for text in questions if fits(text, pointer)])
+    if template is None or inner.text.split(" ")[0].lower() in HEADLESS:
+        return None
+    question = fill(template, pointer)
+    opening = speaker.choose(
+        [
+            (2, f"Take {inner.text}."),
+            (1, f"Consider {inner.text}."),
+            (1, f"I am thinking of {inner.text}."),
+            (1, f"Start from {inner.text}."),
+            (1, f"There {'are' if inner.many else 'is'} {inner.text}."),
+        ]
+    )
+    return f"{opening} {question[:1].upper() + question[1:] if question[:1].isalpha() else question}"
+
+
+def implied(speaker: Speaker, chain: Chain) -> str | None:
+    """The middle is not named: "In which country does X play?" is the country of X's team."""
+    if len(chain.ways) < 2:
+        return None
+    middle, last = (speaker.said(way) for way in chain.ways[-2:])
+    inner = _before(speaker, chain.last, 2)
+    if inner is None or not middle.where or not last.where or not is_place(last.kind):
+        return None
+    templates: list[tuple[float, str]] = []
+    for clause in middle.where:
+        if last.kind != "place":
+            to = "on" if last.kind in _ON else "in"
+            templates += [
+                (1, f"{to.capitalize()} which {last.kind} {clause}?"),
+                (1, f"What {last.kind} {clause} {to}?"),
+            ]
+            templates.append((0.7, f"which {last.kind} {clause} {to}"))
+        if is_place(middle.kind):
+            continue  # where X was born is the city, and not its country
+        templates.append((0.3, f"Where {clause}?"))
+    template = speaker.choose([(weight, text) for weight, text in templates if fits(text, inner)])
+    return None if template is None else fill(template, inner)
+
+
+def _before(speaker: Speaker, number: int, hops: int) -> Phrase | None:
+    """The phrase of the set that so many hops to a set start from, silent ones not counted."""
+    while hops:
+        call = speaker.plan.made_by(number)
+        assert call is not None
+        hops -= not speaker.said(Way(str(call.args[1]), call.tool != "head_entities")).silent
+        number = speaker.sources(call)[0]
+    return speaker.phrase(number)
