@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from conftest import FILMS, store_of
 from kgwalk.agent.adapters import choose, place_of
 from kgwalk.build.fit import fit
 from kgwalk.build.fit_plan import FitPlan, Speed, plan_for
+from kgwalk.build.fit_time import FitTime, a_walk, stage_minutes
+from kgwalk.build.fit_walks import First
 from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.dataset import load_dataset
@@ -99,6 +102,7 @@ def test_every_part_runs(cli: Cli, tmp_path: Path) -> None:
     assert report["adapter"] == "runs/fit-world-smoke/train/adapter"
     assert "note: a smoke run: the agent knows nothing, and is not put beside the graph" in done.stderr
     assert "6 questions held out" in done.stdout
+    assert re.search(r"minutes used: [\d.]+ \(start [\d.]+, questions .*, after [\d.]+\); at most 40", done.stdout)
     assert done.stdout.splitlines()[-1] == (
         "ask it: kgwalk ask 'YOUR QUESTION' --graph world --adapter runs/fit-world-smoke/train/adapter"
     )
@@ -141,6 +145,13 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     assert (report["plan"]["train"], report["plan"]["before"], report["plan"]["steps"]) == (32, 4, 0)  # the least
     assert report["notes"][0] == "no GRPO: 0.01 minutes do not allow for enough steps on this machine"
     assert list(report["stages"]) == ["demos", "sft"]
+    # each part has its time, over all the times that it was begun; the stage has what is left: here, the least
+    assert list(report["used"]) == ["start", "questions", "speed", "before", "training", "after"]
+    assert report["seconds"] >= sum(report["used"].values()) - 0.1
+    assert list(report["planned"]) == ["preparing", "loading", "before", "demos", "sft", "grpo", "after"]
+    assert report["stages"]["sft"]["minutes"] == pytest.approx(1 / 60, abs=1e-4)
+    assert any(note.startswith("it took ") and note.endswith(" minutes instead of 0.01") for note in report["notes"])
+    assert (report["start"], report["kept"]) == (None, "result")
     beside = tmp_path / "graph.kg.agent"
     assert report["adapter"] == str(beside)
     assert report["beside_graph"] is True
@@ -153,9 +164,22 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     # another fit goes on from it, whatever the rank that the recipe would have
     monkeypatch.setenv("KGWALK_AGENT", str(beside))
     more = [value for value in TINY if "lora" not in value]
-    options: dict[str, Any] = {"minutes": 0.01, "count": 40, "device": "cpu", "engine": "local", "values": more}
-    again = fit(graph, out="again", **options)
+    weights = (beside / "adapter_model.safetensors").read_bytes()
+    options: dict[str, Any] = {"minutes": 0.01, "count": 40, "device": "cpu", "engine": "local"}
+    again = fit(graph, out="again", **options, values=[*more, "sft.batch=1", "sft.minutes=0.0001"])
     assert again["start"] == str(beside)
+    # six thousandths of a second are over after a step; it has learnt nothing, so what it began from stays
+    steps = again["stages"]["sft"]["planned_steps"]
+    assert steps > 1
+    assert f"sft ended after 1 of {steps} steps: its minutes were over" in again["notes"]
+    assert (again["gain"]["first"], again["gain"]["second"], again["kept"]) == (0, 0, "start")
+    assert again["notes"][-1] == (
+        f"training made it no better: F1 on {again['gain']['n']} questions held out was 0.000 and is 0.000; "
+        "the weights that it started from are kept"
+    )
+    assert (again["adapter"], again["beside_graph"]) == (str(beside), True)
+    assert (beside / "adapter_model.safetensors").read_bytes() == weights
+    assert (tmp_path / "again" / "train" / "adapter" / "adapter_model.safetensors").read_bytes() != weights
     assert read_adapter(beside).base == "tiny-random"
     assert json.loads((beside / "adapter_config.json").read_text())["r"] == 2
 
@@ -170,7 +194,49 @@ def test_a_plan_keeps_to_the_time() -> None:
             assert plan.steps == 0 or 10 <= plan.steps <= 60
     trained = plan_for(Speed(3.0, 2.0), 2400, most=1500, untrained=False)
     assert (trained.before, trained.test) == (120, 120)  # an agent walks at once: all of them, before and after
+    hurried = plan_for(Speed(3.0, 2.0), 60, most=1500, untrained=False)
+    assert (hurried.before, hurried.test) == (16, 16)  # fewer could not tell whether it got better
     assert isinstance(trained, FitPlan)
+
+
+def test_the_first_few_questions_are_among_the_first_many() -> None:
+    world = load_dataset("world")
+    few, many = (First(world, count).questions("test") for count in (4, 16))
+    assert few == many[:4] == world.questions("test")[:4]
+    assert First(world, 4).place() == world.place()
+
+
+def test_the_time_of_a_fit_is_kept_and_what_was_decided_stays(tmp_path: Path) -> None:
+    now = [100.0]
+    first = FitTime(tmp_path, 10, 97.0, clock=lambda: now[0])  # three seconds of imports
+    with first.part("questions"):
+        now[0] += 20
+
+    def stopped() -> None:
+        with first.part("before"):
+            now[0] += 30
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert (first.spent, first.left) == (53, 547)
+    assert first.known("minutes") is None
+    assert first.decided("minutes", {"sft": 5.0}) == {"sft": 5.0}
+    now[0] = 5000.0
+    second = FitTime(tmp_path, 10, 4996.0, clock=lambda: now[0])
+    with second.part("before"):
+        now[0] += 10
+    assert second.used == {"start": 7.0, "questions": 20.0, "before": 40.0}
+    assert (second.spent, second.left) == (67, 533)
+    assert second.decided("minutes", {"sft": 9.0}) == second.known("minutes") == {"sft": 5.0}
+
+
+def test_a_slow_machine_shortens_the_stages_and_not_the_promise() -> None:
+    # 40 minutes planned: 240 s for 120 walks of an agent before, as many after, 1,800 s of SFT. The walks before took
+    # twice as long, so those after will; a quarter more is kept for them.
+    speed = Speed(3.0, 2.0)
+    walk = a_walk(speed, 4.0, untrained=False)
+    assert stage_minutes(2400 - 480 - 1.25 * 120 * walk, {"sft": 1800.0}) == {"sft": 22.0}
 
 
 def test_what_cannot_be(cli: Cli, tmp_path: Path) -> None:

@@ -47,5 +47,6 @@ def _outcome(made: dict[str, Any]) -> str:
     if "steps" in made:
         best = made.get("best")
         validated = f", best F1 in validation {best['eval_f1']:.3f} (step {best['step']})" if best else ""
-        return f"{made['steps']:,} steps{validated}"
+        note = f"; {made['note']}" if "note" in made else ""
+        return f"{made['steps']:,} steps{validated}{note}"
     return ", ".join(f"{name} {value}" for name, value in made.items())

@@ -16,6 +16,8 @@ RAMBLES = 12  # an untrained model writes so many times what a trained one does:
 MOST_TEST, LEAST_TEST, LEAST_BEFORE, LEAST_DEV = 500, 16, 4, 8
 DEV = 0.4  # as many questions to validate by as there are test questions, times this
 LEAST_TRAIN = 32
+ROOM = 2  # so many times the questions are there to learn from, if the minutes allow for them
+LOADED = 3  # times: to walk before, to train, to walk after
 ROLLOUT = 1.3  # a sampled walk takes longer than a greedy one, and rewards take their time
 BRANCHES = 1.8  # a group of eight in the update, its prompt computed once, in demonstrations
 LEAST_STEPS, MOST_STEPS = 10, 60  # fewer GRPO steps than that teach nothing that can be measured
@@ -28,6 +30,9 @@ class Speed:
 
     demo: float  # seconds to learn from one demonstration, once
     walk: float  # seconds for one question, many walked at once, by a model that has learnt to walk
+    write: float = 0.0  # seconds to write one demonstration
+    load: float = 0.0  # seconds until a model is there
+    setup: float = 0.0  # seconds before the first update is under way: what is compiled, tried and recorded once
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +84,42 @@ def plan_for(
     >>> plan_for(Speed(demo=0.02, walk=0.01), 420, most=8000)
     FitPlan(train=8000, dev=200, test=500, before=350, batch=32, steps=47, seconds=419.6)
     """
-    walk, first = speed.walk, speed.walk * (RAMBLES if untrained else 1)
+    walk, first, demo = speed.walk, speed.walk * (RAMBLES if untrained else 1), speed.demo + speed.write
     test = _between(LEAST_TEST, MEASURING * seconds / walk, MOST_TEST)
-    before = _between(LEAST_BEFORE, MEASURING * seconds / first, test)
+    least = LEAST_BEFORE if untrained else LEAST_TEST  # by an agent's walks it is decided whether it stays as it is
+    before = _between(least, MEASURING * seconds / first, test)
     dev = max(LEAST_DEV, round(DEV * test))
     measuring = before * first + (test + dev) * walk
-    train = _between(LEAST_TRAIN, (seconds - measuring) / speed.demo, most)
-    step = questions * (group * walk * ROLLOUT + BRANCHES * speed.demo)
-    steps = min(MOST_STEPS, int((seconds - measuring - train * speed.demo) / step))
+    train = _between(LEAST_TRAIN, (seconds - measuring) / demo, most)
+    step = _step(speed, questions, group)
+    steps = min(MOST_STEPS, int((seconds - measuring - train * demo) / step))
     steps = steps if steps >= LEAST_STEPS else 0
     batch = _between(LEAST_BATCH, train / UPDATES, MOST_BATCH)
-    return FitPlan(train, dev, test, before, batch, steps, round(measuring + train * speed.demo + steps * step, 1))
+    return FitPlan(train, dev, test, before, batch, steps, round(measuring + train * demo + steps * step, 1))
+
+
+def parts_of(
+    plan: FitPlan, speed: Speed, *, untrained: bool = True, questions: int = 32, group: int = 8
+) -> dict[str, float]:
+    """The seconds of a plan, part by part; to load a model before each of the three is a part of its own.
+
+    >>> plan = FitPlan(train=608, dev=48, test=120, before=10, batch=10, steps=0, seconds=2400.0)
+    >>> parts_of(plan, Speed(demo=3.0, walk=2.0, load=5.0))
+    {'loading': 15.0, 'before': 240.0, 'demos': 0.0, 'sft': 1920.0, 'grpo': 0.0, 'after': 240.0}
+    """
+    parts = {
+        "loading": LOADED * speed.load + speed.setup,
+        "before": plan.before * speed.walk * (RAMBLES if untrained else 1),
+        "demos": plan.train * speed.write,
+        "sft": plan.train * speed.demo + plan.dev * speed.walk,
+        "grpo": plan.steps * _step(speed, questions, group),
+        "after": plan.test * speed.walk,
+    }
+    return {name: round(seconds, 1) for name, seconds in parts.items()}
+
+
+def _step(speed: Speed, questions: int, group: int) -> float:
+    return questions * (group * speed.walk * ROLLOUT + BRANCHES * speed.demo)
 
 
 def _between(least: int, value: float, most: int) -> int:

@@ -29,6 +29,7 @@ from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files
 from kgwalk.training.course import Course
 from kgwalk.training.loop import Progress
 from kgwalk.training.model import PolicyModel
+from kgwalk.training.pace import Pace
 from kgwalk.training.processes import Processes
 from kgwalk.training.settings import GrpoSettings, ModelSettings
 from kgwalk.training.shards import asked_for
@@ -194,15 +195,18 @@ class Run:
         self.walker.weights_changed()
         return dict(read_json(place / DONE))
 
-    def finish(self, stage: str) -> dict[str, Any]:
-        """The stage is over: its best weights, by validation, are the model's and the run's result from now on."""
+    def finish(self, stage: str, steps: int, pace: Pace) -> dict[str, Any]:
+        """The stage is over: its best weights, by validation, are the model's and the run's result from now on. It was
+        to have so many steps.
+        """
         place = self.folder.file(stage)
         if self.processes.main:
             rows = [row for row in read_rows(place / METRICS) if row["stage"] == stage]
             validated = [row for row in rows if "eval_f1" in row]
             best = max(validated, key=lambda row: (row["eval_f1"], row["step"]), default=None)
             self._publish(_result(place))
-            write_json(place / DONE, {"steps": rows[-1]["step"], "last": rows[-1], "best": best})
+            done = rows[-1]["step"]
+            write_json(place / DONE, {"steps": done, "last": rows[-1], "best": best, **pace.report(done, steps)})
         self.processes.wait()
         report = self.done(stage)
         assert report is not None

@@ -36,7 +36,7 @@ TURNS = 1.4  # a walk of several turns takes longer than one turn with as many t
 
 
 def measure(recipe: Recipe, data: Data, *, seed: int, start: Path | None, device: str) -> Speed:
-    """Seconds a demonstration and a walk, of a model that is loaded for this alone."""
+    """Seconds a demonstration and a walk, and what comes once, of a model that is loaded for this alone."""
     run = Run(
         recipe=recipe,
         dataset=data,
@@ -62,14 +62,23 @@ def measure(recipe: Recipe, data: Data, *, seed: int, start: Path | None, device
 
 
 def _measured(run: Run) -> Speed:
+    begun = time.monotonic()
     count = TRIED["cuda" if run.model.device.startswith("cuda") else "cpu"]
+    loaded = time.monotonic()
     flats = _flats(run, count)
+    written = time.monotonic()
     walking = _timed(lambda: asyncio.run(_answer(run, flats)), run)
     settings = replace(read_section(SftSettings, run.recipe, "sft"), batch=len(flats))
     updater = Updater(run.model, lr=settings.lr, weight_decay=0.0, clip=settings.clip, most_loss=settings.most_loss)
     sft = Sft(updater, flats, [str(number) for number in range(len(flats))], settings, run.seed)
     learning = _timed(lambda: sft.step(1), run)
-    return Speed(demo=learning / len(flats), walk=TURNS * walking / len(flats))
+    return Speed(
+        demo=learning / len(flats),
+        walk=TURNS * walking / len(flats),
+        write=(written - loaded) / len(flats),
+        load=loaded - begun,
+        setup=time.monotonic() - written - walking - learning,
+    )
 
 
 async def _answer(run: Run, flats: list[Flat]) -> None:

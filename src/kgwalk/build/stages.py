@@ -17,6 +17,7 @@ from kgwalk.training.demos.make import make_demos
 from kgwalk.training.demos.settings import DemoSettings
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import Care, Stage, run_stage
+from kgwalk.training.pace import Pace
 from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.tracking import check_tracker
@@ -67,6 +68,7 @@ def sft(run: Run) -> dict[str, Any]:
     if (before := run.done("sft")) is not None:
         return before
     settings = read_section(SftSettings, run.recipe, "sft")
+    pace = Pace(settings.minutes)
     file = run.demos or run.folder.file(DEMOS)
     if not file.exists():
         raise KgwalkError(f"there are no demonstrations in {file}; add the stage demos, or give a file of them")
@@ -79,7 +81,7 @@ def sft(run: Run) -> dict[str, Any]:
             )
     flats = [encode(demo, run.model.tokens) for demo in demonstrations]
     updater = _updater(run, settings)
-    stage = Sft(updater, flats, [demo.id for demo in demonstrations], settings, run.seed)
+    stage = Sft(updater, flats, [demo.id for demo in demonstrations], settings, run.seed, pace=pace)
     _carry_out(
         run,
         stage.stage(),
@@ -88,7 +90,7 @@ def sft(run: Run) -> dict[str, Any]:
     )
     if run.processes.main:
         write_json(run.folder.file("sft") / LOSSES, stage.losses)
-    return run.finish("sft")
+    return run.finish("sft", stage.steps, pace)
 
 
 def grpo(run: Run) -> dict[str, Any]:
@@ -96,6 +98,7 @@ def grpo(run: Run) -> dict[str, Any]:
     if (before := run.done("grpo")) is not None:
         return before
     settings = read_section(GrpoSettings, run.recipe, "grpo")
+    pace = Pace(settings.minutes)
     losses = run.folder.file("sft") / LOSSES
     curriculum = Curriculum(
         run.questions,
@@ -107,10 +110,10 @@ def grpo(run: Run) -> dict[str, Any]:
     updater = _updater(run, settings)
     place = run.folder.file("grpo")
     with run.judged() as judged:
-        stage = Grpo(updater, run.walker, run.course, run.reward, curriculum, settings, run.seed, place, judged)
+        stage = Grpo(updater, run.walker, run.course, run.reward, curriculum, settings, run.seed, place, judged, pace)
         care = Care(settings.save_every, settings.keep, settings.eval_every, run.validation(settings.eval_questions))
         _carry_out(run, stage.stage(), updater, care)
-    return run.finish("grpo")
+    return run.finish("grpo", settings.steps, pace)
 
 
 def by_question(losses: dict[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ def fit(
         Path | None, typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/fit-GRAPH).")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0.1, help="About how long it may take (default: 40 on a CPU, 8 on a GPU).")
+        float | None, typer.Option(min=0.1, help="How long it may take, at most (default: 40 on a CPU, 8 on a GPU).")
     ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, help="Learn from at most so many questions, if the minutes allow for them.")
@@ -51,9 +52,12 @@ def fit(
     """Train an agent for a graph, from the graph alone: no labelled question is needed.
 
     Questions are made, a small model learns to walk them, and is tested on others that were held out. How much is
-    learnt follows from the minutes and the machine's speed. The agent lands beside the graph, where ask, eval and serve
-    find it. Killed at any moment, the same command with --resume goes on; Ctrl-C stops after the step under way, saved.
+    learnt follows from the minutes and the machine's speed; a slow machine learns less, and ends in time. The agent
+    lands beside the graph, where ask, eval and serve find it; if it walks no better than the one that the fit began
+    from, that one does. Killed at any moment, the same command with --resume goes on; Ctrl-C stops after the step
+    under way, saved.
     """
+    started = time.monotonic()  # imports take seconds
     from kgwalk.build.fit import fit as run
     from kgwalk.cli.graphs import stored_graph
 
@@ -75,6 +79,7 @@ def fit(
             resume=resume,
             force=force,
             progress=progress,
+            started=started,
         )
     if json:
         print_json(report)
@@ -101,6 +106,19 @@ def _show(report: dict[str, Any], graph: str) -> None:
     print_table(table)
     gain = report["gain"]
     out.print(f"on the {gain['n']:,} that both walked, F1 {gain['first']:.3f} before and {gain['second']:.3f} after")
-    out.print(f"agent: {report['adapter']}, in {report['seconds'] / 60:.1f} minutes")
+    _show_time(report)
+    out.print(f"agent: {report['adapter']}", soft_wrap=True)
     named = "" if report["beside_graph"] else f" --adapter {report['adapter']}"
     out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --graph {graph}{named}", soft_wrap=True)
+
+
+def _show_time(report: dict[str, Any]) -> None:
+    """What was planned and what was used, in minutes."""
+
+    def minutes(parts: dict[str, float]) -> str:
+        listed = ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in parts.items())
+        return f"{sum(parts.values()) / 60:.1f} ({listed})"
+
+    if report["planned"]:
+        out.print(f"minutes planned: {minutes(report['planned'])}", soft_wrap=True)
+    out.print(f"minutes used: {minutes(report['used'])}; at most {report['minutes']:g}", soft_wrap=True)

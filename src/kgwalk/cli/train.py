@@ -169,4 +169,6 @@ def _show(report: dict[str, Any]) -> None:
             best = made.get("best")
             words = f", best F1 in validation {best['eval_f1']:.3f} at step {best['step']}" if best else ""
             out.print(f"{name}: {made['steps']:,} steps{words}")
+            if "note" in made:
+                out.print(f"  {made['note']}")
     out.print(f"adapter: {report['folder']}/adapter")

@@ -30,6 +30,7 @@ from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loop import Numbers, Stage
 from kgwalk.training.loss import Tally, Totals, policy_loss, token_weights
 from kgwalk.training.microbatch import Batch, computed
+from kgwalk.training.pace import Pace
 from kgwalk.training.schedule import rate
 from kgwalk.training.settings import GrpoSettings
 from kgwalk.training.tracking import keep_rows
@@ -83,6 +84,7 @@ class Grpo:
     seed: int
     folder: Path
     judged: Judged = lambda episodes: [{} for _ in episodes]
+    pace: Pace = field(default_factory=Pace)
     _recorded: bool = field(default=False, init=False)  # whether this process has written episodes
 
     def __post_init__(self) -> None:
@@ -91,7 +93,7 @@ class Grpo:
             self.updater.model.keep_reference()
 
     def stage(self) -> Stage:
-        return Stage("grpo", self.settings.steps, self.step, self._state, self._restore)
+        return Stage("grpo", self.settings.steps, self.step, self._state, self._restore, self.pace)
 
     def step(self, number: int) -> Numbers:
         clock = self.updater.clock
@@ -163,7 +165,8 @@ class Grpo:
         chunks = [[sequences[at] for at in order[part :: settings.minibatches]] for part in range(settings.minibatches)]
         totals = [updater.totals(Totals.of(flat.mask for flat, _ in chunk)) for chunk in chunks]
         prepared = [self._prepare(chunk) for chunk in chunks]
-        now = rate(number - 1, settings.steps, schedule=settings.schedule, warmup=settings.warmup)
+        time = self.pace.progress
+        now = rate(number - 1, settings.steps, schedule=settings.schedule, warmup=settings.warmup, time=time)
         all_batches = [entry.batch for batches in prepared for entry in batches]
         numbers: Numbers = {"updates": 0.0, "computed": computed(all_batches, [flat for flat, _ in sequences])}
         tallies: list[Tally] = []

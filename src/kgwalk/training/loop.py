@@ -10,13 +10,14 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kgwalk.training.checkpoint import Checkpoints, cannot_write
+from kgwalk.training.pace import SAVE, STEP, VALIDATION, Pace
 from kgwalk.training.tracking import Tracking
 from kgwalk.training.updater import Diverged, Updater
 from kgwalk.types import KgwalkError
@@ -31,13 +32,17 @@ def silent(stage: str, step: int, steps: int, numbers: Numbers) -> None:
 
 @dataclass(frozen=True)
 class Stage:
-    """`step(n)` is step n, counted from 1; `state()` and `restore` carry what it remembers between steps."""
+    """`step(n)` is step n, counted from 1; `state()` and `restore` carry what it remembers between steps.
+
+    `pace` is the time that it has: when that is over, the step before was the last.
+    """
 
     name: str
     steps: int
     step: Callable[[int], Numbers]
     state: Callable[[], dict[str, Any]] = dict
     restore: Callable[[dict[str, Any]], None] = lambda state: None
+    pace: Pace = field(default_factory=Pace)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Care:
 
     save_every: int
     keep: int
-    eval_every: int  # 0: at the end only
+    eval_every: int  # 0: at the end only, and after half of a limited time, to know how long it takes
     validate: Callable[[], Numbers] | None = None
     score: str = "f1"
 
@@ -82,28 +87,39 @@ def run_stage(
 ) -> Path:
     """Run the steps that are missing; returns the last checkpoint. With `resume` the folder's own last one is gone on
     from. Ctrl-C or SIGTERM ends after the step under way, saved; a second one at once."""
-    checkpoints, processes = Checkpoints(folder, care.keep), updater.processes
+    checkpoints, processes, pace = Checkpoints(folder, care.keep), updater.processes, stage.pace
     done, best = _restored(stage, updater, checkpoints, resume=resume)
     tracking = Tracking(folder, stage.name, report_to=report_to, after=done) if processes.main else None
     try:
         with _stopping() as asked:
-            for step in range(done + 1, stage.steps + 1):
+            for step in range(done + 1, stage.steps + 1) if not pace.ended else ():
                 numbers = _step(stage, step, seed, checkpoints)
-                if care.validate is not None and _due(step, stage.steps, care.eval_every):
+                pace.mark(STEP, processes.gathered)
+                last = step == stage.steps or pace.over
+                if care.validate is not None and (last or pace.unsure or _due(step, care.eval_every)):
                     numbers |= {f"eval_{name}": value for name, value in care.validate().items()}
+                    pace.mark(VALIDATION, processes.gathered)
+                    last = last or pace.over  # what was a validation on the way was that of the end
+                if pace.minutes:
+                    numbers["minutes_used"] = pace.used / 60
+                    pace.ended = last and step < stage.steps
                 better = best.see(step, numbers.get(f"eval_{care.score}"))
                 stop = any(processes.gathered([bool(asked)]))  # all at the same step
                 if tracking is not None:
                     with _writing(step, checkpoints):
                         tracking.log(step, numbers)
-                if better or stop or _due(step, stage.steps, care.save_every):
+                if better or stop or last or _due(step, care.save_every):
                     state = {"stage": stage.state(), "best": [best.score, best.step], "seed": seed}
+                    state |= {"pace": pace.state()} if pace.minutes else {}
                     saved = checkpoints.save(step, updater.model, updater.optimiser, state, card, write=processes.main)
                     if better and processes.main:
                         checkpoints.keep_best(saved)
+                    pace.mark(SAVE, processes.gathered)
                 processes.wait()
                 progress(stage.name, step, stage.steps, numbers)
-                if stop and step < stage.steps:
+                if last:
+                    break
+                if stop:
                     raise KeyboardInterrupt(f"stopped after step {step} of {stage.name}; {checkpoints.good()}")
     finally:
         if tracking is not None:
@@ -122,6 +138,8 @@ def _restored(stage: Stage, updater: Updater, checkpoints: Checkpoints, *, resum
         raise KgwalkError(f"{checkpoints.folder} has checkpoints already; --resume goes on from {latest.name}")
     state = checkpoints.restore(latest, updater.model, updater.optimiser)
     stage.restore(state["stage"])
+    if stage.pace.minutes:
+        stage.pace.restore(state["pace"])
     best = _Best(*state["best"])
     # killed after the checkpoint was written and before it was copied
     if best.step == state["step"] and updater.processes.main and not checkpoints.is_best(latest):
@@ -129,9 +147,9 @@ def _restored(stage: Stage, updater: Updater, checkpoints: Checkpoints, *, resum
     return int(state["step"]), best
 
 
-def _due(step: int, steps: int, every: int) -> bool:
-    """Every so many steps, and at the end; with 0 at the end only."""
-    return step == steps or (every > 0 and step % every == 0)
+def _due(step: int, every: int) -> bool:
+    """Every so many steps; with 0 never."""
+    return every > 0 and step % every == 0
 
 
 def _step(stage: Stage, step: int, seed: int, checkpoints: Checkpoints) -> Numbers:

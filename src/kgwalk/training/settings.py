@@ -35,6 +35,7 @@ class SftSettings:
     """[sft]: supervised fine-tuning on demonstrations; observation tokens are masked."""
 
     epochs: int = setting(1, least=1)
+    minutes: float = setting(0.0, least=0)  # of wall-clock time, in which the schedule runs out, too; 0: no limit
     batch: int = setting(32, least=1)  # demonstrations an update
     lr: float = setting(1e-4, above=0)
     schedule: str = setting("cosine", among=("cosine", "constant"))
@@ -53,6 +54,7 @@ class GrpoSettings:
     """[grpo]: group-relative policy optimisation with credit for turns."""
 
     steps: int = setting(100, least=1)
+    minutes: float = setting(0.0, least=0)  # as in [sft]
     questions: int = setting(64, least=1)  # of a step
     group: int = setting(8, least=2)  # rollouts of each
     rollout_workers: int | str = setting(

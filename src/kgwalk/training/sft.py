@@ -17,6 +17,7 @@ from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loop import Numbers, Stage
 from kgwalk.training.loss import Tally, Totals, imitation_loss
 from kgwalk.training.microbatch import Batch, computed
+from kgwalk.training.pace import Pace
 from kgwalk.training.schedule import rate
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.updater import Updater
@@ -33,6 +34,7 @@ class Sft:
     settings: SftSettings
     seed: int
     losses: dict[str, float] = field(default_factory=dict)  # of each demonstration, when it was last seen
+    pace: Pace = field(default_factory=Pace)
 
     def __post_init__(self) -> None:
         if not self.flats:
@@ -40,7 +42,7 @@ class Sft:
         self.updater.expect(self.settings.microbatch_tokens)
 
     def stage(self) -> Stage:
-        return Stage("sft", self.steps, self.step, lambda: {"losses": self.losses}, self._restore)
+        return Stage("sft", self.steps, self.step, lambda: {"losses": self.losses}, self._restore, self.pace)
 
     @property
     def steps_an_epoch(self) -> int:
@@ -71,7 +73,8 @@ class Sft:
             each.append(each_B)
             return loss, None
 
-        now = rate(number - 1, self.steps, schedule=settings.schedule, warmup=settings.warmup)
+        time = self.pace.progress
+        now = rate(number - 1, self.steps, schedule=settings.schedule, warmup=settings.warmup, time=time)
         numbers, _ = updater.update([batch for _, batch in packed], loss_of, rate=now)
         names = [self.ids[own[at]] for members, _ in packed for at in members]
         losses = torch.cat(each).tolist() if each else []

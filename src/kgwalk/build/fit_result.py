@@ -1,0 +1,113 @@
+"""What comes of a fit: which weights are its agent, where they are put, and what there is to say.
+
+The agent is never worse than the one that the fit began from, on the questions held out. Knows neither how it was
+trained nor how it was measured.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kgwalk.agent.adapters import place_of
+from kgwalk.build.fit_asked import AFTER, BEFORE, REPORT, TRAINED, Fit
+from kgwalk.build.fit_plan import FitPlan
+from kgwalk.build.fit_time import FitTime
+from kgwalk.build.run import ADAPTER
+from kgwalk.evaluation.compare import compare
+from kgwalk.runs.folder import RunFolder
+from kgwalk.training.checkpoint import copy_files, whole_or_not
+
+SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens", "turns")
+CARD = "README.md"
+BY = ("type", "hops")
+NOWHERE = "a smoke run: the agent knows nothing, and is not put beside the graph"
+
+
+def reported(
+    asked: Fit,
+    folder: RunFolder,
+    prepared: dict[str, Any],
+    first: dict[str, Any],
+    second: dict[str, Any],
+    stages: dict[str, Any],
+    time: FitTime,
+) -> dict[str, Any]:
+    """The agent is put into its place; what is said of it."""
+    gain = compare(folder.file(BEFORE), folder.file(AFTER))["metrics"]["f1"]
+    kept = asked.start is not None and not is_better(gain)
+    trained = folder.file(TRAINED)
+    source, card = (asked.start, None) if kept and asked.start else (trained / ADAPTER, trained / CARD)
+    place, words = (source, [NOWHERE]) if asked.smoke else _put(source, card, asked.store)
+    plan = FitPlan(**prepared["plan"])
+    report = {
+        "graph": asked.name,
+        "folder": str(folder.path),
+        "adapter": str(place),
+        "beside_graph": place == place_of(asked.store),  # where `ask --graph` finds it
+        "start": None if asked.start is None else str(asked.start),
+        "kept": "start" if kept else "result",  # whose weights the adapter has
+        **prepared,
+        "before": _scores(first),
+        "after": _scores(second) | {"by": {name: second["by"][name] for name in BY if name in second["by"]}},
+        "gain": gain,
+        "stages": stages,
+        "minutes": asked.minutes,
+        "used": time.used,
+        "notes": [*_notes(plan, stages, gain, minutes=asked.minutes, spent=time.spent, kept=kept), *words],
+        "seconds": round(time.spent, 1),
+    }
+    folder.write(REPORT, report)
+    return report
+
+
+def is_better(gain: Mapping[str, float]) -> bool:
+    """Whether the result walks better than the start, on the questions that both walked; as well is not better.
+
+    >>> [is_better({"first": 0.5, "second": second}) for second in (0.4, 0.5, 0.6)]
+    [False, False, True]
+    """
+    return gain["second"] > gain["first"]
+
+
+def _put(source: Path, card: Path | None, store: Path) -> tuple[Path, list[str]]:
+    """The adapter beside its graph, where `ask --graph` finds it; it stays where it is if that cannot be written to.
+    The place, and what there is to say of it.
+    """
+    place = place_of(store)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with whole_or_not(place, "the adapter", f"it lies in {source}") as beside:
+            copy_files(source, beside, without=[])
+            if card is not None:
+                shutil.copyfile(card, beside / CARD)
+    except PermissionError as error:
+        return source, [f"{place} cannot be written ({error.strerror}): give --adapter {source} to ask"]
+    return place, []
+
+
+def _scores(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an evaluation, what a fit shows."""
+    return {"n": report["n"], **{name: report["metrics"][name] for name in SHOWN if name in report["metrics"]}}
+
+
+def _notes(
+    plan: FitPlan, stages: Mapping[str, Any], gain: Mapping[str, Any], *, minutes: float, spent: float, kept: bool
+) -> list[str]:
+    """What was left out or cut short, and why; `spent` are seconds, `kept` is whether the start's weights were."""
+    found = []
+    if not plan.steps:
+        found.append(f"no GRPO: {minutes:g} minutes do not allow for enough steps on this machine")
+    if plan.seconds > 60 * minutes:
+        found.append(f"the least that makes sense should take {plan.seconds / 60:.1f} minutes on this machine")
+    found += [f"{name} {made['note']}" for name, made in stages.items() if "note" in made]
+    if spent > 60 * minutes:
+        found.append(f"it took {spent / 60:.1f} minutes instead of {minutes:g}")
+    if kept:
+        found.append(
+            f"training made it no better: F1 on {gain['n']:,} questions held out was {gain['first']:.3f} and is "
+            f"{gain['second']:.3f}; the weights that it started from are kept"
+        )
+    return found
