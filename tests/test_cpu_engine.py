@@ -192,6 +192,26 @@ def test_more_sessions_than_the_cache_holds_give_the_same(folder: Path) -> None:
     asyncio.run(small.close())
 
 
+# Guesses ahead.
+
+
+def test_guesses_change_nothing_that_is_written(engine: CpuEngine, folder: Path) -> None:
+    plain = CpuEngine(folder, dtype="float32", threads=1, guesses=0)
+    before = engine.guessed
+    for number, how in enumerate(({}, {"temperature": 0.7, "top_p": 0.9, "seed": 3}, {"temperature": 0.2, "seed": 4})):
+        ids = prompt(30, seed=number) * 2
+        for turn in range(3):
+            found, expected = (run(one, ask(ids, f"s{number}", max_tokens=25, **how))[0] for one in (engine, plain))
+            assert (found.ids, found.finish) == (expected.ids, expected.finish)
+            assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
+            ids = ids + found.ids + prompt(5, seed=turn)
+        forget(engine, f"s{number}")
+    guessed, right = (now - then for now, then in zip(engine.guessed, before, strict=True))
+    assert 0 < right < guessed
+    assert plain.guessed == (0, 0)
+    asyncio.run(plain.close())
+
+
 # Ends.
 
 
@@ -224,7 +244,7 @@ def test_a_failing_pass_fails_its_requests_and_no_later_one(
 ) -> None:
     expected = run(engine, ask(prompt(20), "s"))[0]
 
-    def fail(rows: object) -> None:
+    def fail(rows: object, wanted: object) -> None:
         raise RuntimeError("out of memory, say")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.CRITICAL):
@@ -238,11 +258,11 @@ def test_numbers_that_overflow_fail_their_own_request(engine: CpuEngine, monkeyp
     model: Any = engine._runner._model
     forward = model.forward
 
-    def poisoned(rows: Any) -> Any:  # id 5 is in no prompt here; a model for which it is no number
-        logits = forward(rows)
-        for row, (ids, _, blocks) in enumerate(rows):
+    def poisoned(rows: Any, wanted: Any) -> Any:  # id 5 is in no prompt here; a model for which it is no number
+        logits = forward(rows, wanted)
+        for end, count, (ids, _, blocks) in zip(np.cumsum(wanted), wanted, rows, strict=True):
             if 5 in ids:
-                logits[row] = np.nan
+                logits[end - count : end] = np.nan
                 for tensor in model._tensors.values():
                     tensor.data[blocks] = np.nan
         return logits
@@ -327,6 +347,8 @@ def test_options_that_do_not_exist_are_named() -> None:
         CpuEngine(tiny_model(), dtype="int4")
     with pytest.raises(EngineError, match="batch must be at least 1; it is 0"):
         CpuEngine(tiny_model(), batch=0)
+    with pytest.raises(EngineError, match="guesses must be 0 or more; they are -1"):
+        CpuEngine(tiny_model(), guesses=-1)
 
 
 def test_a_copy_that_is_not_the_model_is_refused(folder: Path) -> None:

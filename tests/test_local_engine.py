@@ -330,7 +330,7 @@ def test_a_watch_finds_what_first_stop_finds(parts: list[str], stops: list[str])
     for tokens in (ByteTokenizer(), HfTokenizer(tiny_tokenizer()), HfTokenizer(tiny_tokenizer("mistral", spaced=True))):
         ids = [number for part in parts for number in tokens.encode(part)]
         watch = StopWatch(tokens, stops)
-        found = next((count for count, number in enumerate(ids, 1) if watch.see(number) == "stop"), None)
+        found = next((count for count in range(1, len(ids) + 1) if watch.end(ids[:count]) == "stop"), None)
         assert found == first_stop(tokens, ids, stops)
 
 
@@ -554,10 +554,7 @@ def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
         sampling = Sampling(temperature=float(number % 2), stop=(stop,))
         ids = [5 + number % 3, *range(10, 40 + number)]
         luck = draws(seed_at(number, len(ids)), 40) if number % 2 else []
-        engine.ask(
-            ids, sampling, 40, luck, marks(ids[:-1]), str(number),
-            lambda came: found.__setitem__(number, came), lambda: number in over,
-        )  # fmt: skip
+        engine.ask(sampling, [(number, str(number), 40, ids, luck, marks(ids[:-1]))], lambda: number in over)
 
     for number in range(9):
         submit(number)
@@ -568,9 +565,10 @@ def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
         if step == 2:
             over |= gone
             for number in gone:
-                engine.drop(str(number))
+                engine.drop([str(number)])
         if not engine.turn():
             break
+        found |= engine.answers()
     assert not engine.turn()
     assert gone.isdisjoint(found)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 import os
 import signal
@@ -22,11 +24,15 @@ from kgwalk.agent.budget import Budget
 from kgwalk.agent.protocol import World
 from kgwalk.agent.protocols.kgwalk import Kgwalk
 from kgwalk.agent.worlds import Worlds, WorldSettings
-from kgwalk.llm.engine import Sampling
+from kgwalk.llm.engine import Request, Sampling
+from kgwalk.llm.tokens import ByteTokenizer
+from kgwalk.training.collecting import without_collecting
 from kgwalk.training.course import Course, Measured
 from kgwalk.training.walks import Walker, worker_count
 from kgwalk.training.workers.episodes import pack_episode, unpack_episode
 from kgwalk.training.workers.frames import Frames, framed
+from kgwalk.training.workers.messages import IDS, unpacked
+from kgwalk.training.workers.remote_engine import RemoteEngine
 from kgwalk.types import (
     Answer,
     Call,
@@ -252,6 +258,46 @@ def test_an_episode_comes_back_as_it_was() -> None:
     (travelled,) = Frames().feed(framed(row))
     assert travelled[0] == 7
     assert unpack_episode(travelled, QUESTIONS[0]) == Measured(episode, {"f1": 1.0}, False)
+
+
+def test_of_a_context_only_what_is_new_is_sent() -> None:
+    """Each ask is (session, ids), and is answered with the token 9; what went out is (held, new ids)."""
+    went: list[tuple[int, list[int]]] = []
+
+    def send(message: Any) -> None:
+        for number, _, _, held, new, _, _ in message if isinstance(message, list) else []:
+            went.append((held, unpacked(IDS, new).tolist()))
+            asyncio.get_running_loop().call_soon(engine.settle, [(number, [9], [-0.5], "length", None)])
+
+    engine = RemoteEngine(ByteTokenizer(), 100, 256, 4, send)
+
+    async def ask(session: str, *ids: int) -> None:
+        assert (await engine.generate(Request(ids, [], Sampling(max_tokens=1), session))).ids == [9]
+
+    async def all_of_them() -> None:
+        await ask("a", 1, 2)
+        await ask("a", 1, 2, 9, 3)
+        await ask("a", 1, 2, 9, 3, 9, 4, 5)
+        await ask("a", 1, 7)  # begun anew
+        await asyncio.gather(ask("a", 1, 7, 9, 8), ask("a", 1, 7, 9, 6))  # two at once: the other end has the second
+        await ask("a", 1, 7, 9, 8, 9, 2)
+        await ask("b", 1, 7)
+        await engine.forget("b")
+        await ask("b", 1, 7, 9)
+
+    asyncio.run(all_of_them())
+    assert went[:4] == [(0, [1, 2]), (3, [3]), (5, [4, 5]), (0, [1, 7])]
+    assert went[4:7] == [(3, [8]), (0, [1, 7, 9, 6]), (0, [1, 7, 9, 8, 9, 2])]
+    assert went[7:] == [(0, [1, 7]), (0, [1, 7, 9])]
+
+
+def test_what_is_collected_waits_until_the_walk_is_over() -> None:
+    with without_collecting():
+        assert not gc.isenabled()
+        with without_collecting():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
 
 
 def test_a_worker_needs_no_torch() -> None:

@@ -32,6 +32,7 @@ from kgwalk.llm.engine import Sampling
 from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import LoadedModel
 from kgwalk.llm.slot_model import longest_context
+from kgwalk.training.collecting import without_collecting
 from kgwalk.training.workers.luggage import CannotTravel
 from kgwalk.training.workers.pool import Pool
 from kgwalk.types import Episode, KgwalkError, Question, StopReason
@@ -123,7 +124,8 @@ class Rollouts:
             except CannotTravel as why:
                 raise KgwalkError(f"{place.label} cannot be walked by workers: {why}; give --workers 0") from why
         agent = Agent(protocol or place.protocol, self.engine, place.budget, sampling)
-        return _unbroken(asyncio.run(agent.walk(place.tasks(asked), lambda episode, turn: None)))
+        with without_collecting():
+            return _unbroken(asyncio.run(agent.walk(place.tasks(asked), lambda episode, turn: None)))
 
     def processor_seconds(self) -> tuple[float, float]:
         """Of this process and of its workers, so far."""

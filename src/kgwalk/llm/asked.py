@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import random
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.llm.stop_watch import StopWatch
-from kgwalk.llm.tokens import Tokenizer
 from kgwalk.types import EngineError
 
 
@@ -41,9 +40,8 @@ Kind = TypeVar("Kind", bound=Asked)
 def taken(
     kind: type[Kind],
     request: Request,
+    watch: StopWatch,
     *,
-    tokens: Tokenizer,
-    piece: Callable[[int], str],
     seed: int | None,
     context: int,
     vocabulary: int,
@@ -55,7 +53,7 @@ def taken(
         return None
     seed = seed if sampling.seed is None else sampling.seed
     numbers = draws(seed_at(seed, len(ids)), most) if sampling.temperature > 0 else []
-    return kind(ids, sampling, most, numbers, StopWatch(tokens, sampling.stop, piece), request.session)
+    return kind(ids, sampling, most, numbers, watch, request.session)
 
 
 def tokens_to_choose(ids: list[int], sampling: Sampling, context: int, vocabulary: int) -> int:

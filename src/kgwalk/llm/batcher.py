@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,14 +44,9 @@ class Row(Asked):
     whom: Any = None  # it is for, which is the engine's to know
     slot: Slot | None = None
     ended: bool = False  # what the device still chooses for it is not wanted
-    marks: list[int] | None = None  # of its context, when they were wanted
+    marks: Sequence[int] | None = None  # of its context, when they were wanted
     luck: int = 0  # tokens chosen when the device will have used up the draws that it was given
     halting: bool = False  # the device stops it at every token: it knows no more than KINDS kinds of ends
-
-    @property
-    def todo(self) -> int:
-        """Tokens of the context that the model has not seen."""
-        return len(self.ids) - (0 if self.slot is None else len(self.slot.ids))
 
 
 Ended = tuple[Row, Generation | EngineError]
@@ -87,8 +82,8 @@ class Batcher:
         self.submitted = 0
         self._table = SlotTable(min(slots, model.most_slots))
         self._beginnings = Beginnings()
-        self._came: deque[Row] = deque()
-        self._forgotten: deque[str] = deque()
+        self._came: list[Row] = []
+        self._forgotten: list[str] = []
         self._wake = threading.Condition()
         self._waiting: list[Row] = []
         self._behind: list[Row] = []  # admitted, with tokens to compute
@@ -105,17 +100,17 @@ class Batcher:
 
     # Called from other threads.
 
-    def submit(self, row: Row) -> None:
+    def submit(self, rows: Sequence[Row]) -> None:
         with self._wake:
             if self._closed:
                 raise EngineError("the engine is closed")
-            self._came.append(row)
-            self.submitted += 1
+            self._came += rows
+            self.submitted += len(rows)
             self._wake.notify()
 
-    def forget(self, session: str) -> None:
+    def forget(self, sessions: Sequence[str]) -> None:
         with self._wake:
-            self._forgotten.append(session)
+            self._forgotten += sessions
             self._wake.notify()
 
     def clear(self, refresh: Callable[[], None] = lambda: None) -> None:
@@ -183,7 +178,7 @@ class Batcher:
                 self._wake.wait()
             self._waiting += self._came
             self._came.clear()
-            forgotten, self._forgotten = self._forgotten, deque()
+            forgotten, self._forgotten = self._forgotten, []
             clear, self._clear = self._clear and not self._under_way, self._clear and self._under_way
             closed = self._closed
         for session in forgotten:
@@ -281,7 +276,7 @@ class Batcher:
             room -= len(new)
             whole = held + len(new) == len(row.ids)
             jobs.append(Job(slot.index, new, held, self._start_of(row, len(row.ids)) if whole else None))
-            slot.ids = slot.ids + new
+            slot.ids += new
             if whole:
                 started[slot.index] = row
             else:
@@ -327,17 +322,17 @@ class Batcher:
             slot = row.slot
             assert slot is not None
             held = len(slot.ids)
-            if row.todo > WORTH:
+            if len(row.ids) - held > WORTH:
                 if row.marks is None:
                     row.marks = marks(row.ids[:-1])
-                found = self._beginnings.longest(row.ids, row.marks)
-                if found is not None and found[0] is not slot and found[1] >= held + WORTH:
+                found = self._beginnings.longest(row.ids, row.marks, held + WORTH)
+                if found is not None:
                     pairs.append((found[0].index, slot.index, found[1]))
                     slot.ids = row.ids[: found[1]]
                     held = found[1]
                 # The first whole block that it would compute; another that computes it is waited for.
                 first = -(-held // BLOCK)
-                if first < len(row.marks) and row.todo > WORTH:
+                if first < len(row.marks) and len(row.ids) - held > WORTH:
                     if row.marks[first] in coming:
                         self._deferred.append(row)
                         continue
@@ -371,40 +366,33 @@ class Batcher:
         before = time.perf_counter()
         ids, logprobs = chosen.read()
         self.times["wait"] += time.perf_counter() - before
+        sound = math.isfinite(sum(map(sum, logprobs)))  # of all rows: a sum for each would take as long as the rest
         again: list[Row] = []
         for index, numbers, values in zip(chosen.slots, ids, logprobs, strict=True):
-            row = rows[index]
-            if not row.ended:
-                self._take(row, numbers, values, again)
+            if numbers[0] < 0 or (row := rows[index]).ended:
+                continue  # it had stopped before
+            if numbers[-1] < 0:  # the device stops after one that may be an end
+                count = numbers.index(-1)
+                numbers, values = numbers[:count], values[:count]
+            if not sound and not math.isfinite(sum(values)):
+                self._fail(row)
+                continue
+            row.ids += numbers
+            row.logprobs += values
+            may_end = numbers[-1] in row.ends
+            if may_end or row.halting or len(row.logprobs) >= row.luck:
+                self._stopped(row, may_end, again)
         if again:
-            self._go_on(again)
+            self._model.state.begin([self._start_of(row, computed=len(row.ids) - 1) for row in again])
 
-    def _take(self, row: Row, numbers: list[int], values: list[float], again: list[Row]) -> None:
-        """New tokens of a row, as far as it chose any: the device stops after one that may be an end."""
-        if numbers[-1] < 0:
-            numbers = numbers[: numbers.index(-1)]
-            if not numbers:
-                return
-            values = values[: len(numbers)]
-        if not math.isfinite(sum(values)):
-            self._fail(row)
+    def _stopped(self, row: Row, may_end: bool, again: list[Row]) -> None:
+        """The device has stopped the row: it may have ended, or it goes on, with new draws where they were used up."""
+        finish = row.watch.end(row.ids, row.prompt) if may_end else None
+        if finish is None and len(row.logprobs) < row.most:
+            again.append(row)
             return
-        row.ids += numbers
-        row.logprobs += values
-        may_end = numbers[-1] in row.ends
-        finish = None
-        if may_end:
-            finish = row.watch.see_all(numbers)
-        else:
-            row.watch.pass_over(numbers)
-        if finish is not None or len(row.logprobs) == row.most:
-            self._leave(row)
-            self._ended.append((row, Generation(row.ids[row.prompt :], row.logprobs, finish or "length")))
-        elif may_end or row.halting or len(row.logprobs) == row.luck:
-            again.append(row)  # the device has stopped it: it might have been the end, or its draws were used up
-
-    def _go_on(self, rows: list[Row]) -> None:
-        self._model.state.begin([self._start_of(row, computed=len(row.ids) - 1) for row in rows])
+        self._leave(row)
+        self._ended.append((row, Generation(row.ids[row.prompt :], row.logprobs, finish or "length")))
 
     def _fail(self, row: Row) -> None:
         assert row.slot is not None
@@ -421,7 +409,7 @@ class Batcher:
         row.ended = True
         if self._running.get(slot.index) is row:
             del self._running[slot.index]
-            slot.ids = row.ids[:-1]  # the last one chosen was not computed
+            slot.ids += row.ids[len(slot.ids) : -1]  # the last one chosen was not computed
         else:
             self._behind.remove(row)
         # two that end in the same tick of the clock would be of an age: in lockstep they are counted

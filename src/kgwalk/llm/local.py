@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgwalk.llm.asked import taken
 from kgwalk.llm.engine import Generation, Request, Sampling
@@ -37,7 +37,11 @@ AHEAD = {"cpu": 0, "cuda": 1}
 SETTLE = 8  # turns of the event loop from a generation's end to its episode's next request, and some to spare
 SLOTS_A_ROW = {"cpu": 2, "cuda": 1}  # sessions whose cache is kept while they wait for a tool, beside those at work
 
-KEPT_ENDS = 64  # stop texts for which the tokens that may end them are kept
+KEPT_WATCHES = 64  # stop texts for which a watch, and the tokens that may end them, are kept
+
+
+# A request from one who has no event loop: whom it is for, its session, tokens to choose, ids, draws and marks.
+Wanted = tuple[Any, str, int, list[int], Sequence[float], Sequence[int]]
 
 
 class LocalEngine:
@@ -90,9 +94,10 @@ class LocalEngine:
         self._vocabulary = run.vocabulary
         self._seed = seed
         self._piece = functools.lru_cache(maxsize=1 << 17)(lambda number: model.tokens.decode([number]))
+        self._answered: list[Ended] = []
         self._batcher = Batcher(
             run,
-            _deliver,
+            functools.partial(_deliver, self._answered),
             batch=batch,
             slots=run.most_slots,
             group=GROUP.get(kind, GROUP["cpu"]),
@@ -101,7 +106,7 @@ class LocalEngine:
             ahead=AHEAD.get(kind, AHEAD["cpu"]),
             lockstep=lockstep,
         )
-        self._ends_of: dict[tuple[tuple[str, ...], frozenset[int]], frozenset[int]] = {}
+        self._watches: dict[tuple[tuple[str, ...], frozenset[int]], tuple[StopWatch, frozenset[int]]] = {}
         self._refresh = model.refresh
         self._lockstep = lockstep
         self._pumping: asyncio.Task[None] | None = None
@@ -111,21 +116,13 @@ class LocalEngine:
     async def generate(self, request: Request) -> Generation:
         from kgwalk.llm.batcher import Row
 
-        row = taken(
-            Row,
-            request,
-            tokens=self.tokens,
-            piece=self._piece,
-            seed=self._seed,
-            context=self.context,
-            vocabulary=self._vocabulary,
-        )
+        watch, ends = self._watch(request.sampling.stop)
+        row = taken(Row, request, watch, seed=self._seed, context=self.context, vocabulary=self._vocabulary)
         if row is None:
             return Generation([], [], "length")
-        row.ends = self._ends(request.sampling.stop)
         future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        row.cancelled, row.whom = future.done, future
-        self._batcher.submit(row)
+        row.ends, row.cancelled, row.whom = ends, future.done, future
+        self._batcher.submit([row])
         if self._lockstep and (self._pumping is None or self._pumping.done()):
             self._pumping = asyncio.create_task(self._pump())
         return await future
@@ -137,46 +134,47 @@ class LocalEngine:
         """How many ids the model knows."""
         return self._vocabulary
 
-    def ask(
-        self,
-        ids: list[int],
-        sampling: Sampling,
-        most: int,
-        draws: Sequence[float],
-        marks: list[int],
-        session: str,
-        done: Callable[[Generation | EngineError], None],
-        cancelled: Callable[[], bool],
-    ) -> None:
-        """A request that was checked already, with what `asked` and `slots` give for it; `turn` calls `done`."""
+    def ask(self, sampling: Sampling, wanted: Iterable[Wanted], cancelled: Callable[[], bool]) -> None:
+        """Requests that were checked already, each with what `asked` and `slots` give for it; see `answers`. What is
+        chosen is added to their `ids`.
+        """
         from kgwalk.llm.batcher import Row
 
-        watch = StopWatch(self.tokens, sampling.stop, self._piece)
-        row = Row(ids, sampling, most, draws, watch, session, ends=self._ends(sampling.stop), marks=marks)
-        row.cancelled, row.whom = cancelled, done
-        self._batcher.submit(row)
+        watch, ends = self._watch(sampling.stop)
+        self._batcher.submit(
+            [
+                Row(ids, sampling, most, draws, watch, session, ends=ends, cancelled=cancelled, whom=whom, marks=marks)
+                for whom, session, most, ids, draws, marks in wanted
+            ]
+        )
 
     def turn(self) -> bool:
         """One round; False if there was nothing to do."""
         return self._batcher.turn()
 
-    def drop(self, session: str) -> None:
-        """As `forget`."""
-        self._batcher.forget(session)
+    def answers(self) -> list[tuple[Any, Generation | EngineError]]:
+        """What has come of requests since this was last called, with whom they were for."""
+        answers = [(row.whom, outcome) for row, outcome in self._answered]
+        self._answered.clear()
+        return answers
 
-    def _ends(self, stops: tuple[str, ...]) -> frozenset[int]:
-        """The tokens with which a generation may end: end tokens, and those that hold a stop text's last character, or
-        that show only among others.
+    def drop(self, sessions: Sequence[str]) -> None:
+        """As `forget`, of several."""
+        self._batcher.forget(sessions)
+
+    def _watch(self, stops: tuple[str, ...]) -> tuple[StopWatch, frozenset[int]]:
+        """What finds the end of a generation, and the tokens with which it may end: end tokens, and those that hold a
+        stop text's last character, or that show only among others.
         """
         key = stops, self.tokens.end_ids
-        if key not in self._ends_of:
-            if len(self._ends_of) == KEPT_ENDS:
-                self._ends_of.clear()
+        if key not in self._watches:
+            if len(self._watches) == KEPT_WATCHES:
+                self._watches.clear()
             lasts = {stop[-1] for stop in stops if stop} | {BROKEN}
             pieces = enumerate(map(self._piece, range(self._vocabulary))) if len(lasts) > 1 else ()
             found = {number for number, piece in pieces if not piece or not lasts.isdisjoint(piece)}
-            self._ends_of[key] = self.tokens.end_ids | found
-        return self._ends_of[key]
+            self._watches[key] = StopWatch(self.tokens, stops, self._piece), self.tokens.end_ids | found
+        return self._watches[key]
 
     async def _pump(self) -> None:
         """Rounds of the batcher, each when no task of the loop has a request to add."""
@@ -190,7 +188,7 @@ class LocalEngine:
                 return
 
     async def forget(self, session: str) -> None:
-        self.drop(session)
+        self.drop([session])
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._end)
@@ -204,12 +202,12 @@ class LocalEngine:
         return self._batcher.kept()
 
 
-def _deliver(ended: list[Ended]) -> None:
-    """What has ended, to those who wait: an event loop is called once for all that are its own."""
+def _deliver(answered: list[Ended], ended: list[Ended]) -> None:
+    """What has ended, to those who wait: an event loop is called once for all that are its own. Others come for it."""
     of_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Generation], Generation | EngineError]]] = {}
     for row, outcome in ended:
         if not isinstance(row.whom, asyncio.Future):
-            row.whom(outcome)
+            answered.append((row, outcome))
             continue
         of_loop.setdefault(row.whom.get_loop(), []).append((row.whom, outcome))
     for loop, some in of_loop.items():

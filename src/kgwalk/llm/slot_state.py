@@ -8,7 +8,7 @@ Shapes: N slots, M draws of a generation, K kinds of ends, C rows at most, V tok
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ from kgwalk.llm.choosing import choose_rows
 KINDS = 8  # of ends that are told apart on the device; for further ones every token may be an end
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """How a row goes on whose cache holds `at` tokens. `last` is the token after them, if there is one to compute."""
 
     slot: int
@@ -63,11 +62,11 @@ class SlotState:
         """From here on the rows choose."""
         most = max((len(one.draws) for one in starts), default=0)
         parts = np.zeros((len(starts), 2 + most))
+        parts[:, :2] = [(one.temperature, one.top_p) for one in starts]
         for row, one in zip(parts, starts, strict=True):
-            row[0], row[1] = one.temperature, one.top_p
             row[2 : 2 + len(one.draws)] = one.draws
-        numbers = self.put(torch.tensor([[one.slot, one.at, one.most, one.kind, one.last] for one in starts]))
-        reals = self.put(torch.from_numpy(parts))
+        whole = np.array([(one.slot, one.at, one.most, one.kind, one.last) for one in starts], np.int64)
+        numbers, reals = self.put(torch.from_numpy(whole)), self.put(torch.from_numpy(parts))
         slots = numbers[:, 0]
         self.at[slots], self.left[slots], self.kind[slots] = numbers[:, 1], numbers[:, 2], numbers[:, 3]
         self.last[slots] = numbers[:, 4]

@@ -120,9 +120,11 @@ class Beginnings:
         for mark in marks:
             self._slots.setdefault(mark, slot)
 
-    def longest(self, ids: Sequence[int], marks: Sequence[int]) -> tuple[Slot, int] | None:
-        """The slot that holds most of the beginning, and how much. What a slot no longer holds is struck out."""
-        for count in range(len(marks), 0, -1):
+    def longest(self, ids: Sequence[int], marks: Sequence[int], least: int = 1) -> tuple[Slot, int] | None:
+        """The slot that holds most of the beginning, and how much; None if no one holds so many tokens of it at least.
+        What a slot no longer holds is struck out.
+        """
+        for count in range(len(marks), (least - 1) // BLOCK, -1):
             slot = self._slots.get(marks[count - 1])
             if slot is None:
                 continue
@@ -151,8 +153,10 @@ def common_length(one: Sequence[int], other: Sequence[int]) -> int:
     >>> common_length([1, 2, 3, 4], [1, 2, 9])
     2
     """
-    low, high = 0, min(len(one), len(other))
-    if one[:high] == other[:high]:
+    if len(one) > len(other):
+        one, other = other, one
+    low, high = 0, len(one)
+    if one == other[:high]:
         return high
     while low < high:  # invariant: the first `low` are the same, the first `high + 1` are not
         middle = (low + high + 1) // 2

@@ -9,11 +9,9 @@ the same luck there, and which rows run together depends on time. Knows nothing 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kgwalk.agent.budget import Budget
@@ -23,6 +21,7 @@ from kgwalk.data.mixture import OF
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.slot_model import longest_context
+from kgwalk.training.collecting import without_collecting
 from kgwalk.training.course import Course, Measured
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.processes import Processes
@@ -97,10 +96,7 @@ class Walker:
         if self._pool is None:
             return None
         try:
-            with _without_collecting():
-                return self._pool.walk(
-                    course.worlds, [(course.questions[number], key) for number, key in asked], sampling
-                )
+            return self._pool.walk(course.worlds, [(course.questions[number], key) for number, key in asked], sampling)
         except CannotTravel as why:
             log.warning("walking in this process alone, since its parts cannot be given to workers: %s", why)
             self._pool = None
@@ -112,7 +108,7 @@ class Walker:
         for number, key in asked:
             question = course.questions[number]
             tasks.append((Task(question, question.topic_entities, key), course.worlds.of(question)))
-        with _without_collecting(), asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
+        with without_collecting(), asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
             return runner.run(agent.walk(tasks, lambda episode, turn: None))
 
     def validate(self, course: Course, processes: Processes) -> dict[str, float]:
@@ -142,15 +138,3 @@ def worker_count(device: str, processes: int = 1) -> int:
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(0, min(cores // processes - 2, MOST_WORKERS))
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Python looks through all objects for garbage every few thousand new ones; those of a rollout mostly stay."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()

@@ -66,8 +66,11 @@ class PagedModel:
         for tensor in self._tensors.values():
             tensor.data[list(blocks)] = 0
 
-    def forward(self, rows: Sequence[Pass]) -> NDArray[np.float32]:
-        """Logits (B, V) after the last new token of each row. They are the caller's own."""
+    def forward(self, rows: Sequence[Pass], wanted: Sequence[int] | None = None) -> NDArray[np.float32]:
+        """Logits (P, V) after the last `wanted` new tokens of each row, the last one unless told, row after row. They
+        are the caller's own.
+        """
+        wanted = [1] * len(rows) if wanted is None else wanted
         ends = np.cumsum([len(ids) for ids, _, _ in rows])
         lengths = [start + len(ids) for ids, start, _ in rows]
         used = [list(blocks[: -(-length // self.size)]) for (_, _, blocks), length in zip(rows, lengths, strict=True)]
@@ -79,10 +82,11 @@ class PagedModel:
         self._set("block_indices", np.concatenate([np.asarray(blocks) for blocks in used]), np.int32)
         self._set("block_indices_begins", np.cumsum([0, *map(len, used)]), np.int32)
         self._set("max_context_len", np.array(max(lengths)), np.int32)
-        self._set("rows", ends - 1, np.int64)
+        asked = [np.arange(end - count, end) for end, count in zip(ends, wanted, strict=True)]
+        self._set("rows", np.concatenate(asked), np.int64)
         self._request.infer()
         logits: NDArray[np.float32] = self._request.get_tensor("logits").data
-        return logits.reshape(len(rows), -1).copy()
+        return logits.reshape(sum(wanted), -1).copy()
 
     def _set(self, name: str, values: NDArray[Any], kind: Any) -> None:
         self._request.set_tensor(name, ov.Tensor(np.asarray(values, dtype=kind)))

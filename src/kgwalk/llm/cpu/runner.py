@@ -1,7 +1,8 @@
 """Runs a paged model for many requests at once, in a thread of its own: rows join and leave between passes.
 
 A pass takes the next token of every row that waits for one, and as many tokens of new prompts as fit beside them. A
-prompt that begins like one that is being computed waits for it, and shares its blocks. A failing pass fails the
+prompt that begins like one that is being computed waits for it, and shares its blocks. Where rows are few, a pass takes
+guesses of the tokens after them too, and what the model would not have chosen is dropped. A failing pass fails the
 requests under way and is logged; the next request starts afresh. Knows nothing of event loops or of OpenVINO.
 """
 
@@ -21,11 +22,14 @@ from numpy.typing import NDArray
 from kgwalk.llm.asked import Asked
 from kgwalk.llm.cpu.blocks import BlockTable, Held
 from kgwalk.llm.cpu.choosing import choose
+from kgwalk.llm.cpu.guessing import Followers, guess
 from kgwalk.llm.engine import Generation
 from kgwalk.llm.slots import common_length
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
+
+OWN = 2048  # of a row's last tokens that its guesses come from; to note so many takes 3 ms
 
 
 class Model(Protocol):
@@ -34,7 +38,9 @@ class Model(Protocol):
     def reserve(self, blocks: int) -> None: ...
     def release(self) -> None: ...
     def wipe(self, blocks: Sequence[int]) -> None: ...
-    def forward(self, rows: Sequence[tuple[Sequence[int], int, Sequence[int]]]) -> NDArray[np.float32]: ...
+    def forward(
+        self, rows: Sequence[tuple[Sequence[int], int, Sequence[int]]], wanted: Sequence[int]
+    ) -> NDArray[np.float32]: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +49,8 @@ class Row(Asked):
 
     future: Future[Generation] = field(default_factory=Future)
     held: Held = field(default_factory=Held)
+    own: Followers = field(default_factory=Followers)
+    noted: int = 0  # of `ids`, those that `own` knows
 
     @property
     def todo(self) -> list[int]:
@@ -51,11 +59,15 @@ class Row(Asked):
 
 
 class Runner:
-    """`batch` rows at once; at most `group` new tokens in one pass. `computed` counts the tokens of all passes."""
+    """`batch` rows at once; at most `group` new tokens in one pass, and `guesses` beside a row that is alone.
 
-    def __init__(self, model: Model, table: BlockTable, *, batch: int, group: int) -> None:
-        self._model, self._table, self._batch, self._group = model, table, batch, group
-        self.computed = 0
+    `computed` counts the tokens that went through the model and were kept; of `guessed` tokens, `right` ones were.
+    """
+
+    def __init__(self, model: Model, table: BlockTable, *, batch: int, group: int, guesses: int = 0) -> None:
+        self._model, self._table, self._batch, self._group, self._guesses = model, table, batch, group, guesses
+        self.computed = self.guessed = self.right = 0
+        self._written = Followers()
         self._came: list[Row] = []
         self._forgotten: list[str] = []
         self._waiting: list[Row] = []
@@ -168,12 +180,44 @@ class Runner:
         return chosen
 
     def _pass(self, rows: list[tuple[Row, list[int]]]) -> None:
-        logits = self._model.forward([(new, len(row.held.ids), row.held.blocks) for row, new in rows])
-        for (row, new), logits_V in zip(rows, logits, strict=True):
+        ahead = self._ahead(rows)
+        passes = [
+            ([*new, *guesses], len(row.held.ids), row.held.blocks)
+            for (row, new), guesses in zip(rows, ahead, strict=True)
+        ]
+        wanted = [1 + len(guesses) for guesses in ahead]
+        logits_PV = self._model.forward(passes, wanted)
+        for (row, new), guesses, end in zip(rows, ahead, np.cumsum(wanted), strict=True):
             self.computed += len(new)
+            self.guessed += len(guesses)
             row.held.ids += new
             if not row.todo:
-                self._choose(row, logits_V)
+                self._choose_all(row, guesses, logits_PV[end - 1 - len(guesses) : end])
+
+    def _ahead(self, rows: list[tuple[Row, list[int]]]) -> list[list[int]]:
+        """Guesses for each row, dealt in turn: a row more is a guess less, so that a pass has no more tokens than with
+        one row. With 3 guesses and two rows each has one; with four rows there are none.
+        """
+        room = 1 + self._guesses - len(rows)
+        return [self._guess(row, new, len(range(at, room, len(rows)))) for at, (row, new) in enumerate(rows)]
+
+    def _guess(self, row: Row, new: list[int], count: int) -> list[int]:
+        count = min(count, row.most - len(row.logprobs) - 1)  # beside the one that is chosen in any case
+        if count <= 0 or len(new) < len(row.todo):
+            return []
+        row.own.note(row.ids, max(row.noted, len(row.ids) - OWN))
+        row.noted = len(row.ids)
+        return guess(row.ids, (self._written, row.own), count)
+
+    def _choose_all(self, row: Row, guesses: list[int], logits_KV: NDArray[np.float32]) -> None:
+        """The model's choice after the last token, and after each guess for as long as the guesses are its choices."""
+        for right, logits_V in enumerate(logits_KV):
+            self._choose(row, logits_V)
+            if right == len(guesses) or row.future.done() or row.ids[-1] != guesses[right]:
+                return
+            row.held.ids.append(row.ids[-1])
+            self.computed += 1
+            self.right += 1
 
     def _choose(self, row: Row, logits_V: NDArray[np.float32]) -> None:
         sampling = row.sampling
@@ -187,9 +231,11 @@ class Runner:
             return
         row.ids.append(number)
         row.logprobs.append(logprob)
-        finish = row.watch.see(number) or ("length" if len(row.logprobs) == row.most else None)
+        finish = row.watch.end(row.ids, row.prompt) or ("length" if len(row.logprobs) == row.most else None)
         if finish is not None:
             self._leave(row)
+            if self._guesses:
+                self._written.note(row.ids, row.prompt)
             _settle(row.future, Generation(row.ids[row.prompt :], row.logprobs, finish))
 
     def _leave(self, row: Row) -> None:

@@ -21,6 +21,7 @@ from kgwalk.agent.protocol import Protocol
 from kgwalk.agent.worlds import Worlds
 from kgwalk.llm.engine import Generation, Sampling
 from kgwalk.llm.local import LocalEngine
+from kgwalk.training.collecting import without_collecting
 from kgwalk.training.course import Measured
 from kgwalk.training.workers.episodes import unpack_episode
 from kgwalk.training.workers.frames import framed
@@ -40,8 +41,9 @@ from kgwalk.training.workers.messages import (
     Walk,
     Wanted,
     unpacked,
+    unpacked_prompt,
 )
-from kgwalk.types import EngineError, KgwalkError, Question
+from kgwalk.types import KgwalkError, Question
 
 Asked = Sequence[tuple[Question, str]]  # questions with the keys that decide their luck
 
@@ -66,7 +68,8 @@ class Pool:
             for link, walk in zip(self._links, _dealt(asked, len(self._links), number, sampling), strict=True):
                 if walk.asked:
                     link.send(framed(walk))
-            return under_way.run()
+            with without_collecting():
+                return under_way.run()
         except BaseException:
             self.close()
             raise
@@ -127,13 +130,14 @@ class _UnderWay:
         self._found: list[Measured | None] = [None] * len(asked)
         self._left = len(asked)
         self._over = False
-        self._replies: dict[int, list[Reply]] = {}  # by the worker's place
+        self._contexts: dict[str, list[int]] = {}  # of each session: its last request and what was chosen for it
 
     def run(self) -> list[Measured]:
         try:
             with selectors.DefaultSelector() as selector:
                 for place, link in enumerate(self._links):
                     selector.register(link, selectors.EVENT_READ, place)
+                self._engine.answers()  # those of a walk that broke off are nobody's
                 busy = self._engine.turn()  # new weights, while the workers write their prompts
                 while self._left:
                     for key, _ in selector.select(0 if busy else None):
@@ -148,11 +152,12 @@ class _UnderWay:
     def _take(self, place: int, message: Any) -> None:
         match message:
             case list():
-                for wanted in message:
-                    self._ask(place, wanted)
+                self._ask(place, message)
             case Forget(sessions):
-                for session in sessions:
-                    self._engine.drop(f"{place}/{session}")
+                over = [f"{place}/{session}" for session in sessions]
+                for session in over:
+                    self._contexts.pop(session, None)
+                self._engine.drop(over)
             case Done(episodes):
                 for row in episodes:
                     self._found[row[0]] = unpack_episode(row, self._asked[row[0]][0])
@@ -162,32 +167,28 @@ class _UnderWay:
             case Failed(text, ours):
                 raise RuntimeError(f"{self._links[place]} failed:\n{text}") if ours else KgwalkError(text)
 
-    def _ask(self, place: int, wanted: Wanted) -> None:
-        number, session, most, ids, draws, marks = wanted
-
-        def done(outcome: Generation | EngineError) -> None:
-            if isinstance(outcome, Generation):
-                reply = Reply(number, outcome.ids, outcome.logprobs, outcome.finish)
+    def _ask(self, place: int, bundle: list[Wanted]) -> None:
+        wanted = []
+        for number, own, most, held, new, draws, marks in bundle:
+            session = f"{place}/{own}"
+            if held:
+                ids = self._contexts[session]  # the engine has added what it chose
+                ids[held:] = unpacked(IDS, new).tolist()
             else:
-                reply = Reply(number, [], [], None, str(outcome))
-            self._replies.setdefault(place, []).append(reply)
-
-        self._engine.ask(
-            unpacked(IDS, ids).tolist(),
-            self._sampling,
-            most,
-            unpacked(REALS, draws),
-            unpacked(MARKS, marks).tolist(),
-            f"{place}/{session}",
-            done,
-            lambda: self._over,
-        )
+                ids = self._contexts[session] = list(unpacked_prompt(new))
+            wanted.append(((place, number), session, most, ids, unpacked(REALS, draws), unpacked(MARKS, marks)))
+        self._engine.ask(self._sampling, wanted, lambda: self._over)
 
     def _answer(self) -> None:
-        if self._replies:
-            replies, self._replies = self._replies, {}
-            for place, some in replies.items():
-                self._links[place].send(framed(some))
+        replies: dict[int, list[Reply]] = {}
+        for (place, number), came in self._engine.answers():
+            some = replies.setdefault(place, [])
+            if isinstance(came, Generation):
+                some.append((number, came.ids, came.logprobs, came.finish, None))
+            else:
+                some.append((number, [], [], None, str(came)))
+        for place, some in replies.items():
+            self._links[place].send(framed(some))
 
 
 def _dealt(asked: Asked, workers: int, worlds: int, sampling: Sampling) -> list[Walk]:

@@ -1,7 +1,8 @@
 """An engine in another process, for the walks of a worker: requests go out in bundles, results come back in bundles.
 
 What can be done for a request without a model is done here: it is checked, its luck is drawn, its beginnings are
-hashed. Needs no torch. Knows nothing of sockets: bundles are handed to `send`.
+hashed. Of a session's context only what is new is sent. Needs no torch. Knows nothing of sockets: bundles are handed to
+`send`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class RemoteEngine:
         self._wanted: list[Wanted] = []
         self._over: list[str] = []
         self._waiting: dict[int, asyncio.Future[Generation]] = {}
+        self._last: dict[str, int] = {}  # of a session: the number of its last request
+        self._known: dict[str, list[int]] = {}  # and, when that is answered, what both ends have of its context
         self._asked = 0
         self._flushing = False
 
@@ -40,21 +43,19 @@ class RemoteEngine:
         if most == 0:
             return Generation([], [], "length")
         luck = draws(seed_at(sampling.seed, len(ids)), most) if sampling.temperature > 0 else []
+        known = self._known.pop(request.session, [])
+        held = len(known) if ids[: len(known)] == known else 0
         self._asked += 1
-        self._wanted.append(
-            Wanted(
-                self._asked,
-                request.session,
-                most,
-                packed(IDS, ids),
-                packed(REALS, luck),
-                packed(MARKS, marks(ids[:-1])),
-            )
-        )
+        number = self._last[request.session] = self._asked
+        new, found = packed(IDS, ids[held:]), packed(MARKS, marks(ids[:-1]))
+        self._wanted.append((number, request.session, most, held, new, packed(REALS, luck), found))
         future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        self._waiting[self._asked] = future
+        self._waiting[number] = future
         self._flush_soon()
-        return await future
+        generation = await future
+        if self._last.get(request.session) == number:
+            self._known[request.session] = ids + generation.ids
+        return generation
 
     def settle(self, replies: Sequence[Reply]) -> None:
         """What came of requests, to those who wait."""
@@ -68,6 +69,8 @@ class RemoteEngine:
                 future.set_exception(EngineError(error))
 
     async def forget(self, session: str) -> None:
+        self._last.pop(session, None)
+        self._known.pop(session, None)
         self._over.append(session)
         self._flush_soon()
 
