@@ -103,13 +103,13 @@ def kgwalk_local(work: Path, threads: int) -> Generate:
 def kgwalk_cpu(work: Path, threads: int) -> Generate:
     from kgwalk.llm.cpu.engine import CpuEngine
 
-    return _engine(CpuEngine(threads=threads))
+    return _engine(CpuEngine(threads=threads, guesses=0))  # the prompts come again, and so would what it wrote
 
 
 def kgwalk_cpu_float32(work: Path, threads: int) -> Generate:
     from kgwalk.llm.cpu.engine import CpuEngine
 
-    return _engine(CpuEngine(threads=threads, dtype="float32"))
+    return _engine(CpuEngine(threads=threads, dtype="float32", guesses=0))
 
 
 def openvino_genai(work: Path, threads: int) -> Generate:
