@@ -156,7 +156,7 @@ class Building:
         try:
             number: int = getattr(self.sets, tool)(*args)
         except SetError as error:
-            raise Refused(str(error)) from error
+            raise Refused(str(error).partition(";")[0]) from error  # without the advice, which is a relation's own
         self.steps.append(Call(tool, args))
         if len(self.members(number)) > self.settings.most_members:
             raise Refused("a set on the way is too large")
