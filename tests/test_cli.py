@@ -735,3 +735,8 @@ def test_bench_gives_rows(tmp_path: Path) -> None:
     assert compared["unit"] == "us"
     assert compared["ratio"] == pytest.approx(compared["baseline"] / compared["value"])
     assert list(tmp_path.iterdir()) == []  # it cleans up
+
+
+def test_the_bundled_graph_goes_by_its_name(tmp_path: Path) -> None:
+    assert quickly("kg", "info", "world", "--json", cwd=tmp_path).json["entities"] > 1000
+    assert quickly("kg", "verify", "world", "--quiet", cwd=tmp_path).status == 0

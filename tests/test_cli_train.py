@@ -172,7 +172,7 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "data": (("kgwalk", "--data", "wrld"), "unknown dataset `wrld`; did you mean `world`?"),
     "split": (("kgwalk", "--split", "trian"), "no split 'trian' of world; there are "),
     "start": (("kgwalk", "--smoke", "--start", "none"), "there is no folder none to start from"),
-    "demos": (("kgwalk", "--smoke", "--demos", "none.jsonl"), "there are no demonstrations in none.jsonl; add"),
+    "demos": (("kgwalk", "--smoke", "--demos", "none.jsonl"), "there are no demonstrations in none.jsonl; make"),
 }  # fmt: skip
 
 
@@ -184,8 +184,7 @@ def test_what_is_wrong_is_told_before_anything_is_done(what: str, cli: Cli, tmp_
     assert done.status == 1
     assert message in done.stderr
     assert done.stdout == ""
-    if what not in ("start", "demos"):
-        assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_smoke_is_a_profile_of_its_own(cli: Cli) -> None:

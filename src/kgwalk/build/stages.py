@@ -158,6 +158,10 @@ STAGES = {"demos": demos, "sft": sft, "grpo": grpo, "eval": eval}
 def check(run: Run, stages: Collection[str]) -> None:
     """What is wrong with the recipe or the questions is told before the first stage, not hours later."""
     check_recipe(run.recipe, stages, demos=run.demos is not None)
+    if run.demos is not None and not run.demos.is_file():
+        raise KgwalkError(f"there are no demonstrations in {run.demos}; make some with `kgwalk demos`")
+    if run.start is not None and not run.start.is_dir():
+        raise KgwalkError(f"there is no folder {run.start} to start from")
     assert run.questions
     assert run.worlds.of(run.questions[0])  # a corpus that is not there, a graph that nothing can be hidden in
     check_tracker(run.report_to)

@@ -8,13 +8,23 @@ from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.open import SPARQL, load_graph
-from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError
 
 
 def graph_called(name: str) -> Graph:
     """Any graph; a folder that is no store may be a dataset, whose graph is meant."""
     return load_graph(name) if _elsewhere(name) else stored_graph(name)[1]
+
+
+def store_at(place: Path) -> StoredGraph:
+    """A store by its folder, or a bundled one by its name."""
+    return open_graph(bundled_path(str(place)) or place)
+
+
+def bundled_path(name: str) -> Path | None:
+    """Of the bundled graph of that name, unless something here is called so."""
+    return BUNDLED[name]() if name in BUNDLED and not Path(name).exists() else None
 
 
 def stored_graph(name: str) -> tuple[str, StoredGraph]:

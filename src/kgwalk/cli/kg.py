@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from kgwalk.cli.additions import ACCEPT_EXAMPLES, PROPOSE_EXAMPLES, accept, propose
-from kgwalk.cli.graphs import graph_called
+from kgwalk.cli.graphs import graph_called, store_at
 from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import StoredGraph, open_graph
@@ -141,7 +141,7 @@ def build(
 @app.command(epilog="Example: kgwalk kg info facts.kg")
 def info(graph: GraphPath, json: Json = False) -> None:
     """Counts, sizes, the most used relations and the most connected entities."""
-    opened = open_graph(graph)
+    opened = store_at(graph)
     facts = _facts(opened)
     if json:
         print_json(facts)
@@ -319,7 +319,7 @@ def export(
     """Write a graph as TSV, N-Triples or N-Quads; building that again gives the same graph."""
     from kgwalk.kg.export import export as export_blocks
 
-    blocks = export_blocks(_view(open_graph(graph), question, start, end), format.value)
+    blocks = export_blocks(_view(store_at(graph), question, start, end), format.value)
     if output is None:
         if json:
             raise typer.BadParameter("--json needs -o: the graph itself goes to stdout")
@@ -407,7 +407,7 @@ def subgraphs(
 @app.command(epilog="Example: kgwalk kg verify facts.kg")
 def verify(graph: GraphPath, quiet: Quiet = False, json: Json = False) -> None:
     """Read every byte of a store, and of the question subgraphs in it, against its checksums."""
-    opened = open_graph(graph)
+    opened = store_at(graph)
     folders = [opened.store.folder]
     sets = opened.question_sets
     if sets is not None and sets.folder is not opened.store.folder:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kgwalk.cli.graphs import bundled_path
 from kgwalk.cli.world import GraphDrop, Web, world_values
 from kgwalk.types import KgwalkError
 
@@ -137,7 +138,9 @@ def _check_model(model: str, engine: str) -> None:
 
 
 def _named(graphs: list[str]) -> dict[str, str]:
-    """`films=my/films.kg` is called films; a bare path is called by its folder's name without .kg."""
+    """`films=my/films.kg` is called films; a bare path is called by its folder's name without .kg. A bundled graph goes
+    by its own name.
+    """
     named: dict[str, str] = {}
     for text in graphs:
         name, found, path = text.partition("=")
@@ -145,5 +148,5 @@ def _named(graphs: list[str]) -> dict[str, str]:
             name, path = Path(text).name.removesuffix(".kg"), text
         if name in named:
             raise typer.BadParameter(f"two graphs are called {name!r}; name them: --graph NAME=DIR")
-        named[name] = path
+        named[name] = str(bundled_path(path) or path)
     return named
