@@ -52,22 +52,26 @@ def _dataset(source: Path, target: Path) -> None:
     """A set's questions, and its graph built: the folder needs nothing else. Sets of one graph have it twice."""
     if target.exists():
         return
-    beside = target.with_name(f".{target.name}")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
+    beside = _beside(target)
     for file in source.glob("*.jsonl.gz"):
         shutil.copy(file, beside)
     _kgwalk(beside / "graph.kg", "kg", "build", str(source / "kg.tsv.gz"), "--on-error", "skip")
     beside.rename(target)
 
 
+def _beside(target: Path) -> Path:
+    """An empty folder to fill, that becomes the target when it is whole."""
+    beside = target.with_name(f".{target.name}")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir()
+    return beside
+
+
 def _longer(source: Path, target: Path) -> None:
     """Those questions of a set that take two hops or three: a seeded sample, over the same graph."""
     if target.exists():
         return
-    beside = target.with_name(f".{target.name}")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
+    beside = _beside(target)
     (beside / "graph.kg").symlink_to(Path("..") / source.name / "graph.kg")
     for split, count in LONGER.items():
         with gzip.open(source / f"{split}.jsonl.gz", "rt") as file:

@@ -97,10 +97,9 @@ def _is_noun(opening: str, word: str, kind: str) -> bool:
 
 def _same(speaker: Speaker, found: Return) -> Weighted:
     """Phrases for others with the same noun: not where the start has no noun for what it shares."""
-    bare = speaker.said(found.there).at(speaker.level)[2]
-    if not bare:
+    noun, topic = _shared_noun(speaker, found), found.topic.text
+    if noun is None:
         return []
-    noun, topic = speaker.chance.choice(bare), found.topic.text
     kind = speaker.said(found.back).kind
     kinds = several(kind) if kind not in VAGUE else "others"
     shared = noun if is_many(f"the {noun}") else a(noun)
@@ -115,11 +114,16 @@ def _same(speaker: Speaker, found: Return) -> Weighted:
     ]
 
 
-def _same_asked(speaker: Speaker, found: Return) -> Weighted:
+def _shared_noun(speaker: Speaker, found: Return) -> str | None:
+    """What the start and the others share, by one of its nouns."""
     bare = speaker.said(found.there).at(speaker.level)[2]
-    if not bare:
+    return speaker.chance.choice(bare) if bare else None
+
+
+def _same_asked(speaker: Speaker, found: Return) -> Weighted:
+    noun, topic = _shared_noun(speaker, found), found.topic.text
+    if noun is None:
         return []
-    noun, topic = speaker.chance.choice(bare), found.topic.text
     kind = speaker.said(found.back).kind
     which = f"Which {several(kind)}" if kind not in VAGUE else "Which others"
     own = noun if is_many(f"the {noun}") else a(noun)
