@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from benchmarks.agents.experiments import EXPERIMENTS
@@ -22,8 +23,13 @@ def main() -> None:
     run.add_argument("--model", default=None, help="another than the recipe's")
     run.add_argument("--limit", type=int, default=None, help="questions of a test, at most")
     run.add_argument("--minutes", type=float, default=None, help="no experiment is begun after so many")
+    run.add_argument("--jobs", type=int, default=1, help="experiments at once, each with its share of the GPU")
+    run.add_argument(
+        "--beside", type=int, default=1, help="how many share the GPU, this one counted (--jobs sees to it)"
+    )
     tables = commands.add_parser("tables", help="what was measured, as Markdown")
     tables.add_argument("work", type=Path)
+    tables.add_argument("--plots", type=Path, default=None, help="a folder for figures")
     given = parser.parse_args()
     if given.command == "prepare":
         from benchmarks.agents.prepare import prepare as prepared
@@ -32,14 +38,39 @@ def main() -> None:
     elif given.command == "run" and not given.names:
         for name, experiment in EXPERIMENTS.items():
             print(f"{name:24} {experiment.what}")
+    elif given.command == "run" and given.jobs > 1:
+        from benchmarks.agents.jobs import Jobs
+
+        def command(name: str) -> list[str]:
+            each = [
+                sys.executable,
+                "-m",
+                "benchmarks.agents",
+                "run",
+                str(given.work),
+                name,
+                "--beside",
+                str(given.jobs),
+            ]
+            model = [] if given.model is None else ["--model", given.model]
+            return each + model + ([] if given.limit is None else ["--limit", str(given.limit)])
+
+        failed = Jobs(given.work, given.jobs, command, given.minutes).run(given.names)
+        sys.exit(1 if failed else 0)
     elif given.command == "run":
         from benchmarks.agents.run import Bench
 
-        Bench(given.work, given.model, given.limit, given.minutes).run(given.names)
+        options = {"model": given.model, "limit": given.limit, "minutes": given.minutes, "beside": given.beside}
+        Bench(given.work, **options).run(given.names)
     else:
         from benchmarks.agents.tables import tables as shown
 
         print(shown(given.work))
+        if given.plots is not None:
+            from benchmarks.agents.curves import plot
+
+            file = plot(given.work, given.plots)
+            print("no seed of GRPO has taken a step: no figure" if file is None else file, file=sys.stderr)
 
 
 if __name__ == "__main__":

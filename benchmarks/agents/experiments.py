@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 SETS = ("metaqa", "pq-2h", "pq-3h", "wc2014", "webqsp-fbpool", "cwq-fbpool", "timequestions")
 BUNDLED = "world"
+LEARNT = ("grailqa-fbpool",)  # its train split is learnt; it is too easy to be a test
 TESTED = (*SETS, BUNDLED)
+SAMPLED = ("metaqa:3000", *TESTED[1:])  # metaqa has 26,835 test questions
 # Of which graph a set's questions, and questions made, are: those of one graph are left out together.
 FREEBASE = ("webqsp-fbpool", "cwq-fbpool", "grailqa-fbpool", "made-fbpool")
 GRAPHS = {
@@ -19,7 +21,7 @@ GRAPHS = {
     "world": ("world", "made-world"),
 }
 TESTED_LEFT_OUT = {
-    "metaqa": ("metaqa",),
+    "metaqa": ("metaqa:3000",),
     "pq": ("pq-2h", "pq-3h"),
     "wc2014": ("wc2014",),
     "fbpool": ("webqsp-fbpool", "cwq-fbpool"),
@@ -39,8 +41,8 @@ MADE = {
     "made-pql-3h": ("pql-3h", 1500),
 }
 FRESH = "fresh-fbpool"  # made for GRPO alone, with another seed
-# Demonstrations of the second stage: how many times all of a file, or how many of it.
-WORLDS = 34_000  # demonstrations of the first stage
+# Demonstrations: how many times all of a file, or how many of it.
+WORLDS = 44_000  # of the first stage
 MIXED: dict[str, float | int] = {
     "worlds": 8000,
     **dict.fromkeys(MADE, 1.0),
@@ -50,40 +52,82 @@ MIXED: dict[str, float | int] = {
     "wc2014": 4000,
     "cwq-fbpool": 3.0,
     "webqsp-fbpool": 4.0,
+    "grailqa-fbpool": 2.0,
     "timequestions": 2.0,
     "world": 3.0,
+}
+# What GRPO on fbpool starts from: half of the labelled questions are left to it.
+HALF = MIXED | {"cwq-fbpool": 0.5, "webqsp-fbpool": 0.5, "worlds": 6000, "metaqa": 5000, "wc2014": 2500}
+# Left-out agents learn less of everything else: it is the graph that is missing that counts.
+LESS = MIXED | {
+    "worlds": 4000,
+    **dict.fromkeys(MADE, 0.5),
+    "metaqa": 2000,
+    "pq-2h": 0.5,
+    "pq-3h": 1500,
+    "wc2014": 1500,
+    "cwq-fbpool": 1.0,
+    "webqsp-fbpool": 1.5,
+    "grailqa-fbpool": 1.0,
+    "timequestions": 1.0,
+    "world": 1.0,
 }
 SFT = ("sft.epochs=1", "sft.batch=64", "sft.eval_questions=200", "sft.save_every=100000")
 GRPO = (
     'curriculum.order="variance"',  # most questions of training are known by heart after SFT
     "grpo.lr=1.5e-4",
-    "grpo.questions=64",
+    "grpo.questions=128",
     "grpo.eval_every=0",
     "grpo.eval_questions=200",
     "grpo.save_every=100000",
 )
 PAPERS = ("kg-r1", "graph-rft", "kg-reasoner", "kg-hopper", "eog")
+COMPARED = ("metaqa-23", "cwq-fbpool")
+DROPS = (0.2, 0.4, 0.6)
+QUICK = ("sft.eval_questions=64", "sft.save_every=100000")
+BRIEF = (*QUICK, "grpo.eval_every=0", "grpo.save_every=100000", "grpo.lr=1e-4")
+ABLATED = "cwq-fbpool"  # relations with dots: a hierarchy of them says something
+TRIED = ("grpo.questions=32", "grpo.group=8", "grpo.steps=20")  # of an ablation, three seeds each
+HIERARCHY = "flat-relations"
+# KG-R1, Table 3: what is taken away, by values of the recipe.
+KG_R1_WITHOUT = {
+    "nothing": (),
+    "turn-rewards": ("turn_rewards.format=0", "turn_rewards.query=0", "turn_rewards.answer=0"),
+    "turn-advantage": ('grpo.advantage="trajectory"',),
+    "retrieval-reward": ("rewards.retrieval=0",),
+    HIERARCHY: ('protocol.relation_format="hierarchical"',),  # ours is flat, as section 4.3 has it
+}
+EOG_WITHOUT = {"nothing": (), "path-reward": ("reward_settings.path_share=0",), "sft": ()}
+
+VALIDATED = ("metaqa:200",)  # by SFT on a mixture, at its end
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A training run: `demos` are files of WORK/demos and how much of each, for SFT; `data` the questions of GRPO.
+    """A training run, and what it is tested on.
 
-    `start` is the experiment whose adapter is gone on from. `tests` are datasets, by their test splits.
+    `demos` are files of WORK/demos and how much of each, for SFT; `data` the questions of GRPO; `fitted` the set to
+    whose graph `kgwalk fit` is put instead. Without any of these nothing is trained: a baseline. `start` is the
+    experiment whose adapter is gone on from. `tests` are datasets, by their test splits, "name:1000" a sample of one;
+    `ways` are other ways to walk them, by values.
     """
 
     what: str
     start: str | None = None
     demos: dict[str, float | int] = field(default_factory=dict)
-    data: tuple[str, ...] = ("metaqa:200",)
+    data: tuple[str, ...] = ()
+    fitted: str | None = None
+    minutes: float = 0.0  # of a fit
     values: tuple[str, ...] = ()
-    tests: tuple[str, ...] = TESTED
+    tests: tuple[str, ...] = SAMPLED
+    ways: dict[str, tuple[str, ...]] = field(default_factory=lambda: {"": ()})
     recipe: str = "kgwalk"
+    profile: str | None = None
     seed: int = 0
 
     @property
-    def stage(self) -> str:
-        return "sft" if self.demos else "grpo"
+    def stage(self) -> str | None:
+        return "sft" if self.demos else "grpo" if self.data else "fit" if self.fitted else None
 
 
 def without(demos: dict[str, float | int], names: Iterable[str]) -> dict[str, float | int]:
@@ -94,59 +138,146 @@ def without(demos: dict[str, float | int], names: Iterable[str]) -> dict[str, fl
     return {name: much for name, much in demos.items() if name not in set(names)}
 
 
-def _experiments() -> dict[str, Experiment]:
+def _ours() -> dict[str, Experiment]:
+    """The agent that is shipped, what its parts are worth, and graphs it has never seen."""
     found = {
         "worlds": Experiment("random worlds alone", demos={"worlds": WORLDS}, values=(*SFT, "sft.lr=2e-3")),
         "all": Experiment("then made questions and train splits", "worlds", MIXED, values=(*SFT, "sft.lr=1.5e-3")),
         "agent": Experiment(
             "then GRPO: the agent that is shipped",
-            "all",
+            "half",
             data=("cwq-fbpool", "webqsp-fbpool", FRESH, "world", "pq-3h:400", "metaqa:400", "timequestions:300"),
-            values=(*GRPO, "grpo.questions=128", "grpo.steps=80"),
+            values=(*GRPO, "grpo.questions=96", "grpo.steps=60"),
+        ),
+        "agent-runs": Experiment(
+            "the agent, each question walked three times: the union of the answers",
+            "agent",
+            tests=("cwq-fbpool", "webqsp-fbpool"),
+            ways={f"runs-{runs}": (f"eval.runs={runs}", "eval.temperature=1") for runs in (1, 3)},
         ),
         "worlds-grpo": Experiment(
             "random worlds alone, then GRPO on them",
             "worlds",
             data=("worlds:20000",),
-            values=(*GRPO, "grpo.questions=128", "grpo.steps=60"),
+            values=(*GRPO, "grpo.steps=60"),
+        ),
+        "half": Experiment(
+            "as `all`, but half of fbpool's questions, once",
+            "worlds",
+            HALF,
+            values=(*SFT, "sft.lr=1.5e-3"),
+            tests=("cwq-fbpool", "webqsp-fbpool"),
         ),
     }
     for graph, names in GRAPHS.items():
         found[f"without-{graph}"] = Experiment(
             f"as `all`, but nothing of {graph}",
             "worlds",
-            without(MIXED, names),
+            without(LESS, names),
             values=(*SFT, "sft.lr=1.5e-3"),
             tests=TESTED_LEFT_OUT[graph],
         )
+        for data in TESTED_LEFT_OUT[graph]:
+            found[f"fit-{data.split(':')[0]}"] = Experiment(
+                f"then `kgwalk fit` to the graph of {data.split(':')[0]}, 2.5 minutes",
+                f"without-{graph}",
+                fitted=data.split(":")[0],
+                minutes=2.5,
+                tests=(data,),
+            )
     for seed in range(3):
         found[f"grpo-{seed}"] = Experiment(
-            f"GRPO after `all` on cwq-fbpool and webqsp-fbpool, seed {seed}",
-            "all",
+            f"GRPO after `half` on all of cwq-fbpool and webqsp-fbpool, seed {seed}",
+            "half",
             data=("cwq-fbpool", "webqsp-fbpool"),
-            values=(*GRPO, "grpo.questions=192", "grpo.steps=60", "grpo.eval_every=10"),
+            values=(*GRPO, "grpo.questions=64", "grpo.steps=60", "grpo.eval_every=15"),
             tests=("cwq-fbpool", "webqsp-fbpool"),
             seed=seed,
         )
+    return found
+
+
+def _baselines() -> dict[str, Experiment]:
+    """The model itself, without a graph."""
+    return {recipe: Experiment(f"the untrained model: {recipe}", recipe=recipe) for recipe in ("vanilla", "cot")}
+
+
+def _papers() -> dict[str, Experiment]:
+    """Every recipe on the same model, questions and minutes."""
+    found = {}
     for recipe in (*PAPERS, "kgwalk"):
-        for data in ("metaqa-23", "cwq-fbpool"):
+        for data in COMPARED:
             name = f"{recipe}-on-{data}"
             found[f"{name}-sft"] = Experiment(
-                f"{recipe}, SFT on demonstrations of {data}, 2 minutes",
+                f"{recipe}, SFT on demonstrations of {data}, a minute",
                 demos={f"{recipe}/{data}": 1.0},
-                values=("sft.epochs=4", "sft.batch=32", "sft.lr=1e-3", "sft.minutes=2"),
-                tests=(data,),
+                data=(data,),
+                values=(*QUICK, "sft.epochs=4", "sft.batch=32", "sft.lr=1e-3", "sft.minutes=0.75"),
+                tests=(f"{data}:300",),
                 recipe=recipe,
+                profile="135m",
             )
+            drops = {f"drop-{drop}": (f"world.drop={drop}",) for drop in DROPS} if recipe == "graph-rft" else {}
             found[name] = Experiment(
-                f"{recipe}, then GRPO on {data}, 2 minutes",
+                f"{recipe}, then GRPO on {data}, a minute",
                 f"{name}-sft",
                 data=(data,),
-                values=("grpo.questions=64", "grpo.group=8", "grpo.lr=1e-4", "grpo.minutes=2"),
-                tests=(data,),
+                values=(*BRIEF, "grpo.questions=64", "grpo.group=8", "grpo.minutes=1"),
+                tests=(f"{data}:300",),
+                ways={"": (), **drops},
                 recipe=recipe,
+                profile="135m",
             )
     return found
 
 
-EXPERIMENTS = _experiments()
+def _ablations() -> dict[str, Experiment]:
+    """What KG-R1 and Explore-on-Graph take away, from the same SFT, three seeds."""
+    data, tests, profile = (ABLATED,), (f"{ABLATED}:300",), "135m"
+    hierarchical = f"kg-r1-without-{HIERARCHY}-sft"
+    found = {
+        hierarchical: Experiment(
+            "kg-r1 with relations in a hierarchy, SFT, a minute",
+            demos={f"kg-r1-without-{HIERARCHY}/{ABLATED}": 1.0},
+            data=data,
+            values=(*QUICK, "sft.epochs=4", "sft.lr=1e-3", "sft.minutes=0.75", *KG_R1_WITHOUT[HIERARCHY]),
+            tests=tests,
+            recipe="kg-r1",
+            profile=profile,
+        )
+    }
+    for seed in range(3):
+        for part, values in KG_R1_WITHOUT.items():
+            found[f"kg-r1-without-{part}-{seed}"] = Experiment(
+                f"kg-r1, GRPO without {part}, seed {seed}",
+                hierarchical if part == HIERARCHY else f"kg-r1-on-{ABLATED}-sft",
+                data=data,
+                values=(*BRIEF, *TRIED, *values),
+                tests=tests,
+                recipe="kg-r1",
+                profile=profile,
+                seed=seed,
+            )
+        for part, values in EOG_WITHOUT.items():
+            found[f"eog-without-{part}-{seed}"] = Experiment(
+                f"eog, GRPO without {part}, seed {seed}",
+                None if part == "sft" else f"eog-on-{ABLATED}-sft",
+                data=data,
+                values=(*BRIEF, *TRIED, "reward_settings.path_from_step=10", *values),
+                tests=tests,
+                recipe="eog",
+                profile=profile,
+                seed=seed,
+            )
+    found["kg-r1-runs"] = Experiment(
+        "kg-r1, each question walked three times: the union of the answers",
+        f"kg-r1-on-{ABLATED}",
+        tests=(f"{ABLATED}:300",),
+        ways={f"runs-{runs}": (f"eval.runs={runs}", "eval.temperature=1") for runs in (1, 3)},
+        recipe="kg-r1",
+        profile="135m",
+    )
+    return found
+
+
+EXPERIMENTS = {**_ours(), **_baselines(), **_papers(), **_ablations()}

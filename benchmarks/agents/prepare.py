@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.agents.experiments import BUNDLED, FRESH, MADE, PAPERS, SETS
+from benchmarks.agents.experiments import ABLATED, BUNDLED, FRESH, HIERARCHY, KG_R1_WITHOUT, LEARNT, MADE, PAPERS, SETS
 
 COMPARED = {"metaqa-23": 2000, "cwq-fbpool": 1500}  # sets on which recipes are compared, and demonstrations of each
 LONGER = {"train": 4000, "dev": 300, "test": 1000}  # questions of two and three hops
@@ -20,7 +20,7 @@ LONGER = {"train": 4000, "dev": 300, "test": 1000}  # questions of two and three
 def prepare(data: Path, work: Path, *, worlds: int, scale: float) -> None:
     """`data` has a folder for each set, and for each graph without questions. What is there is kept."""
     (work / "data").mkdir(parents=True, exist_ok=True)
-    for name in SETS:
+    for name in (*SETS, *LEARNT):
         _dataset(data / name, work / "data" / name)
     _make_worlds(work, worlds)
     for name, (source, count) in MADE.items():
@@ -38,7 +38,7 @@ def prepare(data: Path, work: Path, *, worlds: int, scale: float) -> None:
         "5000",
         "--quiet",
     )
-    for name in (*SETS, BUNDLED, *MADE, "worlds"):
+    for name in (*SETS, *LEARNT, BUNDLED, *MADE, "worlds"):
         folder = name if name == BUNDLED else str(work / "data" / name)
         most = {"metaqa": 10_000, "worlds": 48_000}.get(name, 1_000_000)
         _demos(work, "kgwalk", folder, name, round(most * scale))
@@ -46,6 +46,9 @@ def prepare(data: Path, work: Path, *, worlds: int, scale: float) -> None:
     for recipe in (*PAPERS, "kgwalk"):
         for name, count in COMPARED.items():
             _demos(work, recipe, str(work / "data" / name), f"{recipe}/{name}", round(count * scale))
+    other = f"kg-r1-without-{HIERARCHY}/{ABLATED}"
+    most = round(COMPARED[ABLATED] * scale)
+    _demos(work, "kg-r1", str(work / "data" / ABLATED), other, most, *KG_R1_WITHOUT[HIERARCHY])
 
 
 def _dataset(source: Path, target: Path) -> None:
@@ -88,10 +91,11 @@ def _make_worlds(work: Path, worlds: int) -> None:
     _kgwalk(work / "data" / "worlds", "questions", "worlds", *options)
 
 
-def _demos(work: Path, recipe: str, folder: str, name: str, most: int) -> None:
+def _demos(work: Path, recipe: str, folder: str, name: str, most: int, *values: str) -> None:
     file = work / "demos" / f"{name}.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
-    _kgwalk(file, "demos", recipe, "--data", folder, "--limit", str(most), "--tokenizer", "smollm2-135m")
+    others = [word for value in values for word in ("--set", value)]
+    _kgwalk(file, "demos", recipe, "--data", folder, "--limit", str(most), "--tokenizer", "smollm2-135m", *others)
 
 
 def _kgwalk(target: Path, *command: str) -> None:

@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.agents.experiments import BUNDLED, EXPERIMENTS, Experiment
+from benchmarks.agents.experiments import BUNDLED, EXPERIMENTS, VALIDATED, Experiment
 
+from kgwalk.build.fit import fit
 from kgwalk.build.pipeline import REPORT, train
-from kgwalk.config.recipe import unknown
+from kgwalk.config.recipe import Recipe, load_recipe, unknown
+from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.llm.gpu_memory import VARIABLE
 from kgwalk.llm.open import open_engine
-from kgwalk.runs.folder import read_json
+from kgwalk.runs.folder import read_json, write_json
 
 SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens")
+FIT = "fit.json"
+SPOKEN_OF = {"sft": 100, "grpo": 10}  # stages, and every so many of their steps
 
 
 class Bench:
-    """`minutes`: no experiment is begun after so many; `limit`: questions of a test, at most."""
+    """`minutes`: no experiment is begun after so many; `limit`: questions of a test, at most. `beside`: so many
+    processes share the GPU and the machine's cores, this one counted.
+    """
 
-    def __init__(self, work: Path, model: str | None, limit: int | None, minutes: float | None) -> None:
-        self.work, self.model, self.limit = work, model, limit
+    def __init__(
+        self, work: Path, *, model: str | None, limit: int | None, minutes: float | None, beside: int = 1
+    ) -> None:
+        self.work, self.model, self.limit, self.beside = work, model, limit, beside
         self._began = time.monotonic()
         self._until = float("inf") if minutes is None else self._began + 60 * minutes
+        if beside > 1:
+            os.environ.setdefault(VARIABLE, str(1 / beside))
 
-    def run(self, names: list[str]) -> None:
-        for name in names:
-            if name not in EXPERIMENTS:
-                raise unknown("experiment", name, EXPERIMENTS)
-        for name in names:
+    def run(self, names: Sequence[str]) -> None:
+        for name in checked(names):
             if time.monotonic() > self._until:
                 self._say(f"{name}: not begun, the minutes are over")
                 continue
@@ -40,46 +50,77 @@ class Bench:
             self._test(name, EXPERIMENTS[name])
 
     def _train(self, name: str, experiment: Experiment) -> None:
-        folder = self.work / "runs" / name
-        if (folder / REPORT).exists() and experiment.stage in read_json(folder / REPORT)["stages"]:
+        if experiment.stage is None or trained(self.work, name):
             return
-        demos = self._mixed(name, experiment) if experiment.demos else None
         began = time.monotonic()
 
         def progress(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
-            if step in (1, 2, steps) or step % (100 if stage == "sft" else 10) == 0:
+            if step == steps or (stage in SPOKEN_OF and (step in (1, 2) or step % SPOKEN_OF[stage] == 0)):
                 shown = {key: round(value, 4) for key, value in numbers.items() if _worth(key)}
                 self._say(f"{name} {stage} {step}/{steps} {time.monotonic() - began:.0f} s {shown}")
 
-        train(
-            experiment.recipe,
-            [self._data(one) for one in experiment.data],
-            out=folder,
-            model=self.model,
-            start=None if experiment.start is None else self._adapter(experiment.start),
-            demos=demos,
-            values=[f'train.stages=["{experiment.stage}"]', *experiment.values],
-            seed=experiment.seed,
-            report_to="none",
-            resume=(folder / "run.json").exists(),
-            progress=progress,
-        )
+        if experiment.fitted is not None:
+            self._fit(name, experiment, progress)
+        else:
+            folder = self._folder(name)
+            train(
+                self._recipe(experiment),
+                [self._data(one) for one in experiment.data or VALIDATED],
+                out=folder,
+                start=None if experiment.start is None else self._adapter(experiment.start),
+                demos=self._mixed(name, experiment) if experiment.demos else None,
+                values=[f'train.stages=["{experiment.stage}"]', *self._shared(), *experiment.values],
+                seed=experiment.seed,
+                report_to="none",
+                resume=(folder / "run.json").exists(),
+                progress=progress,
+            )
         _free()
         self._say(f"{name}: trained in {time.monotonic() - began:.0f} s")
 
+    def _fit(self, name: str, experiment: Experiment, progress: Any) -> None:
+        assert experiment.fitted is not None
+        assert experiment.start is not None
+        folder = self._folder(name)
+        found = fit(
+            load_dataset(self._data(experiment.fitted)).graph(),  # type: ignore[arg-type]
+            out=folder,
+            name=experiment.fitted,
+            minutes=experiment.minutes,
+            start=self._adapter(experiment.start),
+            engine="local",
+            values=[*self._named(), *self._shared(), *experiment.values],
+            force=True,
+            progress=progress,
+        )
+        write_json(folder / FIT, found)
+        self._say(f"{name}: {found.get('before')} before, {found.get('after')} after, on made questions held out")
+
     def _test(self, name: str, experiment: Experiment) -> None:
         engine: Any = None
-        for data in experiment.tests:
-            out = self.work / "evals" / f"{name}-{data}"
-            if (out / "metrics.json").exists():
-                continue
-            engine = engine or open_engine("local", self.model, adapter=str(self._adapter(name)))
-            began = time.monotonic()
-            report = evaluate(experiment.recipe, self._data(data), out=out, engine=engine, limit=self.limit)
-            shown = {key: round(report["metrics"][key], 3) for key in SHOWN if key in report["metrics"]}
-            self._say(f"{name} on {data}: {report['n']} questions, {shown}, {time.monotonic() - began:.1f} s")
+        for test in experiment.tests:
+            data, _, most = test.partition(":")
+            limit = min((number for number in (self.limit, int(most or 0)) if number), default=None)
+            for way, values in experiment.ways.items():
+                out = self.work / "evals" / "-".join(filter(None, [name, data, way]))
+                if (out / "metrics.json").exists():
+                    continue
+                engine = engine or self._engine(name, experiment)
+                began = time.monotonic()
+                recipe = self._recipe(experiment).with_values([*_walking(experiment), *values])
+                report = evaluate(recipe, self._data(data), out=out, engine=engine, limit=limit)
+                took = time.monotonic() - began
+                shown = {key: round(report["metrics"][key], 3) for key in SHOWN if key in report["metrics"]}
+                self._say(f"{name} on {data} {way}: {report['n']} questions, {shown}, {took:.1f} s")
         del engine
         _free()
+
+    def _engine(self, name: str, experiment: Experiment) -> Any:
+        """Of the experiment's own adapter, or of its start's if it trains nothing; of a baseline the model alone."""
+        whose = name if experiment.stage else experiment.start
+        if whose is None:
+            return open_engine("local", self.model)
+        return open_engine("local", self.model, adapter=str(self._adapter(whose)))
 
     def _mixed(self, name: str, experiment: Experiment) -> Path:
         """The demonstrations, shuffled. Of a file, a share of it, or a number of its lines."""
@@ -98,14 +139,59 @@ class Bench:
         self._say(f"{name}: {len(lines):,} demonstrations")
         return file
 
+    def _recipe(self, experiment: Experiment) -> Recipe:
+        recipe = load_recipe(experiment.recipe)
+        recipe = recipe if experiment.profile is None else recipe.with_profile(experiment.profile)
+        return recipe.with_values(self._named())
+
+    def _named(self) -> list[str]:
+        return [] if self.model is None else [f'model.name="{self.model}"']
+
+    def _shared(self) -> list[str]:
+        """Where several walk, each has its share of the cores."""
+        cores = (os.cpu_count() or 1) // self.beside
+        return [f"grpo.rollout_workers={max(1, cores - 1)}"] if self.beside > 1 else []
+
+    def _folder(self, name: str) -> Path:
+        return self.work / "runs" / name
+
     def _adapter(self, name: str) -> Path:
-        return self.work / "runs" / name / "adapter"
+        return adapter_of(self.work, name)
 
     def _data(self, name: str) -> str:
         return name if name.split(":")[0] == BUNDLED else str(self.work / "data" / name)
 
     def _say(self, words: str) -> None:
         print(f"{time.monotonic() - self._began:7.1f} {words}", file=sys.stderr, flush=True)
+
+
+def checked(names: Sequence[str]) -> Sequence[str]:
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise unknown("experiment", name, EXPERIMENTS)
+    return names
+
+
+def trained(work: Path, name: str) -> bool:
+    """Whether an experiment's adapter is there; one that trains nothing has that of its start."""
+    experiment = EXPERIMENTS[name]
+    folder = work / "runs" / name
+    if experiment.stage is None:
+        return experiment.start is None or trained(work, experiment.start)
+    if experiment.stage == "fit":
+        return (folder / FIT).exists()
+    return (folder / REPORT).exists() and experiment.stage in read_json(folder / REPORT)["stages"]
+
+
+def adapter_of(work: Path, name: str) -> Path:
+    """A fit's is what it settled on: its own, or its start's if that walked better."""
+    folder = work / "runs" / name
+    return Path(read_json(folder / FIT)["adapter"]) if (folder / FIT).exists() else folder / "adapter"
+
+
+def _walking(experiment: Experiment) -> list[str]:
+    """Those values of a training run that change how it walks."""
+    return [value for value in experiment.values if value.startswith(("protocol.", "rollout."))]
 
 
 def _worth(name: str) -> bool:

@@ -19,6 +19,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from kgwalk.llm.fused import fuse
+from kgwalk.llm.gpu_memory import gpu_free
 from kgwalk.llm.graphs import Graphs, size_above
 from kgwalk.llm.slot_cache import QUERIES, Pass, SlotCache, side_by_side, slot_attention
 from kgwalk.llm.slot_state import KINDS, SlotState, Start
@@ -108,8 +109,8 @@ class SlotModel:
     def _take_memory(self) -> None:
         """The whole cache at once: recorded passes read it where it lies. Fewer slots where there is no room."""
         if self.on_gpu:
-            free, _ = torch.cuda.mem_get_info(self.device)
-            self.most_slots = min(self.most_slots, max(8, int(SHARE * free / self._slot_bytes())))
+            room = int(SHARE * gpu_free(self.device) / self._slot_bytes())
+            self.most_slots = min(self.most_slots, max(8, room))
         while True:
             try:
                 self.cache = SlotCache(self.most_slots, self._most_length)

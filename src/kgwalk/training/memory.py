@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from kgwalk.llm.gpu_memory import gpu_free
 from kgwalk.training.lean import MULTIPLE
 from kgwalk.training.logprobs import CHUNK, TokenScorer
 from kgwalk.training.microbatch import collate
@@ -88,7 +89,6 @@ def pairs_a_token(scorer: TokenScorer) -> int:
 def free_bytes(device: str) -> int:
     """What activations may take."""
     if device.startswith("cuda"):
-        free, _ = torch.cuda.mem_get_info(device)
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(GPU_SHARE * (free + unused))
+        return int(GPU_SHARE * (gpu_free(device) + unused))
     return int(HOST_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
