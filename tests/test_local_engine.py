@@ -542,6 +542,72 @@ def test_a_step_is_recorded_with_no_more_rows_than_there_is_place_for() -> None:
     assert SlotModel(tiny_module(), most_slots=9).state.out_ids.shape[1] == size_above(9, ROWS) == 32
 
 
+def test_what_is_on_its_way_to_a_slot_is_not_copied_from_there(make: Make) -> None:
+    """A GPU copies all beginnings of a round at once. Slot 0 held the first 160 tokens before slot 1 did, and is still
+    known for them; by then it holds others, and gets them back from slot 1 when slot 2 wants them, too.
+    """
+    engine = make(lockstep=True, batch=3, slots=3)
+    model = engine._batcher._model
+    copied: list[list[tuple[int, int, int]]] = []
+    plain = model.copy
+
+    def copy(pairs: Any) -> None:
+        copied.append(list(pairs))
+        plain(pairs)
+
+    model.copy = copy  # type: ignore[method-assign]
+    first, longer = prompt(160), prompt(160) + prompt(80, 1)
+    run(engine, ask([*first, 7], "a"))
+    run(engine, ask([*longer, 7], "b"))
+    asyncio.run(engine.forget("a"))
+    run(engine, ask(prompt(50, 2), "other"))  # in slot 0
+    asyncio.run(engine.forget("other"))
+    requests = ask(longer + prompt(9, 3), "c"), ask(first + prompt(50, 4), "d")
+    found = run(engine, *requests)
+    assert copied == [[(0, 1, 160)], [(1, 0, 240), (1, 2, 160)]]
+    for request, one in zip(requests, found, strict=True):
+        assert one.ids == by_transformers(tiny_module(), list(request.ids), 12, engine.tokens.end_ids)
+
+
+class Crowded(SlotModel):
+    """As on a GPU that has no room for more than 9 slots."""
+
+    def _try(self) -> torch.Tensor:
+        if self.most_slots > 9:
+            raise torch.OutOfMemoryError
+        return torch.ones(1, 1)
+
+
+def test_where_there_is_room_for_fewer_slots_a_prefill_has_no_more_rows_than_these() -> None:
+    """36 are asked for, 18 tried, 9 taken. What is chosen for a row of a prefill goes to its place among 32: a 33rd row
+    would be written into the next step's, or past the end.
+    """
+    model = Crowded(tiny_module(), most_slots=36, kernels=True)
+    assert (model.most_slots, model.most_jobs, model.state.out_ids.shape[1]) == (9, 9, 32)
+
+
+def test_after_a_failure_no_more_slots_are_used_than_there_is_room_for(make: Make) -> None:
+    engine = make(batch=6, slots=8)
+    model = engine._batcher._model
+    expected = [run(engine, ask(prompt(20, n)))[0].ids for n in range(6)]
+    plain = model.release
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of memory, say")
+
+    def release() -> None:
+        model.most_slots = 2  # another has taken the memory meanwhile
+        plain()
+
+    model.release = release  # type: ignore[method-assign]
+    handle = model.module.register_forward_pre_hook(fail)
+    with pytest.raises(EngineError, match="out of memory, say"):
+        run(engine, ask(prompt(20)))
+    handle.remove()
+    assert [one.ids for one in run(engine, *(ask(prompt(20, n)) for n in range(6)))] == expected
+    assert len(engine._batcher._table.slots) == 2
+
+
 def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
     """Twelve requests that end in ten ways, two more than the device tells apart, three of them a round after the
     others; `gone` are given up after two rounds, and dropped. What came of those that stayed."""

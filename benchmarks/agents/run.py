@@ -118,9 +118,9 @@ class Bench:
     def _engine(self, name: str, experiment: Experiment) -> Any:
         """Of the experiment's own adapter, or of its start's if it trains nothing; of a baseline the model alone."""
         whose = name if experiment.stage else experiment.start
-        if whose is None:
-            return open_engine("local", self.model)
-        return open_engine("local", self.model, adapter=str(self._adapter(whose)))
+        adapter = {} if whose is None else {"adapter": str(self._adapter(whose))}
+        longest = int(self._recipe(experiment).section("rollout")["total_tokens"])  # more rows fit than with the model's
+        return open_engine("local", self.model, context=longest, **adapter)
 
     def _mixed(self, name: str, experiment: Experiment) -> Path:
         """The demonstrations, shuffled. Of a file, a share of it, or a number of its lines."""

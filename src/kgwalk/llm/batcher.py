@@ -315,6 +315,7 @@ class Batcher:
         """What another slot holds of a row's beginning need not be computed; the rows that had better wait for another
         of them are `_deferred`."""
         pairs: list[tuple[int, int, int]] = []
+        origin: dict[int, int] = {}  # all are copied at the same time: what has yet to arrive is copied from its origin
         coming: set[int] = set()  # the marks of what this pass computes
         ready: list[Row] = []
         self._deferred = []
@@ -327,7 +328,8 @@ class Batcher:
                     row.marks = marks(row.ids[:-1])
                 found = self._beginnings.longest(row.ids, row.marks, held + WORTH)
                 if found is not None:
-                    pairs.append((found[0].index, slot.index, found[1]))
+                    source = origin[slot.index] = origin.get(found[0].index, found[0].index)
+                    pairs.append((source, slot.index, found[1]))
                     slot.ids = row.ids[: found[1]]
                     held = found[1]
                 # The first whole block that it would compute; another that computes it is waited for.
@@ -420,13 +422,14 @@ class Batcher:
         self._behind, self._waiting = [], []
         self._running.clear()
         self._unread.clear()
-        self._table.clear()
         self._beginnings.clear()
-        self._model.release()
         for row in rows:
             row.ended = True
             self._ended.append((row, error))
-        self._hand_out()
+        self._hand_out()  # first: after an error of the device nothing more can be asked of it
+        self._model.release()
+        most = self._model.most_slots  # perhaps fewer than before: the trainer has taken memory since
+        self._batch, self._table = min(self._batch, most), SlotTable(min(self._table.most, most))
 
     def _hand_out(self) -> None:
         if self._ended:

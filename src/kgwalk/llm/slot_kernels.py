@@ -246,6 +246,7 @@ def choose(
 ) -> None:
     """The next token of each row that has some left, into the state and into its lines of `out_ids`, `out_logprobs`."""
     R, V = logits_RV.shape
+    assert state.out_ids.shape[1] >= R, (R, state.out_ids.shape)
     _choose[(R,)](
         logits_RV, slots_R, state.last, state.at, state.left, state.used, state.temperature, state.kind, state.draws,
         state.stops, state.out_ids, state.out_logprobs, state.turn, logits_RV.stride(0), V, state.draws.shape[1],

@@ -81,7 +81,6 @@ class SlotModel:
         self._keeps_logits = "logits_to_keep" in inspect.signature(module.forward).parameters
         self._mask = torch.zeros(1, 1, 1, 1, dtype=module.dtype, device=self.device)  # given, so that none is made
         self.most_slots = most_slots
-        self.most_jobs = min(most_slots, MOST_JOBS)
         self.on_gpu = self.device.type == "cuda"
         self._kernels = self.on_gpu if kernels is None else kernels
         self._fused = False
@@ -89,8 +88,13 @@ class SlotModel:
         self.most_draws = min(self.context, MOST_DRAWS)
         self.release()
 
+    @property
+    def most_jobs(self) -> int:
+        """Rows of a prefill: no more than there are slots, for there is no place in `state.out_ids` for others."""
+        return min(self.most_slots, MOST_JOBS)
+
     def release(self) -> None:
-        """Give the cache's memory back; the next pass starts with an empty one."""
+        """Give the cache's memory back; the next pass starts with an empty one, which may have fewer slots."""
         self._graphs: Graphs | None = None
         if self._kernels:
             self.cache = SlotCache(0, 0)  # what it held is free before a new one is measured
@@ -245,6 +249,11 @@ class SlotModel:
 
     def _reserve(self, slots: int, length: int) -> None:
         """Room for so many slots of so many positions; doubles, so that it is seldom done."""
+        if slots > self.most_slots or length > self._most_length:  # a kernel would write into somebody's memory
+            raise EngineError(
+                f"a pass over {slots:,} slots of {length:,} positions; there is room for {self.most_slots:,} of "
+                f"{self._most_length:,}"
+            )
         cache = self.cache
         many, far = cache.slots, cache.capacity
         if slots > many:
