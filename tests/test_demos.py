@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -105,6 +106,20 @@ def test_the_examples_in_the_modules() -> None:
     for found in pkgutil.walk_packages(kgwalk.training.demos.__path__, "kgwalk.training.demos."):
         module = importlib.import_module(found.name)
         assert doctest.testmod(module).failed == 0, found.name
+
+
+def test_a_comparison_has_the_question_s_number() -> None:
+    """A small model copies better than it multiplies."""
+    graph = open_graph(world_path())
+    asked = [one for one in world_questions("train") if " million" in one.question][:4]
+    assert len(asked) == 4
+    demos, _ = made(asked, graph, styles=("none",), wrong=0.0)
+    for demo in demos:
+        written = " ".join(demo.turns)
+        said = re.search(r"[\d.]+ million", demo.question)
+        assert said is not None
+        assert f'"{said[0]}")' in written
+    assert demos
 
 
 # Routes

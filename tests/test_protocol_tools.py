@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import FILMS, store_of
 from kgwalk.agent.plan import PlanError, read_plan
@@ -23,8 +25,9 @@ from kgwalk.kg.views import incomplete
 from kgwalk.llm.embed import CachedEmbedder, MiniLM, relation_file, words
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.tools.facts import entity_named
+from kgwalk.tools.numbers import as_written, number_of
 from kgwalk.tools.rank import Candidate, TextRanker, rank
-from kgwalk.tools.sets import Sets
+from kgwalk.tools.sets import SetError, Sets
 from kgwalk.tools.subgraph import subgraph_text
 from kgwalk.types import Call, Neighbors, Question, RemoteError, StopReason, Triple, UnknownEntity
 
@@ -292,3 +295,20 @@ def test_a_refused_call_says_what_would_do(tmp_path: Path) -> None:
         'error: relation "capitol" is not in the graph; there is "capital"',
         'error: relation "loves" is not in the graph',
     ]
+
+
+def test_a_number_may_be_said_as_the_question_says_it(tmp_path: Path) -> None:
+    rows = [("Chad", "population", "15,946,876"), ("Togo", "population", "7889094"), ("Mali", "population", "2e7")]
+    sets = Sets(store_of(tmp_path, [*rows, *((name, "in", "Africa") for name, _, _ in rows)]), ["Africa"])
+    there = sets.head_entities(1, "in")
+    for said in ("10000000", "10,000,000", "10 million", "10 Million", "0.01 billion"):
+        assert set(sets.made[sets.filter(there, "population", ">", said) - 1].members) == {"Chad", "Mali"}
+    with pytest.raises(SetError, match='"ten million" is not a number or date'):
+        sets.filter(there, "population", ">", "ten million")
+
+
+@given(st.integers(0, 10**13), st.sampled_from(["{}", "{:,}", "over {:,}?", "in 1990, {} people"]))
+def test_a_number_is_found_in_the_words_of_a_text(number: int, text: str) -> None:
+    said = as_written(str(number), text.format(number))
+    assert number_of(said) == number
+    assert said in text.format(number)

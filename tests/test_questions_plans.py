@@ -22,12 +22,13 @@ from kgwalk.questions.evidence import facts_used, gold_paths
 from kgwalk.questions.make import make_questions
 from kgwalk.questions.patterns import DRAWS
 from kgwalk.questions.plan import PATTERNS, Plan
-from kgwalk.questions.rounding import round_between
+from kgwalk.questions.rounding import in_words, round_between
 from kgwalk.questions.schema import survey
 from kgwalk.questions.settings import MakeSettings
 from kgwalk.questions.starts import Starts
 from kgwalk.tools.facts import Way
-from kgwalk.tools.sets import COMPARISONS, number_of
+from kgwalk.tools.numbers import number_of
+from kgwalk.tools.sets import COMPARISONS
 from kgwalk.types import Call, KgwalkError, Question, Triple
 
 FILMS = [
@@ -104,6 +105,16 @@ def test_where_a_way_starts(films: StoredGraph) -> None:
     assert drawn == {"Penny Marshall", "Robert Zemeckis"}
     assert starts.alike(DIRECTED, STARRED) == 1.0  # every starred film is directed
     assert starts.alike(DIRECTED, BY) == 0.0
+
+
+def test_a_walk_may_start_from_anyone(films: StoredGraph) -> None:
+    chance, starts = random.Random(0), Starts(films)
+    assert {starts.anyone(chance, 0.0) for _ in range(300)} == {end for fact in FILMS for end in (fact[0], fact[2])}
+
+
+@given(st.integers(0, 10**12), st.integers(0, 100))
+def test_a_number_in_words_is_the_same_number(number: int, seed: int) -> None:
+    assert number_of(in_words(str(number), random.Random(seed))) == number
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
@@ -307,6 +318,7 @@ def test_fewer_where_a_graph_has_no_more(films: StoredGraph) -> None:
     made = make_questions(films, Programs(), MakeSettings(count=150), thrown=thrown)
     assert 10 < len(made) < 150
     assert thrown["the same plan again"] > 0
+    assert thrown["the same text again"] > 0  # a plan that is drawn often is said anew; `Programs` has one way only
     assert all(
         topic in {end for fact in FILMS for end in (fact[0], fact[2])} for one in made for topic in one.topic_entities
     )

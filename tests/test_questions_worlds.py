@@ -44,7 +44,8 @@ from kgwalk.questions.worlds.vocabulary import CLOSED
 from kgwalk.questions.worlds.world import World, WorldSettings, make_world
 from kgwalk.score.gold import gold_of
 from kgwalk.tools.facts import Way
-from kgwalk.tools.sets import Sets, number_of
+from kgwalk.tools.numbers import number_of
+from kgwalk.tools.sets import Sets
 from kgwalk.types import Call, KgwalkError, Question
 from test_cli import ENVIRONMENT, quickly
 

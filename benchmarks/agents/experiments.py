@@ -145,6 +145,20 @@ def _ours() -> dict[str, Experiment]:
         "all": Experiment("then made questions and train splits", "worlds", MIXED, values=(*SFT, "sft.lr=1.5e-3")),
         "agent": Experiment(
             "then GRPO: the agent that is shipped",
+            "all",
+            data=(
+                "cwq-fbpool",
+                "webqsp-fbpool",
+                f"{FRESH}:800",
+                "world",
+                "pq-3h:200",
+                "metaqa:200",
+                "timequestions:200",
+            ),
+            values=(*GRPO, "grpo.questions=96", "grpo.steps=80"),
+        ),
+        "half-agent": Experiment(
+            "GRPO after `half` on a mixture with as many made questions as labelled ones",
             "half",
             data=("cwq-fbpool", "webqsp-fbpool", FRESH, "world", "pq-3h:400", "metaqa:400", "timequestions:300"),
             values=(*GRPO, "grpo.questions=96", "grpo.steps=60"),

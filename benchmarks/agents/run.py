@@ -119,7 +119,7 @@ class Bench:
         """Of the experiment's own adapter, or of its start's if it trains nothing; of a baseline the model alone."""
         whose = name if experiment.stage else experiment.start
         adapter = {} if whose is None else {"adapter": str(self._adapter(whose))}
-        longest = int(self._recipe(experiment).section("rollout")["total_tokens"])  # more rows fit than with the model's
+        longest = int(self._recipe(experiment).section("rollout")["total_tokens"])  # so that more rows fit
         return open_engine("local", self.model, context=longest, **adapter)
 
     def _mixed(self, name: str, experiment: Experiment) -> Path:

@@ -13,7 +13,7 @@ from benchmarks.agents.markdown import MISSING, amount, counted, deviation, diff
 from benchmarks.agents.measured import Measured, plain, seeds
 from benchmarks.agents.paper_tables import ablations, hidden, recipes, several_runs
 
-SIDE_BY_SIDE = ["vanilla", "cot", "worlds", "worlds-grpo", "half", "all", "agent"]
+SIDE_BY_SIDE = ["vanilla", "cot", "worlds", "worlds-grpo", "half", "half-agent", "all", "agent"]
 IN_FULL = "agent"
 GRPO = "grpo"
 OTHERS = {"Hits@1": "hits_at_1", "hit_any": "hit_any", "retrieval": "retrieval_rate"}

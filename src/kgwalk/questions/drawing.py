@@ -1,8 +1,8 @@
 """Draws from a graph for questions: topics, ways, and walks from an entity or towards one.
 
 Every relation gets its share: of a few ways drawn, the one used least is taken, measured by the logarithm of its facts,
-so that a rare relation is asked for nearly as often as a common one. Knows ways and entities, not what question they
-are for.
+so that a rare relation is asked for nearly as often as a common one. Half of the walks start from some entity instead,
+and go any way, as people do. Knows ways and entities, not what question they are for.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ _HOUSEKEEPING = re.compile(r"/?(?:freebase|type|dataworld)[./]|.*(?:rdf-syntax-n
 ALIKE = 0.2  # the share of ends that two ways have in common, for them to lead to things of one kind
 TURNS_TRIED = 3  # walks that turn back, for one where another relation could be mistaken for the way back
 OTHER_BACK = 0.4  # the share of turns that come back by another relation, where there is one
+# The share of walks that start from some entity and go any way from there, as people ask; else relations decide.
+BY_NAME = 0.5
+KEPT = 0.7  # the share of walks that turn back on their way and keep what they started from
 LEAST_NAMES = 0.2  # the share of names at a relation's end from which on it is worth starting there
 
 
@@ -110,28 +113,34 @@ class Drawing:
         loops = self.settings.loops if turns and hops > 1 else 0.0
         if self.chance.random() >= loops:
             return self._walk(hops, None, to_name)
-        turn = self.chance.randrange(1, hops)
+        turn = min(self.chance.randrange(1, hops), self.chance.randrange(1, hops))  # most go on after it
         for _ in range(TURNS_TRIED):
             ways, entities, *_ = self._walk(hops, turn, to_name)
             if self._rivalled(entities[turn], ways[turn - 1]):
                 break
         ends = turn + 1 == hops
-        keeps = not ends and self.chance.random() < 0.5
+        keeps = not ends and self.chance.random() < KEPT
         again = hops > 2 and (keeps or ends) and self.alike(ways[turn - 1], reverse(ways[turn - 1]))
         return Path(ways, entities, keeps, again)
 
     def _walk(self, hops: int, turn: int | None, to_name: bool) -> Path:
         ways: list[Way] = []
         entities: list[str] = []
+        by_name = self.chance.random() < BY_NAME
+        choose = self.chance.choice if by_name else self.choose
         for place in range(hops):
             # from a value, only back to the start's like: others born in the same year
             goes_on = place + 1 < hops and not place + 1 == turn == 1
-            if place == turn:
+            if not entities:
+                topic, way = self._start(to_things=goes_on or to_name, by_name=by_name)
+                entities.append(topic)
+            elif place == turn:
                 way = self._back(entities, ways[-1])
             else:
-                way = self.choose(self._ways_from(entities, ways, to_things=goes_on or to_name))
-            if not entities:
-                entities.append(self.topic(way))
+                around = self._ways_from(entities[-1], ways[-1], to_things=goes_on or to_name)
+                if not around:
+                    raise Refused("no way to go on")
+                way = choose(around)
             ways.append(way)
             entities.append(self.step(entities[-1], way))
         return Path(tuple(ways), tuple(entities))
@@ -158,10 +167,21 @@ class Drawing:
         """Whether two ways lead to things of one kind."""
         return self.starts.alike(one, two) >= ALIKE
 
-    def _ways_from(self, entities: Sequence[str], ways: Sequence[Way], *, to_things: bool) -> Sequence[Way]:
-        if not ways:
-            return self._first_to_things if to_things else self.first_ways
-        around = self.onward(entities[-1], ways[-1])
+    def _start(self, *, to_things: bool, by_name: bool) -> tuple[str, Way]:
+        """A topic and the way from it: by the relation, so that all have their share, or by the name of some entity."""
+        possible = self._first_to_things if to_things else self.first_ways
+        if by_name:
+            allowed = set(possible)
+            for _ in range(TRIES):
+                name = self.starts.anyone(self.chance, self.settings.known)
+                ways = [way for way in self.around(name) if way in allowed] if self.may_be_topic(name) else []
+                if ways:
+                    return name, self.chance.choice(ways)
+        way = self.choose(possible)
+        return self.topic(way), way
+
+    def _ways_from(self, entity: str, came: Way, *, to_things: bool) -> Sequence[Way]:
+        around = self.onward(entity, came)
         return [way for way in around if way in self.to_things] if to_things else around
 
     def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> Path:

@@ -29,6 +29,7 @@ from kgwalk.types import Question
 TRIES = 40  # draws for each question wanted, before a cell is given up
 BARREN = 100  # draws, and ten for each question wanted, without a single one: the graph has none of that kind
 PATIENCE = 3  # good draws for each question wanted, after which a cell is filled without regard to balance
+AGAIN = 4  # a plan that is drawn so often is said anew: a small graph has no others left
 ROUNDS = 4  # what a cell could not give is wanted of the others, so often
 
 
@@ -102,7 +103,7 @@ class _Making:
         self.drawing = Drawing(graph, settings, schema)
         self.words = random.Random(settings.seed + 1)  # of its own: how a plan is said does not change the next draw
         self.shares = Shares(len(self.drawing.schema.relations))
-        self.plans: set[tuple[object, ...]] = set()
+        self.plans: Counter[tuple[object, ...]] = Counter()  # drawn so often
         self.texts: set[str] = set()
         self.made = 0
 
@@ -155,7 +156,8 @@ class _Making:
         if plan.hops != hops:
             raise Refused("more or fewer hops than wanted")
         key = (plan.topics, plan.steps)
-        if key in self.plans:
+        self.plans[key] += 1
+        if self.plans[key] % AGAIN != 1:
             raise Refused("the same plan again")
         building.check()
         text = self.wording.say(plan, self.words)
@@ -163,7 +165,6 @@ class _Making:
             raise Refused("cannot be said well")
         if (normal := normalise(text)) in self.texts:
             raise Refused("the same text again")
-        self.plans.add(key)
         self.texts.add(normal)
         counted = plan.last - (plan.steps[-1].tool == "count")
         return Drawn(question_of(plan, building, text), plan, len(building.members(counted)))

@@ -12,6 +12,7 @@ from kgwalk.questions.english.inflect import a, singular
 from kgwalk.questions.english.kinds import DATE, YEAR
 from kgwalk.questions.english.phrases import Parts, Phrase, as_many, parts
 from kgwalk.questions.english.values import Wording, wording_of
+from kgwalk.questions.rounding import in_words
 from kgwalk.tools.facts import Way
 from kgwalk.types import Call
 
@@ -164,7 +165,7 @@ def _condition(speaker: Speaker, call: Call) -> Condition | None:
         if pair is None or before.args[1] != relation:
             return None
         return _compared(speaker.sources(before)[0], noun, pair, wording if timed else None)
-    mark = speaker.mark(value)
+    mark = speaker.mark(value if timed else in_words(value, speaker.chance))
     if comparison == "=":
         when = f"in {mark}"
         did = (f"{wording.did} {when}", f"{wording.done} {when}") if timed and wording.did else ("", "")

@@ -26,7 +26,7 @@ from kgwalk.questions.plan import (
 from kgwalk.questions.rounding import round_between
 from kgwalk.questions.schema import Relation
 from kgwalk.tools.facts import Way
-from kgwalk.tools.sets import number_of
+from kgwalk.tools.numbers import number_of
 
 LEAST_FAN = 1.5  # entities that the last hop leads to on average, where one of them is to be chosen
 ONWARD = 0.3  # the share of questions of several hops whose last hop comes after the choice or combination

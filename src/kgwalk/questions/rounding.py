@@ -1,10 +1,12 @@
-"""A round number between two values, as people write it in a question: "more than 5 million". Knows no graph."""
+"""A round number between two values, and how people write it in a question: "more than 5 million". Knows no graph."""
 
 from __future__ import annotations
 
 import math
+import random
 from decimal import ROUND_FLOOR, Decimal
 
+_SCALES = ((10**9, "billion"), (10**6, "million"))
 LEAST_DIGIT = -12  # a billionth of a billionth is no round number
 
 
@@ -29,6 +31,24 @@ def round_between(low: float, high: float, *, year: bool = False) -> str:
             if below < number:
                 return _written(number)
     return _written(above)
+
+
+def in_words(number: str, chance: random.Random) -> str:
+    """A large number as one of those ways that people have for it; not for years.
+
+    >>> sorted({in_words("5000000", random.Random(seed)) for seed in range(20)})
+    ['5 million', '5,000,000', '5000000']
+    >>> sorted({in_words("150000", random.Random(seed)) for seed in range(20)}), in_words("0.15", random.Random(0))
+    (['150,000', '150000'], '0.15')
+    """
+    if not number.isdigit() or int(number) < 10_000:
+        return number
+    said = [number, f"{int(number):,}"]
+    scale, word = next(((scale, word) for scale, word in _SCALES if int(number) >= scale), (1, ""))
+    short = _written(Decimal(number) / scale)
+    if word and len(short) <= 4:
+        said += [f"{short} {word}"] * 2
+    return chance.choice(said)
 
 
 def _multiple(number: Decimal, unit: Decimal) -> Decimal:

@@ -19,7 +19,8 @@ from kgwalk.questions.plan import HOPS, Plan
 from kgwalk.tools.facts import Way
 from kgwalk.types import Call
 
-POSSESSIVE = 3.5  # how often a chain of several hops is said in nouns, beside 5 for a question around a phrase
+# How often a chain of hops is said in nouns, by their number, beside 5 for a question around a phrase.
+POSSESSIVE = (1.2, 3.5, 6.0)
 FIRST_MARK = 0xE000  # private use characters: no template has them
 
 Weighted = list[tuple[float, str]]
@@ -186,7 +187,8 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
     if chain is not None:
         nouns = chains.bare_of(speaker, chain)
         if nouns:
-            ways.append((POSSESSIVE if len(nouns) > 1 else 1.2, lambda: chains.possessive(speaker, chain, nouns)))
+            weight = POSSESSIVE[min(len(nouns), len(POSSESSIVE)) - 1]
+            ways.append((weight, lambda: chains.possessive(speaker, chain, nouns)))
             ways.append((0.6 * speaker.level, lambda: chains.keywords(speaker, chain, nouns)))
         ways.append((8.0 * (len(chain.ways) > 1), lambda: chains.implied(speaker, chain)))
     if speaker.level > 1 and len(inner.text) > 1 and not when:  # a name is one sign

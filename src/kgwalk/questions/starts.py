@@ -30,6 +30,7 @@ class Starts:
         self._name = store.entity.__getitem__
         self._number = {store.relation_name(number): number for number in np.unique(relations_E).tolist()}
         self._pairs = tuple(np.unique(relations_E * self._entities + ends) for ends in (tails_E, heads_E))
+        self._all = np.unique(np.concatenate((heads_E, tails_E)))
         self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
         self.alike = lru_cache(maxsize=1 << 16)(self._alike)
 
@@ -47,6 +48,10 @@ class Starts:
         pairs = self._pairs[way.out]
         low, high = np.searchsorted(pairs, [first, first + self._entities]).tolist()
         return self._name(int(pairs[low + int((high - low) * chance.random() ** (1 + known))]) - first)
+
+    def anyone(self, chance: random.Random, known: float) -> str:
+        """An entity of the graph, whatever ways it has; drawn as one of a way's is."""
+        return self._name(int(self._all[int(len(self._all) * chance.random() ** (1 + known))]))
 
     def _alike(self, one: Way, two: Way) -> float:
         """How many of the entities that two ways lead to are the same, as a share of the smaller set."""

@@ -14,7 +14,7 @@ from rapidfuzz import fuzz, process
 
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.short_names import ShortNames
-from kgwalk.kg.times import parse_time
+from kgwalk.tools.numbers import number_of
 from kgwalk.types import Triple, UnknownName
 
 # Members asked for the relations around a set: a set of thousands shares its relations among the first few.
@@ -236,21 +236,3 @@ class Sets:
         before = fact.head if fact.tail == name else fact.tail
         earlier = self.evidence(before, made.parents[0]) if made.parents else []
         return [*earlier, fact]
-
-
-def number_of(text: str) -> float | None:
-    """A number, or a date as a year with its fraction, so that years and days compare; None for anything else.
-
-    >>> number_of("67391582"), number_of("1,234.5"), number_of("Paris")
-    (67391582.0, 1234.5, None)
-    >>> number_of("1999") < number_of("1999-12-31") < number_of("2000")
-    True
-    """
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        pass
-    try:
-        return 1970 + parse_time(text)[0] / 365.2425
-    except ValueError:
-        return None

@@ -39,7 +39,7 @@ from kgwalk.types import KgwalkError, Question, Triple
 LEVELS = {0: 0.15, 1: 0.35, 2: 0.5}
 # Shares of hops of chains, and of those drawn that turn back; many of these come to nothing.
 HOPS = {1: 0.25, 2: 0.35, 3: 0.3, 4: 0.1}
-LOOPS = 0.3
+LOOPS = 0.35
 NOISY_WORDS = 0.12  # of a question that has noise
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kgwalk.agent.protocols.kgwalk import Kgwalk, KgwalkWalk
 from kgwalk.tools.facts import Way
+from kgwalk.tools.numbers import as_written
 from kgwalk.tools.text import quote
 from kgwalk.training.demos.route import CHOICES, HOPS, way_of
 from kgwalk.training.demos.voice import STYLES, spoken
@@ -88,6 +89,8 @@ class KgwalkWriter(Writer):
         """
         if call.tool in (*HOPS, *CHOICES, "between"):
             source, relation, *others = call.args
+            if call.tool == "filter":  # a small model copies what it reads better than it multiplies
+                others[1] = as_written(str(others[1]), self.question.question)
             call = Call(call.tool, (source, self.walk.sets.shown(str(relation)), *others))
         text = Kgwalk.render(call, think)
         return text.replace(quote(str(call.args[2])), f'"{call.args[2]}"') if call.tool == "filter" else text
