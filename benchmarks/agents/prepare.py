@@ -11,7 +11,18 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.agents.experiments import ABLATED, BUNDLED, FRESH, HIERARCHY, KG_R1_WITHOUT, LEARNT, MADE, PAPERS, SETS
+from benchmarks.agents.experiments import (
+    ABLATED,
+    BUNDLED,
+    FRESH,
+    FRESH_WORLDS,
+    HIERARCHY,
+    KG_R1_WITHOUT,
+    LEARNT,
+    MADE,
+    PAPERS,
+    SETS,
+)
 
 COMPARED = {"metaqa-23": 2000, "cwq-fbpool": 1500}  # sets on which recipes are compared, and demonstrations of each
 LONGER = {"train": 4000, "dev": 300, "test": 1000}  # questions of two and three hops
@@ -22,7 +33,8 @@ def prepare(data: Path, work: Path, *, worlds: int, scale: float) -> None:
     (work / "data").mkdir(parents=True, exist_ok=True)
     for name in (*SETS, *LEARNT):
         _dataset(data / name, work / "data" / name)
-    _make_worlds(work, worlds)
+    _make_worlds(work, "worlds", worlds, seed=0)
+    _make_worlds(work, FRESH_WORLDS, worlds // 8, seed=1)
     for name, (source, count) in MADE.items():
         graph = source if source == BUNDLED else str(data / source)
         wanted = ["--count", str(round(count * scale)), "--noise", "0.03", "--quiet"]
@@ -84,11 +96,11 @@ def _longer(source: Path, target: Path) -> None:
     beside.rename(target)
 
 
-def _make_worlds(work: Path, worlds: int) -> None:
+def _make_worlds(work: Path, name: str, worlds: int, seed: int) -> None:
     """Without the phrasings that the sets' test questions have."""
     left_out = [word for name in SETS for word in ("--without-phrasings", str(work / "data" / name))]
     options = ["--worlds", str(worlds), "--per-world", "50", "--dated", "0.1", *left_out, "--quiet"]
-    _kgwalk(work / "data" / "worlds", "questions", "worlds", *options)
+    _kgwalk(work / "data" / name, "questions", "worlds", "--seed", str(seed), *options)
 
 
 def _demos(work: Path, recipe: str, folder: str, name: str, most: int, *values: str) -> None:
