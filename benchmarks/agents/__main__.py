@@ -61,7 +61,7 @@ def main() -> None:
         from benchmarks.agents.run import Bench
 
         options = {"model": given.model, "limit": given.limit, "minutes": given.minutes, "beside": given.beside}
-        Bench(given.work, **options).run(given.names)
+        sys.exit(1 if Bench(given.work, **options).run(given.names) else 0)
     else:
         from benchmarks.agents.tables import tables as shown
 

@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.llm.gpu_memory import VARIABLE
 from kgwalk.llm.open import open_engine
 from kgwalk.runs.folder import read_json, write_json
+from kgwalk.types import KgwalkError
 
 SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens")
 FIT = "fit.json"
@@ -41,13 +43,23 @@ class Bench:
         if beside > 1:
             os.environ.setdefault(VARIABLE, str(1 / beside))
 
-    def run(self, names: Sequence[str]) -> None:
+    def run(self, names: Sequence[str]) -> list[str]:
+        """The names of those that failed, or were not begun; the others have their turn all the same."""
+        failed = []
         for name in checked(names):
             if time.monotonic() > self._until:
                 self._say(f"{name}: not begun, the minutes are over")
+                failed.append(name)
                 continue
-            self._train(name, EXPERIMENTS[name])
-            self._test(name, EXPERIMENTS[name])
+            try:
+                self._train(name, EXPERIMENTS[name])
+                self._test(name, EXPERIMENTS[name])
+            except (KgwalkError, RuntimeError):  # of the second kind are torch's
+                traceback.print_exc()
+                self._say(f"{name}: failed")
+                failed.append(name)
+                _free()
+        return failed
 
     def _train(self, name: str, experiment: Experiment) -> None:
         if experiment.stage is None or trained(self.work, name):
