@@ -29,7 +29,7 @@ from kgwalk.runs.rows import read_rows
 from kgwalk.score.gold import gold_of
 from kgwalk.score.judge.judge import Judge
 from kgwalk.score.judge.scripted import reply_to
-from kgwalk.types import Episode, KgwalkError, Question, StopReason
+from kgwalk.types import Answer, Episode, KgwalkError, Question, StopReason, Turn
 
 approx = pytest.approx
 
@@ -83,6 +83,7 @@ def test_the_tables_by_hop_type_and_number_of_answers(films: Path) -> None:
         "hops": ["1", "2", "not known"],
         "type": ["long", "plain"],
         "answers": ["1", "2-4"],
+        "confidence": ["0-20"],
     }
     one, two = by["hops"]["1"], by["hops"]["2"]
     assert (one["n"], one["f1"], one["turns"]) == (3, approx((1 + 2 / 3 + 0) / 3), approx(1.0))  # zemeckis counts
@@ -132,7 +133,7 @@ def test_a_row_has_the_scores_and_the_whole_episode(films: Path, tmp_path: Path)
     row = rows["hanks"]
     assert (row["number"], row["run"], row["gold"]) == (1, 0, ["Penny Marshall", "Robert Zemeckis"])
     assert (row["answers"], row["error"], row["stop"]) == (["Robert Zemeckis"], "reasoning", "answered")
-    assert row["groups"] == {"hops": "2", "type": "long", "answers": "2-4"}
+    assert row["groups"] == {"hops": "2", "type": "long", "answers": "2-4", "confidence": "0-20"}
     assert row["metrics"]["f1"] == approx(2 / 3)
     episode = episode_from(row["episode"])
     assert episode.question.gold_paths is not None
@@ -577,3 +578,16 @@ def test_what_cannot_be_judged(films: Path, tmp_path: Path) -> None:
     begin_run(tmp_path / "eval", "eval", {})
     with pytest.raises(KgwalkError, match="has not ended; the same `kgwalk eval` command goes on"):
         judge_run(tmp_path / "eval", "api:x", ["correct"])
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "line"),
+    [([-0.1, -0.1], "80-100"), ([0.0, 0.0], "80-100"), ([-0.25, -0.25], "60-80"), ([-3.0, 0.0], "0-20"), ([], None)],
+)
+def test_walks_are_grouped_by_how_sure_the_model_was(logprobs: list[float], line: str | None) -> None:
+    """exp(-0.2) = 0.82, exp(-0.5) = 0.61, exp(-3) = 0.05; an engine behind an API says nothing."""
+    turn = Turn([5, 6], logprobs, "<answer>", Answer(("Oslo",)))
+    episode = Episode(Question("q", "?", [], ["Oslo"]), [], [1], "", [turn], ["Oslo"], stop=StopReason.answered)
+    row = scored(episode)
+    assert row["groups"].get("confidence") == line
+    assert ("confidence" in row["metrics"]) == (line is not None)

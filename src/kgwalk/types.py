@@ -5,6 +5,7 @@ Knows nothing of stores, models, prompts or files.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -182,6 +183,18 @@ class Episode:
     @property
     def total_tokens(self) -> int:
         return len(self.prompt_ids) + sum(len(turn.ids) + len(turn.observation_ids) for turn in self.turns)
+
+    @property
+    def confidence(self) -> float | None:
+        """The chance that the model gave to all that it wrote; None where the engine does not say.
+
+        >>> turns = [Turn([7, 8], [-0.5, -0.25], "hi", Call("look")), Turn([9], [-1.0], "x", Answer(("x",)))]
+        >>> round(Episode(Question("q", "?", [], []), [], [1, 2], "", turns).confidence, 3)  # e ** -1.75
+        0.174
+        """
+        if not self.generated_tokens or any(len(turn.logprobs) != len(turn.ids) for turn in self.turns):
+            return None
+        return math.exp(sum(value for turn in self.turns for value in turn.logprobs))
 
     @property
     def trainable(self) -> bool:

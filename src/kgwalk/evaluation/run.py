@@ -162,10 +162,18 @@ def scored(episode: Episode, graph: Graph | None = None, ids_a_token: int = 1) -
         "metrics": measure(episode, graph, gold, ids_a_token=ids_a_token),
         "error": None if error is None else str(error),
         "stop": str(episode.stop),
-        "groups": dict(groups(question, gold)),
+        "groups": dict(groups(question, gold)) | confident(episode),
     }
     kind = question.extra.get("answer_kind")
     return row if kind is None else row | {"answer_kind": kind}
+
+
+def confident(episode: Episode) -> dict[str, str]:
+    """The line of a table that shows whether walks the model was sure of are right more often, in percent."""
+    if episode.confidence is None:
+        return {}
+    low = min(int(episode.confidence * 5), 4) * 20
+    return {"confidence": f"{low}-{low + 20}"}
 
 
 def groups(question: Question, gold: Gold) -> Iterator[tuple[str, str]]:

@@ -26,8 +26,8 @@ def measure(
     Always there: f1, precision, recall, hits_at_1, exact_set, hit_any, hit_substring, em_token, retrieval_rate,
     retrieval_share, retrieval_all, generated_tokens, prompt_tokens, total_tokens, turns, calls, invalid_calls,
     malformed, answered, failed, seconds, web_calls, web_failed, web_used. Of questions that ask whether something is
-    so: accuracy. Where gold facts are known: exploration_facts, _coverage, _precision, _found, and _efficiency if one
-    was found.
+    so: accuracy. Where the engine says how likely its tokens were: confidence. Where gold facts are known:
+    exploration_facts, _coverage, _precision, _found, and _efficiency if one was found.
 
     >>> from kgwalk.types import Question
     >>> asked, stop = Question("q", "?", [], ["Oslo", "Bergen"]), StopReason("answered")
@@ -42,6 +42,7 @@ def measure(
         **_answer(episode, gold, graph),
         **_retrieval(episode, gold, graph),
         **_cost(episode, ids_a_token),
+        **({} if episode.confidence is None else {"confidence": episode.confidence}),
         **_web(episode),
         **_exploration(episode),
     }
