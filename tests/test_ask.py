@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -13,6 +14,8 @@ from conftest import FILMS
 from kgwalk.agent.ask import as_json, ask, ask_async
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.protocol import World
+from kgwalk.agent.protocols import protocol_named
+from kgwalk.agent.start import NoTopic, start_of
 from kgwalk.bench.scan import ScanGraph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Generation, Request, Sampling
@@ -53,12 +56,21 @@ def test_the_whole_object(store: Callable[..., StoredGraph], stored: bool) -> No
         "tokens": asked.tokens,
         "seconds": value["seconds"],
         "stop": "answered",
+        "confidence": round(math.exp(sum(sum(turn.logprobs) for turn in asked.episodes[0].turns)), 3),
     }
     # two turns end with the end token, the third with a stop text
     assert asked.tokens["generated"] == sum(map(len, WALK)) + 2
     assert asked.tokens["total"] == asked.tokens["generated"] + asked.tokens["prompt"]
     assert asked.episodes[0].total_tokens == asked.tokens["total"]
     assert 0 < value["seconds"] < 60
+
+
+def test_of_several_runs_the_confidence_is_the_share_of_the_first_answer() -> None:
+    engine = saying(lambda request: ["Big"] if run_of(request) else ["Contact"])
+    asked = ask(QUESTION, GRAPH, protocol="kgwalk", engine=engine, runs=4)
+    assert (asked.answers[0], asked.confidence) == ("Big", 0.75)
+    nothing = ask(QUESTION, GRAPH, protocol="kgwalk", engine=ScriptedEngine(["hm"] * 12))
+    assert nothing.confidence is None  # there is no answer to be sure of
 
 
 def test_dates_are_no_part_of_the_evidence() -> None:
@@ -88,9 +100,43 @@ def test_a_mention_that_is_not_sure_is_told(store: Callable[..., StoredGraph]) -
     assert asked.topics == ["Tom Hanks"]
 
 
-def test_a_question_that_mentions_nothing_is_still_walked() -> None:
-    asked = ask("why?", GRAPH, protocol="kgwalk", engine=saying(lambda request: ["Big"]))
+def unasked(request: Request) -> str:
+    raise AssertionError("the engine was asked")
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("protocol", ["kgwalk", "kg-r1", "eog"])
+def test_a_question_that_names_no_entity_is_refused(
+    store: Callable[..., StoredGraph], stored: bool, protocol: str
+) -> None:
+    graph = store(FILMS) if stored else GRAPH
+    engine = ScriptedEngine(unasked)
+    with pytest.raises(NoTopic, match=r"names no entity of the graph, so .* start from. Name one .* topic") as refused:
+        ask("which of them is the oldest?", graph, protocol=protocol, engine=engine)
+    assert isinstance(refused.value, UnknownEntity)  # what a server takes for a mistake of the client's
+    assert refused.value.nearest == []
+    # a letter too few and one too many: too little to take it for a name, and enough to offer one
+    with pytest.raises(NoTopic, match="Nearest to its words: 'Robert Zemeckis'") as refused:
+        ask("what did zmecckis do?", graph, protocol=protocol, engine=engine)
+    assert refused.value.nearest == ["Robert Zemeckis"]
+
+
+def test_what_needs_no_entity_goes_on_without_one() -> None:
+    engine = saying(lambda request: ["Big"])
+    asked = ask("why?", GRAPH, protocol="kgwalk", engine=engine, topics=[])
     assert (asked.topics, asked.answers, asked.evidence) == ([], ["Big"], {"Big": []})
+    assert ask("why?", GRAPH, protocol="vanilla", engine=engine).answers == ["Big"]  # no graph is read
+    rft = protocol_named("graph-rft")
+    assert start_of("why?", GRAPH, protocol=rft, web=True).topics == []  # the web may know one
+    with pytest.raises(NoTopic):
+        start_of("why?", GRAPH, protocol=rft)
+
+
+def test_a_start_that_was_found_before_is_taken() -> None:
+    start = start_of("films with Tom Henks?", GRAPH, protocol=protocol_named("kgwalk"))
+    assert start.topics == ["Tom Hanks"]
+    asked = ask("films?", GRAPH, protocol="kgwalk", engine=saying(lambda request: []), topics=start)
+    assert (asked.topics, asked.unsure) == (["Tom Hanks"], start.unsure)
 
 
 def test_a_world_is_a_graph_with_more() -> None:
@@ -103,7 +149,8 @@ def test_a_world_is_a_graph_with_more() -> None:
 
 def test_the_answers_of_several_runs_by_votes() -> None:
     said = [["a", "b"], ["b"], ["c", "b"]]
-    asked = ask("?", GRAPH, protocol="kgwalk", engine=saying(lambda request: said[run_of(request)]), runs=3)
+    engine = saying(lambda request: said[run_of(request)])
+    asked = ask("?", GRAPH, protocol="kgwalk", engine=engine, topics=["Big"], runs=3)
     assert asked.answers == ["b", "a", "c"]
     assert as_json(asked)["votes"] == {"b": 3, "a": 1, "c": 1}
     assert (asked.turns, len(asked.episodes)) == (3, 3)
@@ -130,7 +177,7 @@ def test_how_runs_are_sampled() -> None:
 
     def sampled(runs: int, sampling: Sampling | None) -> list[tuple[float, int | None]]:
         seen.clear()
-        ask("?", GRAPH, protocol="kgwalk", engine=saying(answer), runs=runs, sampling=sampling)
+        ask("?", GRAPH, protocol="kgwalk", engine=saying(answer), topics=["Big"], runs=runs, sampling=sampling)
         return [(one.temperature, one.seed) for one in seen]
 
     assert sampled(1, None) == [(0.0, None)]
@@ -218,10 +265,10 @@ def test_an_engine_that_fails() -> None:
             raise EngineError("no model today")
         return '<answer>["Big"]</answer>'
 
-    alone = ask("?", GRAPH, protocol="kgwalk", engine=ScriptedEngine(turn))
+    alone = ask("?", GRAPH, protocol="kgwalk", engine=ScriptedEngine(turn), topics=["Big"])
     assert (alone.stop, alone.answers, alone.failure) == (StopReason.engine_failed, [], "no model today")
     assert as_json(alone)["failure"] == "no model today"
-    both = ask("?", GRAPH, protocol="kgwalk", engine=ScriptedEngine(turn), runs=2)
+    both = ask("?", GRAPH, protocol="kgwalk", engine=ScriptedEngine(turn), topics=["Big"], runs=2)
     assert (both.stop, both.answers, both.failure) == (StopReason.answered, ["Big"], None)
     assert "failure" not in as_json(both)
 

@@ -289,6 +289,16 @@ def test_info(films: Path) -> None:
     assert lines[at + 1 : at + 3] == [["25", "starred_actors"], ["12", "directed_by"]]
     at = lines.index(["most", "connected", "entities"])
     assert lines[at + 1] == ["7", "Interstellar"]  # the film with most facts
+    assert lines[at + 11] == ["...", "43", "more"]  # ten of 53 are shown
+    assert done.stdout.count("...") == 1  # all five relations are
+
+
+def test_info_says_that_there_are_more_relations(tmp_path: Path) -> None:
+    (tmp_path / "f.tsv").write_text("".join(f"a\tr{n}\tb\n" for n in range(11)))
+    assert quickly("kg", "build", "f.tsv", "-o", "f.kg", cwd=tmp_path).status == 0
+    lines = [line.split() for line in quickly("kg", "info", "f.kg", cwd=tmp_path).stdout.splitlines()]
+    at = lines.index(["most", "used", "relations"])
+    assert lines[at + 10 : at + 12] == [["1", "r8"], ["...", "1", "more"]]  # r10 comes after r1
 
 
 def test_info_as_json(films: Path) -> None:

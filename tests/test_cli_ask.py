@@ -14,7 +14,11 @@ from typing import Any
 
 import pytest
 
+from conftest import store_of
+from kgwalk.agent.link import Mention
+from kgwalk.cli.ask import is_count, note_of
 from kgwalk.config.recipe import load_recipe, names
+from kgwalk.types import Found, Triple
 
 ROOT = Path(__file__).parents[1]
 FINAL = '<answer>["Oslo"]</answer>'
@@ -35,6 +39,8 @@ TURNS = {
     "vanilla": [FINAL],
     "cot": [f"I remember. {FINAL}"],
 }
+MUTE = "mute"  # a model that never answers
+STAFF = [("Priya Raman", "boss", "Jonas Weber"), ("Priya Raman", "age", "31"), ("Jonas Weber", "boss", "Ada Lind")]
 NO_FACTS = ("eog", "vanilla", "cot")  # nothing was asked of the graph
 
 
@@ -44,7 +50,8 @@ class _Api(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         said = sum(message["role"] == "assistant" for message in request["messages"])
-        message = {"role": "assistant", "content": TURNS[request["model"]][said]}
+        text = "hm" if request["model"] == MUTE else TURNS[request["model"]][said]
+        message = {"role": "assistant", "content": text}
         usage = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
         body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage})
         self.send_response(200)
@@ -110,8 +117,52 @@ def test_what_cannot_be(api: str) -> None:
     assert (unknown.returncode, unknown.stdout) == (1, "")
     assert "entity 'Norwai' is not in the graph; did you mean 'Norway'" in unknown.stderr
     assert "did you mean `kg-r1`" in ask(api, "?", "--recipe", "kgr1").stderr
-    assert "needs the name of a model" in ask(api, "?").stderr
+    assert "needs the name of a model" in ask(api, "where is Norway?").stderr
     assert ask(api, "--json").returncode == 2
+
+
+def test_a_question_that_names_no_entity_is_refused_before_a_model_is_opened(api: str) -> None:
+    asked = ask(api, "Who is the oldest employee?")  # no model was named, and nobody asked for one
+    assert (asked.returncode, asked.stdout) == (1, "")
+    assert asked.stderr.startswith("error: the question names no entity of the graph, so there is nowhere to start")
+    assert "or give it as a topic (--topic)" in asked.stderr
+    told = json.loads(ask(api, "Who is the oldest employee?", "--json").stdout)
+    assert told["error"]["kind"] == "NoTopic"
+    session = ask(api, "--model", "kgwalk", stdin="Who is the oldest?\nwhat is the capital of Norway?\n\n")
+    assert session.returncode == 0
+    assert "error: the question names no entity" in session.stderr
+    assert "(Norway, capital, Oslo)" in session.stdout  # it goes on
+
+
+def test_one_candidate_is_taken_and_several_are_shown(api: str, tmp_path: Path) -> None:
+    store_of(tmp_path, STAFF)
+    arguments = ("who is the boss of priya?", "--graph", str(tmp_path / "graph.kg"), "--model", MUTE)
+    assert 'note: "priya" is taken for Priya Raman\n' in ask(api, *arguments).stderr
+    store_of(tmp_path, [*STAFF, ("Priya Shah", "boss", "Ada Lind")])
+    note = 'note: "priya" may mean Priya Raman, Priya Shah; the first is taken, choose with --topic\n'
+    assert note in ask(api, *arguments).stderr
+    assert "note" not in ask(api, *arguments, "--topic", "priya shah").stderr
+    (mention,) = json.loads(ask(api, *arguments, "--json").stdout)["mentions"]
+    assert mention["candidates"] == ["Priya Raman", "Priya Shah"]
+
+
+def test_a_name_as_it_stands_needs_no_note() -> None:
+    assert note_of(Mention("2012", 13, 17, [Found("2012", 1.0, "exact")], False)) == ""
+
+
+def test_no_answer_is_exit_code_1(api: str) -> None:
+    done = ask(api, "what is the capital of Norway?", "--model", MUTE)
+    assert (done.returncode, done.stdout) == (1, "no answer (turns)\n")
+    done = ask(api, "what is the capital of Norway?", "--model", MUTE, "--json")
+    assert (done.returncode, json.loads(done.stdout)["answers"]) == (1, [])
+    assert ask(api, "--model", MUTE, stdin="what is the capital of Norway?\n\n").returncode == 0  # a session
+
+
+def test_a_count_shows_what_it_counts_and_how_many_more() -> None:
+    facts = [Triple("Northwind", "makes", "Gale"), Triple("Northwind", "makes", "Storm")]
+    assert is_count("2", facts)
+    assert not is_count("2", [Triple("Gale", "wheels", "2")])
+    assert not is_count("2", [])
 
 
 def test_a_protocol_of_ones_own() -> None:

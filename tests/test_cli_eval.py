@@ -282,6 +282,14 @@ def test_a_mistake_does_not_occupy_the_folder(cli: Callable[..., Done], films: P
 # --- a judge
 
 
+def test_what_is_refused_leaves_no_folder(cli: Callable[..., Done], films: Path, tmp_path: Path) -> None:
+    (films / "kg.tsv.gz").unlink(missing_ok=True)
+    (films / "kg.tsv").unlink(missing_ok=True)
+    done = cli("eval", "oracle", "--data", films)
+    assert (done.status, "has no graph" in done.stderr) == (1, True)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_judge_over_an_api(cli: Callable[..., Done], films: Path, api: Api) -> None:
     """big is right; hanks names Tom Hanks, so 0; year cannot be read; zemeckis failed; star has no answer, so 0."""
     command = ("eval", "kgwalk", "--data", films, "--engine", "api", "--model", "m", "--set", TURNS, "--json")

@@ -308,7 +308,7 @@ def test_malformed_facts_are_left_out_with_a_warning(tmp_path: Path, caplog: pyt
     graph = stored(load_dataset(folder))
     assert len(graph) == len(FILMS)
     assert graph.store.folder.header["skipped"] == 1
-    assert "1 malformed facts were left out" in caplog.text
+    assert "1 malformed row was left out" in caplog.text
     assert "'2001..1976' ends before it starts" in caplog.text
 
 

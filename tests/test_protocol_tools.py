@@ -27,7 +27,7 @@ from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.tools.facts import entity_named
 from kgwalk.tools.numbers import as_written, number_of
 from kgwalk.tools.rank import Candidate, TextRanker, rank
-from kgwalk.tools.sets import SetError, Sets
+from kgwalk.tools.sets import MOST_COUNTED, SetError, Sets
 from kgwalk.tools.subgraph import subgraph_text
 from kgwalk.types import Call, Neighbors, Question, RemoteError, StopReason, Triple, UnknownEntity
 
@@ -273,6 +273,53 @@ def test_a_member_of_an_intersection_has_a_path_from_each_side(tmp_path: Path) -
         Triple("Belgium", "borders", "France"),
         Triple("Belgium", "borders", "Germany"),
     ]
+
+
+REVENUES = [("Northwind", "makes", name) for name in ("Gale", "Breeze", "Storm")]
+REVENUES += [("Gale", "revenue", "15"), ("Breeze", "revenue", "25"), ("Storm", "revenue", "40")]
+
+
+def test_the_number_that_decided_is_evidence(tmp_path: Path) -> None:
+    sets = Sets(store_of(tmp_path, REVENUES), ["Northwind"])
+    made = sets.tail_entities(1, "makes")
+    storm = [Triple("Northwind", "makes", "Storm"), Triple("Storm", "revenue", "40")]
+    best = sets.argmax(made, "revenue")
+    assert sets.evidence("Storm", best) == storm
+    assert sets.evidence("Gale", sets.argmin(made, "revenue"))[-1] == Triple("Gale", "revenue", "15")
+    large = sets.filter(made, "revenue", ">", "20")
+    assert sets.evidence("Storm", large) == storm
+    assert sets.evidence("Breeze", large) == [
+        Triple("Northwind", "makes", "Breeze"),
+        Triple("Breeze", "revenue", "25"),
+    ]
+    # further on it stays: the value of the best one; and what met both conditions has each fact once
+    assert sets.evidence("40", sets.tail_entities(best, "revenue")) == storm
+    assert sets.evidence("Storm", sets.intersect(best, large)) == storm
+    assert sets.evidence("Storm", made) == storm[:1]  # of a set that no value decided nothing more is told
+
+
+def test_the_evidence_of_a_count_is_what_it_counts(tmp_path: Path) -> None:
+    sets = Sets(store_of(tmp_path, REVENUES), ["Northwind"])
+    made = sets.tail_entities(1, "makes")
+    every = [Triple("Northwind", "makes", name) for name in sets.made[made - 1].members]
+    assert sets.evidence("3", sets.count(made)) == every
+    # two hops: Northwind's facts are told with each product's, and none twice; $6 counts numbers, one of them "3"
+    values = sets.tail_entities(made, "revenue")
+    assert len(sets.evidence("3", sets.count(values))) == 6
+    numbers = Sets(store_of(tmp_path, [("dice", "has", name) for name in ("1", "2", "3")]), ["dice"])
+    assert len(numbers.evidence("3", numbers.count(numbers.tail_entities(1, "has")))) == 3
+
+
+def test_the_evidence_of_a_large_count_is_of_the_first(tmp_path: Path) -> None:
+    sets = Sets(store_of(tmp_path, [("Northwind", "employs", f"P{n}") for n in range(100)]), ["Northwind"])
+    assert len(sets.evidence("100", sets.count(sets.tail_entities(1, "employs")))) == MOST_COUNTED == 24
+
+
+def test_no_fact_is_told_twice(tmp_path: Path) -> None:
+    """Ada is her own boss, and the boss of Jonas."""
+    sets = Sets(store_of(tmp_path, [("Jonas", "boss", "Ada"), ("Ada", "boss", "Ada")]), ["Ada"])
+    boss = sets.tail_entities(sets.tail_entities(1, "boss"), "boss")
+    assert sets.evidence("Ada", boss) == [Triple("Ada", "boss", "Ada")]
 
 
 def test_a_refused_call_says_what_would_do(tmp_path: Path) -> None:

@@ -10,14 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from kgwalk.cli.main import make_app
+from kgwalk.cli.output import first_of
 from kgwalk.cli.questions import shares_of
+from kgwalk.cli.questions_worlds import example
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.check import check
 from kgwalk.kg.normalise import normalise
 from kgwalk.llm.engine import Request
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.questions.rewrite import one_line, reason_against, rewrite
-from kgwalk.types import EngineError, KgwalkError, Question
+from kgwalk.types import EngineError, InputError, KgwalkError, Question
 
 
 def run(*args: object) -> Any:
@@ -60,7 +62,38 @@ def test_the_report_counts_everything(made: tuple[Path, dict[str, Any]]) -> None
     assert sum(report["by"]["pattern"].values()) == sum(report["by"]["hops"].values()) == 150
     assert sum(report["by"]["answers"].values()) == 150
     assert report["thrown"]["a step changes nothing"] > 0
-    assert set(report["examples"][0]) == {"question", "answers", "type"}
+    assert set(report["examples"][0]) == {"question", "answers", "left_out", "type"}
+    wanted = {question.question: question.answers for question in _all(made[0])}
+    for one in report["examples"]:
+        assert len(one["answers"]) + one["left_out"] == len(wanted[one["question"]])
+
+
+def _all(folder: Path) -> list[Question]:
+    return [one for split in ("train", "dev", "test") for one in load_dataset(folder).questions(split)]
+
+
+def test_answers_that_are_left_out_are_counted() -> None:
+    assert first_of(["France", "Spain", "Italy"], 2) == "France, Spain, Italy, ... (+2)"
+    assert first_of(["France", "Spain"], 0) == "France, Spain"
+    assert example("which?", list("abcde")) == {"question": "which?", "answers": ["a", "b", "c"], "left_out": 2}
+
+
+def test_malformed_rows_stop_it_unless_they_are_to_be_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("KGWALK_CACHE", str(tmp_path / "cache"))
+    facts = [f"Film {n}\tdirected_by\tDirector {n % 5}\n" for n in range(20)]
+    source = tmp_path / "facts.tsv"
+    source.write_text("".join([*facts, "no fact\n"]))
+    for _ in range(2):  # also where a store without the row lies in the cache, from the skipping below
+        stopped = run(source, "-o", tmp_path / "made", "-n", 20)
+        assert isinstance(stopped.exception, InputError)
+        assert f"{source}:21: expected head<TAB>relation<TAB>tail" in str(stopped.exception)
+        assert "the line: no fact\n  give --on-error skip" in str(stopped.exception)
+        assert not (tmp_path / "made").exists()
+        skipped = run(source, "-o", tmp_path / "skipped", "-n", 20, "--on-error", "skip", "--force")
+        assert skipped.exit_code == 0, skipped.output
+    assert f"{source}: 1 malformed row was left out" in caplog.text
 
 
 def test_a_file_of_facts_with_some_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,6 +246,24 @@ def test_a_run_that_wrote_nothing_yet_stands_in_nobodys_way(tmp_path: Path) -> N
     assert (resumed, folder.about["settings"]["seed"]) == (False, 2)
 
 
+def test_a_run_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
+    def refuse(path: Path, result: str) -> None:
+        folder, _ = begin_run(path, "eval", SETTINGS)
+        folder.file("predictions.jsonl").write_text(result)
+        with pytest.raises(KgwalkError, match="no graph"), folder.alone(), folder.unless_refused():
+            raise KgwalkError("no graph")
+
+    refuse(tmp_path / "runs" / "a", "")
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "mine").mkdir()
+    refuse(tmp_path / "mine", "")
+    assert list((tmp_path / "mine").iterdir()) == []  # a folder that was there stays
+    refuse(tmp_path / "runs" / "b", "{}\n")
+    assert {one.name for one in (tmp_path / "runs" / "b").iterdir()} == {"run.json", "predictions.jsonl"}
+    refuse(tmp_path / "runs" / "c", "")
+    assert [one.name for one in (tmp_path / "runs").iterdir()] == ["b"]
+
+
 def test_killed_while_beginning(tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.mkdir()

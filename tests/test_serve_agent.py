@@ -29,7 +29,7 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.api import ApiEngine
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.serve import agent, agent_schemas, schemas
+from kgwalk.serve import agent, agent_schemas, engine, schemas
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background, run_server
 from kgwalk.serve.settings import ServeSettings
@@ -49,6 +49,7 @@ ABOUT = {
     },
     "topics": ["Tom Hanks"],
     "stop": "answered",
+    "confidence": 0.0,  # a script finds each of its tokens unlikely
 }
 R1 = '<think>known</think><answer>["Big"]</answer>'
 
@@ -266,8 +267,8 @@ def test_the_engine_is_opened_once_at_the_first_use_and_closed(monkeypatch: pyte
         opened.append(Closing(walking))
         return opened[-1]
 
-    monkeypatch.setattr(agent, "open_engine", open_engine)
-    app = create_app(ServeSettings(model="tiny"), {"films": ScanGraph(FILMS)})
+    monkeypatch.setattr(engine, "open_engine", open_engine)
+    app = create_app(ServeSettings(model="tiny", warm=False), {"films": ScanGraph(FILMS)})
     with in_background(app) as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
         assert client.get("/v1/models").json()["data"][0]["id"] == "tiny"
         assert opened == []
@@ -281,7 +282,7 @@ def test_the_engine_is_opened_once_at_the_first_use_and_closed(monkeypatch: pyte
     assert opened[0].closed
     # one that could not be opened is tried again
     opened.clear()
-    app = create_app(ServeSettings(model="missing"), {"films": ScanGraph(FILMS)})
+    app = create_app(ServeSettings(model="missing", warm=False), {"films": ScanGraph(FILMS)})
     with in_background(app) as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
         assert error_of(client.post("/v1/ask", json={"question": QUESTION})) == (502, "engine_failed")
         assert asked(client, question=QUESTION)["answers"] == DIRECTORS
@@ -295,7 +296,7 @@ def test_an_engine_that_opens_for_longer_than_a_request_may_take(monkeypatch: py
         opened.append(ScriptedEngine(walking))
         return opened[-1]
 
-    monkeypatch.setattr(agent, "open_engine", open_engine)
+    monkeypatch.setattr(engine, "open_engine", open_engine)
     app = create_app(ServeSettings(model="tiny", agent_time_limit=0.3), {"films": ScanGraph(FILMS)})
     with in_background(app) as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
         assert error_of(client.post("/v1/ask", json={"question": QUESTION})) == (504, "time_limit")
@@ -701,7 +702,7 @@ def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"engine": "cloud"}, "unknown engine `cloud`; there are auto, cpu, local, vllm, api"),
+        ({"engine": "cloud"}, "unknown engine 'cloud'; there are:\\n  auto: local with a GPU"),
         ({"engine": "api", "adapter": "lora"}, "an adapter is for a model that runs here"),
         ({"engine": "local", "base_url": "http://h"}, "`base_url` is for the engine `api`"),
         ({"recipe": "kgwolk"}, "unknown recipe `kgwolk`; did you mean `kgwalk`"),

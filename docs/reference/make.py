@@ -25,7 +25,11 @@ NOT_PYTHON = {"demo.sh": "what `make demo` runs", "films.tsv": "66 facts about f
 def reference() -> str:
     """The whole page."""
     root = typer.main.get_command(make_app())
-    lines = ["# Commands", "", "Made from `--help` by `make reference`; every command has `--help` itself.", ""]
+    lines = ["# Commands", "", "Made from `--help` by `make reference`; every command has `--help` itself."]
+    lines += [
+        "They exit with 0 if all went well, 1 if something failed (`ask`: or has no answer), 2 if used wrongly.",
+        "",
+    ]
     for name, command in _commands(root, "kgwalk"):
         lines += [f"## {name}", "", *_about(name, command), ""]
     return "\n".join(lines).rstrip() + "\n"

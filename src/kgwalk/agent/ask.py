@@ -17,16 +17,16 @@ from typing import Any
 
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.counted import Counted, tokens_used
-from kgwalk.agent.link import Mention, link
-from kgwalk.agent.link import topics as topics_of
+from kgwalk.agent.link import Mention
 from kgwalk.agent.protocol import Protocol, Task, World
 from kgwalk.agent.protocols import protocol_named
 from kgwalk.agent.rollout import Watch, rollout_async
+from kgwalk.agent.start import Start, start_of
 from kgwalk.agent.world import world_for
-from kgwalk.kg.graph import Graph, with_nearest
+from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.tools.web.search import WebSearch
-from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, UnknownEntity
+from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple
 
 
 @dataclass(slots=True)
@@ -51,6 +51,17 @@ class Asked:
     failure: str | None = None  # why the engine or a tool failed, where no run was answered
     episodes: list[Episode] = field(default_factory=list)
 
+    @property
+    def confidence(self) -> float | None:
+        """How likely the model found its walk; of several runs, the share that gave the first answer. None without an
+        answer, or where the engine does not say.
+        """
+        if not self.answers:
+            return None
+        if len(self.episodes) > 1:
+            return self.votes[self.answers[0]] / len(self.episodes)
+        return self.episodes[0].confidence
+
 
 def ask(
     question: str,
@@ -59,7 +70,7 @@ def ask(
     protocol: Protocol | str,
     engine: Engine,
     web: WebSearch | None = None,
-    topics: Sequence[str] | None = None,
+    topics: Sequence[str] | Start | None = None,
     runs: int = 1,
     budget: Budget | None = None,
     sampling: Sampling | None = None,
@@ -69,8 +80,11 @@ def ask(
 
     `web` is what a protocol with a web search asks: `open_web` of kgwalk.tools.web.open gives one.
 
-    Without `topics` they are looked for in the question. The answers of several `runs`, sampled at temperature 1
-    unless `sampling` says otherwise, are united. A run that fails is data: see `Asked.stop` and `Asked.failure`.
+    Without `topics` they are looked for in the question; one that names no entity of the graph raises NoTopic of
+    kgwalk.agent.start before the engine is asked. `topics=[]` walks from nowhere; a Start was found before.
+
+    The answers of several `runs`, sampled at temperature 1 unless `sampling` says otherwise, are united. A run that
+    fails is data: see `Asked.stop` and `Asked.failure`.
     """
 
     def run() -> Asked:
@@ -104,7 +118,7 @@ async def ask_async(
     protocol: Protocol | str,
     engine: Engine,
     web: WebSearch | None = None,
-    topics: Sequence[str] | None = None,
+    topics: Sequence[str] | Start | None = None,
     runs: int = 1,
     budget: Budget | None = None,
     sampling: Sampling | None = None,
@@ -112,8 +126,6 @@ async def ask_async(
 ) -> Asked:
     """`ask` inside a running event loop."""
     started = time.monotonic()
-    if not question.strip():
-        raise KgwalkError("the question is empty")
     if runs < 1:
         raise KgwalkError(f"runs must be at least 1, not {runs}")
     if isinstance(protocol, str):
@@ -122,25 +134,32 @@ async def ask_async(
     if web is not None:
         world = replace(world, web=web)
     # A graph elsewhere takes its time, and so do near spellings: not on the event loop.
-    chosen, mentions = await asyncio.to_thread(_topics, question, world.graph, topics)
+    if isinstance(topics, Start):
+        start = topics
+    else:
+        searched = world.web is not None
+        start = await asyncio.to_thread(start_of, question, world.graph, topics, protocol=protocol, web=searched)
     counted = Counted(engine)
     # The id enters the seeds: the same question with the same seed is walked in the same way.
     asked = Question(
-        hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest(), question, chosen, []
+        hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest(), question, start.topics, []
     )
     episodes = await rollout_async(
-        [(Task(asked, chosen), world)] * runs,
+        [(Task(asked, start.topics), world)] * runs,
         protocol,
         counted,
         sampling=sampling or Sampling(temperature=1.0 if runs > 1 else 0.0),
         budget=counted.budget(budget or Budget()),
         watch=watch,
     )
-    return _gathered(question, chosen, mentions, episodes, tokens_used(episodes, engine), time.monotonic() - started)
+    return _gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)
 
 
 def as_json(asked: Asked) -> dict[str, Any]:
-    """The object that `ask --json` and the server give; `votes`, `mentions` and `failure` only where there is cause."""
+    """The object that `ask --json` and the server give.
+
+    `confidence`, `votes`, `mentions` and `failure` only where there is cause.
+    """
     value: dict[str, Any] = {
         "answers": asked.answers,
         "evidence": {name: [[*fact[:3]] for fact in facts] for name, facts in asked.evidence.items()},
@@ -150,6 +169,8 @@ def as_json(asked: Asked) -> dict[str, Any]:
         "seconds": round(asked.seconds, 3),
         "stop": str(asked.stop),
     }
+    if asked.confidence is not None:
+        value["confidence"] = round(asked.confidence, 3)
     if len(asked.episodes) > 1:
         value["votes"] = asked.votes
     if asked.unsure:
@@ -162,28 +183,9 @@ def as_json(asked: Asked) -> dict[str, Any]:
     return value
 
 
-def _topics(question: str, graph: Graph, given: Sequence[str] | None) -> tuple[list[str], list[Mention]]:
-    """The entities to start from, and the mentions that are not sure."""
-    if given is None:
-        mentions = link(question, graph)
-        return topics_of(mentions), [mention for mention in mentions if not mention.sure]
-    return list(dict.fromkeys(_known(name, graph) for name in given)), []
-
-
-def _known(name: str, graph: Graph) -> str:
-    """The entity of this name, or of the name that is the same but for case, accents and punctuation."""
-    if name in graph:
-        return name
-    found = graph.find(name, 1)
-    if found and found[0].how != "fuzzy":
-        return found[0].name
-    raise with_nearest(graph, UnknownEntity(name))
-
-
 def _gathered(
     question: str,
-    topics: list[str],
-    mentions: list[Mention],
+    start: Start,
     episodes: list[Episode],
     tokens: dict[str, int],
     seconds: float,
@@ -197,7 +199,7 @@ def _gathered(
     best = next((episode for episode in episodes if episode.stop is StopReason.answered), episodes[0])
     return Asked(
         question,
-        topics,
+        start.topics,
         answers,
         evidence,
         sum(len(episode.turns) for episode in episodes),
@@ -205,7 +207,7 @@ def _gathered(
         seconds,
         best.stop,
         dict(votes.most_common()),
-        mentions,
+        start.unsure,
         best.failure,
         episodes,
     )

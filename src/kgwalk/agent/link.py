@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 from kgwalk.agent.linking.evidence import FAIR, STRONG, WEAK, Match, choose, equal_names, overlapping
 from kgwalk.agent.linking.names import Asked, Names, Stored
-from kgwalk.agent.linking.near import better_known, near_names
+from kgwalk.agent.linking.near import better_known, faintly_alike, near_names
 from kgwalk.agent.linking.words import FUNCTION_WORDS, Text
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found
 
-__all__ = ["FUNCTION_WORDS", "Mention", "link", "topics"]
+__all__ = ["FUNCTION_WORDS", "Mention", "link", "nearest", "topics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,7 @@ def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
     """The mentions of a question in order of appearance, none overlapping, each with at most `most` candidates."""
     if most < 1:
         raise ValueError(f"most must be at least 1, got {most}")
-    text = Text(question)
-    names: Names = Stored(graph) if isinstance(graph, StoredGraph) else Asked(graph)
+    text, names = Text(question), _names(graph)
     chosen = choose(equal_names(text, names))
     chosen = choose([*chosen, *near_names(text, names, chosen)])
     if not text.cased:
@@ -57,6 +56,15 @@ def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
     best = _telling(chosen)
     mentions = [_mention(text, best, rank, most) for rank in range(len(best))]
     return sorted(mentions, key=lambda mention: mention.start)
+
+
+def nearest(question: str, graph: Graph, *, most: int = 3) -> list[str]:
+    """Names to offer where a question mentions nothing: those with a word like one of its words, the likest first."""
+    return faintly_alike(Text(question), _names(graph))[:most]
+
+
+def _names(graph: Graph) -> Names:
+    return Stored(graph) if isinstance(graph, StoredGraph) else Asked(graph)
 
 
 def _telling(chosen: Sequence[Match]) -> list[Match]:

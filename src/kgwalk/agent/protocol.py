@@ -53,6 +53,8 @@ class Protocol(ABC):
     by_meaning: ClassVar[bool] = False
     # One of its tools searches the web.
     searches_web: ClassVar[bool] = False
+    # It walks a graph, so it needs an entity to start from; False: the model answers from memory.
+    reads_graph: ClassVar[bool] = True
     turns: int = 7
 
     @abstractmethod

@@ -56,7 +56,7 @@ def start(arguments: Sequence[str]) -> Iterator[Running]:
 
 
 def store_server(path: Path) -> contextlib.AbstractContextManager[Running]:
-    return start(["-m", "kgwalk.cli.main", "serve", "--graph", f"g={path}", "--port", "0"])
+    return start(["-m", "kgwalk.cli.main", "serve", "--graph", f"g={path}", "--port", "0", "--no-warm"])
 
 
 def scan_server(path: Path) -> contextlib.AbstractContextManager[Running]:

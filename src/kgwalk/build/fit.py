@@ -20,7 +20,7 @@ from __future__ import annotations
 import shutil
 import time as clock
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
@@ -53,7 +53,7 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.evaluation.evaluate import outside_a_loop
 from kgwalk.evaluation.predictions import METRICS
 from kgwalk.kg.store import StoredGraph
-from kgwalk.runs.folder import RUN, RunFolder, begin_run, read_json
+from kgwalk.runs.folder import RunFolder, begin_run, read_json
 from kgwalk.training.loop import Progress, silent
 from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.types import KgwalkError
@@ -127,14 +127,13 @@ def fit(
 
 
 def _carry_out(asked: Fit, started: float, *, resume: bool, force: bool) -> dict[str, Any]:
-    new = [place for place in (asked.path, *asked.path.parents) if not place.exists()]
     folder, before = begin_run(asked.path, "fit", asked.settings(), force=force)
     if before and not resume:
         raise KgwalkError(f"{asked.path} holds this fit already; --resume goes on with it, --force starts over")
     with folder.alone():
         time = FitTime(folder.path, asked.minutes, started)
         if not folder.file(PLAN).exists():
-            with _nothing_left(folder, new):
+            with folder.unless_refused(), _nothing_prepared(folder):
                 _prepare(asked, folder, time)
         prepared = folder.read(PLAN)
         plan, data = FitPlan(**prepared["plan"]), Dataset(asked.name, folder.file(ASKED))
@@ -148,18 +147,14 @@ def _carry_out(asked: Fit, started: float, *, resume: bool, force: bool) -> dict
 
 
 @contextmanager
-def _nothing_left(folder: RunFolder, new: Sequence[Path]) -> Iterator[None]:
-    """A fit that is refused before there is a plan was never begun; `new` are the folders made for it, inmost first."""
+def _nothing_prepared(folder: RunFolder) -> Iterator[None]:
+    """Of a fit that is refused before there is a plan nothing is kept."""
     try:
         yield
     except KgwalkError:
         if folder.file(ASKED).exists():
             shutil.rmtree(folder.file(ASKED))
         folder.file(TIME).unlink(missing_ok=True)
-        folder.file(RUN).unlink()
-        with suppress(OSError):  # another run has begun beside this one
-            for place in new:
-                place.rmdir()
         raise
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from kgwalk.questions.make import make_questions
 from kgwalk.questions.name_lexicon import NameLexicon
 from kgwalk.questions.schema import survey
 from kgwalk.questions.settings import MakeSettings
-from kgwalk.questions.split import SHARES, split_questions
+from kgwalk.questions.split import SHARES, split_key, split_questions
 from kgwalk.questions.words import Wording
 from kgwalk.training.loop import Progress
 from kgwalk.types import KgwalkError, Question
@@ -74,7 +74,7 @@ def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progres
     )
     made = Made(name, graph, split_questions(questions, seed))
     if len(questions) < LEAST or not all(made.by_split.values()):
-        raise KgwalkError(_too_few(name, schema.facts, len(questions), thrown))
+        raise KgwalkError(_too_few(name, schema.facts, questions, thrown))
     kinds = Counter(question.type for question in questions)
     return made, {"made": len(questions), "by_type": dict(kinds.most_common()), "thrown": dict(thrown.most_common())}
 
@@ -84,10 +84,18 @@ def write(made: Made, folder: Path) -> None:
     write_dataset(folder, made.by_split, made.graph, link=True, replace=True)
 
 
-def _too_few(name: str, facts: int, made: int, thrown: Counter[str]) -> str:
-    why = "; ".join(f"{count:,} {reason}" for reason, count in thrown.most_common(3))
+def _too_few(name: str, facts: int, questions: Sequence[Question], thrown: Counter[str]) -> str:
+    if len(questions) >= LEAST:  # a fact can be asked for in a hundred ways
+        things = len({split_key(question) for question in questions})
+        short = (
+            f"there are {things} things to ask about it (entities, chains of relations), however they are worded: "
+            "too few to learn from some and be tested on others"
+        )
+    else:
+        why = "; ".join(f"{reason}: {count:,}" for reason, count in thrown.most_common(3))
+        short = f"{len(questions)} questions could be made, and the least to learn from are {LEAST}"
+        short += f" (draws thrown away: {why})" if why else ""
     return (
-        f"{name} has {facts:,} facts, and only {made:,} questions could be made of them, too few to learn from"
-        f"{f' (fell out: {why})' if why else ''}. "
+        f"{name} has {facts:,} fact{'' if facts == 1 else 's'}; {short}. "
         "A graph needs some dozens of facts with names that can be asked about, by at least a few relations"
     )

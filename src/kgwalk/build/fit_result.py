@@ -1,6 +1,7 @@
 """What comes of a fit: which weights are its agent, where they are put, and what there is to say.
 
-The agent is never worse than the one that the fit began from, on the questions held out. Knows neither how it was
+The agent is that of training only where it walks better than the one that the fit began from, on the questions held
+out, and by more than luck. Knows neither how it was
 trained nor how it was measured.
 """
 
@@ -23,6 +24,7 @@ from kgwalk.training.checkpoint import copy_files, whole_or_not
 SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens", "turns")
 CARD = "README.md"
 BY = ("type", "hops")
+LUCK = 0.1  # a gain whose p is not below this may be luck, and the start's weights stay
 NOWHERE = "a smoke run: the agent knows nothing, and is not put beside the graph"
 
 
@@ -44,6 +46,7 @@ def reported(
     plan = FitPlan(**prepared["plan"])
     report = {
         "graph": asked.name,
+        "smoke": asked.smoke,
         "folder": str(folder.path),
         "adapter": str(place),
         "beside_graph": place == place_of(asked.store),  # where `ask --graph` finds it
@@ -64,12 +67,14 @@ def reported(
 
 
 def is_better(gain: Mapping[str, float]) -> bool:
-    """Whether the result walks better than the start, on the questions that both walked; as well is not better.
+    """Whether the result walks better than the start, on the questions that both walked, and not by luck alone.
 
-    >>> [is_better({"first": 0.5, "second": second}) for second in (0.4, 0.5, 0.6)]
-    [False, False, True]
+    The start has learnt more than these questions show, so it stays in doubt: p is that of the paired difference.
+
+    >>> [is_better({"first": 0.5, "second": second, "p": p}) for second, p in ((0.4, 0.01), (0.6, 0.01), (0.6, 0.5))]
+    [False, True, False]
     """
-    return gain["second"] > gain["first"]
+    return gain["second"] > gain["first"] and gain["p"] < LUCK
 
 
 def _put(source: Path, card: Path | None, store: Path) -> tuple[Path, list[str]]:
@@ -106,8 +111,9 @@ def _notes(
     if spent > 60 * minutes:
         found.append(f"it took {spent / 60:.1f} minutes instead of {minutes:g}")
     if kept:
+        luck = f", or by luck alone (p = {gain['p']:.2f})" if gain["second"] > gain["first"] else ""
         found.append(
-            f"training made it no better: F1 on {gain['n']:,} questions held out was {gain['first']:.3f} and is "
+            f"training made it no better{luck}: F1 on {gain['n']:,} questions held out was {gain['first']:.3f} and is "
             f"{gain['second']:.3f}; the weights that it started from are kept"
         )
     return found

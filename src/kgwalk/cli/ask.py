@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgwalk.cli.graphs import graph_called
 from kgwalk.cli.output import err, out, print_json
 from kgwalk.cli.world import Web, world_values
-from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, Triple, Turn, UnknownEntity
+from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, Triple, Turn
+
+if TYPE_CHECKING:
+    from kgwalk.agent.link import Mention
+    from kgwalk.agent.start import Start
 
 GRAPH = "world"  # the bundled graph
+UNSURE = 0.4  # of confidence: at most half of the walks below it were right on any set (docs/reference/metrics.md)
 
 EXAMPLES = (
     "kgwalk ask 'what is the capital of France?'",
@@ -50,6 +56,7 @@ def ask(
 
     Without a graph the bundled one is asked, geography of the world; without a model a small one that runs on a CPU.
     The agent that `kgwalk fit` put beside the graph walks, else the one that comes with kgwalk, if there is one.
+    It exits with 0 if there is an answer, with 1 if there is none or something failed, with 2 if it is used wrongly.
     """
     from kgwalk.agent.adapters import NONE, choose, store_of
     from kgwalk.agent.from_recipe import budget_of, check_web, protocol_of
@@ -64,6 +71,8 @@ def ask(
     check_web(chosen)
     searched = opened_web(world_settings(chosen))
     opened = graph_called(graph)
+    session = _Session(opened, searched, protocol, budget, runs, quiet=json)
+    start = None if question is None else session.start(question, topic)  # refused before a model is loaded
     choice = choose(adapter, store_of(opened), chosen, model=model, engine=engine)
     for words in choice.words:
         err.print(words, style="dim")
@@ -71,13 +80,12 @@ def ask(
         err.print(f"agent: none; the model walks as it is. `kgwalk fit {graph}` trains one", style="dim")
     options = {"adapter": choice.folder} if choice.adapter else {}
     with err.status(f"loading {model or 'the default model'}") if not json else _silent():
-        loaded = open_engine(engine, model, **options)
-    session = _Session(opened, searched, protocol, loaded, budget, runs, quiet=json)
+        session.engine = open_engine(engine, model, **options)
     try:
-        if question is not None:
-            session.ask(question, topic)
-        else:
+        if question is None or start is None:
             session.converse()
+        elif not session.ask(question, start):
+            raise typer.Exit(1)
     finally:
         session.close()
 
@@ -91,34 +99,33 @@ def _silent() -> Any:
 class _Session:
     """One graph, one web if any, one engine, one question after the other."""
 
-    def __init__(
-        self, graph: Any, web: Any, protocol: Any, engine: Any, budget: Any, runs: int, *, quiet: bool
-    ) -> None:
-        self.graph, self.web, self.protocol, self.engine, self.budget, self.runs = (
-            graph,
-            web,
-            protocol,
-            engine,
-            budget,
-            runs,
-        )
+    engine: Any  # set once it is open
+
+    def __init__(self, graph: Any, web: Any, protocol: Any, budget: Any, runs: int, *, quiet: bool) -> None:
+        self.graph, self.web, self.protocol, self.budget, self.runs = graph, web, protocol, budget, runs
         self.quiet = quiet
 
-    def ask(self, question: str, topics: list[str] | None) -> None:
+    def start(self, question: str, topics: list[str] | None) -> Start:
+        """Where to start; what is not sure about that is said."""
+        from kgwalk.agent.start import start_of
+
+        start = start_of(question, self.graph, topics, protocol=self.protocol, web=self.web is not None)
+        for mention in [] if self.quiet else start.unsure:
+            if words := note_of(mention):
+                err.print(f"note: {words}", style="yellow")
+        return start
+
+    def ask(self, question: str, start: Start) -> bool:
+        """Walk, and show what came of it; whether there is an answer."""
         from kgwalk.agent.ask import as_json, ask
 
-        for name in topics or []:
-            if name not in self.graph:
-                from kgwalk.kg.graph import with_nearest
-
-                raise with_nearest(self.graph, UnknownEntity(name))
         asked = ask(
             question,
             self.graph,
             protocol=self.protocol,
             web=self.web,
             engine=self.engine,
-            topics=topics,
+            topics=start,
             runs=self.runs,
             budget=self.budget,
             watch=(lambda episode, turn: None) if self.quiet else _show,
@@ -127,6 +134,7 @@ class _Session:
             print_json(as_json(asked))
         else:
             _show_answer(asked)
+        return bool(asked.answers)
 
     def converse(self) -> None:
         err.print("Ask a question; an empty line or Ctrl-D ends.")
@@ -138,7 +146,7 @@ class _Session:
             if not question:
                 return
             try:
-                self.ask(question, None)
+                self.ask(question, self.start(question, None))
             except KgwalkError as error:
                 err.print(f"error: {error}")
 
@@ -149,6 +157,14 @@ class _Session:
         close = getattr(self.graph, "close", None)
         if close is not None:
             close()
+
+
+def note_of(mention: Mention) -> str:
+    """What to say of a mention that is not sure; nothing where the one entity that it may mean is called just so."""
+    first, *others = [found.name for found in mention.candidates]
+    if others:
+        return f'"{mention.text}" may mean {", ".join([first, *others])}; the first is taken, choose with --topic'
+    return "" if first == mention.text else f'"{mention.text}" is taken for {first}'
 
 
 def _show(episode: Episode, turn: Turn | None) -> None:
@@ -175,17 +191,32 @@ def _line(text: str, limit: int = 160) -> str:
 
 
 def _show_answer(asked: Any) -> None:
-    for mention in asked.unsure:
-        names = ", ".join(found.name for found in mention.candidates)
-        err.print(f'note: "{mention.text}" may mean {names}; choose with --topic', style="yellow")
+    from kgwalk.tools.sets import MOST_COUNTED
+
     if not asked.answers:
         out.print(f"no answer ({asked.failure or asked.stop})")
     for name in asked.answers:
         out.print(name)
-        for triple in asked.evidence.get(name, []):
+        facts = asked.evidence.get(name, [])
+        for triple in facts:
             out.print(f"    {_fact(triple)}")
-    tokens = asked.tokens
-    err.print(f"{asked.turns} turns, {tokens['generated']} tokens generated, {asked.seconds:.1f} s", style="dim")
+        if is_count(name, facts) and int(name) > MOST_COUNTED:
+            out.print(f"    ... (of the first {MOST_COUNTED} that were counted; {int(name) - MOST_COUNTED:,} more)")
+    spent = f"{asked.turns} turns, {asked.tokens['generated']} tokens generated, {asked.seconds:.1f} s"
+    sure = asked.confidence
+    err.print(spent if sure is None else f"{spent}, confidence {sure:.0%}", style="dim")
+    if sure is not None and sure < UNSURE:
+        err.print("note: the model was not sure of this walk; it may well be wrong", style="yellow")
+
+
+def is_count(name: str, facts: Sequence[Triple]) -> bool:
+    """Whether an answer is how many there are of what its evidence tells: a number, and no end of any of the facts.
+
+    >>> counted = [Triple("Northwind", "makes", "Gale"), Triple("Northwind", "makes", "Storm")]
+    >>> is_count("2", counted), is_count("2", [Triple("Gale", "wheels", "2")]), is_count("2", [])
+    (True, False, False)
+    """
+    return name.isdecimal() and bool(facts) and not any(name in (fact.head, fact.tail) for fact in facts)
 
 
 def _fact(triple: Triple) -> str:

@@ -107,6 +107,9 @@ def _show(report: dict[str, Any], graph: str) -> None:
     gain = report["gain"]
     out.print(f"on the {gain['n']:,} that both walked, F1 {gain['first']:.3f} before and {gain['second']:.3f} after")
     _show_time(report)
+    if report["smoke"]:  # its agent would walk in circles
+        out.print(f"every part runs; `kgwalk fit {graph}` trains an agent to ask", soft_wrap=True)
+        return
     out.print(f"agent: {report['adapter']}", soft_wrap=True)
     named = "" if report["beside_graph"] else f" --adapter {report['adapter']}"
     out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --graph {graph}{named}", soft_wrap=True)

@@ -1,8 +1,15 @@
-"""A graph by what a person calls it on the command line: a bundled graph, a store, a dataset's graph, an address."""
+"""A graph by what a person calls it on the command line: a bundled graph, a store, a dataset's graph, an address.
+
+And what becomes of malformed rows where a file of facts is read. Knows no command.
+"""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.files import is_store, naming_read_errors
@@ -10,6 +17,16 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.open import SPARQL, load_graph
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError
+
+
+class OnError(StrEnum):
+    stop = "stop"
+    skip = "skip"
+
+
+OnErrorOption = Annotated[
+    OnError, typer.Option("--on-error", help="Malformed rows: stop at the first, or skip and count them (stop, skip).")
+]
 
 
 def graph_called(name: str) -> Graph:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from kgwalk.cli.additions import ACCEPT_EXAMPLES, PROPOSE_EXAMPLES, accept, propose
-from kgwalk.cli.graphs import graph_called, store_at
+from kgwalk.cli.graphs import OnError, OnErrorOption, graph_called, store_at
 from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import StoredGraph, open_graph
@@ -44,11 +44,6 @@ class ExportFormat(StrEnum):
     tsv = "tsv"
     nt = "nt"
     nq = "nq"
-
-
-class OnError(StrEnum):
-    stop = "stop"
-    skip = "skip"
 
 
 class Direction(StrEnum):
@@ -88,9 +83,7 @@ def build(
             help="TSV, CSV: the first row is, or is not, a header; else it is guessed.",
         ),
     ] = None,
-    on_error: Annotated[
-        OnError, typer.Option(help="Malformed rows: stop at the first, or skip and count them (stop, skip).")
-    ] = OnError.stop,
+    on_error: OnErrorOption = OnError.stop,
     memory: Annotated[
         str, typer.Option(help="About how much memory to use, whatever the input's size.", metavar="SIZE")
     ] = "1G",
@@ -156,11 +149,16 @@ def info(graph: GraphPath, json: Json = False) -> None:
         around = " and ".join(facts["subgraphs"]["around"])
         out.print(f"question subgraphs  {facts['subgraphs']['hops']} hops around {around}")
     out.print("most used relations")
-    for name, count in facts["top_relations"]:
-        out.print(f"  {count:>12,}  {name}")
+    _print_top(facts["top_relations"], facts["relations"])
     out.print("most connected entities")
-    for name, count in facts["top_entities"]:
+    _print_top(facts["top_entities"], facts["entities"])
+
+
+def _print_top(top: list[tuple[str, int]], total: int) -> None:
+    for name, count in top:
         out.print(f"  {count:>12,}  {name}")
+    if total > len(top):
+        out.print(f"  {'...':>12}  {total - len(top):,} more")
 
 
 def _facts(graph: StoredGraph) -> dict[str, Any]:

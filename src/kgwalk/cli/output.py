@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,6 +41,11 @@ def print_json(value: Any) -> None:
 def counted(count: int, one: str, many: str = "") -> str:
     """`1 fact`, `2,000 facts`."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def first_of(names: Sequence[str], left_out: int) -> str:
+    """Names of which some are left out: `France, Spain, Italy, ... (+2)`."""
+    return ", ".join([*names, f"... (+{left_out:,})"] if left_out else names)
 
 
 def print_table(table: Table) -> None:

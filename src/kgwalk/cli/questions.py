@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgwalk.cli import questions_worlds
-from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
+from kgwalk.cli.graphs import OnError, OnErrorOption
+from kgwalk.cli.output import counted, err, first_of, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ EXAMPLES = (
     "kgwalk questions make films.kg -o films-made --patterns chain=0.6,count=0.2,superlative=0.2 --hops 1,2",
     "kgwalk questions make triples.tsv.gz -o made --level 2 --noise 0.05 --rewrite api:gpt-4o-mini",
 )
-SHOWN = 8  # example questions
 
 
 @app.callback()
@@ -61,6 +61,7 @@ def make(
     rewrite: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a chat model say each question anew.")
     ] = None,
+    on_error: OnErrorOption = OnError.stop,
     link: Annotated[bool, typer.Option("--link", help="Link to the graph's store; else it is copied.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the dataset that stands there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
@@ -93,7 +94,7 @@ def make(
     thrown: Counter[str] = Counter()
     rewritten: Counter[str] | None = None
     with progress_bar(quiet=quiet or json) as progress:
-        opened = _graph(graph, progress)
+        opened = _graph(graph, on_error, progress)
         schema = survey(opened)
         wording = Wording(NameLexicon(schema, bank=bank), level=level, noise=noise)
         made = make_questions(opened, wording, settings, schema=schema, thrown=thrown, progress=progress)
@@ -134,7 +135,7 @@ def _whole(shares: Mapping[str, float]) -> dict[int, float]:
     return {int(name): share for name, share in shares.items()}
 
 
-def _graph(name: str, progress: Progress) -> StoredGraph:
+def _graph(name: str, on_error: OnError, progress: Progress) -> StoredGraph:
     """A graph in a store here; a file of facts is built into the cache first."""
     from kgwalk.cli.graphs import stored_graph
     from kgwalk.data.graph_cache import cached_store
@@ -144,7 +145,7 @@ def _graph(name: str, progress: Progress) -> StoredGraph:
     with naming_read_errors(Path(name)):
         is_file = Path(name).is_file()
     if is_file:
-        return open_graph(cached_store([Path(name)], None, progress))
+        return open_graph(cached_store([Path(name)], None, progress, on_error=on_error.value))
     return stored_graph(name)[1]
 
 
@@ -194,7 +195,7 @@ def _report(
         "answers": {size: sizes[size] for size in SIZES},
     }
     fewer = [f"the graph gave {len(every):,} of {wanted:,} questions wanted"] if len(every) < wanted else []
-    examples = [(question.question, question.answers[:3], question.type) for question in every[:SHOWN]]
+    shown = every[: questions_worlds.SHOWN]
     return {
         "path": str(folder),
         "seconds": round(seconds, 1),
@@ -203,7 +204,7 @@ def _report(
         "thrown": dict(thrown.most_common()),
         "notes": fewer + gaps(splits),
         **({} if rewritten is None else {"rewritten": dict(rewritten.most_common())}),
-        "examples": [{"question": text, "answers": answers, "type": kind} for text, answers, kind in examples],
+        "examples": [questions_worlds.example(one.question, one.answers) | {"type": one.type} for one in shown],
     }
 
 
@@ -218,7 +219,7 @@ def _print(report: dict[str, Any]) -> None:
         table.add_section()
     print_table(table)
     for example in report["examples"]:
-        out.print(f"  {example['question']}  ->  {', '.join(example['answers'])}")
+        out.print(f"  {example['question']}  ->  {first_of(example['answers'], example['left_out'])}")
     for why, count in report.get("rewritten", {}).items():
         out.print(f"{why}: {counted(count, 'question')}")
     thrown = ", ".join(f"{why}: {count:,}" for why, count in report["thrown"].items())

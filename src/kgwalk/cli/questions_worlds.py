@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
+from kgwalk.cli.output import counted, err, first_of, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ EXAMPLES = (
     "kgwalk questions worlds -o strict --without-graph metaqa --without-phrasings metaqa",
 )
 SHOWN = 8  # example questions
+FIRST = 3  # answers of each
 
 
 def worlds(
@@ -119,8 +120,12 @@ def _questions(name: str) -> Iterable[Question]:
 
 def _plain(report: JoinReport) -> dict[str, Any]:
     values = {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(report).items()}
-    examples = [{"question": text, "answers": answers} for text, answers in report.examples[:SHOWN]]
-    return {**values, "examples": examples}
+    return {**values, "examples": [example(text, answers) for text, answers in report.examples[:SHOWN]]}
+
+
+def example(question: str, answers: Sequence[str]) -> dict[str, Any]:
+    """A question with its first answers, and how many more there are."""
+    return {"question": question, "answers": answers[:FIRST], "left_out": len(answers[FIRST:])}
 
 
 def _print(folder: Path, report: JoinReport, seconds: float) -> None:
@@ -133,7 +138,7 @@ def _print(folder: Path, report: JoinReport, seconds: float) -> None:
     for what, counts in (("by pattern", report.by_type), ("by hops", report.by_hops)):
         out.print(f"{what}: {', '.join(f'{name}: {count:,}' for name, count in counts.most_common())}")
     for text, answers in report.examples[:SHOWN]:
-        out.print(f"  {text}  ->  {', '.join(answers)}")
+        out.print(f"  {text}  ->  {first_of(answers[:FIRST], len(answers[FIRST:]))}")
     out.print(f"{folder}: {counted(report.facts, 'fact')}, {counted(report.relations, 'relation')}, {seconds:,} s")
     thrown = ", ".join(f"{why}: {count:,}" for why, count in report.thrown.most_common(6))
     err.print(f"draws thrown away: {thrown}")

@@ -1,4 +1,4 @@
-"""`kgwalk serve`: graphs over HTTP."""
+"""`kgwalk serve`: graphs and the agent that walks them, over HTTP."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from kgwalk.cli.graphs import bundled_path
 from kgwalk.cli.world import GraphDrop, Web, world_values
-from kgwalk.types import KgwalkError
+from kgwalk.types import EngineError, KgwalkError
 
 EXAMPLES = (
     "kgwalk serve --graph films.kg",
@@ -43,18 +43,29 @@ def serve(
     max_body: Annotated[int, typer.Option(min=1, help="At most this many bytes in a request.")] = 4 << 20,
     time_limit: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 5.0,
     model: Annotated[
-        str | None, typer.Option(help="A language model for /v1/ask and /v1/chat/completions: a name or path.")
+        str | None, typer.Option(help="The language model of /v1/ask, a name or path (default: the agent's own).")
     ] = None,
-    engine: Annotated[str, typer.Option(help="How it runs: local, vllm or api.")] = "local",
+    engine: Annotated[
+        str, typer.Option(help="auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
+    ] = "auto",
     base_url: Annotated[str | None, typer.Option(help="Of that API; else OPENAI_BASE_URL.")] = None,
     adapter: Annotated[
         str | None, typer.Option(help="A LoRA adapter's folder, or none (default: beside the graph, else shipped).")
     ] = None,
     recipe: Annotated[str, typer.Option(help="How the agent walks, unless a request says.")] = "kgwalk",
+    warm: Annotated[
+        bool | None,
+        typer.Option(
+            "--warm/--no-warm",
+            help="Open the model once the server is up, not at the first question (default: with one worker).",
+            show_default=False,
+        ),
+    ] = None,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request to stderr.")] = False,
 ) -> None:
-    """Serve graphs over HTTP: KG-R1's four actions in batches, the graph protocol, health, metrics, OpenAPI.
+    """Serve graphs over HTTP: a page to ask questions on, the agent's answers, KG-R1's four actions in batches.
 
+    The agent beside the graph answers, else the one that comes with kgwalk; --adapter none serves graphs alone.
     On this machine alone (127.0.0.1) no key is needed; listening elsewhere needs one.
     """
     if not graph and data is None:
@@ -93,6 +104,7 @@ def serve(
             base_url=base_url,
             adapter=adapter,
             recipe=recipe,
+            warm=warm,
             access_log=access_log,
         )
     )
@@ -125,15 +137,25 @@ def _agent(
         err.print(words)
     if choice.adapter is None:
         return None, model
+    if engine == "auto" and model is None and asked is None:
+        # Nobody asked for an agent, so what it would need may be missing: graphs are served without.
+        from kgwalk.llm.open import check_kind
+
+        try:
+            check_kind(engine)
+        except EngineError as error:
+            err.print(f"not used: that agent, since {error}")
+            return None, None
     return choice.folder, model or choice.adapter.base or None
 
 
 def _check_model(model: str, engine: str) -> None:
     """Find a model that runs here now: a server whose every answer is an error is no use. Loads no weights."""
     from kgwalk.llm.models import find_model
-    from kgwalk.llm.open import KINDS
+    from kgwalk.llm.open import check_kind
 
-    if engine in KINDS and engine != "api":
+    check_kind(engine)
+    if engine != "api":
         find_model(model)
 
 

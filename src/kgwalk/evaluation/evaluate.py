@@ -107,7 +107,7 @@ def evaluate(
     def work() -> dict[str, Any]:
         with _folder(out) as path:
             folder, _ = begin_run(path, "eval", settings, force=force)
-            with folder.alone():
+            with folder.alone(), folder.unless_refused():
                 plan = Plan(own.runs, limit, seed, link, retry_failed)
                 evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, world)
                 if evaluation.missing:

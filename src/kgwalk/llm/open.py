@@ -29,13 +29,17 @@ KINDS = {
     "vllm": ("kgwalk.llm.vllm", "VllmEngine", "the same models, run here by vLLM"),
     "api": ("kgwalk.llm.api", "ApiEngine", "a model behind an OpenAI-compatible API"),
 }
+# what each kind must have installed, and how to get it
+PACKAGES = {
+    "cpu": (("openvino", "transformers"), "pip install 'kgwalk[cpu]'"),
+    "local": (("torch", "transformers"), "pip install 'kgwalk[local]'"),
+    "vllm": (("vllm",), "pip install vllm"),
+}
 
 
 def open_engine(kind: str, model: str | None = None, **options: object) -> Engine:
     """The engine; without a model, the kind's default one. Options are those of its class."""
-    if kind not in KINDS:
-        listed = "".join(f"\n  {name}: {words}" for name, (_, _, words) in KINDS.items())
-        raise EngineError(f"unknown engine {kind!r}{_near(kind, KINDS)}; there are:{listed}")
+    _check_known(kind)
     make = _maker(kind)
     known = inspect.signature(make).parameters
     any_option = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
@@ -52,6 +56,17 @@ def open_engine(kind: str, model: str | None = None, **options: object) -> Engin
     return make(**options)
 
 
+def check_kind(kind: str) -> None:
+    """EngineError if there is no such kind, or what it needs is not installed. Imports none of it."""
+    _check_known(kind)
+    if kind == "auto":  # whether there is a GPU is not asked: that would import torch
+        kind = "local" if importlib.util.find_spec("openvino") is None else "cpu"
+    packages, install = PACKAGES.get(kind, ((), ""))
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        raise EngineError(f"the engine {kind} needs {' and '.join(missing)}, not installed: {install}")
+
+
 def needs_model(kind: str) -> bool:
     """Whether an engine of this kind has no default model."""
     return inspect.signature(_maker(kind)).parameters["model"].default is inspect.Parameter.empty
@@ -59,6 +74,8 @@ def needs_model(kind: str) -> bool:
 
 def takes_adapter(kind: str) -> bool:
     """Whether an engine of this kind adds a LoRA adapter to its model; an API's model is what it is."""
+    if kind == "auto":  # both that it may stand for; which one, only torch may know
+        return True
     return kind in KINDS and "adapter" in inspect.signature(_maker(kind)).parameters
 
 
@@ -71,6 +88,12 @@ def kind_here() -> str:
     import torch
 
     return "local" if torch.cuda.is_available() else "cpu"
+
+
+def _check_known(kind: str) -> None:
+    if kind not in KINDS:
+        listed = "".join(f"\n  {name}: {words}" for name, (_, _, words) in KINDS.items())
+        raise EngineError(f"unknown engine {kind!r}{_near(kind, KINDS)}; there are:{listed}")
 
 
 def _maker(kind: str) -> Callable[..., Engine]:

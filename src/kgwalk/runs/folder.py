@@ -19,8 +19,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ _LIBRARIES = ("numpy", "torch", "transformers", "peft", "accelerate", "vllm")
 class RunFolder:
     path: Path
     about: dict[str, Any]  # run.json
+    made: tuple[Path, ...] = field(default=(), compare=False)  # folders that were made for it, inmost first
 
     @property
     def kind(self) -> str:
@@ -64,6 +65,23 @@ class RunFolder:
                 ) from None
             yield
 
+    @contextmanager
+    def unless_refused(self) -> Iterator[None]:
+        """A run that is refused before it has a result was never begun: run.json goes, and the folders made for it.
+
+        Within `alone`, so that it is nobody else's.
+        """
+        try:
+            yield
+        except KgwalkError:
+            if not any(_results(self.path)):
+                for inside in self.path.iterdir():
+                    inside.unlink()
+                with suppress(OSError):  # another run has begun beside this one
+                    for place in self.made:
+                        place.rmdir()
+            raise
+
 
 def begin_run(path: Path, kind: str, settings: dict[str, Any], *, force: bool = False) -> tuple[RunFolder, bool]:
     """The folder of this run, and whether it had begun before with the same settings (then it goes on).
@@ -72,6 +90,7 @@ def begin_run(path: Path, kind: str, settings: dict[str, Any], *, force: bool = 
     `force` says to start over, or that run has written nothing yet.
     """
     settings = orjson.loads(orjson.dumps(settings))
+    new = tuple(place for place in (path, *path.parents) if not place.exists())
     if path.exists() and not path.is_dir():
         raise KgwalkError(f"{path} is a file; give a folder for the run")
     try:
@@ -93,7 +112,7 @@ def begin_run(path: Path, kind: str, settings: dict[str, Any], *, force: bool = 
         write_json(path / RUN, about)
     except OSError as error:
         raise KgwalkError(f"cannot write into {path}: {error.strerror or error}; choose another folder") from error
-    return RunFolder(path, about), False
+    return RunFolder(path, about, new), False
 
 
 def open_run(path: Path) -> RunFolder:

@@ -1,8 +1,8 @@
-"""The agent behind the server: one engine, opened at first use and shared; POST /v1/ask and GET /v1/models.
+"""The agent behind the server: walks by one shared engine, within bounds; POST /v1/ask and GET /v1/models.
 
 Walks run on an event loop in a thread of their own, so that a long step of one holds up no graph request. How many
-run at once is bounded, and so is the time of each. Imports the agent and its engine only when somebody asks; knows
-nothing of ASGI.
+run at once is bounded, and so is the time of each. Imports the agent and its engine when somebody asks, or when it is
+warmed; knows nothing of ASGI.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -22,6 +23,7 @@ from kgwalk.llm.loop import LoopClosed, LoopThread
 from kgwalk.serve import batch
 from kgwalk.serve.asgi import HttpError, Reply, Send, send_reply
 from kgwalk.serve.batch import ItemError
+from kgwalk.serve.engine import NotOpened, SharedEngine
 from kgwalk.serve.graphs import Graphs
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
@@ -90,27 +92,45 @@ class Agent:
         engine: Engine | None = None,
         web: WebSearch | None = None,
     ) -> None:
-        if engine is not None or settings.model is not None:
-            check_engine(settings)
         self._graphs, self._settings, self._web = graphs, settings, web
-        self._engine, self._given = engine, engine is not None
-        self._opening: asyncio.Task[None] | None = None
+        self._engine = SharedEngine(settings, engine)
         self._gate = asyncio.Semaphore(settings.agent_at_once)
         self._waiting = 0
-        self._loop = LoopThread("kgwalk-agent", self._close_engine)
+        self._loop = LoopThread("kgwalk-agent", self._engine.close)
 
     @property
     def configured(self) -> bool:
-        return self._given or self._settings.model is not None
+        return self._engine.configured
+
+    @property
+    def busy_opening(self) -> bool:
+        """Whether the engine is being opened, which nothing can stop."""
+        return self._engine.busy_opening
 
     @property
     def model(self) -> str:
         """The language model's name; for requests that want it without the agent."""
-        return self._settings.model or str(getattr(self._engine, "model", "engine"))
+        return self._engine.name
 
     def models(self) -> list[str]:
         """The language model's name, then the agent's."""
         return [self.model, AGENT, *(f"{AGENT}/{name}" for name in _agents())]
+
+    async def warm(self) -> None:
+        """Open the engine and import what a walk needs, so that the first question finds both.
+
+        A failure is logged and no reason to stop: graphs are served, and a question tries again and is told.
+        """
+        if not self.configured:
+            return
+        try:
+            await asyncio.to_thread(import_module, "kgwalk.agent.ask")
+            await asyncio.to_thread(self._recipe, None)
+            await self._loop.run(self._engine.opened)
+        except (LoopClosed, NotOpened):
+            pass  # the server was stopped meanwhile, or the log has it
+        except Exception:
+            log.exception("the agent cannot be made ready")
 
     async def ask(self, wanted: Wanted, deadline: float, watch: Watch | None = None) -> Asked:
         """Walk; `watch` is called from the agent's thread. Raises HttpError."""
@@ -127,7 +147,7 @@ class Agent:
                 wanted.question,
                 graph,
                 protocol=protocol,
-                engine=await self._opened(),
+                engine=await self._engine.opened(),
                 web=self._web if protocol.searches_web else None,
                 topics=wanted.topics,
                 runs=wanted.runs,
@@ -147,7 +167,7 @@ class Agent:
         self.require()
 
         async def work() -> tuple[Request, Generation, str]:
-            engine = await self._opened()
+            engine = await self._engine.opened()
             request = make(engine)
             try:
                 generation = await engine.generate(request)
@@ -178,7 +198,8 @@ class Agent:
             except UnknownEntity as error:
                 raise HttpError(422, "unknown_entity", str(error)) from error
             except EngineError as error:
-                log.error("the language model failed: %s", error)
+                if not isinstance(error, NotOpened):
+                    log.error("the language model failed: %s", error)
                 raise HttpError(
                     502, "engine_failed", "the language model could not answer; the server's log has the reason"
                 ) from error
@@ -211,28 +232,6 @@ class Agent:
         finally:
             if admitted:
                 self._gate.release()
-
-    async def _opened(self) -> Engine:
-        """The engine; opening takes seconds, so another thread does it, once."""
-        while self._engine is None:
-            if self._opening is None:
-                self._opening = asyncio.create_task(self._open())
-            # Shielded: it may take longer than the request that began it, and the next one finds it done.
-            await asyncio.shield(self._opening)
-        return self._engine
-
-    async def _open(self) -> None:
-        try:
-            self._engine = await asyncio.to_thread(open_engine, self._settings)
-        except EngineError as error:
-            log.error("the language model cannot be opened: %s", error)
-            raise
-        finally:
-            self._opening = None  # so that the next request tries again, if this failed
-
-    async def _close_engine(self) -> None:
-        if self._engine is not None and not self._given:
-            await self._engine.close()
 
     def _recipe(self, name: str | None) -> tuple[Protocol, Budget]:
         from kgwalk.agent.from_recipe import budget_of, protocol_of
@@ -276,31 +275,6 @@ class ModelsRoute:
         self._agent.require()
         entries = [{"id": name, "object": "model", "created": 0, "owned_by": AGENT} for name in self._agent.models()]
         return Reply(200, orjson.dumps({"object": "list", "data": entries}))
-
-
-def open_engine(settings: ServeSettings) -> Engine:
-    from kgwalk.llm.open import open_engine as open_kind
-
-    options: dict[str, object] = {}
-    if settings.engine == "api":
-        options = {"base_url": settings.base_url, "at_once": max(16, settings.agent_at_once)}
-    elif settings.adapter is not None:
-        options = {"adapter": settings.adapter}
-    return open_kind(settings.engine, settings.model, **options)
-
-
-def check_engine(settings: ServeSettings) -> None:
-    """What can be known to be wrong before the engine is opened, or the agent imported."""
-    from kgwalk.config.recipe import load_recipe
-    from kgwalk.llm.open import KINDS
-
-    load_recipe(settings.recipe)
-    if settings.engine not in KINDS:
-        raise KgwalkError(f"unknown engine `{settings.engine}`; there are {', '.join(KINDS)}")
-    if settings.engine == "api" and settings.adapter is not None:
-        raise KgwalkError("an adapter is for a model that runs here; the engine `api` takes none")
-    if settings.engine != "api" and settings.base_url is not None:
-        raise KgwalkError(f"`base_url` is for the engine `api`, not for `{settings.engine}`")
 
 
 def parse(body: bytes) -> object:

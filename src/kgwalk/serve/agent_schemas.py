@@ -49,6 +49,7 @@ class AskReply(Exact):
     tokens: TokenCounts
     seconds: float
     stop: StopWord
+    confidence: float | None = Field(None, description="how likely the model found its walk; see `kgwalk ask`")
     votes: dict[str, int] | None = Field(None, description="of several runs: how many gave the answer")
     mentions: list[MentionBody] | None = Field(None, description="where the question may mean other entities")
 
@@ -81,6 +82,7 @@ class ChatAbout(Exact):
     evidence: dict[str, list[EvidenceFact]]
     topics: list[str]
     stop: StopWord
+    confidence: float | None = Field(None, description="how likely the model found its walk")
 
 
 class TurnAbout(Exact):

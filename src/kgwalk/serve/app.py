@@ -1,4 +1,4 @@
-"""The ASGI application: the routes answered directly, all else by FastAPI, with one door in front of both.
+"""The ASGI application: the routes and the page answered directly, all else by FastAPI, one door in front of all.
 
 The door checks the key, bounds the body, counts the request and turns a bug into a plain 500. The routes of
 an agent in training take the short way behind it: they need nothing that a framework offers, and importing
@@ -36,6 +36,7 @@ from kgwalk.serve.asgi import (
 from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.graphs import Graphs
 from kgwalk.serve.metrics import Metrics
+from kgwalk.serve.page import PATH, page, wants_page
 from kgwalk.serve.query import QueryRoute
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import KgwalkError
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from kgwalk.tools.web.search import WebSearch
 
 log = logging.getLogger("kgwalk.serve")
+
+# Seconds between "ready" and the opening of the model, whose imports would hold up the first.
+WARM_AFTER = 0.1
 
 INTERNAL = error_reply(500, "internal", "the server failed on this request; its log has the reason")
 UNAUTHORIZED = error_reply(
@@ -181,6 +185,9 @@ class App:
         return self._api
 
     async def _answer(self, scope: Scope, receive: Receive, send: _Watched, path: str, began: float) -> None:
+        if wants_page(scope["method"], path, scope["headers"]):
+            await send_reply(send, page())
+            return
         if self._key is not None and path != "/health" and not security.authorized(scope["headers"], self._key):
             await send_reply(send, UNAUTHORIZED)
             return
@@ -210,15 +217,24 @@ class App:
         return self.metrics.reply()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
+        warming: asyncio.Task[None] | None = None
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 await send({"type": "lifespan.startup.complete"})
+                if self.settings.warms:
+                    warming = asyncio.create_task(self._warm())
             else:
+                if warming is not None:
+                    warming.cancel()
                 await asyncio.to_thread(self.agent.close)  # first: it walks on the graphs
                 close_graphs(self._close)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def _warm(self) -> None:
+        await asyncio.sleep(WARM_AFTER)
+        await self.agent.warm()
 
     def _build_api(self) -> FastAPI:
         from kgwalk.serve.api import create_api
@@ -227,7 +243,7 @@ class App:
 
     def _label(self, scope: Scope, path: str) -> str:
         """The path for the counts: FastAPI's template of it, "other" for what nobody serves."""
-        if path in self.routes:
+        if path in self.routes or path == PATH:
             return path
         return str(getattr(scope.get("route"), "path", "other"))
 

@@ -168,7 +168,7 @@ def _of_agent(asked: Asked) -> Said:
     from kgwalk.agent.ask import as_json
 
     whole = as_json(asked)
-    about = {name: whole[name] for name in ("answers", "evidence", "topics", "stop")}
+    about = {name: whole[name] for name in ("answers", "evidence", "topics", "stop", "confidence") if name in whole}
     finish = "stop" if asked.stop is StopReason.answered else "length"
     return Said(", ".join(asked.answers), finish, asked.tokens["prompt"], asked.tokens["generated"], {AGENT: about})
 

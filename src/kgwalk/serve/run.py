@@ -27,6 +27,7 @@ import uvicorn
 from kgwalk.kg.graph import Graph
 from kgwalk.serve import security
 from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
+from kgwalk.serve.engine import check_engine
 from kgwalk.serve.metrics import FOLDER_VARIABLE
 from kgwalk.serve.settings import ENVIRONMENT, ServeSettings
 from kgwalk.types import KgwalkError
@@ -56,6 +57,7 @@ def run_server(
         raise KgwalkError("graphs that are open here cannot be given to worker processes; give their paths")
     if settings.workers > 1 and engine is not None:
         raise KgwalkError("an engine that is open here cannot be given to worker processes; name its model")
+    opening = False
     with (
         _early_signals(),
         bind(settings.host, settings.port) as listener,
@@ -67,6 +69,12 @@ def run_server(
             _log_accesses(settings)
             app = create_app(settings, graphs, engine)
             _Server(_config(app, settings), ready or announce).run([listener])
+            opening = app.agent.busy_opening
+    if opening:
+        # All is answered and closed, but a thread is deep in a library's import or in a download. Nothing stops it, a
+        # server that was told to stop should not wait for it, and the interpreter's end under its feet can crash.
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def announce(url: str) -> None:
@@ -168,7 +176,8 @@ class _Server(uvicorn.Server):
 def _run_workers(settings: ServeSettings, listener: socket.socket, ready: Callable[[str], None]) -> None:
     from uvicorn.supervisors import Multiprocess
 
-    # A store that cannot be opened is told here once, and not by each worker.
+    # A store or an engine that cannot be opened is told here once, and not by each worker.
+    check_engine(settings)
     graphs = open_graphs(settings.graphs, data=settings.data is not None)
     close_graphs(graphs.values())
     with _environment(ENVIRONMENT, settings.to_json()):

@@ -35,10 +35,11 @@ class ServeSettings:
     limit: int = 1000  # most names in one action's result, whatever the request asks for
     access_log: bool = False
     model: str | None = None  # the language model of the /v1 routes; without one they answer 503
-    engine: str = "local"  # how it runs: local, or api for one behind an OpenAI-compatible API
+    engine: str = "auto"  # how it runs: see kgwalk.llm.open
     base_url: str | None = None  # of that API; else OPENAI_BASE_URL. Its key is OPENAI_API_KEY, never a setting
     adapter: str | None = None  # a LoRA adapter's folder, for a model that runs here
     recipe: str = "kgwalk"  # how the agent walks, unless a request names a recipe
+    warm: bool | None = None  # open the model at the start; None: with one worker, as each would have a model
     agent_time_limit: float = 120.0  # seconds for a question
     agent_at_once: int = 8  # questions and completions under way; more of them wait
 
@@ -57,10 +58,16 @@ class ServeSettings:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise KgwalkError(f"`{name}` must be text, not {value!r}")
+        if not isinstance(self.warm, bool | None):
+            raise KgwalkError(f"`warm` must be true, false or null, not {self.warm!r}")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             raise KgwalkError("the API key must be printable ASCII: it travels in an HTTP header")
         if self.api_key is not None and (not self.api_key or " " in self.api_key):
             raise KgwalkError("the API key must not be empty or hold spaces")
+
+    @property
+    def warms(self) -> bool:
+        return self.workers == 1 if self.warm is None else self.warm
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

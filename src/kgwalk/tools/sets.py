@@ -7,8 +7,8 @@ knows the facts it came by. Knows graphs, nothing of prompts.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from rapidfuzz import fuzz, process
 
@@ -20,6 +20,7 @@ from kgwalk.types import Triple, UnknownName
 # Members asked for the relations around a set: a set of thousands shares its relations among the first few.
 RELATIONS_OF = 200
 MOST_MEMBERS = 100_000
+MOST_COUNTED = 24  # members of a set that was counted, whose facts are the count's evidence
 ALIKE = 70  # of 100: from where on a name is taken for a misspelt other one
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -45,6 +46,8 @@ class NamedSet:
     members: tuple[str, ...]
     came: dict[str, Triple]  # members reached by a fact
     parents: tuple[int, ...]  # numbers of the sets it was made from
+    chosen: dict[str, Triple] = field(default_factory=dict)  # members chosen by a value: the fact that has it
+    counts: bool = False  # its one member is how many the set has that it was made from
 
     def __len__(self) -> int:
         return len(self.members)
@@ -111,7 +114,7 @@ class Sets:
     def count(self, source: Reference) -> int:
         """how many members a set has"""
         members, number = self.get(source)
-        return self.add(NamedSet((str(len(members)),), {}, number))
+        return self.add(NamedSet((str(len(members)),), {}, number, counts=True))
 
     def argmax(self, source: Reference, relation: str) -> int:
         """the members with the largest value of a relation"""
@@ -139,7 +142,7 @@ class Sets:
                 if fits:
                     kept[name] = fact
                     break
-        return self.add(NamedSet(tuple(kept), {}, number))
+        return self.add(NamedSet(tuple(kept), {}, number, kept))
 
     def between(self, source: Reference, relation: str, start: str, end: str) -> int:
         """follow a relation forwards, only by facts that hold at some time from start to end"""
@@ -202,14 +205,17 @@ class Sets:
     def _extreme(self, source: Reference, relation: str, choose: Callable[[Iterable[float]], float]) -> int:
         members, number = self.get(source)
         values: dict[str, float] = {}
+        facts: dict[str, Triple] = {}
         for name in members.members:
-            numbers = [found for fact in self._values(name, relation) if (found := number_of(fact.tail)) is not None]
+            numbers = [(n, fact) for fact in self._values(name, relation) if (n := number_of(fact.tail)) is not None]
             if numbers:
-                values[name] = choose(numbers)
+                values[name] = choose(value for value, _ in numbers)
+                facts[name] = next(fact for value, fact in numbers if value == values[name])
         if not values:
             raise SetError(f'no member has a number for "{relation}"')
         best = choose(values.values())
-        return self.add(NamedSet(tuple(name for name, value in values.items() if value == best), {}, number))
+        chosen = {name: facts[name] for name, value in values.items() if value == best}
+        return self.add(NamedSet(tuple(chosen), {}, number, chosen))
 
     def relations_around(self, number: int) -> tuple[list[str], list[str]]:
         """The relations that leave and that enter a set, the most shared first."""
@@ -227,12 +233,25 @@ class Sets:
         return result[0], result[1]
 
     def evidence(self, name: str, number: int) -> list[Triple]:
-        """The facts by which a member is in a set: a path from a topic, or of what was combined one from each."""
+        """The facts by which a member is in a set, each once: a path from a topic, or of what was combined one from
+        each. After it the value that a member was chosen by; of a count the facts of the first that it counts.
+        """
+        return list(dict.fromkeys(self._facts(name, number)))
+
+    def _facts(self, name: str, number: int) -> Iterator[Triple]:
         made = self.made[number - 1]
-        fact = made.came.get(name)
-        if fact is None:  # a topic, or a combination: the same member further up, where it is there
-            above = [parent for parent in made.parents if name in self.made[parent - 1].members]
-            return list(dict.fromkeys(one for parent in above for one in self.evidence(name, parent)))
-        before = fact.head if fact.tail == name else fact.tail
-        earlier = self.evidence(before, made.parents[0]) if made.parents else []
-        return [*earlier, fact]
+        if made.counts:
+            for parent in made.parents:
+                for member in self.made[parent - 1].members[:MOST_COUNTED]:
+                    yield from self._facts(member, parent)
+        elif (fact := made.came.get(name)) is not None:
+            before = fact.head if fact.tail == name else fact.tail
+            if made.parents:
+                yield from self._facts(before, made.parents[0])
+            yield fact
+        else:  # a topic, or a combination: the same member further up, where it is there
+            for parent in made.parents:
+                if name in self.made[parent - 1].members:
+                    yield from self._facts(name, parent)
+            if name in made.chosen:
+                yield made.chosen[name]

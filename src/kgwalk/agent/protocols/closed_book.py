@@ -37,6 +37,7 @@ class ClosedBook(Protocol):
 
     stop = (CLOSE,)
     inline = True
+    reads_graph = False
     form: ClassVar[str]
     turns: int = 1
 

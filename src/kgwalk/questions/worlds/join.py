@@ -194,7 +194,7 @@ class JoinReport:
     by_type: Counter[str] = field(default_factory=Counter)
     by_hops: Counter[str] = field(default_factory=Counter)
     thrown: Counter[str] = field(default_factory=Counter)
-    examples: list[tuple[str, list[str]]] = field(default_factory=list)  # texts and first answers, one a world
+    examples: list[tuple[str, list[str]]] = field(default_factory=list)  # texts and answers, one a world
 
     def add(self, made: Made) -> None:
         self.worlds[made.split] += 1
@@ -206,7 +206,7 @@ class JoinReport:
         self.by_hops.update(str(one.hops) for one in made.questions)
         if made.questions:
             first = made.questions[0]
-            self.examples.append((first.question, first.answers[:3]))
+            self.examples.append((first.question, first.answers))
 
 
 def write_worlds(
