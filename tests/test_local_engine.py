@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ from kgwalk.llm.slots import Beginnings, Slot, SlotTable, marks
 from kgwalk.llm.stop_watch import StopWatch
 from kgwalk.llm.stopping import first_stop
 from kgwalk.llm.tokens import ByteTokenizer
+from kgwalk.llm.written import ROOM, Written
 from kgwalk.types import EngineError, Message
 from tiny_models import tiny_model, tiny_module, tiny_tokenizer
 
@@ -515,7 +517,7 @@ def test_beginnings_are_found_and_struck_out() -> None:
     table, index = SlotTable(2), Beginnings()
     one = table.take("one")
     assert one is not None
-    one.ids = list(range(50))
+    one.ids, one.held = list(range(50)), 50
     index.add(one, marks(one.ids))
 
     def longest(ids: list[int]) -> tuple[Slot, int] | None:
@@ -528,6 +530,26 @@ def test_beginnings_are_found_and_struck_out() -> None:
     assert longest(list(range(60))) == (one, 16)
     index.clear()
     assert longest(list(range(60))) is None
+
+
+def test_what_comes_for_a_row_that_has_left_is_nobodys() -> None:
+    """A pass was begun for slot 0, then its row left and another took the slot: the second pass is the new one's."""
+    written, ends_KV = Written(1, steps=2), np.array([[False, False, True]])
+    logprobs_CR = np.array([[-0.5], [-0.25]], np.float32)
+    written.begin([0], [0], [9])
+    old = written.rows([0])
+    written.leave(0)
+    written.begin([0], [0], [3])
+    new = written.rows([0])
+    assert written.add(old, np.array([[1], [2]]), logprobs_CR, ends_KV) == ([], [])
+    assert written.add(new, np.array([[1], [1]]), logprobs_CR, ends_KV) == ([], [])
+    assert written.most_left([0]) == 1
+    assert written.add(new, np.array([[0], [-1]]), logprobs_CR, ends_KV) == ([0], [])  # its third: none is left
+    assert written.take(0) == ([1, 1, 0], [-0.5, -0.25, -0.5])
+    written.go_on([0], [5])
+    lost = np.array([[-0.5], [np.nan]], np.float32)
+    assert written.add(new, np.array([[1], [-1]]), lost, ends_KV) == ([], [])  # of a step that was not the row's
+    assert written.add(new, np.array([[1], [1]]), lost, ends_KV) == ([], [0])
 
 
 # On a GPU.
@@ -653,6 +675,35 @@ def test_rounds_that_are_begun_before_the_last_is_read_choose_the_same(
         for number, one in ahead.items():
             assert (one.ids, one.finish) == (plain[number].ids, plain[number].finish), number
             assert one.logprobs == pytest.approx(plain[number].logprobs, abs=1e-4)
+
+
+def test_a_session_may_bring_the_list_that_it_brought_before(make: Make) -> None:
+    """What was chosen has been added to it; with nine tokens more, these and the last one chosen are computed."""
+    engine, sampling = make(lockstep=True), Sampling()
+    passes, ids = Passes(engine), prompt(200)
+    for new in ([], prompt(9, seed=1)):
+        ids += new
+        expected = by_transformers(tiny_module(), ids, 4, engine.tokens.end_ids)
+        passes.sizes.clear()
+        engine.ask(sampling, [("me", "s", 4, ids, [], marks(ids[:-1]))], lambda: False)
+        while engine.begin_round():
+            assert engine.there()  # on a processor a pass is over when its call returns
+            engine.end_round()
+        ((whom, one),) = engine.answers()
+        assert (whom, one.ids) == ("me", expected)
+        assert ids[-4:] == expected
+        assert passes.widest == (10 if new else 200)
+
+
+def test_more_steps_a_round_and_more_tokens_than_are_kept_unread_choose_the_same(make: Make) -> None:
+    requests = [ask(prompt(20, n), max_tokens=3 * ROOM + n, temperature=n / 2, seed=n) for n in range(4)]
+    plain, quick = run(make("qwen2"), *requests), run(make("qwen2", steps=8), *requests)
+    assert max(len(one.ids) for one in plain) > ROOM
+    for one, other in zip(quick, plain, strict=True):
+        assert (one.ids, one.finish) == (other.ids, other.finish)
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    with pytest.raises(EngineError, match="steps must be 1 to 8; 9 was asked for"):
+        make(steps=9)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -15,15 +15,18 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kgwalk.llm.asked import Asked
 from kgwalk.llm.engine import Generation
-from kgwalk.llm.slot_model import Chosen, Job, SlotModel
+from kgwalk.llm.slot_model import STEPS, Chosen, Job, SlotModel
 from kgwalk.llm.slot_state import KINDS, Start
 from kgwalk.llm.slots import BLOCK, Beginnings, Slot, SlotTable, common_length, marks
+from kgwalk.llm.written import Numbers, Written
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
@@ -43,7 +46,6 @@ class Row(Asked):
     cancelled: Callable[[], bool] = lambda: False
     whom: Any = None  # it is for, which is the engine's to know
     slot: Slot | None = None
-    ended: bool = False  # what the device still chooses for it is not wanted
     marks: Sequence[int] | None = None  # of its context, when they were wanted
     luck: int = 0  # tokens chosen when the device will have used up the draws that it was given
     halting: bool = False  # the device stops it at every token: it knows no more than KINDS kinds of ends
@@ -88,7 +90,8 @@ class Batcher:
         self._waiting: list[Row] = []
         self._behind: list[Row] = []  # admitted, with tokens to compute
         self._running: dict[int, Row] = {}  # by slot: those that choose
-        self._unread: deque[tuple[Chosen, dict[int, Row]]] = deque()
+        self._written = Written(model.most_slots, steps=STEPS)
+        self._unread: deque[tuple[Chosen, tuple[Numbers, Numbers]]] = deque()
         self._closed = self._clear = False
         self._refresh: Callable[[], None] = lambda: None
         self._deferred: list[Row] = []
@@ -129,13 +132,29 @@ class Batcher:
         elif self._thread is not threading.current_thread():
             self._thread.join()
 
-    def turn(self) -> bool:
-        """One round, in lockstep; False if there was nothing to do."""
+    # A round, in lockstep, in two halves: who runs it may do something else until there is something to read.
+
+    def begin_round(self) -> bool:
+        """False if there was nothing to do."""
         assert self._lockstep
         if not self._something() or not self._take_in():
             return False
-        self._try_round()
+        self._try(self._begin_round)
         return True
+
+    def there(self) -> bool:
+        """Whether the round can be ended without waiting for the device."""
+        return not self._to_read() or self._unread[0][0].there()
+
+    def end_round(self) -> None:
+        self._try(self._end_round)
+
+    def turn(self) -> bool:
+        """A whole one."""
+        begun = self.begin_round()
+        if begun:
+            self.end_round()
+        return begun
 
     def kept(self) -> list[str]:
         """The sessions that have a slot, for tests and for the curious."""
@@ -146,13 +165,14 @@ class Batcher:
     def _main(self) -> None:
         try:
             while self._take_in():
-                self._try_round()
+                self._try(self._begin_round)
+                self._try(self._end_round)
         finally:
             self._end()
 
-    def _try_round(self) -> None:
+    def _try(self, part: Callable[[], None]) -> None:
         try:
-            self._round()
+            part()
         except Exception as error:
             log.exception("the model failed with %d requests under way", len(self._behind) + len(self._running))
             self._start_over(EngineError(f"the model failed: {type(error).__name__}: {error}"))
@@ -198,7 +218,7 @@ class Batcher:
         self._table.clear()
         self._model.weights_changed()
 
-    def _round(self) -> None:
+    def _begin_round(self) -> None:
         started = time.perf_counter()
         self._drop_cancelled()
         if not self._clear:  # else those under way are finished first
@@ -211,18 +231,20 @@ class Batcher:
         computed = time.perf_counter()
         if self._running:
             self._step()
-        stepped = time.perf_counter()
-        # With nothing begun there is nothing to be ahead of.
-        while len(self._unread) > (self._ahead if self._running or self._behind else 0):
+        self.times["take_in"] += admitted - started
+        self.times["prefill"] += computed - admitted
+        self.times["steps"] += time.perf_counter() - computed
+
+    def _end_round(self) -> None:
+        started = time.perf_counter()
+        while self._to_read():
             self._read()
         self._hand_out()
-        for name, seconds in (
-            ("take_in", admitted - started),
-            ("prefill", computed - admitted),
-            ("steps", stepped - computed),
-            ("read", time.perf_counter() - stepped),
-        ):
-            self.times[name] += seconds
+        self.times["read"] += time.perf_counter() - started
+
+    def _to_read(self) -> bool:
+        """With nothing begun there is nothing to be ahead of."""
+        return len(self._unread) > (self._ahead if self._running or self._behind else 0)
 
     def _drop_cancelled(self) -> None:
         self._waiting = [row for row in self._waiting if not row.cancelled()]
@@ -230,6 +252,7 @@ class Batcher:
         if gone:
             self._halt([row for row in gone if row.slot is not None and row.slot.index in self._running])
             for row in gone:
+                self._note(row)
                 self._leave(row)
 
     def _halt(self, rows: list[Row]) -> None:
@@ -248,8 +271,7 @@ class Batcher:
             row.slot = self._table.take(row.session, idle_since=idle_since)
             if row.slot is None:
                 break
-            # At least one token is computed anew: its logits are what is wanted.
-            del row.slot.ids[min(common_length(row.slot.ids, row.ids), len(row.ids) - 1) :]
+            _use(row.slot, row.ids)
             self._behind.append(row)
             admitted += 1
         del self._waiting[:admitted]
@@ -271,12 +293,12 @@ class Batcher:
             if room <= 0 or len(jobs) == self._model.most_jobs:
                 later.append(row)
                 continue
-            held = len(slot.ids)
+            held = slot.held
             new = row.ids[held : held + room]
             room -= len(new)
             whole = held + len(new) == len(row.ids)
             jobs.append(Job(slot.index, new, held, self._start_of(row, len(row.ids)) if whole else None))
-            slot.ids += new
+            slot.held += len(new)
             if whole:
                 started[slot.index] = row
             else:
@@ -285,12 +307,14 @@ class Batcher:
         if not jobs:
             return
         self._running.update(started)
+        starts = [job.then for job in jobs if job.then is not None]
+        self._written.begin(list(started), [one.kind for one in starts], [one.most for one in starts])
         chosen = self._model.prefill(jobs)
         for row, job in zip(rows, jobs, strict=False):
             if row.slot is not None and len(job.ids) > WORTH:
                 self._beginnings.add(row.slot, row.marks or [])
         if chosen is not None:
-            self._unread.append((chosen, started))
+            self._unread.append((chosen, self._written.rows(chosen.slots_R)))
 
     def _start_of(self, row: Row, computed: int) -> Start:
         assert row.slot is not None
@@ -322,7 +346,7 @@ class Batcher:
         for row in behind:
             slot = row.slot
             assert slot is not None
-            held = len(slot.ids)
+            held = slot.held
             if len(row.ids) - held > WORTH:
                 if row.marks is None:
                     row.marks = marks(row.ids[:-1])
@@ -330,8 +354,7 @@ class Batcher:
                 if found is not None:
                     source = origin[slot.index] = origin.get(found[0].index, found[0].index)
                     pairs.append((source, slot.index, found[1]))
-                    slot.ids = row.ids[: found[1]]
-                    held = found[1]
+                    held = slot.held = found[1]
                 # The first whole block that it would compute; another that computes it is waited for.
                 first = -(-held // BLOCK)
                 if first < len(row.marks) and len(row.ids) - held > WORTH:
@@ -345,47 +368,49 @@ class Batcher:
         return ready
 
     def _step(self) -> None:
-        rows = dict(self._running)
+        rows = self._running.values()
+        slots_R = np.fromiter(self._running, np.int64, len(rows))
         chosen = self._model.steps(
-            list(rows),
-            self._steps_for(rows.values()),
-            sampled=any(row.sampling.temperature > 0 for row in rows.values()),
-            nucleus=any(row.sampling.top_p < 1 for row in rows.values()),
+            slots_R,
+            min(self._steps, max(1, self._written.most_left(slots_R))),  # no more than a row can use
+            sampled=any(row.sampling.temperature > 0 for row in rows),
+            nucleus=any(row.sampling.top_p < 1 for row in rows),
         )
-        self._unread.append((chosen, rows))
-
-    def _steps_for(self, rows: Iterable[Row]) -> int:
-        """No more than the row with most tokens left can use."""
-        most = 1
-        for row in rows:
-            most = max(most, row.most - len(row.logprobs))
-            if most >= self._steps:
-                return self._steps
-        return most
+        self._unread.append((chosen, self._written.rows(slots_R)))
 
     def _read(self) -> None:
         chosen, rows = self._unread.popleft()
         before = time.perf_counter()
-        ids, logprobs = chosen.read()
+        ids_CR, logprobs_CR = chosen.read()
         self.times["wait"] += time.perf_counter() - before
-        sound = math.isfinite(sum(map(sum, logprobs)))  # of all rows: a sum for each would take as long as the rest
+        look, failed = self._written.add(rows, ids_CR, logprobs_CR, self._model.state.ends_KV)
         again: list[Row] = []
-        for index, numbers, values in zip(chosen.slots, ids, logprobs, strict=True):
-            if numbers[0] < 0 or (row := rows[index]).ended:
-                continue  # it had stopped before
-            if numbers[-1] < 0:  # the device stops after one that may be an end
-                count = numbers.index(-1)
-                numbers, values = numbers[:count], values[:count]
-            if not sound and not math.isfinite(sum(values)):
-                self._fail(row)
-                continue
-            row.ids += numbers
-            row.logprobs += values
-            may_end = numbers[-1] in row.ends
+        for slot in look:
+            row = self._running[slot]
+            self._note(row)
+            may_end = row.ids[-1] in row.ends
             if may_end or row.halting or len(row.logprobs) >= row.luck:
                 self._stopped(row, may_end, again)
+        for slot in failed:
+            self._fail(self._running[slot])
         if again:
-            self._model.state.begin([self._start_of(row, computed=len(row.ids) - 1) for row in again])
+            self._go_on(again)
+
+    def _note(self, row: Row) -> None:
+        """What it has written since."""
+        assert row.slot is not None
+        ids, logprobs = self._written.take(row.slot.index)
+        row.ids += ids
+        row.logprobs += logprobs
+
+    def _go_on(self, rows: list[Row]) -> None:
+        """Those that the device had stopped; it has all that it needs, but for new draws where they were used up."""
+        spent = [row for row in rows if len(row.logprobs) >= row.luck]
+        if spent:
+            self._model.state.begin([self._start_of(row, computed=len(row.ids) - 1) for row in spent])
+        left = {row.slot.index: row.luck - len(row.logprobs) for row in rows if row.slot is not None}
+        self._model.state.leave(list(left), list(left.values()))
+        self._written.go_on(list(left), list(left.values()))
 
     def _stopped(self, row: Row, may_end: bool, again: list[Row]) -> None:
         """The device has stopped the row: it may have ended, or it goes on, with new draws where they were used up."""
@@ -402,16 +427,16 @@ class Batcher:
         self._halt([row])
         self._leave(row)
         self._model.wipe(slot.index)
-        slot.ids = []
+        slot.ids, slot.held = [], 0
         self._ended.append((row, EngineError("the model's numbers overflowed (NaN); try dtype float32 or bfloat16")))
 
     def _leave(self, row: Row) -> None:
         slot = row.slot
         assert slot is not None
-        row.ended = True
         if self._running.get(slot.index) is row:
             del self._running[slot.index]
-            slot.ids += row.ids[len(slot.ids) : -1]  # the last one chosen was not computed
+            self._written.leave(slot.index)
+            slot.held = max(slot.held, len(row.ids) - 1)  # the last one chosen was not computed
         else:
             self._behind.remove(row)
         # two that end in the same tick of the clock would be of an age: in lockstep they are counted
@@ -423,15 +448,22 @@ class Batcher:
         self._running.clear()
         self._unread.clear()
         self._beginnings.clear()
-        for row in rows:
-            row.ended = True
-            self._ended.append((row, error))
+        self._ended += [(row, error) for row in rows]
         self._hand_out()  # first: after an error of the device nothing more can be asked of it
         self._model.release()
         most = self._model.most_slots  # perhaps fewer than before: the trainer has taken memory since
         self._batch, self._table = min(self._batch, most), SlotTable(min(self._table.most, most))
+        self._written = Written(most, steps=STEPS)
 
     def _hand_out(self) -> None:
         if self._ended:
             ended, self._ended = self._ended, []
             self._deliver(ended)
+
+
+def _use(slot: Slot, ids: list[int]) -> None:
+    """The slot is for these now; what it holds of them stays, but for one: its logits are what is wanted."""
+    if slot.ids is not ids:  # else they have only grown since
+        slot.held = common_length(slot.ids[: slot.held], ids)
+        slot.ids = ids
+    slot.held = min(slot.held, len(ids) - 1)

@@ -20,7 +20,7 @@ import torch
 from kgwalk.llm.slot_cache import QUERIES, Pass
 
 if TYPE_CHECKING:
-    from kgwalk.llm.slot_model import Job, SlotModel
+    from kgwalk.llm.slot_model import SlotModel
 
 Numbers = npt.NDArray[np.int64]
 WARM_UPS = 2  # some kernels choose their algorithm, and Triton's are compiled, at first
@@ -57,29 +57,39 @@ class Graphs:
         self._recorded: dict[tuple[object, ...], Recorded] = {}
         self._pool: Any = None
 
-    def steps(self, model: SlotModel, slots: Sequence[int], count: int, *, nucleus: bool) -> None:
+    def steps(self, model: SlotModel, slots_R: Numbers, count: int, *, nucleus: bool) -> None:
         """So many steps, one after the other."""
         from kgwalk.llm.slot_model import ROWS
 
-        rows = size_above(len(slots), ROWS)
+        rows = size_above(len(slots_R), ROWS)
         key = ("steps", rows, nucleus)
         if key not in self._recorded:
             inputs = torch.full((rows,), model.most_slots, device=self._device)
             self._recorded[key] = self._record(inputs, lambda: _step(model, inputs, nucleus=nucleus))
         one = self._recorded[key]
-        filled = [*slots, *[model.most_slots] * (rows - len(slots))]
-        one.fill(torch.tensor(filled))
+        filled = np.full(rows, model.most_slots)
+        filled[: len(slots_R)] = slots_R
+        one.fill(torch.from_numpy(filled))
         model.state.turn.zero_()  # only now: to record a step runs it
         for _ in range(count):
             one.replay()
 
-    def prefill(self, model: SlotModel, jobs: Sequence[Job], last: Sequence[int], slots: Sequence[int]) -> None:
+    def prefill(
+        self,
+        model: SlotModel,
+        ids: Sequence[Sequence[int]],
+        lengths_J: Numbers,
+        slots_J: Numbers,
+        starts_J: Numbers,
+        last: Numbers,
+        slots: Numbers,
+        nucleus: bool,
+    ) -> None:
         """New tokens of the jobs, and a choice for each of the slots, after the token at its place in `last`."""
         from kgwalk.llm.slot_model import TOKENS
 
-        count = sum(len(job.ids) for job in jobs)
+        count = int(lengths_J.sum())
         tokens, rows = size_above(count, TOKENS), model.most_jobs
-        nucleus = any(job.then is not None and job.then.top_p < 1 for job in jobs)
         blocks = tokens // QUERIES + rows
         key = ("prefill", tokens, nucleus)
         empty = model.most_slots
@@ -96,9 +106,7 @@ class Graphs:
             flat, np.cumsum([tokens, tokens, tokens, 4 * blocks, rows])
         )
         slot_T[:], slots_R[:] = empty, empty
-        lengths_J = np.array([len(job.ids) for job in jobs])
-        slots_J, starts_J = np.array([job.slot for job in jobs]), np.array([job.start for job in jobs])
-        ids_T[:count] = np.fromiter(chain.from_iterable(job.ids for job in jobs), np.int64, count)
+        ids_T[:count] = np.fromiter(chain.from_iterable(ids), np.int64, count)
         slot_T[:count] = np.repeat(slots_J, lengths_J)
         places_J = np.cumsum(lengths_J) - lengths_J
         at_T[:count] = np.arange(count) + np.repeat(starts_J - places_J, lengths_J)
@@ -107,6 +115,21 @@ class Graphs:
         last_R[: len(last)], slots_R[: len(slots)] = last, slots
         one.fill(torch.from_numpy(flat))
         model.state.turn.zero_()
+        one.replay()
+
+    def copy(self, model: SlotModel, pairs_P3: Numbers) -> None:
+        """For each (from, to, length) of slots: the beginning. Two kernels a layer, which are recorded as well."""
+        from kgwalk.llm.slot_model import ROWS, TOKENS
+
+        rows, longest = size_above(len(pairs_P3), ROWS), size_above(int(pairs_P3[:, 2].max()), TOKENS)
+        key = ("prefill", "copy", rows, longest)
+        if key not in self._recorded:
+            inputs = torch.zeros(rows, 3, dtype=torch.long, device=self._device)  # nothing of slot 0 to slot 0
+            self._recorded[key] = self._record(inputs, lambda: _copy(model, inputs, longest))
+        one = self._recorded[key]
+        filled = np.zeros((rows, 3), np.int64)
+        filled[: len(pairs_P3)] = pairs_P3
+        one.fill(torch.from_numpy(filled))
         one.replay()
 
     def _record(self, inputs: torch.Tensor, run: Callable[[], None]) -> Recorded:
@@ -170,6 +193,13 @@ def _prefill(model: SlotModel, inputs: torch.Tensor, tokens: int, blocks: int, r
     )
     logits = model._run(Pass(slot_T, at_T, table.view(blocks, 4), QUERIES), ids_T, last_R)
     _choose(model, logits, slots_R, move=False, nucleus=nucleus)
+
+
+def _copy(model: SlotModel, pairs_P3: torch.Tensor, longest: int) -> None:
+    from kgwalk.llm.slot_kernels import copy
+
+    for store in (*model.cache.keys, *model.cache.values):
+        copy(store, pairs_P3, longest)
 
 
 def _choose(model: SlotModel, logits: torch.Tensor, slots_R: torch.Tensor, *, move: bool, nucleus: bool) -> None:

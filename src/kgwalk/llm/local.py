@@ -50,8 +50,10 @@ class LocalEngine:
     `adapter` is a LoRA folder. `device` "auto" is the GPU if there is one; `dtype` "auto" is bfloat16 there and float32
     elsewhere. `context` may be less than the model's own. `batch` rows are run at once, and `slots` sessions keep their
     cache between turns: memory grows with those that are used, up to slots x context. `seed` serves requests that have
-    none. Threads are torch's to set (OMP_NUM_THREADS). In `lockstep` a step is taken when all tasks of the event loop
-    wait for it: which rows run together, and so every rounding, is the same in every run; the loop does nothing else.
+    none. `steps` are taken before results are read: with more of them the host has less to do, and the device computes
+    more that nobody wants. Threads are torch's to set (OMP_NUM_THREADS). In `lockstep` a step is taken when all tasks
+    of the event loop wait for it: which rows run together, and so every rounding, is the same in every run; the loop
+    does nothing else.
     """
 
     exact = True
@@ -67,10 +69,12 @@ class LocalEngine:
         batch: int | None = None,
         slots: int | None = None,
         seed: int | None = None,
+        steps: int | None = None,
         lockstep: bool = False,
     ) -> None:
         need("torch", "transformers")
         from kgwalk.llm.batcher import Batcher
+        from kgwalk.llm.slot_model import STEPS as MOST_STEPS
         from kgwalk.llm.slot_model import SlotModel
 
         if model is None:
@@ -88,6 +92,8 @@ class LocalEngine:
         slots = batch * SLOTS_A_ROW.get(kind, 1) if slots is None else slots
         if not 1 <= batch <= slots:
             raise EngineError(f"batch must be at least 1 and slots at least as many; they are {batch} and {slots}")
+        if steps is not None and not 1 <= steps <= MOST_STEPS:
+            raise EngineError(f"steps must be 1 to {MOST_STEPS}; {steps} was asked for")
         run = SlotModel(model.module, most_slots=slots, context=context)
         self.at_once = run.most_slots  # those that wait for a tool keep their cache
         self.context = run.context
@@ -102,7 +108,7 @@ class LocalEngine:
             slots=run.most_slots,
             group=GROUP.get(kind, GROUP["cpu"]),
             patience=PATIENCE.get(kind, PATIENCE["cpu"]),
-            steps=STEPS.get(kind, STEPS["cpu"]),
+            steps=STEPS.get(kind, STEPS["cpu"]) if steps is None else steps,
             ahead=AHEAD.get(kind, AHEAD["cpu"]),
             lockstep=lockstep,
         )
@@ -136,7 +142,7 @@ class LocalEngine:
 
     def ask(self, sampling: Sampling, wanted: Iterable[Wanted], cancelled: Callable[[], bool]) -> None:
         """Requests that were checked already, each with what `asked` and `slots` give for it; see `answers`. What is
-        chosen is added to their `ids`.
+        chosen is added to their `ids`. The next request of a session may bring the same list, if it has only grown.
         """
         from kgwalk.llm.batcher import Row
 
@@ -148,8 +154,20 @@ class LocalEngine:
             ]
         )
 
+    def begin_round(self) -> bool:
+        """A round that has to be ended; False if there was nothing to do, and none was begun."""
+        return self._batcher.begin_round()
+
+    def there(self) -> bool:
+        """Whether the round can be ended without waiting for the device."""
+        return self._batcher.there()
+
+    def end_round(self) -> None:
+        """Waits for the device, and has answers then."""
+        self._batcher.end_round()
+
     def turn(self) -> bool:
-        """One round; False if there was nothing to do."""
+        """A whole round."""
         return self._batcher.turn()
 
     def answers(self) -> list[tuple[Any, Generation | EngineError]]:

@@ -14,13 +14,15 @@ import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from kgwalk.llm.fused import fuse
 from kgwalk.llm.gpu_memory import gpu_free
-from kgwalk.llm.graphs import Graphs, size_above
+from kgwalk.llm.graphs import Graphs, Numbers, size_above
 from kgwalk.llm.slot_cache import QUERIES, Pass, SlotCache, side_by_side, slot_attention
 from kgwalk.llm.slot_state import KINDS, SlotState, Start
 from kgwalk.types import EngineError
@@ -49,17 +51,17 @@ class Job(NamedTuple):
 class Chosen:
     """Tokens on their way from the device: a line for each step, -1 where a row had stopped."""
 
-    def __init__(self, slots: list[int], ids: torch.Tensor, logprobs: torch.Tensor, event: Any = None) -> None:
-        self.slots, self._ids, self._logprobs, self._event = slots, ids, logprobs, event
+    def __init__(self, slots_R: Numbers, ids: torch.Tensor, logprobs: torch.Tensor, event: Any = None) -> None:
+        self.slots_R, self._ids, self._logprobs, self._event = slots_R, ids, logprobs, event
 
     def there(self) -> bool:
         return self._event is None or bool(self._event.query())
 
-    def read(self) -> tuple[list[list[int]], list[list[float]]]:
-        """For each row its tokens and their log-probabilities, step by step; waits for them."""
+    def read(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """Tokens and their log-probabilities, (steps, rows); waits for them."""
         if self._event is not None:
             self._event.synchronize()
-        return self._ids.numpy().T.tolist(), self._logprobs.numpy().T.tolist()  # numpy's is the quicker
+        return self._ids.numpy(), self._logprobs.numpy()
 
 
 class SlotModel:
@@ -163,62 +165,64 @@ class SlotModel:
     @torch.no_grad()
     def prefill(self, jobs: Sequence[Job]) -> Chosen | None:
         """Compute the jobs' tokens; the first choices of those that have a `then`, in their order."""
-        self._reserve(max(job.slot for job in jobs) + 1, max(job.start + len(job.ids) for job in jobs))
+        slots_J, starts_J = np.array([job.slot for job in jobs]), np.array([job.start for job in jobs])
+        counts_J = np.array([len(job.ids) for job in jobs])
+        self._reserve(int(slots_J.max()) + 1, int((starts_J + counts_J).max()))
         starts = [job.then for job in jobs if job.then is not None]
         if starts:
             self.state.begin(starts)
-        counts = [len(job.ids) for job in jobs]
-        ends = torch.tensor(counts).cumsum(0) - 1
-        last = ends[[number for number, job in enumerate(jobs) if job.then is not None]]
-        slots = [start.slot for start in starts]
+        ends_J = counts_J.cumsum() - 1
+        whole_J = np.array([job.then is not None for job in jobs])
+        slots_R, last_R = slots_J[whole_J], ends_J[whole_J]
         if self._graphs is not None:
-            self._graphs.prefill(self, jobs, last.tolist(), slots)
+            nucleus = any(one.top_p < 1 for one in starts)
+            self._graphs.prefill(self, [job.ids for job in jobs], counts_J, slots_J, starts_J, last_R, slots_R, nucleus)
         else:
+            counts, begins = counts_J.tolist(), starts_J.tolist()
             ids = torch.tensor([number for job in jobs for number in job.ids])
-            slot_T = torch.repeat_interleave(torch.tensor([job.slot for job in jobs]), torch.tensor(counts))
+            slot_T = torch.from_numpy(np.repeat(slots_J, counts_J))
             at_T = torch.tensor([job.start + n for job in jobs for n in range(len(job.ids))])
-            rows = side_by_side(
-                [job.slot for job in jobs], counts, [job.start for job in jobs], self.module.dtype, self.cache.capacity
-            )
-            logits = self._run(Pass(slot_T, at_T, rows=rows), ids, last if starts else ends[:1])
+            rows = side_by_side(slots_J.tolist(), counts, begins, self.module.dtype, self.cache.capacity)
+            logits = self._run(Pass(slot_T, at_T, rows=rows), ids, torch.from_numpy(last_R if starts else ends_J[:1]))
             if starts:
-                self._advance(logits, torch.tensor(slots), starts, move=False)
-        return self._chosen(slots, 1) if starts else None
+                self._advance(logits, torch.from_numpy(slots_R), starts, move=False)
+        return self._chosen(slots_R, 1) if starts else None
 
     @torch.no_grad()
-    def steps(self, slots: list[int], count: int, *, sampled: bool, nucleus: bool) -> Chosen:
+    def steps(self, slots: Sequence[int] | Numbers, count: int, *, sampled: bool, nucleus: bool) -> Chosen:
         """So many steps of the rows in these slots."""
+        rows_R = np.asarray(slots, np.int64)
         if self._graphs is not None:
-            self._graphs.steps(self, slots, count, nucleus=nucleus)
-            return self._chosen(slots, count)
-        slots_R = torch.tensor(slots)
+            self._graphs.steps(self, rows_R, count, nucleus=nucleus)
+            return self._chosen(rows_R, count)
+        slots_R = torch.from_numpy(rows_R)
         self.state.turn.zero_()
         for _ in range(count):
             at_R = self.state.at[slots_R]
             starts = at_R.tolist()
             self._reserve(0, max(starts) + 1)
-            rows = side_by_side(slots, [1] * len(slots), starts, self.module.dtype, self.cache.capacity)
+            rows = side_by_side(rows_R.tolist(), [1] * len(rows_R), starts, self.module.dtype, self.cache.capacity)
             logits = self._run(Pass(slots_R, at_R, rows=rows), self.state.last[slots_R], None)
             self.state.advance(logits, slots_R, move=True, sampled=sampled, nucleus=nucleus)
             self.state.turn += 1
-        return self._chosen(slots, count)
+        return self._chosen(rows_R, count)
 
     def _advance(self, logits: torch.Tensor, slots_R: torch.Tensor, starts: Sequence[Start], *, move: bool) -> None:
         self.state.turn.zero_()
         warm, nucleus = any(one.temperature > 0 for one in starts), any(one.top_p < 1 for one in starts)
         self.state.advance(logits, slots_R, move=move, sampled=warm, nucleus=nucleus)
 
-    def _chosen(self, slots: list[int], count: int) -> Chosen:
-        ids, logprobs = self.state.out_ids[:count, : len(slots)], self.state.out_logprobs[:count, : len(slots)]
+    def _chosen(self, slots_R: Numbers, count: int) -> Chosen:
+        ids, logprobs = self.state.out_ids[:count, : len(slots_R)], self.state.out_logprobs[:count, : len(slots_R)]
         if not self.on_gpu:
-            return Chosen(slots, ids.clone(), logprobs.clone())
+            return Chosen(slots_R, ids.clone(), logprobs.clone())
         there = [
             torch.empty(one.shape, dtype=one.dtype, pin_memory=True).copy_(one, non_blocking=True)
             for one in (ids, logprobs)
         ]
         event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call,unused-ignore]
         event.record()
-        return Chosen(slots, there[0], there[1], event)
+        return Chosen(slots_R, there[0], there[1], event)
 
     def _run(self, now: Pass, ids_T: torch.Tensor, last_R: torch.Tensor | None) -> torch.Tensor:
         """Logits (R, V) after the tokens at `last_R`, or after all."""
@@ -267,13 +271,8 @@ class SlotModel:
     def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
         """For each (from, to, length): the first `length` positions, and perhaps some that do not count after them."""
         self._reserve(max(target for _, target, _ in pairs) + 1, 0)
-        if self._kernels:
-            from kgwalk.llm.slot_kernels import copy
-
-            table = self.state.put(torch.tensor(pairs))
-            longest = max(length for _, _, length in pairs)
-            for store in (*self.cache.keys, *self.cache.values):
-                copy(store, table, longest)
+        if self._graphs is not None:
+            self._graphs.copy(self, np.array(pairs))
             return
         for source, target, length in pairs:
             for store in (*self.cache.keys, *self.cache.values):

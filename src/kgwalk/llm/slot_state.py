@@ -48,15 +48,16 @@ class SlotState:
         self.draws = zeros(slots + 1, draws, dtype=torch.float64)
         self.stops = zeros(KINDS + 1, vocabulary, dtype=torch.uint8)
         self.stops[KINDS] = 1
+        self.ends_KV = np.zeros((KINDS + 1, vocabulary), np.bool_)  # the same, for the host
+        self.ends_KV[KINDS] = True
         self.turn = zeros(1)
         self.out_ids = torch.full((steps, rows), -1, device=device)
         self.out_logprobs = zeros(steps, rows, dtype=torch.float32)
 
     def set_kind(self, kind: int, ends: Sequence[int]) -> None:
         """The tokens with which a generation of this kind may end."""
-        row = torch.zeros(self.stops.shape[1], dtype=torch.uint8)
-        row[torch.tensor(list(ends), dtype=torch.long)] = 1
-        self.stops[kind].copy_(row)
+        self.ends_KV[kind, list(ends)] = True
+        self.stops[kind].copy_(torch.from_numpy(self.ends_KV[kind]))
 
     def begin(self, starts: Sequence[Start]) -> None:
         """From here on the rows choose."""

@@ -17,10 +17,13 @@ MOST_MARKS = 1 << 18
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """`ids` are the tokens whose keys and values the slot holds; `busy` while a request is using it."""
+    """The slot holds the keys and values of the first `held` of `ids`, which is the list of the request that used it
+    last: it may grow, and change past these. `busy` while a request is using it.
+    """
 
     index: int
     ids: list[int] = field(default_factory=list)
+    held: int = 0
     session: str = ""
     busy: bool = False
     used: float = 0.0  # when it was last at work
@@ -71,7 +74,7 @@ class SlotTable:
         """Nothing that is held counts any more."""
         for slot in self.slots:
             self._unbind(slot)
-            slot.ids, slot.busy = [], False
+            slot.ids, slot.held, slot.busy = [], 0, False
         self._free = list(range(len(self.slots)))
 
     def _take_free(self) -> Slot | None:
@@ -102,7 +105,7 @@ class Beginnings:
 
     >>> table, index = SlotTable(2), Beginnings()
     >>> one = table.take("one")
-    >>> one.ids = [*range(40)]
+    >>> one.ids, one.held = [*range(40)], 40
     >>> index.add(one, marks(one.ids))
     >>> like = [*range(35), 99, 99]
     >>> slot, length = index.longest(like, marks(like))
@@ -129,7 +132,7 @@ class Beginnings:
             if slot is None:
                 continue
             length = count * BLOCK
-            if slot.ids[:length] == ids[:length]:
+            if length <= slot.held and slot.ids[:length] == ids[:length]:
                 return slot, length
             del self._slots[marks[count - 1]]
         return None

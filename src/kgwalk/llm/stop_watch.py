@@ -39,7 +39,7 @@ class StopWatch:
         if not self._stops:
             return None
         piece = self._piece(ids[-1])
-        if piece and BROKEN not in piece and not any(last in piece for last in self._lasts):
+        if piece and BROKEN not in piece and self._lasts.isdisjoint(piece):
             return None
         text = self._tokens.decode(ids[self._from(ids, begin) :])
         return "stop" if any(stop in text for stop in self._stops) else None
@@ -49,6 +49,8 @@ class StopWatch:
         among others) does not count.
         """
         at, left = len(ids), self._window
+        if at - begin <= left:
+            return begin
         while at > begin and left:
             at -= 1
             left -= bool(self._piece(ids[at]))

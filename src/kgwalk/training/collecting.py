@@ -12,12 +12,17 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collecting() -> Iterator[None]:
-    """Until it is left, circles of objects stay where they are."""
+def without_collecting(*, circles: bool = True) -> Iterator[None]:
+    """Until it is left, circles of objects stay where they are. Where there are no new `circles`, all that was made
+    counts as old at once: to look through a thousand episodes costs a tenth of what it costs to take them in.
+    """
     before = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if not circles and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()  # to the oldest generation
         if before:
             gc.enable()

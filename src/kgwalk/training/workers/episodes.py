@@ -6,6 +6,7 @@ asked has it. Needs no torch. Knows the nouns of kgwalk.types.
 
 from __future__ import annotations
 
+import pickle
 from itertools import chain
 from typing import Any
 
@@ -68,6 +69,17 @@ def unpack_episode(row: tuple[Any, ...], question: Question) -> Measured:
         numbers,
         complete,
     )
+
+
+def pack_episodes(rows: list[tuple[Any, ...]]) -> bytes:
+    """For the process that started this one; never written to a file."""
+    return pickle.dumps(rows, protocol=5)
+
+
+def unpack_episodes(data: bytes) -> list[tuple[Any, ...]]:
+    """The rows, for `unpack_episode`."""
+    rows: list[tuple[Any, ...]] = pickle.loads(data)
+    return rows
 
 
 def _pack_turn(turn: Turn) -> tuple[Any, ...]:

@@ -57,9 +57,10 @@ class Forget(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Packed episodes that have ended."""
+    """So many episodes have ended: `pack_episodes` of them, to be unpacked when there is time."""
 
-    episodes: list[tuple[Any, ...]]
+    ended: int
+    episodes: bytes
 
 
 class Unfit(NamedTuple):

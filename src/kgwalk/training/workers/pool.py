@@ -3,14 +3,16 @@
     pool = Pool(engine, protocol, budget, count=8)
     pool.walk(worlds, [(question, key), ...], sampling)
 
-Each round of the engine is begun with the requests that have come until then; meanwhile the workers think. Episodes of
-one question that follow each other go to one worker, which then knows their texts. A walk that breaks off ends all
-workers; the next one starts new ones. Knows nothing of rewards or of what a worker does.
+Each round of the engine is begun with the requests that have come until then; meanwhile the workers think, and
+episodes that have ended are unpacked here. Episodes of one question that follow each other go to one worker, which then
+knows their texts. A walk that breaks off ends all workers; the next one starts new ones. Knows nothing of rewards or of
+what a worker does.
 """
 
 from __future__ import annotations
 
 import selectors
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -23,7 +25,7 @@ from kgwalk.llm.engine import Generation, Sampling
 from kgwalk.llm.local import LocalEngine
 from kgwalk.training.collecting import without_collecting
 from kgwalk.training.course import Measured
-from kgwalk.training.workers.episodes import unpack_episode
+from kgwalk.training.workers.episodes import unpack_episode, unpack_episodes
 from kgwalk.training.workers.frames import framed
 from kgwalk.training.workers.link import Link
 from kgwalk.training.workers.luggage import CannotTravel, Luggage, pack
@@ -68,7 +70,7 @@ class Pool:
             for link, walk in zip(self._links, _dealt(asked, len(self._links), number, sampling), strict=True):
                 if walk.asked:
                     link.send(framed(walk))
-            with without_collecting():
+            with without_collecting(circles=False):
                 return under_way.run()
         except BaseException:
             self.close()
@@ -129,6 +131,8 @@ class _UnderWay:
         self._engine, self._links, self._asked, self._sampling = engine, links, asked, sampling
         self._found: list[Measured | None] = [None] * len(asked)
         self._left = len(asked)
+        self._packed: deque[bytes] = deque()
+        self._rows: list[tuple[Any, ...]] = []
         self._over = False
         self._contexts: dict[str, list[int]] = {}  # of each session: its last request and what was chosen for it
 
@@ -140,14 +144,38 @@ class _UnderWay:
                 self._engine.answers()  # those of a walk that broke off are nobody's
                 busy = self._engine.turn()  # new weights, while the workers write their prompts
                 while self._left:
-                    for key, _ in selector.select(0 if busy else None):
-                        for message in self._links[key.data].received():
-                            self._take(key.data, message)
-                    busy = self._engine.turn()
+                    self._receive(selector, 0 if busy else None)
+                    busy = self._engine.begin_round()
+                    while busy and not self._engine.there():
+                        if not self._receive(selector, 0) and not self._unpack():
+                            break  # nothing to do but to wait
+                    if busy:
+                        self._engine.end_round()
                     self._answer()
         finally:
             self._over = True  # what is under way in the engine is dropped with its next round
+        while self._unpack():
+            pass
         return [one for one in self._found if one is not None]
+
+    def _receive(self, selector: selectors.BaseSelector, timeout: float | None) -> bool:
+        """What the workers have said; False if nothing."""
+        ready = selector.select(timeout)
+        for key, _ in ready:
+            for message in self._links[key.data].received():
+                self._take(key.data, message)
+        return bool(ready)
+
+    def _unpack(self) -> bool:
+        """One of the episodes that have come, or the next bundle of them; False if there is none."""
+        if self._rows:
+            row = self._rows.pop()
+            self._found[row[0]] = unpack_episode(row, self._asked[row[0]][0])
+        elif self._packed:
+            self._rows = unpack_episodes(self._packed.popleft())
+        else:
+            return False
+        return True
 
     def _take(self, place: int, message: Any) -> None:
         match message:
@@ -158,10 +186,9 @@ class _UnderWay:
                 for session in over:
                     self._contexts.pop(session, None)
                 self._engine.drop(over)
-            case Done(episodes):
-                for row in episodes:
-                    self._found[row[0]] = unpack_episode(row, self._asked[row[0]][0])
-                self._left -= len(episodes)
+            case Done(ended, episodes):
+                self._packed.append(episodes)
+                self._left -= ended
             case Unfit(why):
                 raise CannotTravel(why)
             case Failed(text, ours):

@@ -20,7 +20,7 @@ from kgwalk.agent.policy import Agent
 from kgwalk.agent.protocol import Task
 from kgwalk.agent.worlds import Worlds
 from kgwalk.training.course import Measured
-from kgwalk.training.workers.episodes import pack_episode
+from kgwalk.training.workers.episodes import pack_episode, pack_episodes
 from kgwalk.training.workers.frames import Frames, framed
 from kgwalk.training.workers.luggage import Luggage, unpack
 from kgwalk.training.workers.messages import Done, Failed, Places, Prepare, Unfit, Walk
@@ -106,7 +106,7 @@ class Worker(asyncio.Protocol):
 
     def _flush(self) -> None:
         done, self._done = self._done, []
-        self._send(Done(done))
+        self._send(Done(len(done), pack_episodes(done)))
 
 
 async def serve(fd: int) -> None:
