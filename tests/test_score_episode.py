@@ -234,12 +234,12 @@ def many_episodes(count: int) -> list[Episode]:
 def test_many_episodes_take_no_longer_each() -> None:
     def seconds(count: int) -> float:
         episodes = many_episodes(count)
-        started = time.perf_counter()
+        started = time.process_time()
         rows = measure_all(episodes)
         assert [row["f1"] for row in rows] == [0.5] * count
-        return time.perf_counter() - started
+        return time.process_time() - started
 
-    few, many = min(seconds(100) for _ in range(3)), seconds(1000)
+    few, many = (min(seconds(count) for _ in range(3)) for count in (100, 1000))  # other jobs are no fault of ours
     assert many < 10 * few * 3
 
 
