@@ -11,8 +11,8 @@
     run/fit.json    the report
 
 The adapter is put where `ask --graph` looks for it (agent/adapters). What is done is not done again, so a fit that is
-resumed goes on where it stopped. The agent is never worse than the one it began from, on the questions held out: if
-training made it no better, the weights stay as they were. Knows no recipe by name.
+resumed goes on where it stopped. If training made the agent no better on the questions held out, or perhaps by luck
+alone, the weights stay as they were. Knows no recipe by name.
 """
 
 from __future__ import annotations
