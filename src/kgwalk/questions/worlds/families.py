@@ -6,7 +6,7 @@ A kind that stands nowhere here goes by its last word, or is a term. Knows kinds
 from __future__ import annotations
 
 _KINDS = {
-    "person": "person, player, racing driver, saint, agent, creator, namesake, owner",
+    "person": "person, employee, player, racing driver, saint, agent, creator, namesake, owner",
     "character": "character, pet, mascot",
     "deity": "deity, mythology",
     "creature": "mythical creature",
@@ -14,7 +14,7 @@ _KINDS = {
     "surname": "family name",
     "dynasty": "family, dynasty",
     "country": "country, empire, continent, fictional universe",
-    "city": "city, place",
+    "city": "city, place, office",
     "region": "region, district, constituency, diocese, wine region, time zone, oil field, mine, farm, cemetery, "
     "community, national park, archipelago",
     "water": "river, lake, sea",
@@ -25,6 +25,7 @@ _KINDS = {
     "organization": "organization, group, library, museum, court, legislature, cabinet, orchestra, military unit, "
     "airline alliance, coalition, conference, prison",
     "team": "team, racing team, fictional team, league",
+    "crew": "work team",
     "university": "university",
     "party": "political party",
     "band": "band",
@@ -33,6 +34,7 @@ _KINDS = {
     "theatre production, interview, photograph, sculpture",
     "song": "song",
     "paper": "paper, patent, standard, course, dataset, experiment, report",
+    "project": "project",
     "painting": "painting",
     "event": "event, award ceremony, contest, tournament, competition, storm, earthquake, disaster, expedition, "
     "holiday, revolution, match, space mission, treaty, historical period",
@@ -52,8 +54,8 @@ _KINDS = {
     "gene": "gene, protein, chromosome, vulnerability, benchmark",
     "star": "star, planet, moon, galaxy, celestial body, constellation",
     "software": "software, programming language, operating system, software package, web browser, browser engine, "
-    "machine learning model, platform, network protocol, file format",
-    "product": "product, device, invention, accessory, battery, garment, instrument",
+    "machine learning model, platform, network protocol, file format, service",
+    "product": "product, product line, device, invention, accessory, battery, garment, instrument",
     "site": "website",
     "user": "username",
     "law": "law, court case, licence",

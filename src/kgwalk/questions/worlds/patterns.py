@@ -33,6 +33,9 @@ _PATTERNS: dict[str, str] = {
     "{Adj} {Noun} Alliance | International {Field} Union | {Place} Council | Order of the {Adj} {Noun}",
     "team": "{Place} United | {Place} {Noun}s | FC {Place} | {CODE} {Place} | Real {Place} | {Place} | "
     "Sporting {Word} | {Place} City FC",
+    "crew": "{Field} | {Noun} | {Field} Team | {Adj} {Nouns} | {CODE} | Team {Word} | {Noun} Operations | "
+    "{Place} Sales",
+    "project": "{Word} | Project {Noun} | {Adj} {Noun} | {Place} {Noun} {roman} | {CODE}-{two} | Operation {Word}",
     "university": "University of {Place} | {Place} University | {family} College | {Place} Institute of {Field} | "
     "{CODE} | {given} {family} School",
     "party": "{Place} People's Party | {Adj} Front | {Adj} Alliance of {Place} | {Word} Movement | {CODE}",
