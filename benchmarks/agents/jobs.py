@@ -33,7 +33,7 @@ class Jobs:
 
     def run(self, names: Sequence[str]) -> list[str]:
         """The names of those that failed, or were not begun."""
-        self._waiting = list(checked(names))
+        self._waiting = list(dict.fromkeys(checked(names)))
         failed = []
         while self._waiting or self._running:
             failed += self._ended()

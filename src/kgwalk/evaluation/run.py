@@ -153,26 +153,31 @@ def scored(episode: Episode, graph: Graph | None = None, ids_a_token: int = 1) -
     question = episode.question
     gold = gold_of(question)
     error = error_class(episode, graph, gold)
+    numbers = measure(episode, graph, gold, ids_a_token=ids_a_token)
     row = {
         "id": question.id,
         "question": question.question,
         "gold": question.answers,
         "aliases": question.aliases,
         "answers": episode.answers,
-        "metrics": measure(episode, graph, gold, ids_a_token=ids_a_token),
+        "metrics": numbers,
         "error": None if error is None else str(error),
         "stop": str(episode.stop),
-        "groups": dict(groups(question, gold)) | confident(episode),
+        "groups": dict(groups(question, gold)) | confident(numbers.get("confidence")),
     }
     kind = question.extra.get("answer_kind")
     return row if kind is None else row | {"answer_kind": kind}
 
 
-def confident(episode: Episode) -> dict[str, str]:
-    """The line of a table that shows whether walks the model was sure of are right more often, in percent."""
-    if episode.confidence is None:
+def confident(chance: float | None) -> dict[str, str]:
+    """The line of a table that shows whether walks the model was sure of are right more often, in percent.
+
+    >>> confident(0.07), confident(1.0), confident(None)
+    ({'confidence': '0-20'}, {'confidence': '80-100'}, {})
+    """
+    if chance is None:
         return {}
-    low = min(int(episode.confidence * 5), 4) * 20
+    low = min(int(chance * 5), 4) * 20
     return {"confidence": f"{low}-{low + 20}"}
 
 

@@ -42,7 +42,7 @@ def measure(
         **_answer(episode, gold, graph),
         **_retrieval(episode, gold, graph),
         **_cost(episode, ids_a_token),
-        **({} if episode.confidence is None else {"confidence": episode.confidence}),
+        **_sure(episode),
         **_web(episode),
         **_exploration(episode),
     }
@@ -66,6 +66,11 @@ def _answer(episode: Episode, gold: Gold, graph: Graph | None) -> dict[str, floa
     if episode.question.extra.get("answer_kind") == "boolean":
         found["accuracy"] = accuracy(names, gold)
     return found
+
+
+def _sure(episode: Episode) -> dict[str, float]:
+    found = episode.confidence
+    return {} if found is None else {"confidence": found}
 
 
 def _retrieval(episode: Episode, gold: Gold, graph: Graph | None) -> dict[str, float]:

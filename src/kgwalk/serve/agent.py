@@ -129,7 +129,7 @@ class Agent:
             await self._loop.run(self._engine.opened)
         except (LoopClosed, NotOpened):
             pass  # the server was stopped meanwhile, or the log has it
-        except Exception:
+        except (KgwalkError, ImportError, OSError, RuntimeError):  # what a recipe, an import or a library may raise
             log.exception("the agent cannot be made ready")
 
     async def ask(self, wanted: Wanted, deadline: float, watch: Watch | None = None) -> Asked:
