@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.agents.experiments import EXPERIMENTS
-from benchmarks.agents.measured import Measured, plain, seeds
+from benchmarks.agents.experiments import EXPERIMENTS, plain
+from benchmarks.agents.measured import Measured, seeds
 
 FILE = "grpo-seeds.png"
 STEM = "grpo"

@@ -84,7 +84,7 @@ GRPO = (
 )
 FITTED = 5.0  # minutes
 PAPERS = ("kg-r1", "graph-rft", "kg-reasoner", "kg-hopper", "eog")
-COMPARED = ("metaqa-23", "cwq-fbpool")
+COMPARED = {"metaqa-23": 2000, "cwq-fbpool": 1500}  # sets on which recipes are compared, and demonstrations of each
 DROPS = (0.2, 0.4, 0.6)
 QUICK = ("sft.eval_questions=64", "sft.save_every=100000")
 BRIEF = (*QUICK, "grpo.eval_every=0", "grpo.save_every=100000", "grpo.lr=1e-4")
@@ -101,6 +101,7 @@ KG_R1_WITHOUT = {
 }
 EOG_WITHOUT = {"nothing": (), "path-reward": ("reward_settings.path_share=0",), "sft": ()}
 
+FIT = "fit.json"  # what came of a fit, in its run's folder
 VALIDATED = ("metaqa:200",)  # by SFT on a mixture, at its end
 
 
@@ -130,6 +131,23 @@ class Experiment:
     @property
     def stage(self) -> str | None:
         return "sft" if self.demos else "grpo" if self.data else "fit" if self.fitted else None
+
+
+def plain(data: str) -> str:
+    """
+    >>> plain("metaqa:3000"), plain("pq-2h")
+    ('metaqa', 'pq-2h')
+    """
+    return data.partition(":")[0]
+
+
+def folder_name(name: str, data: str, way: str = "") -> str:
+    """Of a test's folder.
+
+    >>> folder_name("agent", "metaqa:3000"), folder_name("agent-runs", "pq-2h", "runs-3")
+    ('agent-metaqa', 'agent-runs-pq-2h-runs-3')
+    """
+    return "-".join(filter(None, [name, plain(data), way]))
 
 
 def without(demos: dict[str, float | int], names: Iterable[str]) -> dict[str, float | int]:
@@ -194,7 +212,7 @@ def _ours() -> dict[str, Experiment]:
             tests=TESTED_LEFT_OUT[graph],
         )
         for data in TESTED_LEFT_OUT[graph]:
-            name = data.split(":")[0]
+            name = plain(data)
             found[f"fit-{name}"] = Experiment(
                 f"`kgwalk fit` to the graph of {name} after `worlds-grpo`, {FITTED:g} minutes",
                 "worlds-grpo",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.agents.experiments import EXPERIMENTS
+from benchmarks.agents.experiments import EXPERIMENTS, FIT, folder_name
 
 from kgwalk.runs.folder import read_json
 from kgwalk.runs.rows import read_rows
@@ -23,12 +23,12 @@ class Measured:
 
     def test(self, name: str, data: str, way: str = "") -> dict[str, Any] | None:
         """The report of one test."""
-        return self._json("evals", "-".join(filter(None, [name, data, way])), "metrics.json")
+        return self._json("evals", folder_name(name, data, way), "metrics.json")
 
     def tested(self, name: str) -> bool:
         """Whether any test of an experiment is done."""
         experiment = EXPERIMENTS[name]
-        return any(self.test(name, plain(data), way) for data in experiment.tests for way in experiment.ways)
+        return any(self.test(name, data, way) for data in experiment.tests for way in experiment.ways)
 
     def number(self, name: str, data: str, metric: str = "f1", way: str = "") -> float | None:
         report = self.test(name, data, way)
@@ -44,19 +44,11 @@ class Measured:
         return list(read_rows(self.work / "runs" / name / "grpo" / "metrics.jsonl"))
 
     def fit(self, name: str) -> dict[str, Any] | None:
-        return self._json("runs", name, "fit.json")
+        return self._json("runs", name, FIT)
 
     def _json(self, *place: str) -> dict[str, Any] | None:
         file = self.work.joinpath(*place)
         return read_json(file) if file.exists() else None
-
-
-def plain(data: str) -> str:
-    """
-    >>> plain("metaqa:3000"), plain("pq-2h")
-    ('metaqa', 'pq-2h')
-    """
-    return data.partition(":")[0]
 
 
 def seeds(stem: str) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.agents.experiments import COMPARED, EOG_WITHOUT, EXPERIMENTS, KG_R1_WITHOUT, PAPERS
+from benchmarks.agents.experiments import COMPARED, EOG_WITHOUT, EXPERIMENTS, KG_R1_WITHOUT, PAPERS, plain
 from benchmarks.agents.markdown import amount, counted, deviation, difference, mean, share, table
-from benchmarks.agents.measured import LAST, Measured, episodes_a_second, plain, seeds
+from benchmarks.agents.measured import LAST, Measured, episodes_a_second, seeds
 
 RECIPES = {f"{recipe}-on-{data}": (recipe, data) for recipe in (*PAPERS, "kgwalk") for data in COMPARED}
 ABLATIONS = {"kg-r1": KG_R1_WITHOUT, "eog": EOG_WITHOUT}

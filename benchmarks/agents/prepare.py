@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.agents.experiments import (
     ABLATED,
     BUNDLED,
+    COMPARED,
     FRESH,
     FRESH_WORLDS,
     HIERARCHY,
@@ -24,7 +25,6 @@ from benchmarks.agents.experiments import (
     SETS,
 )
 
-COMPARED = {"metaqa-23": 2000, "cwq-fbpool": 1500}  # sets on which recipes are compared, and demonstrations of each
 LONGER = {"train": 4000, "dev": 300, "test": 1000}  # questions of two and three hops
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.agents.experiments import BUNDLED, EXPERIMENTS, VALIDATED, Experiment
+from benchmarks.agents.experiments import BUNDLED, EXPERIMENTS, FIT, VALIDATED, Experiment, folder_name, plain
 
 from kgwalk.build.fit import fit
 from kgwalk.build.pipeline import REPORT, train
@@ -25,7 +25,6 @@ from kgwalk.runs.folder import read_json, write_json
 from kgwalk.types import KgwalkError
 
 SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens")
-FIT = "fit.json"
 SPOKEN_OF = {"sft": 100, "grpo": 10}  # stages, and every so many of their steps
 
 
@@ -114,7 +113,7 @@ class Bench:
             data, _, most = test.partition(":")
             limit = min((number for number in (self.limit, int(most or 0)) if number), default=None)
             for way, values in experiment.ways.items():
-                out = self.work / "evals" / "-".join(filter(None, [name, data, way]))
+                out = self.work / "evals" / folder_name(name, data, way)
                 if (out / "metrics.json").exists():
                     continue
                 engine = engine or self._engine(name, experiment)
@@ -171,7 +170,7 @@ class Bench:
         return adapter_of(self.work, name)
 
     def _data(self, name: str) -> str:
-        return name if name.split(":")[0] == BUNDLED else str(self.work / "data" / name)
+        return name if plain(name) == BUNDLED else str(self.work / "data" / name)
 
     def _say(self, words: str) -> None:
         print(f"{time.monotonic() - self._began:7.1f} {words}", file=sys.stderr, flush=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.agents.experiments import EXPERIMENTS, TESTED, TESTED_LEFT_OUT
+from benchmarks.agents.experiments import EXPERIMENTS, TESTED, TESTED_LEFT_OUT, plain
 from benchmarks.agents.markdown import MISSING, amount, counted, deviation, difference, mean, share, table
-from benchmarks.agents.measured import Measured, plain, seeds
+from benchmarks.agents.measured import Measured, seeds
 from benchmarks.agents.paper_tables import ablations, hidden, recipes, several_runs
 
 SIDE_BY_SIDE = ["vanilla", "cot", "worlds", "worlds-grpo", "half", "half-agent", "all", "agent"]
