@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +16,13 @@ from conftest import FILMS, store_of
 from kgwalk.agent.adapters import choose, place_of
 from kgwalk.build.fit import fit
 from kgwalk.build.fit_plan import FitPlan, Speed, plan_for
+from kgwalk.build.fit_rehearsal import rehearsed
 from kgwalk.build.fit_time import FitTime, a_walk, stage_minutes
 from kgwalk.build.fit_walks import First
 from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
-from kgwalk.data.dataset import load_dataset
+from kgwalk.data.dataset import Dataset, load_dataset
+from kgwalk.data.mixture import load_data
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.adapter import read_adapter
 from kgwalk.types import KgwalkError
@@ -167,6 +170,12 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     options: dict[str, Any] = {"minutes": 0.01, "count": 40, "device": "cpu", "engine": "local"}
     again = fit(graph, out="again", **options, values=[*more, "sft.batch=1", "sft.minutes=0.0001"])
     assert again["start"] == str(beside)
+    # a third of what it learns is about random worlds: of a course of 40 (there are no more), 13
+    assert again["questions"]["worlds"] == 13
+    learnt = load_data([Dataset("graph", tmp_path / "again" / "questions"), *rehearsed(tmp_path / "again")])
+    by_part = Counter(one.id.partition("/")[0] for one in learnt.questions("train"))
+    assert by_part == {"graph": 27, "worlds": 13}
+    assert learnt.questions("dev")[0].id.startswith("graph/")  # it is validated by its own graph alone
     # six thousandths of a second are over after a step; it has learnt nothing, so what it began from stays
     steps = again["stages"]["sft"]["planned_steps"]
     assert steps > 1
@@ -245,7 +254,7 @@ def test_what_cannot_be(cli: Cli, tmp_path: Path) -> None:
     ):
         fit(small, out="runs/run", name="tiny", smoke=True, count=60)
     assert not (tmp_path / "runs").exists()  # what was never begun leaves nothing behind
-    with pytest.raises(KgwalkError, match="no agent comes with this kgwalk; leave --start out"):
+    with pytest.raises(KgwalkError, match="no agent comes with this kgwalk; give an adapter"):
         fit(small, out="run", start="shipped")
     with pytest.raises(KgwalkError, match="baseline without a protocol"):
         fit(small, out="run", recipe="oracle")

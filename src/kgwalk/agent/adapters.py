@@ -27,6 +27,7 @@ from kgwalk.types import KgwalkError
 
 BESIDE = ".agent"
 NONE = "none"
+SHIPPED = "shipped"
 VARIABLE = "KGWALK_AGENT"
 
 
@@ -44,11 +45,11 @@ class Choice:
 
 
 def choose(asked: str | None, store: Path | None, recipe: Recipe, *, model: str | None, engine: str) -> Choice:
-    """The agent for a graph; `store` is its folder, None for a graph elsewhere. `asked` may be a folder or `none`."""
+    """The agent for a graph; `store` is its folder, if it has one. `asked` is a folder, `shipped` or `none`."""
     if asked == NONE:
         return Choice()
     if asked is not None:
-        return Choice(read_adapter(asked))
+        return Choice(read_adapter(asked_for(asked)))
     protocol = recipe.section("protocol").get("name")
     if protocol is None:
         return Choice()
@@ -97,6 +98,16 @@ def shipped() -> Path | None:
         return folder
     own = Path(str(files("kgwalk.agent"))) / "shipped"
     return own if is_adapter(own) else None
+
+
+def asked_for(adapter: str) -> Path:
+    """The folder that is meant: the shipped agent by its word, any other by its path."""
+    if adapter != SHIPPED:
+        return Path(adapter)
+    folder = shipped()
+    if folder is None:
+        raise KgwalkError("no agent comes with this kgwalk; give an adapter's folder, or leave the option out")
+    return folder
 
 
 def _places(store: Path | None) -> list[tuple[Path, str]]:

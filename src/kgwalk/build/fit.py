@@ -3,6 +3,7 @@
     fit("films.kg", out="runs/fit-films")
 
     run/questions   the questions that were made, a dataset over the graph
+    run/worlds      questions about random worlds, if it goes on from an agent: what it shall not forget
     run/plan.json   how fast the machine is, and what that leaves time for
     run/time.json   what the time was used for, and the minutes that each stage was given
     run/before      the held-out questions, walked by whatever the fit starts from
@@ -29,6 +30,8 @@ from kgwalk.build.checks import check_device
 from kgwalk.build.fit_asked import AFTER, ASKED, BEFORE, MINUTES, PLAN, QUESTIONS, TRAINED, Fit, kind_of
 from kgwalk.build.fit_plan import LEAST_BEFORE, LOADED, ROOM, FitPlan, Speed, parts_of, plan_for
 from kgwalk.build.fit_questions import make, write
+from kgwalk.build.fit_rehearsal import NAME as WORLDS
+from kgwalk.build.fit_rehearsal import of_course, rehearse, rehearsed
 from kgwalk.build.fit_result import reported
 from kgwalk.build.fit_start import as_wide, check, start_of
 from kgwalk.build.fit_time import (
@@ -177,8 +180,13 @@ def _prepare(asked: Fit, folder: RunFolder, time: FitTime) -> None:
         planned = {"preparing": round(prepared, 1), **parts_of(plan, speed, **case)}
     # more than planned, since the minutes end the course, and the machine may turn out faster than it seemed
     course = plan.train if asked.smoke else max(plan.train, min(asked.count, ROOM * plan.train))
-    write(made.limited({"train": course, "dev": plan.dev, "test": plan.test}), folder.file(ASKED))
+    others = 0 if asked.start is None else of_course(course)
+    if others:
+        with time.part(WORLDS):
+            rehearse(folder.path, others, asked.seed, asked.progress)
+    write(made.limited({"train": course - others, "dev": plan.dev, "test": plan.test}), folder.file(ASKED))
     measured = None if speed is None else asdict(speed)
+    about |= {WORLDS: others} if others else {}
     folder.write(PLAN, {"questions": about, "speed": measured, "plan": asdict(plan), "planned": planned})
 
 
@@ -192,7 +200,7 @@ def _trained(asked: Fit, folder: RunFolder, data: Dataset, prepared: dict[str, A
         values += [f"{stage}.{key}={value}" for stage, settings in given.items() for key, value in settings.items()]
     return train(
         asked.recipe.with_values([*values, *asked.values]),
-        data,
+        [data, *rehearsed(folder.path)],
         out=folder.file(TRAINED),
         seed=asked.seed,
         start=asked.start,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from kgwalk.agent.adapters import NONE, shipped
+from kgwalk.agent.adapters import NONE, asked_for, shipped
 from kgwalk.build.checks import check_recipe
 from kgwalk.config.recipe import Recipe
 from kgwalk.config.section import read_section
@@ -19,7 +19,6 @@ from kgwalk.score.rewards.function import RewardFunction
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import KgwalkError
 
-SHIPPED = "shipped"
 ALL = ("demos", "sft", "grpo", "eval")  # a fit measures by some, and tests by the last, whichever it trains by
 
 
@@ -42,10 +41,8 @@ def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
     """The adapter to go on from; unless one is asked for, the shipped one where it is of the recipe's model."""
     if asked == NONE:
         return None
-    folder = shipped() if asked in (None, SHIPPED) else Path(str(asked))
+    folder = shipped() if asked is None else asked_for(str(asked))
     if folder is None:
-        if asked == SHIPPED:
-            raise KgwalkError("no agent comes with this kgwalk; leave --start out, or give an adapter's folder")
         return None
     adapter, model = read_adapter(folder), read_section(ModelSettings, recipe, "model").name
     if asked is not None:

@@ -40,7 +40,8 @@ def ask(
         str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M, installed with kgwalk's demo).")
     ] = None,
     adapter: Annotated[
-        str | None, typer.Option(help="A LoRA adapter's folder, or none (default: beside the graph, else shipped).")
+        str | None,
+        typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
     ] = None,
     engine: Annotated[
         str, typer.Option(help="auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")

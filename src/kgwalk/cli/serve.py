@@ -50,7 +50,8 @@ def serve(
     ] = "auto",
     base_url: Annotated[str | None, typer.Option(help="Of that API; else OPENAI_BASE_URL.")] = None,
     adapter: Annotated[
-        str | None, typer.Option(help="A LoRA adapter's folder, or none (default: beside the graph, else shipped).")
+        str | None,
+        typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
     ] = None,
     recipe: Annotated[str, typer.Option(help="How the agent walks, unless a request says.")] = "kgwalk",
     warm: Annotated[

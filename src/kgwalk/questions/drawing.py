@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions.building import Refused
+from kgwalk.questions.building import Building, Refused
+from kgwalk.questions.inverses import Inverses
 from kgwalk.questions.literals import ID, NAME, askable
 from kgwalk.questions.schema import MOSTLY, Relation, Schema, survey
 from kgwalk.questions.settings import MakeSettings
@@ -34,6 +35,7 @@ OTHER_BACK = 0.4  # the share of turns that come back by another relation, where
 # The share of walks that start from some entity and go any way from there, as people ask; else relations decide.
 BY_NAME = 0.5
 KEPT = 0.7  # the share of walks that turn back on their way and keep what they started from
+FORWARDS = "another relation says it forwards"
 LEAST_NAMES = 0.2  # the share of names at a relation's end from which on it is worth starting there
 
 
@@ -74,6 +76,7 @@ class Drawing:
         self.graph, self.settings = graph, settings
         self.schema = schema or survey(graph)
         self.starts = Starts(graph)
+        self.inverses = Inverses(graph)
         self.chance = random.Random(settings.seed)
         self.used: Counter[Way] = Counter()
         relations = self.schema.relations
@@ -146,13 +149,17 @@ class Drawing:
         return Path(tuple(ways), tuple(entities))
 
     def _back(self, entities: Sequence[str], came: Way) -> Way:
-        """The way that came, turned round; or at times another that leads back, as `children` does from `parents`."""
-        if self.chance.random() < OTHER_BACK:
-            before, here = entities[-2:]
-            ways = [way for way in self.onward(here, came) if way in self.to_things]
+        """The way that came, turned round; or another that leads back, as `children` does from `parents`: at times, and
+        where it says the same forwards."""
+        before, here = entities[-2:]
+        straight = reverse(came) in self.around(here)
+        if not straight or self.chance.random() < OTHER_BACK:
+            ways = [way for way in self.around(here) if way in self.to_things and way != reverse(came)]
             leading = [way for way in ways if before in self._neighbours(here, way)]
             if leading:
                 return self.chance.choice(leading)
+        if not straight:
+            raise Refused(FORWARDS)
         return reverse(came)
 
     def _rivalled(self, entity: str, came: Way) -> bool:
@@ -189,7 +196,7 @@ class Drawing:
         ways: list[Way] = []
         entities = [end]
         for place in range(hops):
-            around = [reverse(way) for way in self.around(entities[-1])]
+            around = self._into(entities[-1])
             # a value on the way would join what has nothing to do with each other: of this age, with that number
             around = [way for way in around if reverse(way) in self.to_things or self.settings.literal_topics]
             if ways:
@@ -201,16 +208,40 @@ class Drawing:
         return Path(tuple(reversed(ways)), tuple(reversed(entities)))
 
     def around(self, entity: str) -> list[Way]:
-        """The ways that leave an entity."""
-        try:
-            ways = [Way(name, out) for out in (True, False) for name in self.graph.relations(entity, out=out)]
-        except UnknownName as error:
-            raise Refused("no way to go on") from error
+        """The ways that leave an entity; backwards only what no relation says forwards."""
+        leaving, entering = self._relations(entity)
+        ways = [Way(name, True) for name in leaving]
+        ways += [Way(name, False) for name in entering if not self.inverses.said_forwards(name, leaving)]
         return [way for way in ways if way in self._weight]
 
+    def _into(self, entity: str) -> list[Way]:
+        """The ways that lead to an entity; backwards only where none that says the same leads there forwards."""
+        leaving, entering = self._relations(entity)
+        ways = [Way(name, True) for name in entering]
+        ways += [Way(name, False) for name in leaving if not self.inverses.said_forwards(name, entering)]
+        return [way for way in ways if way in self._weight]
+
+    def _relations(self, entity: str) -> tuple[list[str], list[str]]:
+        """Those that leave it, and those that enter it."""
+        try:
+            return self.graph.relations(entity), self.graph.relations(entity, out=False)
+        except UnknownName as error:
+            raise Refused("no way to go on") from error
+
+    def check(self, building: Building) -> None:
+        """No step of a plan goes backwards where a relation that is shown says it forwards."""
+        for step in building.steps:
+            if step.tool == "head_entities":
+                source, relation = step.args
+                assert isinstance(source, int)
+                if self.inverses.said_forwards(str(relation), building.sets.relations_around(source)[0]):
+                    raise Refused(FORWARDS)
+
     def onward(self, entity: str, came: Way) -> list[Way]:
-        """The ways that go on and not straight back."""
-        return [way for way in self.around(entity) if way != reverse(came)]
+        """The ways that go on and not straight back, under whichever name; to a neighbour of a neighbour is on."""
+        others = self.inverses.of(came.relation) - {came.relation}
+        back = {reverse(came), *(Way(other, came.out) for other in others)}
+        return [way for way in self.around(entity) if way not in back]
 
     def step(self, entity: str, way: Way, *, topic: bool = False, avoid: str = "") -> str:
         """A neighbour; with `topic`, one that a question can name."""

@@ -160,6 +160,7 @@ class _Making:
         if self.plans[key] % AGAIN != 1:
             raise Refused("the same plan again")
         building.check()
+        self.drawing.check(building)
         text = self.wording.say(plan, self.words)
         if text is None:
             raise Refused("cannot be said well")

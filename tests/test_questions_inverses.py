@@ -1,0 +1,80 @@
+"""Relations that say the same from the other end, and that plans prefer the one that goes forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.drawing import Drawing
+from kgwalk.questions.inverses import Inverses
+from kgwalk.questions.make import make_questions
+from kgwalk.questions.name_lexicon import NameLexicon
+from kgwalk.questions.schema import survey
+from kgwalk.questions.settings import MakeSettings
+from kgwalk.questions.words import Wording
+from kgwalk.tools.facts import Way
+from kgwalk.types import Triple
+
+# Ann and Bob have Cid and Dot; Dot has Eve. Of Eve nobody wrote down the parents, and of Cid one only.
+FAMILY = [
+    Triple("Ann", "children", "Cid"),
+    Triple("Ann", "children", "Dot"),
+    Triple("Bob", "children", "Cid"),
+    Triple("Bob", "children", "Dot"),
+    Triple("Dot", "children", "Eve"),
+    Triple("Cid", "parents", "Ann"),
+    Triple("Dot", "parents", "Ann"),
+    Triple("Dot", "parents", "Bob"),
+    Triple("Ann", "spouse", "Bob"),
+    Triple("Bob", "spouse", "Ann"),
+    Triple("Rome", "country", "Italy"),
+    Triple("Milan", "country", "Italy"),
+    Triple("Turin", "country", "Italy"),
+    Triple("Bari", "country", "Italy"),
+    Triple("Pisa", "country", "Italy"),
+    Triple("Italy", "capital", "Rome"),
+    Triple("Ann", "born_in", "Milan"),
+    Triple("Bob", "born_in", "Turin"),
+    Triple("Cid", "born_in", "Rome"),
+    Triple("Dot", "born_in", "Rome"),
+    Triple("Eve", "born_in", "Bari"),
+]
+
+
+def test_found_by_the_facts_of_both(store: Callable[..., StoredGraph]) -> None:
+    found = Inverses(store(FAMILY))
+    assert found.of("children") == {"parents"}  # 3 of its 5 facts are there as parents
+    assert found.of("parents") == {"children"}  # and 3 of 3 the other way
+    assert found.of("spouse") == {"spouse"}
+    # every capital's country is there, but of 5 countries one only is so by its capital: less than a quarter
+    assert found.of("capital") == found.of("country") == found.of("born_in") == frozenset()
+    assert found.said_forwards("parents", ["born_in", "children"])
+    assert not found.said_forwards("parents", ["born_in"])
+    assert not found.said_forwards("born_in", ["born_in", "children"])
+
+
+def test_ways_go_forwards_where_they_can(store: Callable[..., StoredGraph]) -> None:
+    drawing = Drawing(store(FAMILY), MakeSettings())
+
+    def around(name: str) -> set[Way]:
+        return {way for way in drawing.around(name) if way.relation in ("children", "parents", "spouse")}
+
+    # Ann has children, so nobody is asked for by having Ann for a parent; her spouse is asked for forwards
+    assert around("Ann") == {Way("children", True), Way("spouse", True)}
+    # Dot has both: whose child Dot is, is said by parents
+    assert around("Dot") == {Way("children", True), Way("parents", True)}
+    # Eve's parents are nowhere: the way back by children is all there is
+    assert around("Eve") == {Way("children", False)}
+
+
+def test_no_question_goes_backwards_where_a_relation_goes_forwards(store: Callable[..., StoredGraph]) -> None:
+    graph = store(FAMILY)
+    schema, inverses = survey(graph), Inverses(graph)
+    made = make_questions(graph, Wording(NameLexicon(schema)), MakeSettings(count=60, seed=3), schema=schema)
+    chains = [one for one in made if one.type == "chain"]
+    assert len(chains) >= 10
+    for question in chains:
+        first, *_ = question.extra["program"]
+        if first[0] == "head_entities":
+            (topic,) = question.topic_entities
+            assert not inverses.said_forwards(first[2], graph.relations(topic)), question.question
