@@ -35,6 +35,7 @@ OTHER_BACK = 0.4  # the share of turns that come back by another relation, where
 # The share of walks that start from some entity and go any way from there, as people ask; else relations decide.
 BY_NAME = 0.5
 KEPT = 0.7  # the share of walks that turn back on their way and keep what they started from
+EITHER = 6.0  # a relation that all of its heads are tails of, too, is asked about so many times more often
 FORWARDS = "another relation says it forwards"
 LEAST_NAMES = 0.2  # the share of names at a relation's end from which on it is worth starting there
 
@@ -81,13 +82,17 @@ class Drawing:
         self.used: Counter[Way] = Counter()
         relations = self.schema.relations
         asked = [way for way in self.starts.ways if not _HOUSEKEEPING.match(way.relation)]
-        self._weight = {way: math.log(2 + relations[way.relation].facts) for way in asked}
+        self._weight = {way: math.log(2 + relations[way.relation].facts) * self._either(way.relation) for way in asked}
         self.to_things = {way for way in asked if not way.out or relations[way.relation].to_things}
         self.first_ways = [way for way in asked if self._askable_from(way)]
         self._first_to_things = [way for way in self.first_ways if way in self.to_things]
         self.valued = [way for way in asked if way.out and relations[way.relation].comparable]
         self.dated = [way for way in self.valued if relations[way.relation].dates > relations[way.relation].numbers]
         self.at_nodes = {way for way in self.valued if relations[way.relation].head_kinds.get(ID, 0.0) >= MOSTLY}
+
+    def _either(self, relation: str) -> float:
+        """What a relation counts for the more, as it can be walked in both directions from the same entities."""
+        return 1 + EITHER * len(self.starts.both(relation)) / len(self.starts.of(Way(relation, True)))
 
     def choose(self, ways: Sequence[Way]) -> Way:
         if not ways:
@@ -99,7 +104,8 @@ class Drawing:
 
     def topic(self, way: Way) -> str:
         for _ in range(TRIES):
-            name = self.starts.draw(way, self.chance, self.settings.known)
+            both = self.chance.random() < self.settings.either
+            name = self.starts.draw(way, self.chance, self.settings.known, both=both)
             if self.may_be_topic(name):
                 return name
         raise Refused("no topic that can be named")

@@ -47,6 +47,9 @@ class MakeSettings:
     most_members: int = 2000  # of a set on the way
     most_onward: int = 150  # of a set that a walk goes on from, or chooses from by a value
     known: float = 0.5  # the pull towards entities with many facts; 0 draws them all alike
+    # the share of topics, of relations between things of one kind, that have it in both directions: "who reports to X?"
+    # can be walked either way, and only the words tell which is meant
+    either: float = 0.8
     loops: float = 0.25  # the share of longer chains drawn that turn back: the other films of a film's director
     literal_topics: bool = False  # whether numbers, dates and ids may be what a question is about
     shown: int = Kgwalk.relations  # a relation further down the list around a set is not asked for: nobody sees it

@@ -33,6 +33,7 @@ class Starts:
         self._all = np.unique(np.concatenate((heads_E, tails_E)))
         self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
         self.alike = lru_cache(maxsize=1 << 16)(self._alike)
+        self.both = lru_cache(maxsize=1 << 12)(self._both)
 
     def of(self, way: Way) -> I64:
         """The numbers of the entities that have the way, ascending."""
@@ -42,8 +43,13 @@ class Starts:
         found: I64 = pairs[low:high] - first
         return found
 
-    def draw(self, way: Way, chance: random.Random, known: float) -> str:
-        """One of them: u ** (1 + known) of the way down the list, so 0 draws them all alike."""
+    def draw(self, way: Way, chance: random.Random, known: float, *, both: bool = False) -> str:
+        """One of them: u ** (1 + known) of the way down the list, so 0 draws them all alike.
+
+        With `both`, one that has the relation in the other direction too, where there are such.
+        """
+        if both and len(some := self.both(way.relation)):
+            return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
         first = self._number[way.relation] * self._entities
         pairs = self._pairs[way.out]
         low, high = np.searchsorted(pairs, [first, first + self._entities]).tolist()
@@ -52,6 +58,11 @@ class Starts:
     def anyone(self, chance: random.Random, known: float) -> str:
         """An entity of the graph, whatever ways it has; drawn as one of a way's is."""
         return self._name(int(self._all[int(len(self._all) * chance.random() ** (1 + known))]))
+
+    def _both(self, relation: str) -> I64:
+        """The numbers of the entities that a relation leaves and enters: who reports to one, and has a boss too."""
+        found: I64 = np.intersect1d(self.of(Way(relation, True)), self.of(Way(relation, False)), assume_unique=True)
+        return found
 
     def _alike(self, one: Way, two: Way) -> float:
         """How many of the entities that two ways lead to are the same, as a share of the smaller set."""

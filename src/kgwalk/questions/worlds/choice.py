@@ -26,6 +26,7 @@ _MOVES = {"near": 0.39, "on": 0.37, "value": 0.16, "where": 0.08}
 _MOST_BETWEEN = 9  # concepts between the same two kinds
 _HOME, _WANTED = 8.0, 8.0  # weights of the world's own domains, and of wanted concepts
 _PLACES = 4.0  # of concepts that say where something happens: two in a row are asked as one
+_LIKE = 3.0  # of concepts between things of one kind: which way one is walked, only the words of a question tell
 _GENERIC = "generic"  # the domain of relations between things of any kind, which would be everywhere otherwise
 _GENERIC_SHARE = 0.06
 _MOVES_EACH = 15  # tries to place a concept, for each that is wanted
@@ -142,6 +143,7 @@ class _Growing:
             (_HOME if one.domain in self.domains else 1.0)
             * (_WANTED if one.id in self.wanted else 1.0)
             * (_PLACES if one.where else 1.0)
+            * (_LIKE if one.head == one.tail else 1.0)
             / (1 + self.stock.uses[one.id]) ** 1.5
             for one in options
         ]
