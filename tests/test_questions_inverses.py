@@ -81,7 +81,7 @@ def test_no_question_goes_backwards_where_a_relation_goes_forwards(store: Callab
 
 
 def test_topics_that_can_be_walked_either_way(store: Callable[..., StoredGraph]) -> None:
-    """Ann reports to Bob, and Bob to Cid: of Bob only the words tell whether his boss is meant, or who reports to him."""
+    """Ann reports to Bob, Bob to Cid: of Bob only the words tell whether his boss is meant, or who reports to him."""
     facts = [Triple("Ann", "reports_to", "Bob"), Triple("Bob", "reports_to", "Cid"), Triple("Ann", "works_in", "Rome")]
     drawing = Drawing(store(facts), MakeSettings(either=1.0))
     for out in (True, False):
