@@ -298,7 +298,30 @@ def test_info_says_that_there_are_more_relations(tmp_path: Path) -> None:
     assert quickly("kg", "build", "f.tsv", "-o", "f.kg", cwd=tmp_path).status == 0
     lines = [line.split() for line in quickly("kg", "info", "f.kg", cwd=tmp_path).stdout.splitlines()]
     at = lines.index(["most", "used", "relations"])
-    assert lines[at + 10 : at + 12] == [["1", "r8"], ["...", "1", "more"]]  # r10 comes after r1
+    assert lines[at + 10] == ["1", "r8"]  # r10 comes after r1
+    assert lines[at + 11] == "... 1 more; kgwalk kg relations lists them all".split()
+
+
+def test_relations(films: Path) -> None:
+    done = quickly("kg", "relations", "films.kg", "--json", cwd=films)
+    (first, *_), names = done.json["relations"], [row["relation"] for row in done.json["relations"]]
+    assert (first["relation"], first["facts"], first["inverse"]) == ("starred_actors", 25, [])
+    assert names[1] == "directed_by"
+    assert len(names) == 5
+    table = quickly("kg", "relations", "films.kg", "--like", "DIRECTED", cwd=films)
+    assert "1 of 5 relations" in table.stdout
+    assert "directed_by" in table.stdout
+    assert "starred" not in table.stdout
+    none = quickly("kg", "relations", "films.kg", "--like", "wrote", cwd=films)
+    assert (none.status, none.stdout) == (1, "none of 5 relations has 'wrote' in its name\n")
+    # a fact and its inverse name each other
+    (films / "both.tsv").write_text("Ann\tparents\tBob\nBob\tchildren\tAnn\n")
+    assert quickly("kg", "build", "both.tsv", "-o", "both.kg", cwd=films).status == 0
+    rows = quickly("kg", "relations", "both.kg", "--json", cwd=films).json["relations"]
+    assert [(row["relation"], row["example"], row["inverse"]) for row in rows] == [
+        ("children", ["Bob", "Ann"], ["parents"]),
+        ("parents", ["Ann", "Bob"], ["children"]),
+    ]
 
 
 def test_info_as_json(films: Path) -> None:

@@ -89,7 +89,7 @@ DROPS = (0.2, 0.4, 0.6)
 QUICK = ("sft.eval_questions=64", "sft.save_every=100000")
 BRIEF = (*QUICK, "grpo.eval_every=0", "grpo.save_every=100000", "grpo.lr=1e-4")
 ABLATED = "cwq-fbpool"  # relations with dots: a hierarchy of them says something
-TRIED = ("grpo.questions=32", "grpo.group=8", "grpo.steps=20")  # of an ablation, three seeds each
+TRIED = ("grpo.questions=32", "grpo.group=8", "grpo.steps=16")  # of an ablation, three seeds each
 HIERARCHY = "flat-relations"
 # KG-R1, Table 3: what is taken away, by values of the recipe.
 KG_R1_WITHOUT = {
@@ -300,7 +300,7 @@ def _ablations() -> dict[str, Experiment]:
                 f"eog, GRPO without {part}, seed {seed}",
                 None if part == "sft" else f"eog-on-{ABLATED}-sft",
                 data=data,
-                values=(*BRIEF, *TRIED, "reward_settings.path_from_step=10", *values),
+                values=(*BRIEF, *TRIED, "reward_settings.path_from_step=6", *values),
                 tests=tests,
                 recipe="eog",
                 profile=profile,

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgwalk.cli import kg_relations
 from kgwalk.cli.additions import ACCEPT_EXAMPLES, PROPOSE_EXAMPLES, accept, propose
 from kgwalk.cli.graphs import OnError, OnErrorOption, graph_called, store_at
 from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
@@ -149,16 +150,16 @@ def info(graph: GraphPath, json: Json = False) -> None:
         around = " and ".join(facts["subgraphs"]["around"])
         out.print(f"question subgraphs  {facts['subgraphs']['hops']} hops around {around}")
     out.print("most used relations")
-    _print_top(facts["top_relations"], facts["relations"])
+    _print_top(facts["top_relations"], facts["relations"], "; kgwalk kg relations lists them all")
     out.print("most connected entities")
     _print_top(facts["top_entities"], facts["entities"])
 
 
-def _print_top(top: list[tuple[str, int]], total: int) -> None:
+def _print_top(top: list[tuple[str, int]], total: int, rest: str = "") -> None:
     for name, count in top:
         out.print(f"  {count:>12,}  {name}")
     if total > len(top):
-        out.print(f"  {'...':>12}  {total - len(top):,} more")
+        out.print(f"  {'...':>12}  {total - len(top):,} more{rest}")
 
 
 def _facts(graph: StoredGraph) -> dict[str, Any]:
@@ -186,6 +187,9 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
         "top_relations": [(store.relation[n], int(used[n])) for n in top],
         "top_entities": [(store.entity[n], count) for n, count in degree[:10]],
     }
+
+
+app.command(epilog=f"Examples: {kg_relations.EXAMPLES}")(kg_relations.relations)
 
 
 @app.command(
