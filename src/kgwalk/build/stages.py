@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from kgwalk.build.checks import check_recipe
@@ -11,8 +12,10 @@ from kgwalk.config.section import read_section
 from kgwalk.data.mixture import OF
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.runs.folder import read_json, write_json
+from kgwalk.training.collecting import without_collecting
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
-from kgwalk.training.demos.demo import encode, read_demos, write_line
+from kgwalk.training.demos.demo import read_demos, write_line
+from kgwalk.training.demos.lessons import Lessons
 from kgwalk.training.demos.make import make_demos
 from kgwalk.training.demos.settings import DemoSettings
 from kgwalk.training.grpo import Grpo
@@ -72,16 +75,9 @@ def sft(run: Run) -> dict[str, Any]:
     file = run.demos or run.folder.file(DEMOS)
     if not file.exists():
         raise KgwalkError(f"there are no demonstrations in {file}; add the stage demos, or give a file of them")
-    demonstrations = list(read_demos(file))
-    for demo in demonstrations:
-        if demo.protocol != run.protocol.name:
-            raise KgwalkError(
-                f"{file}: the demonstration {demo.id!r} follows {demo.protocol}, and the recipe {run.recipe.name} "
-                f"follows {run.protocol.name}; make others with `kgwalk demos`"
-            )
-    flats = [encode(demo, run.model.tokens) for demo in demonstrations]
+    lessons = _lessons(run, file)
     updater = _updater(run, settings)
-    stage = Sft(updater, flats, [demo.id for demo in demonstrations], settings, run.seed, pace=pace)
+    stage = Sft(updater, lessons, lessons.names, settings, run.seed, pace=pace, ahead=lessons.ahead)
     _carry_out(
         run,
         stage.stage(),
@@ -91,6 +87,19 @@ def sft(run: Run) -> dict[str, Any]:
     if run.processes.main:
         write_json(run.folder.file("sft") / LOSSES, stage.losses)
     return run.finish("sft", stage.steps, pace)
+
+
+def _lessons(run: Run, file: Path) -> Lessons:
+    """The demonstrations, if all follow the recipe's protocol."""
+    with without_collecting(circles=False):  # nothing in them could be garbage; looking for it is a third of the time
+        demonstrations = list(read_demos(file))
+    for demo in demonstrations:
+        if demo.protocol != run.protocol.name:
+            raise KgwalkError(
+                f"{file}: the demonstration {demo.id!r} follows {demo.protocol}, and the recipe {run.recipe.name} "
+                f"follows {run.protocol.name}; make others with `kgwalk demos`"
+            )
+    return Lessons(demonstrations, run.model.tokens)
 
 
 def grpo(run: Run) -> dict[str, Any]:

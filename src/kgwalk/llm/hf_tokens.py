@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgwalk.types import EngineError, Message
@@ -100,6 +100,20 @@ class HfTokenizer:
         between = self._between[1:] if ended and self._closing is not None else self._between
         return self._join([*between, text, *self._after], after_special=ended)
 
+    def foresee(self, ask: Callable[[HfTokenizer], object]) -> None:
+        """Whoever is going to `ask` finds all texts known: they are encoded at once, by as many threads as there are
+        cores, while Python's other threads go on. Which they are is seen by asking a tokenizer that gives no ids.
+        """
+        listing = _Listing(self)
+        ask(listing)
+        texts = list(listing.asked)
+        if not texts:
+            return
+        found = self._backend.encode_batch_fast(list(map(_whole, texts)), add_special_tokens=False)
+        if len(self._known) + len(texts) > KNOWN:
+            self._known.clear()
+        self._known.update((text, tuple(one.ids)) for text, one in zip(texts, found, strict=True))
+
     # Set-up: what the tokenizer and the template do, found by trying.
 
     def _spaces_after_special(self, backend: Any) -> bool:
@@ -138,8 +152,8 @@ class HfTokenizer:
         from jinja2 import TemplateError
 
         key = tuple(messages)
-        if key in self._rendered:
-            return self._rendered[key]
+        if (known := self._rendered.get(key)) is not None:  # asked once: another thread may clear it
+            return known
         chat = [{"role": message.role, "content": message.content} for message in messages]
         try:
             text = str(
@@ -187,12 +201,29 @@ class HfTokenizer:
     def _ids(self, text: str) -> list[int]:
         known = self._known.get(text)
         if known is None:
-            # Half a character (json.loads gives lone surrogates) has no bytes to encode.
-            known = tuple(self._backend.encode(_LONE.sub("\ufffd", text), add_special_tokens=False).ids)
+            known = tuple(self._backend.encode(_whole(text), add_special_tokens=False).ids)
             if len(self._known) >= KNOWN:
                 self._known.clear()
             self._known[text] = known
         return list(known)
+
+
+class _Listing(HfTokenizer):
+    """The same, but that it only notes which texts it is asked for that are not known."""
+
+    def __init__(self, of: HfTokenizer) -> None:
+        self.__dict__ |= of.__dict__
+        self.asked: dict[str, None] = {}
+
+    def _ids(self, text: str) -> list[int]:
+        if text not in self._known:
+            self.asked[text] = None
+        return []
+
+
+def _whole(text: str) -> str:
+    """Half a character (json.loads gives lone surrogates) has no bytes to encode."""
+    return _LONE.sub("\ufffd", text)
 
 
 def _fold(messages: Sequence[Message]) -> list[Message]:

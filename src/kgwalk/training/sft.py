@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,9 @@ from kgwalk.types import Flat, KgwalkError
 
 @dataclass
 class Sft:
-    """`flats` are the demonstrations as token ids; `ids` name them in `losses`."""
+    """`flats` are the demonstrations as token ids; `ids` name them in `losses`. `ahead` is told which of them a step
+    will ask for, as early as it is known: nothing that is learnt depends on what it does.
+    """
 
     updater: Updater
     flats: Sequence[Flat]
@@ -35,6 +37,8 @@ class Sft:
     seed: int
     losses: dict[str, float] = field(default_factory=dict)  # of each demonstration, when it was last seen
     pace: Pace = field(default_factory=Pace)
+    ahead: Callable[[Sequence[int]], None] = lambda chosen: None
+    _order: tuple[int, Sequence[int]] = field(default=(-1, ()), init=False)  # an epoch, and its demonstrations
 
     def __post_init__(self) -> None:
         if not self.flats:
@@ -55,16 +59,22 @@ class Sft:
     def chosen(self, step: int) -> list[int]:
         """The demonstrations of a step: every one once an epoch, in an order of the epoch's own."""
         epoch, place = divmod(step - 1, self.steps_an_epoch)
-        order = list(range(len(self.flats)))
-        random.Random(f"{self.seed}/sft/{epoch}").shuffle(order)
-        return order[place * self.settings.batch : (place + 1) * self.settings.batch]
+        if self._order[0] != epoch:
+            order = list(range(len(self.flats)))
+            random.Random(f"{self.seed}/sft/{epoch}").shuffle(order)
+            self._order = epoch, order
+        return list(self._order[1][place * self.settings.batch : (place + 1) * self.settings.batch])
 
     def step(self, number: int) -> Numbers:
         settings, updater = self.settings, self.updater
         chosen = self.chosen(number)
-        totals = Totals.of(self.flats[index].mask for index in chosen)
-        own = [chosen[at] for at in updater.processes.share(len(chosen))]
-        flats = [self.flats[index] for index in own]
+        self.ahead(chosen)
+        found = [self.flats[index] for index in chosen]
+        totals = Totals.of(flat.mask for flat in found)
+        share = updater.processes.share(len(chosen))
+        own, flats = [chosen[at] for at in share], [found[at] for at in share]
+        if number < self.steps:
+            self.ahead(self.chosen(number + 1))
         packed = updater.pack(flats, None, settings.microbatch_tokens)
         each: list[torch.Tensor] = []  # the losses of demonstrations, read once when all are there
 

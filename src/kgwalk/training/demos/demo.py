@@ -64,7 +64,7 @@ def messages_of(
 
 def encode(demo: Demo, tokens: Tokenizer) -> Flat:
     """The ids of the whole walk; `mask` is 1 on the turns that are to be learned, `turn_index` counts all turns."""
-    stop = _stop(demo.protocol)
+    stop, end = _stop(demo.protocol), end_id(tokens)
     prompt = next(at for at, message in enumerate(demo.messages) if message["role"] == "assistant")
     opening = [Message(message["role"], message["content"]) for message in demo.messages[:prompt]]
     ids = tokens.open_chat(opening)
@@ -73,7 +73,7 @@ def encode(demo: Demo, tokens: Tokenizer) -> Flat:
     for message in demo.messages[prompt:]:
         if message["role"] == "assistant":
             turn += 1
-            ids, ended = turn_ids(tokens, message["content"], stop)
+            ids, ended = turn_ids(tokens, message["content"], stop, end)
             mask, index = int(message.get("train", True)), turn
         else:
             ids, mask, index = told_ids(tokens, message["content"], inline=demo.inline, ended=ended), 0, -1
@@ -84,12 +84,14 @@ def encode(demo: Demo, tokens: Tokenizer) -> Flat:
     return flat
 
 
-def turn_ids(tokens: Tokenizer, text: str, stop: Sequence[str]) -> tuple[list[int], bool]:
-    """The ids of a turn, and whether an end token is the last: so it is where no stop text ended the turn."""
+def turn_ids(tokens: Tokenizer, text: str, stop: Sequence[str], end: int | None = None) -> tuple[list[int], bool]:
+    """The ids of a turn, and whether an end token is the last: so it is where no stop text ended the turn. `end` is
+    what `end_id` says, from whoever has many turns.
+    """
     ids = tokens.encode(text)
-    if any(end in text for end in stop):
+    if any(word in text for word in stop):
         return ids, False
-    return [*ids, end_id(tokens)], True
+    return [*ids, end_id(tokens) if end is None else end], True
 
 
 def end_id(tokens: Tokenizer) -> int:
