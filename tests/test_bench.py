@@ -14,8 +14,11 @@ import pytest
 import torch
 from transformers import LlamaConfig
 
-from kgwalk.bench.checks import chi_square, chi_square_p
+from kgwalk.agent.adapters import VARIABLE, shipped
+from kgwalk.bench.checks import Amount, check_rows, chi_square, chi_square_p, least_certain
 from kgwalk.bench.decode import decoder_of
+from kgwalk.bench.engine import EngineBench, Scale
+from kgwalk.bench.episodes import Place
 from kgwalk.bench.goals import with_goals
 from kgwalk.bench.machine import Machine
 from kgwalk.bench.roofline import Decoder, floor_seconds, step_bytes, step_operations
@@ -24,7 +27,10 @@ from kgwalk.bench.soak import soak
 from kgwalk.bench.train import step_rows
 from kgwalk.bench.watch import Clock, TimedPasses
 from kgwalk.cli.main import main
+from kgwalk.config.recipe import load_recipe
+from kgwalk.data.dataset import load_dataset
 from kgwalk.llm.graphs import Recorded
+from kgwalk.llm.models import DEFAULT_MODEL
 from tiny_models import tiny_module  # also: one thread for torch
 
 
@@ -91,6 +97,12 @@ def test_chi_square() -> None:
     assert chi_square([4, 0], [1.0, 0.0]) == (0.0, 0)  # one class: it says nothing
     assert chi_square_p(0.8, 1) == pytest.approx(math.erfc(math.sqrt(0.4)))
     assert chi_square_p(3.0, 2) == pytest.approx(math.exp(-1.5))
+
+
+def test_draws_are_made_where_there_is_something_to_draw() -> None:
+    """The first place is as uncertain, and too early; impossible tokens do no harm."""
+    shares = torch.tensor([[0.5, 0.5], [0.9, 0.1], [0.6, 0.4], [1.0, 0.0]])
+    assert least_certain(shares.log()) == 2
 
 
 def test_an_unfair_sampler_is_found() -> None:
@@ -171,6 +183,43 @@ def test_goals_are_for_one_machine_and_model() -> None:
     assert [row.met for row in with_goals(rows, H200("cuda"), model)] == [False, None]
     assert [row.met for row in with_goals(rows, H200("cuda"), other)] == [None, None]
     assert [row.met for row in with_goals(rows, Machine("cpu"), model)] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("model", "adapter", "recipe", "expected"),
+    [
+        (None, None, "kgwalk", ("shipped", None)),  # an adapter's folder names its base
+        (DEFAULT_MODEL, None, "kgwalk", (DEFAULT_MODEL, "shipped")),
+        (None, "none", "kgwalk", (DEFAULT_MODEL, None)),
+        ("tiny-random", None, "kgwalk", ("tiny-random", None)),  # it was not made for that
+        (None, None, "kg-r1", (DEFAULT_MODEL, None)),  # nor has it learnt to walk so
+    ],
+)
+def test_the_engine_is_measured_with_the_shipped_agent_where_it_fits(
+    model: str | None,
+    adapter: str | None,
+    recipe: str,
+    expected: tuple[str, str | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(VARIABLE)
+    machine = Machine("cpu")
+    bench = EngineBench(machine, Scale.of(machine), [load_recipe(recipe)], [], model, adapter)
+    found = bench._named(bench.recipes[0])
+    assert tuple("shipped" if name == str(shipped()) else name for name in found) == expected
+
+
+def test_checks_in_bfloat16() -> None:
+    """Log-probabilities beside the trainer's, and the trainer's beside its own in other rows."""
+    place = Place.of(load_recipe("kgwalk"), load_dataset("world"))
+    with torch.backends.mkldnn.flags(enabled=False):  # whose bfloat16 kernels some processors do not have
+        made = check_rows("tiny-random", None, place, Machine("cpu"), Amount(4, 8, 0), "bfloat16")
+    rows = {row.name: row for row in made}
+    assert rows["log-probabilities, bfloat16: mean difference"].met
+    assert rows["log-probabilities, bfloat16: mean difference"].baseline is not None
+    assert rows["log-probabilities, bfloat16: largest difference"].met is None
+    assert rows["log-probabilities, bfloat16: of a token, in the mean"].value > 1  # it knows nothing
+    assert not [name for name in rows if "sampled" in name]
 
 
 # The commands, on a tiny model.

@@ -129,7 +129,8 @@ def test_a_rollout_that_failed_is_left_out_of_its_group(graph: Graph, tmp_path: 
     grpo = failing(lambda number: number % 2 == 0)
     row = grpo.step(1)
     assert (row["left_out"], row["episodes"], row["updates"]) == (4, 8, 1)
-    assert paid == [StopReason.turns] * 4  # no reward has to make sense of a failed episode
+    assert len(paid) == 4
+    assert StopReason.tool_failed not in paid  # no reward has to make sense of a failed episode
     with pytest.raises(KgwalkError, match="all 8 rollouts failed, the first with: the graph is away"):
         failing(lambda number: True).step(1)
 

@@ -1,6 +1,7 @@
-"""Does the engine say what the model says? Greedy tokens, drawn frequencies, log-probabilities beside transformers.
+"""Does the engine say what the model says? Greedy tokens, drawn frequencies, log-probabilities beside the trainer's.
 
-Knows nothing of how the engine works: it is asked as a rollout asks it.
+Knows nothing of how the engine works: it is asked as a rollout asks it. The trainer's function is run as written, not
+compiled, over weights that hold the adapter already.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -21,6 +23,9 @@ from kgwalk.bench.rows import Row
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import LoadedModel, load_model
+from kgwalk.training.logprobs import TokenScorer
+from kgwalk.training.microbatch import pack
+from kgwalk.types import Flat
 
 LEAST = 5.0  # expected draws of a class: with fewer, chi-square is not what it says
 DRAWN = 8  # prompts whose next token is drawn often
@@ -29,6 +34,8 @@ BOUNDS = {"float32": (0.0, 1e-4, 1e-3), "bfloat16": (0.02, 1e-2, None)}
 LEAST_P = 1e-3
 CHECKS = ("greedy output", "log-probabilities", "sampled tokens")  # how the names of their figures begin
 CHECKED = {"cuda": ("float32", "bfloat16"), "cpu": ("float32",)}
+PASS = {"cuda": 16384, "cpu": 2048}  # tokens of one pass of the trainer
+ALIGNED = 16  # tokens: rows of a multiple of it are quicker on a GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +53,13 @@ def check_rows(name: str, adapter: str | None, place: Place, machine: Machine, a
     plain = load_model(name, adapter=adapter, device=machine.device, dtype=dtype)
     prompts = prompts_of(place, plain, amount.prompts)
     context = max(map(len, prompts)) + amount.tokens + 1
-    made = LocalEngine(name, adapter=adapter, device=machine.device, dtype=dtype, context=context)
-    with opened(made) as engine:
+    own = replace(plain, module=deepcopy(plain.module))  # the engine changes what it runs
+    with opened(LocalEngine(own, context=context)) as engine:
         rows = greedy_rows(engine, plain, prompts, amount.tokens, dtype)
-        rows += logprob_rows(engine, plain, prompts, amount.tokens, dtype)
-        return rows + (draw_rows(engine, plain, prompts[:DRAWN], amount.draws) if dtype == "float32" else [])
+        if dtype == "float32":
+            rows += draw_rows(engine, plain, prompts[:DRAWN], amount.draws)
+        # Last: from then on the plain model, too, has the trainer's head.
+        return rows + logprob_rows(engine, TokenScorer(plain.module), prompts, amount.tokens, dtype)
 
 
 def prompts_of(place: Place, model: LoadedModel, count: int) -> list[list[int]]:
@@ -71,7 +80,7 @@ def greedy_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]
     share is the baseline."""
     ours = [one.ids for one in asked(engine, prompts, Sampling(max_tokens=most))]
     theirs = by_generate(plain, prompts, most, len(prompts))
-    again = by_generate(plain, prompts, most, max(1, len(prompts) // 4)) if dtype != "float32" else None
+    again = by_generate(plain, prompts, most, max(1, len(prompts) // 2)) if dtype != "float32" else None
     return [
         Row(
             f"greedy output, {dtype}: prompts that differ",
@@ -83,29 +92,70 @@ def greedy_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]
     ]
 
 
-def logprob_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], most: int, dtype: str) -> list[Row]:
-    """Of sampled tokens, as the engine reported them and in one pass over the whole."""
-    apart: list[float] = []
-    for prompt, one in zip(prompts, asked(engine, prompts, Sampling(1.0, max_tokens=most, seed=1)), strict=True):
-        table = _logprobs(plain.module, prompt + one.ids)[len(prompt) - 1 : -1]
-        full = table.gather(1, torch.tensor(one.ids, device=table.device)[:, None])[:, 0].tolist()
-        apart += [abs(ours - theirs) for ours, theirs in zip(one.logprobs, full, strict=True)]
-    _, mean, largest = BOUNDS[dtype]
+def logprob_rows(
+    engine: LocalEngine, trainer: TokenScorer, prompts: list[list[int]], most: int, dtype: str
+) -> list[Row]:
+    """Of sampled tokens, as the engine reported them and as the trainer computes them before an update. Where rounding
+    is coarse, beside how far the trainer is from itself when it computes every sequence in a row of its own. The fewer
+    nats a token has, the less there is to be wrong about.
+    """
+    drawn = asked(engine, prompts, Sampling(1.0, max_tokens=most, seed=1))
+    flats = [sequence(prompt, one) for prompt, one in zip(prompts, drawn, strict=True)]
+    ours = [value for one in drawn for value in one.logprobs]
+    theirs = trained(trainer, flats)
+    mean, largest = _apart(ours, theirs)
+    again = _apart(trained(trainer, flats, share=False), theirs) if dtype != "float32" else (None, None)
+    _, bound, far = BOUNDS[dtype]
     label = f"log-probabilities, {dtype}"
     return [
-        Row(f"{label}: mean difference", sum(apart) / len(apart), "nats", None, ("<=", mean)),
-        Row(f"{label}: largest difference", max(apart), "nats", None, None if largest is None else ("<=", largest)),
+        Row(f"{label}: mean difference", mean, "nats", again[0], ("<=", bound)),
+        Row(f"{label}: largest difference", largest, "nats", again[1], None if far is None else ("<=", far)),
+        Row(f"{label}: of a token, in the mean", -sum(ours) / len(ours), "nats"),
     ]
 
 
+def sequence(prompt: list[int], written: Generation) -> Flat:
+    """What a trainer learns from: the prompt, and one turn after it.
+
+    >>> sequence([5, 6], Generation([7], [-0.5], "eos"))
+    Flat(ids=[5, 6, 7], mask=[0, 0, 1], logprobs=[0.0, 0.0, -0.5], turn_index=[-1, -1, 0])
+    """
+    before, after = len(prompt), len(written.ids)
+    return Flat(
+        [*prompt, *written.ids],
+        [0] * before + [1] * after,
+        [0.0] * before + list(written.logprobs),
+        [-1] * before + [0] * after,
+    )
+
+
+@torch.no_grad()
+def trained(trainer: TokenScorer, flats: Sequence[Flat], *, share: bool = True) -> list[float]:
+    """The trainer's log-probabilities of what was written, sequence by sequence. Microbatches are those of an update,
+    or without `share` ones in which each sequence has a row of its own."""
+    device = next(trainer.parameters()).device
+    budget = PASS.get(device.type, PASS["cpu"])
+    packed = pack(flats, None, budget=budget, pad_id=0, share=share and trainer.takes_trees, multiple=ALIGNED)
+    found: list[list[float]] = [[] for _ in flats]
+    for members, batch in packed:
+        scores_BT = trainer(batch.to(device)).logprobs_BT.cpu()
+        for member, scores_T, mask_T in zip(members, scores_BT, batch.mask_BT, strict=True):
+            found[member] = scores_T[mask_T].tolist()
+    return [value for one in found for value in one]
+
+
 def draw_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], draws: int) -> list[Row]:
-    """One token after each prompt, drawn over and over, against the softmax."""
+    """One token after each prompt, drawn over and over, against the softmax. A prompt is cut where the model knows
+    least how it goes on: of a token that is certain, frequencies say nothing.
+    """
     each = draws // len(prompts)
     statistic, degrees = 0.0, 0
     for prompt in prompts:
-        drawn = asked(engine, [prompt] * each, Sampling(1.0, max_tokens=1), seeds=True)
+        table_TV = _logprobs(plain.module, prompt)
+        at = least_certain(table_TV)
+        drawn = asked(engine, [prompt[: at + 1]] * each, Sampling(1.0, max_tokens=1), seeds=True)
         counts = Counter(one.ids[0] for one in drawn)
-        probabilities = _logprobs(plain.module, prompt)[-1].double().exp().tolist()
+        probabilities = table_TV[at].double().exp().tolist()
         more = chi_square([counts[token] for token in range(len(probabilities))], probabilities)
         statistic, degrees = statistic + more[0], degrees + more[1]
     p = chi_square_p(statistic, degrees)
@@ -114,6 +164,19 @@ def draw_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]],
         Row("sampled tokens against softmax: degrees of freedom", float(degrees), "classes", None, (">=", 1)),
         Row("sampled tokens against softmax: p of chi-square", p, "p", None, (">=", LEAST_P)),
     ]
+
+
+def least_certain(logprobs_TV: torch.Tensor) -> int:
+    """The place of the most entropy in the second half: prompts begin alike.
+
+    Four places, two tokens. Of the last two places the first has two that are equally likely:
+
+    >>> least_certain(torch.tensor([[0.5, 0.5], [0.6, 0.4], [0.5, 0.5], [0.9, 0.1]]).log())
+    2
+    """
+    half = len(logprobs_TV) // 2
+    entropy_T = torch.special.entr(logprobs_TV[half:].exp()).sum(-1)
+    return half + int(entropy_T.argmax())
 
 
 def chi_square(counts_V: Sequence[int], probabilities_V: Sequence[float]) -> tuple[float, int]:
@@ -205,3 +268,9 @@ def _logprobs(module: Any, ids: list[int]) -> torch.Tensor:
 
 def _differ(some: Sequence[list[int]], others: Sequence[list[int]]) -> float:
     return sum(one != other for one, other in zip(some, others, strict=True)) / len(some)
+
+
+def _apart(some: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
+    """How far, in the mean and at most."""
+    between = [abs(one - other) for one, other in zip(some, others, strict=True)]
+    return sum(between) / len(between), max(between)

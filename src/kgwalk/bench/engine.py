@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from kgwalk.agent.adapters import choose
 from kgwalk.bench.checks import CHECKED, CHECKS, Amount, check_rows
 from kgwalk.bench.decode import MANY, Limits, compared, decoder_of, generate_speed, slot_speed, speed_rows
 from kgwalk.bench.episodes import Place, Rollouts, episode_rows, soak_rows
@@ -46,7 +47,8 @@ class Scale:
 @dataclass(frozen=True)
 class EngineBench:
     """A model, and every recipe on every dataset. The first of both give the prompts of the checks. `workers` walk, or
-    with 0 this process does. `report` gets each figure as soon as it is known.
+    with 0 this process does. Without an `adapter` it is the shipped one where that fits; `none` is the model as it is.
+    `report` gets each figure as soon as it is known.
     """
 
     machine: Machine
@@ -81,13 +83,13 @@ class EngineBench:
         """Those of a recipe together."""
         return [[Place.of(recipe, dataset) for dataset in self.datasets] for recipe in self.recipes]
 
-    @property
-    def _named(self) -> tuple[str, str | None]:
+    def _named(self, recipe: Recipe) -> tuple[str, str | None]:
         """Model and adapter; an adapter's folder names its base."""
-        return (self.adapter or DEFAULT_MODEL, None) if self.model is None else (self.model, self.adapter)
+        adapter = choose(self.adapter, None, recipe, model=self.model, engine="local").folder
+        return (adapter or DEFAULT_MODEL, None) if self.model is None else (self.model, adapter)
 
-    def _load(self) -> LoadedModel:
-        name, adapter = self._named
+    def _load(self, recipe: Recipe) -> LoadedModel:
+        name, adapter = self._named(recipe)
         return load_model(name, adapter=adapter, device=self.machine.device, dtype=self.machine.dtype)
 
     def _decoding(self) -> Iterator[Row]:
@@ -96,8 +98,10 @@ class EngineBench:
         self.progress("decoding", 0, len(scale.batches))
         limits = Limits(machine.bandwidth(), machine.rate())
         machine.free()
-        plain = self._load().module
-        model = SlotModel(self._load().module, most_slots=max(scale.batches), context=scale.context + MANY)
+        plain = self._load(self.recipes[0]).module
+        model = SlotModel(
+            self._load(self.recipes[0]).module, most_slots=max(scale.batches), context=scale.context + MANY
+        )
         yield Row("copy bandwidth, read and written", limits.bandwidth / 1e9, "GB/s")
         yield Row(f"matrix product, {machine.dtype}", limits.rate / 1e12, "TFLOP/s")
         for number, batch in enumerate(scale.batches, 1):
@@ -111,9 +115,9 @@ class EngineBench:
 
     def _rollouts(self, places: Sequence[Sequence[Place]], measure: Measure, episodes: int) -> Iterator[Row]:
         """One engine for a recipe, on all datasets."""
-        for same in places:
+        for recipe, same in zip(self.recipes, places, strict=True):
             self.machine.free()
-            model = self._load()
+            model = self._load(recipe)
             config = model.module.config
             with Rollouts.opened(model, same[0], self.workers) as rollouts:
                 del model  # the engine's alone, to be freed with it
@@ -123,7 +127,7 @@ class EngineBench:
 
     def _checks(self, place: Place) -> Iterator[Row]:
         self.progress("checks", 0, None)
-        name, adapter = self._named
+        name, adapter = self._named(self.recipes[0])
         dtypes = CHECKED.get(self.machine.kind, CHECKED["cpu"])
         amount = self.scale.checks
         for dtype in dtypes:

@@ -62,8 +62,8 @@ def soak(
 
 @app.command(
     epilog="Examples: kgwalk bench engine · kgwalk bench engine --data metaqa --data cwq-fbpool --adapter adapter · "
-    "kgwalk bench engine --only decode,check · kgwalk bench engine --only episodes --workers 8 · "
-    "kgwalk bench engine --batch 1,256 --context 1024 --json"
+    "kgwalk bench engine --only decode,check · kgwalk bench engine --check --adapter none · "
+    "kgwalk bench engine --only episodes --workers 8 · kgwalk bench engine --batch 1,256 --context 1024 --json"
 )
 def engine(
     model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
@@ -73,7 +73,9 @@ def engine(
     recipe: Annotated[
         list[str] | None, typer.Option("--recipe", help="By name or a TOML file; may be repeated (default: kgwalk).")
     ] = None,
-    adapter: Annotated[str | None, typer.Option(help="A LoRA adapter's folder.")] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="A LoRA adapter's folder, shipped or none (default: shipped where it fits).")
+    ] = None,
     batch: Annotated[
         str | None, typer.Option(help="Rows, separated by commas (default: 1,64,256,1024; on a CPU 1,8).")
     ] = None,

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.functional import linear, rms_norm
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 log = logging.getLogger(__name__)
 
 FAR = {torch.float32: 1e-4, torch.bfloat16: 4e-2, torch.float16: 1e-2}  # how far logits may lie apart, of their size
 
 
-def fuse(module: torch.nn.Module, run: Callable[[], torch.Tensor]) -> bool:
+def fuse(module: PreTrainedModel, run: Callable[[], torch.Tensor]) -> bool:
     """Change the layers in place; `run` gives logits of some pass. False if they were put back."""
     before = run()
     changed = [part for part in module.modules() if _fused_norm(part) or _fused_attention(part) or _fused_mlp(part)]
     after = run()
     apart = ((after - before).float().norm() / before.float().norm()).item()
-    if apart <= FAR[before.dtype]:  # false for NaN
+    if apart <= FAR[module.dtype]:  # false for NaN; the logits themselves may be of a wider type
         return True
     log.warning(
         "this model's layers are not what they look like (logits differ by %.2g); they are run as written", apart

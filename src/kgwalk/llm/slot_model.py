@@ -23,6 +23,7 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from kgwalk.llm.fused import fuse
 from kgwalk.llm.gpu_memory import gpu_free
 from kgwalk.llm.graphs import Graphs, Numbers, size_above
+from kgwalk.llm.head import widen_head
 from kgwalk.llm.slot_cache import QUERIES, Pass, SlotCache, side_by_side, slot_attention
 from kgwalk.llm.slot_state import KINDS, SlotState, Start
 from kgwalk.types import EngineError
@@ -80,6 +81,7 @@ class SlotModel:
         AttentionInterface.register(ATTENTION, slot_attention)
         AttentionMaskInterface.register(ATTENTION, sdpa_mask)  # for those who call the module themselves
         module.set_attn_implementation(ATTENTION)
+        widen_head(module)
         self._keeps_logits = "logits_to_keep" in inspect.signature(module.forward).parameters
         self._mask = torch.zeros(1, 1, 1, 1, dtype=module.dtype, device=self.device)  # given, so that none is made
         self.most_slots = most_slots

@@ -2,8 +2,8 @@
 
 An episode is mostly prompt and observations, and logits are as wide as the vocabulary. So the head runs only on the
 hidden states before the marked tokens, a chunk at a time, and a chunk's logits are computed again in the backward pass
-instead of kept. As in the local engine the logits are taken in float32 at temperature 1. Knows nothing of rewards or
-losses.
+instead of kept. As in the local engine the head gives them in float32 (`llm.head`), and the temperature is 1. Knows
+nothing of rewards or losses.
 
 Where a family does something to its logits after the head (Gemma 2 caps them, Granite and Cohere scale them), which is
 seen by comparing once on a few tokens, the model's own forward is used and all its logits are made.
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from kgwalk.llm.head import widen_head
 from kgwalk.training import lean
 from kgwalk.training.given import Head, computed_in, inputs_of, parts_of, plain_of
 from kgwalk.training.microbatch import Batch
@@ -57,6 +58,7 @@ class TokenScorer(torch.nn.Module):
         super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
         if chunk < 1:
             raise KgwalkError(f"chunk must be at least 1; it is {chunk}")
+        widen_head(plain_of(model))
         self.model = model
         self.chunk = chunk
         self.whole_logits, self.takes_trees = True, False  # right for every model

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from kgwalk.training import lean
-from kgwalk.training.given import Head, inputs_of, plain_of
+from kgwalk.training.given import Head, computed_in, inputs_of, plain_of
 from kgwalk.training.microbatch import Batch, collate, pack
 from kgwalk.training.trees import trees
 from kgwalk.types import Flat
@@ -47,7 +47,7 @@ def head_is_last(model: torch.nn.Module, decoder: torch.nn.Module, head: Head) -
     states, states_alone = seen[0].last_hidden_state, alone.last_hidden_state
     if states.shape != states_alone.shape or not torch.equal(head(states).float(), logits.float()):
         return False
-    return _close(states_alone, states)
+    return _close(states_alone, states, states.dtype)
 
 
 def walks_for(model: torch.nn.Module) -> list[Flat]:
@@ -82,7 +82,7 @@ def takes_trees(model: torch.nn.Module) -> bool:
             model(**inputs_of(model, batch)).logits.flatten(0, 1).index_select(0, batch.before_N)
             for batch in (collate(walks, None, 0, rows=rows).to(device) for rows in (trees(walks, 1 << 20), None))
         )
-    return _close(together, alone)
+    return _close(together, alone, computed_in(model, device.type))  # the logits may be of a wider type
 
 
 def _has_windows(plain: Any) -> bool:
@@ -93,9 +93,9 @@ def _has_windows(plain: Any) -> bool:
     return getattr(config, "sliding_window", None) is not None
 
 
-def _close(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Up to rounding: 0.02 of the norm is what bfloat16 may lose over some dozen layers."""
-    most = 0.02 if expected.dtype in (torch.bfloat16, torch.float16) else 1e-3
+def _close(found: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Up to the rounding of passes in `dtype`: 0.02 of the norm is what bfloat16 may lose over some dozen layers."""
+    most = 0.02 if dtype in (torch.bfloat16, torch.float16) else 1e-3
     return bool((found - expected).float().norm() <= most * expected.float().norm())
 
 
