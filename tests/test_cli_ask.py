@@ -49,8 +49,9 @@ class _Api(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        said = sum(message["role"] == "assistant" for message in request["messages"])
-        text = "hm" if request["model"] == MUTE else TURNS[request["model"]][said]
+        turns = TURNS.get(request["model"], [])
+        said = sum(message["content"] in turns for message in request["messages"])  # a prompt may have other replies
+        text = "hm" if request["model"] == MUTE else turns[said]
         message = {"role": "assistant", "content": text}
         usage = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
         body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage})

@@ -415,25 +415,35 @@ EOG = [
 ]
 
 VANILLA = [
-    Walk("the answer alone", HANKS, ["Tom Hanks"], ['<answer>["Penny Marshall", "Robert Zemeckis"]</answer> and more']),
+    Walk("the answer alone", HANKS, ["Tom Hanks"], ["Answer: Penny Marshall | Robert Zemeckis"]),
+    Walk(
+        "the answer in tags", HANKS, ["Tom Hanks"], ['<answer>["Penny Marshall", "Robert Zemeckis"]</answer> and more']
+    ),
     Walk(
         "a model that thinks unasked, and speaks of the tag",
         HANKS,
         ["Tom Hanks"],
         ["<think>It goes into <answer>.</think>\n<answer>Penny Marshall</answer>"],
     ),
-    Walk("no answer: there is no other turn", HANKS, ["Tom Hanks"], ["Penny Marshall, I think."]),
+    Walk("a sentence is one name", HANKS, ["Tom Hanks"], ["I think of Big.\nIt was Penny Marshall."]),
+    Walk("no answer: there is no other turn", HANKS, ["Tom Hanks"], ["..."]),
 ]
 
 COT = [
     Walk(
         "a thought, then the answer",
+        HANKS,
+        ["Tom Hanks"],
+        ["Tom Hanks starred in Big. Penny Marshall directed it.\nAnswer: Penny Marshall"],
+    ),
+    Walk(
+        "a thought, then the answer in tags",
         "Which capital is that of the USA?",
         ["USA"],
         ['The capital of the USA is Washington, D.C.\n<answer>["Washington, D.C."]</answer>'],
         facts=PLACES,
     ),
-    Walk("a list that is none", HANKS, ["Tom Hanks"], ["I go film by film. <answer>[1, 2]</answer>"]),
+    Walk("numbers are names too", HANKS, ["Tom Hanks"], ["I go film by film. <answer>[1, 2]</answer>"]),
 ]
 
 GOLDENS: dict[str, tuple[str, list[Walk]]] = {

@@ -1,4 +1,4 @@
-"""The names in a reply that gives its answer in plain words, without the form that was asked for.
+"""The names in a reply that gives its answer in plain words, not in tags.
 
 This is what is read, and nothing else of the reply:
 
@@ -31,7 +31,7 @@ _ANNOUNCED = re.compile(
 )
 _BULLET = re.compile(r"\s*(?:[-*•–]|\(?[0-9]{1,2}[.)])\s+")
 _SEPARATORS = (re.compile(r"\|"), re.compile(";"), re.compile(r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))"))
-_LAST_AND = re.compile(r"\s*and\s+", re.IGNORECASE)
+_AND = re.compile(r"\s*and\s", re.IGNORECASE)
 
 
 def plain_names(reply: str) -> tuple[str, ...]:
@@ -63,15 +63,18 @@ def line_names(line: str) -> list[str]:
     >>> line_names("1. Mercury, Venus, and Earth."), line_names("679,400"), line_names('[1998, "Big"]')
     (['Mercury', 'Venus', 'Earth'], ['679,400'], ['1998', 'Big'])
     """
-    text = _BULLET.sub("", line, count=1).strip()
-    pieces = _json_list(text)
-    if pieces is None:
-        text = text.strip("[]")
-        pieces = next((parts for separator in _SEPARATORS if len(parts := separator.split(text)) > 1), [text])
-        if len(pieces) > 1:
-            pieces[-1] = _LAST_AND.sub("", pieces[-1], count=1)
-    names = (unescape(_bare(piece)).strip() for piece in pieces)
-    return [name for name in names if name]
+    bullet = _BULLET.match(line)
+    text = line[bullet.end() if bullet else 0 :].strip()
+    listed = _json_list(text)
+    pieces = _split(unescape(text.strip("[]"))) if listed is None else [unescape(name) for name in listed]
+    return [name for piece in pieces if (name := piece.strip())]
+
+
+def _split(text: str) -> list[str]:
+    pieces = next((parts for separator in _SEPARATORS if len(parts := separator.split(text)) > 1), [text])
+    if len(pieces) > 1 and (joined := _AND.match(pieces[-1])):
+        pieces[-1] = pieces[-1][joined.end() :]
+    return [_bare(piece) for piece in pieces]
 
 
 def _json_list(text: str) -> list[str] | None:

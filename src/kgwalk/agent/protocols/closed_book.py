@@ -1,10 +1,16 @@
 """No graph at all: what the model answers from memory, at once (`vanilla`) or after thinking (`cot`).
 
-    <answer>["Penny Marshall"]</answer>
-    Tom Hanks starred in Big, which Penny Marshall directed. So: <answer>["Penny Marshall"]</answer>
+    Answer: Mercury | Venus
+    All planets but the two nearest to the sun have moons. These two are Mercury and Venus.
+    Answer: Mercury | Venus
 
-One turn, no tools. The prompt is the question alone: neither the topics nor anything of the graph is shown. Whatever
-stands before the answer is let pass, since some models think unasked.
+One turn, no tools. The prompt is a short task, two questions with their answers as earlier turns of the chat, and the
+question; neither the topics nor anything of the graph is shown.
+
+An answer in tags is read first, `<answer>["Mercury", "Venus"]</answer>`, whatever stands before it. A reply without
+one is read leniently: the line after the last "Answer:" or "The answer is", else its last line, split at `|`, `;` or
+commas (agent/plain_answer.py says all of it). So a model is scored by what it knows, not by how well it keeps to a
+form: only a reply with nothing to read is malformed.
 """
 
 from __future__ import annotations
@@ -14,21 +20,36 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kgwalk.agent.observation import Observation
+from kgwalk.agent.plain_answer import plain_names
 from kgwalk.agent.protocol import Protocol, Task, Walk, World, said
 from kgwalk.tools.text import escape, read_answer, write_answer
 from kgwalk.types import Answer, Call, Malformed, Message, Step
 
 OPEN, CLOSE = "<answer>", "</answer>"
 
-VANILLA = """Answer the question from what you know. Reply with the answer alone, inside <answer>...</answer>, as a \
-JSON list of names, for example <answer>["first name", "second name"]</answer>. If several answers are right, list all.
+VANILLA = """Answer the question from what you know, on one line that begins with "Answer:". Give only the names, no \
+sentence. If several are right, put | between them."""
+COT = """Answer the question from what you know. First think in one or two short sentences: which facts lead to the \
+answer. Then write a line that begins with "Answer:" and has only the names. If several are right, put | between \
+them."""
 
-Question: {question}"""
-COT = """Answer the question from what you know. First think step by step, in a few sentences: what is asked, which \
-facts lead there, what follows from each. Then give the answer inside <answer>...</answer>, as a JSON list of names, \
-for example <answer>["first name", "second name"]</answer>. If several answers are right, list all.
-
-Question: {question}"""
+# Questions with replies. A small model follows turns of a chat where it does not follow a description, and takes from
+# them what kind of thing an answer is: with a number as the last one, it answers many questions with that number.
+VANILLA_EXAMPLES = (
+    ("Which planets have no moon?", "Answer: Mercury | Venus"),
+    ("what gas do plants take in", "Answer: carbon dioxide"),
+)
+COT_EXAMPLES = (
+    (
+        "Which planets have no moon?",
+        "All planets but the two nearest to the sun have moons. These two are Mercury and Venus.\n"
+        "Answer: Mercury | Venus",
+    ),
+    (
+        "what gas do the living things with green leaves take in",
+        "The living things with green leaves are plants. Plants take in carbon dioxide.\nAnswer: carbon dioxide",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -39,10 +60,11 @@ class ClosedBook(Protocol):
     inline = True
     reads_graph = False
     form: ClassVar[str]
+    examples: ClassVar[tuple[tuple[str, str], ...]]
     turns: int = 1
 
     def begin(self, task: Task, world: World, count: Callable[[str], int]) -> ClosedBookWalk:
-        return ClosedBookWalk(task, world, form=self.form)
+        return ClosedBookWalk(task, world, form=self.form, examples=self.examples)
 
     @staticmethod
     def render(step: Step, think: str = "") -> str:
@@ -60,28 +82,44 @@ class ClosedBook(Protocol):
 class Vanilla(ClosedBook):
     name = "vanilla"
     form = VANILLA
+    examples = VANILLA_EXAMPLES
 
 
 @dataclass(frozen=True)
 class Cot(ClosedBook):
     name = "cot"
     form = COT
+    examples = COT_EXAMPLES
 
 
 def parse(text: str) -> Step:
-    """The first answer that is closed; a tag that is only spoken of before it does not count."""
+    """The first answer whose tag is closed; a tag that is only spoken of before it does not count. Else plain words.
+
+    >>> parse('I think <answer>["Big, the film"]</answer>'), parse("Answer: Big | Splash")
+    (Answer(names=('Big, the film',)), Answer(names=('Big', 'Splash')))
+    >>> parse("It was Big."), parse(" ")
+    (Answer(names=('It was Big',)), Malformed(why='Write the answer on a line, as "Answer: ...".'))
+    """
     before, closed, _ = text.partition(CLOSE)
     _, opened, inside = before.rpartition(OPEN)
     names = read_answer(inside) if closed and opened else None
-    return Malformed('Write the answer as <answer>["..."]</answer>.') if names is None else Answer(names)
+    if names is None:  # not (): an empty list says that there is nothing
+        names = plain_names(text) or None
+    return Malformed('Write the answer on a line, as "Answer: ...".') if names is None else Answer(names)
 
 
 @dataclass
 class ClosedBookWalk(Walk):
     form: str = field(kw_only=True)
+    examples: tuple[tuple[str, str], ...] = field(kw_only=True)
 
     def prompt(self) -> list[Message]:
-        return [Message("user", self.form.format_map({"question": escape(self.task.question.question)}))]
+        messages: list[Message] = []
+        for question, reply in self.examples:
+            messages += [Message("user", f"Question: {question}"), Message("assistant", reply)]
+        messages.append(Message("user", f"Question: {escape(self.task.question.question)}"))
+        # The task stands in the first message of the user's: not every chat template takes a system's.
+        return [Message("user", f"{self.form}\n\n{messages[0].content}"), *messages[1:]]
 
     def parse(self, text: str) -> Step:
         return parse(text)
