@@ -53,6 +53,14 @@ def test_found_by_the_facts_of_both(store: Callable[..., StoredGraph]) -> None:
     assert not found.said_forwards("born_in", ["born_in", "children"])
 
 
+def test_a_part_of_a_relation_is_no_inverse_of_it(store: Callable[..., StoredGraph]) -> None:
+    """Every captain plays for the club, but of three players one only is captain: who plays for it is asked still."""
+    facts = [Triple(who, "plays_for", "Rovers") for who in ("Ann", "Bob", "Cid")] + [Triple("Rovers", "captain", "Ann")]
+    graph = store(facts)
+    assert Inverses(graph).of("captain") == Inverses(graph).of("plays_for") == frozenset()
+    assert Way("plays_for", False) in Drawing(graph, MakeSettings()).around("Rovers")
+
+
 def test_ways_go_forwards_where_they_can(store: Callable[..., StoredGraph]) -> None:
     drawing = Drawing(store(FAMILY), MakeSettings())
 
@@ -89,3 +97,18 @@ def test_topics_that_can_be_walked_either_way(store: Callable[..., StoredGraph])
     assert drawing.topic(Way("works_in", True)) == "Ann"  # no place works anywhere
     names = {Drawing(drawing.graph, MakeSettings(either=0.0, seed=n)).topic(Way("reports_to", True)) for n in range(20)}
     assert names == {"Ann", "Bob"}
+
+
+def test_a_relation_named_by_a_verb_can_be_compared_by(store: Callable[..., StoredGraph]) -> None:
+    """Small graphs call a date `born`: the youngest of a club's players can be asked for all the same."""
+    years = {"Ann": "1990-01-25", "Bob": "1993-10-02", "Cid": "1999-06-14"}
+    facts = [Triple(who, "plays_for", "Rovers") for who in years]
+    graph = store([*facts, *(Triple(who, "born", when) for who, when in years.items())])
+    schema = survey(graph)
+    settings = MakeSettings(count=6, patterns={"superlative": 1.0}, hops={1: 1.0})
+    made = make_questions(graph, Wording(NameLexicon(schema)), settings, schema=schema)
+    asked = {question.extra["program"][-1][0]: question for question in made}
+    assert asked["argmin"].answers == ["Ann"]
+    assert asked["argmax"].answers == ["Cid"]
+    words = " ".join(question.question.lower() for question in made)
+    assert any(word in words for word in ("youngest", "oldest", "eldest", "born last", "born first", "birth date"))

@@ -16,8 +16,10 @@ from kgwalk.kg.store import StoredGraph
 
 COMPARED = 500  # facts of a relation, at most
 # The share of facts, of either relation, that the other has turned round: PathQuestion's graph, which lacks many, has
-# 0.31 of `parents` in `children` and 0.28 the other way. A capital's country is its `country`, but not the other way.
+# 0.31 of `parents` in `children` and 0.28 the other way.
 MUTUAL = 0.25
+# The smaller of the two shares over the larger: every `captain` of a club `plays_for` it, but few who do are captains.
+EVEN = 0.6
 
 
 class Inverses:
@@ -49,7 +51,7 @@ class Inverses:
             mutual = [
                 other
                 for (one, other), much in share.items()
-                if one == number and much >= MUTUAL and share.get((other, one), 0.0) >= MUTUAL
+                if one == number and _mutual(much, share.get((other, one), 0.0))
             ]
             if mutual:
                 self._of[store.relation_name(number)] = frozenset(map(store.relation_name, mutual))
@@ -61,3 +63,11 @@ class Inverses:
     def said_forwards(self, relation: str, leaving: Collection[str]) -> bool:
         """Whether one of the relations that leave here says what this one says backwards."""
         return not self.of(relation).isdisjoint(leaving)
+
+
+def _mutual(one: float, two: float) -> bool:
+    """
+    >>> _mutual(0.31, 0.28), _mutual(1.0, 0.33), _mutual(0.1, 0.1)
+    (True, False, False)
+    """
+    return min(one, two) >= MUTUAL and min(one, two) >= EVEN * max(one, two)

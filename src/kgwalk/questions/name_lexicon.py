@@ -32,6 +32,14 @@ _HUMAN = word_set(
     "parents parent children child father mother sibling siblings died death acted plays wears speaks married educated "
     "graduated aged citizenship education residence lives lived works employer"
 )
+# What happened at the time that a relation named by a verb leads to: `born`, `opened`.
+_HAPPENED = {
+    "born": "birth", "died": "death", "founded": "founding", "established": "foundation", "created": "creation",
+    "opened": "opening", "closed": "closing", "built": "construction", "completed": "completion", "started": "start",
+    "began": "start", "ended": "end", "released": "release", "published": "publication", "launched": "launch",
+    "discovered": "discovery", "invented": "invention", "introduced": "introduction", "married": "wedding",
+    "joined": "joining", "hired": "hiring", "signed": "signing", "elected": "election", "acquired": "acquisition",
+}  # fmt: skip
 
 
 class NameLexicon:
@@ -67,7 +75,8 @@ class NameLexicon:
             return ()
         said, meant = self.sayings(Way(relation, True)), self.meant(relation)
         everyday = () if meant is None else meant[0].nouns  # "the largest deepness"
-        return tuple(dict.fromkeys(noun for noun in said.plain_bare + said.bare if noun not in everyday))
+        nouns = tuple(dict.fromkeys(noun for noun in said.plain_bare + said.bare if noun not in everyday))
+        return nouns or _moments(read_name(relation), said.kind)
 
     def alone(self, way: Way) -> bool:
         """Whether it is known that no other relation joins the same two kinds."""
@@ -92,6 +101,15 @@ class NameLexicon:
                 return name_sayings(name, way.out, ends)
             return said
         return name_sayings(name, way.out, ends, whole=(name.text, name.head) in self._shared)
+
+
+def _moments(name: RelationName, kind: str) -> tuple[str, ...]:
+    """
+    >>> _moments(read_name("born"), DATE), _moments(read_name("was_opened_in"), YEAR), _moments(read_name("seen"), DATE)
+    (('birth date',), ('opening year',), ())
+    """
+    happened = [_HAPPENED[word] for word in name.words if word in _HAPPENED] if kind in (DATE, YEAR) else []
+    return tuple(f"{what} {kind}" for what in happened[:1])
 
 
 class _Kinds:
