@@ -51,9 +51,9 @@ class GoWalk(Walk):
         return said("", text, "")
 
 
-with tempfile.TemporaryDirectory() as folder:
-    kgwalk.build_graph([Path(__file__).with_name("films.tsv")], f"{folder}/films.kg")
-    world = World(kgwalk.load_graph(f"{folder}/films.kg"))
-    task = Task(Question("q1", "Who directed Big?", [], []), ["Big"])
-    (episode,) = rollout([(task, world)], Go(), ScriptedEngine(["go directed_by\n", "done\n"]))
-    print(episode.answers, episode.stop.value, [turn.observation for turn in episode.turns])
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        kgwalk.build_graph([Path(__file__).with_name("films.tsv")], f"{folder}/films.kg")
+        task = Task(Question("q", "Who directed Big?", [], []), ["Big"]), World(kgwalk.load_graph(f"{folder}/films.kg"))
+        (episode,) = rollout([task], Go(), ScriptedEngine(["go directed_by\n", "done\n"]))
+        print(episode.answers, episode.stop.value, [turn.observation for turn in episode.turns])

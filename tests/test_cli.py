@@ -23,6 +23,7 @@ from unittest.mock import patch
 
 import httpx
 import pytest
+from rich.text import Text
 from typer.main import get_command
 
 from kgwalk import __version__, load_graph
@@ -689,7 +690,14 @@ def test_serve_answers_and_stops_in_order(films: Path) -> None:
 def test_serve_with_a_key(films: Path) -> None:
     with serving("--graph", "facts=films.kg", cwd=films, KGWALK_API_KEY="secret") as (_, url):
         assert httpx.get(f"{url}/kg/graphs").status_code == 401
-        assert httpx.get(f"{url}/health").json() == {"status": "ok", "version": __version__, "graphs": 1}
+        assert httpx.get(f"{url}/health").json() == {
+            "status": "ok",
+            "version": __version__,
+            "graphs": 1,
+            "model": None,
+            "under_way": 0,
+            "waiting": 0,
+        }
         allowed = httpx.get(f"{url}/kg/graphs", headers={"Authorization": "Bearer secret"})
         assert allowed.json()["graphs"][0]["name"] == "facts"
 
@@ -746,6 +754,22 @@ def test_every_command_explains_itself_with_an_example(command: list[str]) -> No
     assert (done.status, done.stderr) == (0, "")
     shown = " ".join(done.stdout.split())
     assert re.search(rf"Examples?: (.* )?kgwalk {' '.join(command)} ", shown), done.stdout
+
+
+def _described(command: Any) -> Iterator[str]:
+    """Every text of a command's help and of those inside it."""
+    texts = [command.help, command.epilog, *(getattr(param, "help", None) for param in command.params)]
+    yield from filter(None, [*texts, *(param.metavar for param in command.params)])
+    for entry in getattr(command, "commands", {}).values():
+        yield from _described(entry)
+
+
+def test_no_help_has_a_hole() -> None:
+    """Rich takes `[word]` for markup and shows nothing in its place: "those of [world]" became "those of "."""
+    texts = list(_described(get_command(make_app())))
+    assert len(texts) > 200
+    for text in texts:
+        assert Text.from_markup(text).plain == text
 
 
 def test_no_command_shows_the_help() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from conftest import store_of
 from kgwalk.agent.link import Mention
-from kgwalk.cli.ask import is_count, note_of
+from kgwalk.cli.ask import is_count, no_agent, note_of
 from kgwalk.config.recipe import load_recipe, names
 from kgwalk.types import Found, Triple
 
@@ -122,11 +122,18 @@ def test_what_cannot_be(api: str) -> None:
     assert ask(api, "--json").returncode == 2
 
 
+def test_the_hint_to_fit_names_the_recipe_unless_it_is_the_one_that_fit_takes() -> None:
+    alone = "agent: none; the model walks as it is"
+    assert no_agent("club.kg", "kgwalk", trains=True) == f"{alone}. `kgwalk fit club.kg` trains one"
+    assert no_agent("club.kg", "kg-r1", trains=True) == f"{alone}. `kgwalk fit club.kg --recipe kg-r1` trains one"
+    assert no_agent("club.kg", "vanilla", trains=False) == alone
+
+
 def test_a_question_that_names_no_entity_is_refused_before_a_model_is_opened(api: str) -> None:
     asked = ask(api, "Who is the oldest employee?")  # no model was named, and nobody asked for one
     assert (asked.returncode, asked.stdout) == (1, "")
     assert asked.stderr.startswith("error: the question names no entity of the graph, so there is nowhere to start")
-    assert "or give it as a topic (--topic)" in asked.stderr
+    assert "or give it as a topic to start from (`--topic`, or " in asked.stderr
     told = json.loads(ask(api, "Who is the oldest employee?", "--json").stdout)
     assert told["error"]["kind"] == "NoTopic"
     session = ask(api, "--model", "kgwalk", stdin="Who is the oldest?\nwhat is the capital of Norway?\n\n")

@@ -275,7 +275,8 @@ def test_a_mistake_does_not_occupy_the_folder(cli: Callable[..., Done], films: P
     assert cli(*common, "--engine", "api").status == 1  # no model; the folder has been begun
     assert cli(*common, "--engine", "api", "--model", "m").status == 0
     refused = cli(*common, "--engine", "api", "--model", "other")
-    assert '`model` was "m", is "other". Choose another folder, or --force' in refused.json["error"]["message"]
+    ways_out = "Choose another folder with -o, or start over with --force"
+    assert f'`model` was "m", is "other". {ways_out}' in refused.json["error"]["message"]
     assert cli(*common, "--engine", "api", "--model", "other", "--force").status == 0
 
 

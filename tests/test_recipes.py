@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 
 from kgwalk.agent.from_recipe import budget_of, policy_of, protocol_of
 from kgwalk.agent.policies import POLICIES
-from kgwalk.agent.protocols import PROTOCOLS
+from kgwalk.agent.protocols import PROTOCOLS, protocol_kind, protocol_named
+from kgwalk.build.checks import check_recipe
 from kgwalk.config.recipe import Recipe, load_recipe, names, profiles
 from kgwalk.config.section import read_section
 from kgwalk.llm.engine import Sampling
@@ -20,6 +23,8 @@ from kgwalk.training.curriculum import CurriculumSettings
 from kgwalk.training.demos.settings import DemoSettings
 from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
 from kgwalk.types import KgwalkError
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", names())
@@ -49,6 +54,8 @@ def test_values_can_be_set() -> None:
     ("assignment", "message"),
     [
         ("rollout.turn_token=3", "unknown setting `rollout.turn_token`; did you mean `rollout.turn_tokens`?"),
+        ("rollout.turns=2", "unknown setting `rollout.turns`; did you mean `protocol.turns` or `rollout.turn_tokens`?"),
+        ("protocol.total_tokens=9", "unknown setting `protocol.total_tokens`; did you mean `rollout.total_tokens`?"),
         ("rollouts.turn_tokens=3", "unknown section `rollouts`; did you mean `rollout`?"),
         ("turns", "'turns' is not section.key=value, such as rollout.turn_tokens=64"),
         ("protocol.turns=-1", "`protocol.turns` must be a number above 0, not -1"),
@@ -65,6 +72,76 @@ def test_what_is_wrong_is_named(assignment: str, message: str) -> None:
     with pytest.raises(KgwalkError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def test_a_key_of_two_other_sections_names_both() -> None:
+    with pytest.raises(KgwalkError, match=r"`rollout.lr`; did you mean `sft.lr` or `grpo.lr`\?"):
+        budget_of(load_recipe("kgwalk").with_values(["rollout.lr=1"]))
+
+
+OWN = """
+from dataclasses import dataclass
+from kgwalk.agent.protocol import Protocol
+from kgwalk.agent.protocols.kgwalk import Kgwalk
+
+@dataclass(frozen=True)
+class Kind(Kgwalk):
+    name = "kind"
+    thanks: int = 1
+
+class Nameless(Protocol):
+    pass
+
+class Same(Kgwalk):
+    pass
+
+word = "kind"
+"""
+
+
+def test_a_protocol_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its file or by its module; a recipe sets its fields as it does those of any other."""
+    monkeypatch.chdir(tmp_path)
+    Path("own_protocols.py").write_text(OWN)
+    Path("mine.toml").write_text('[protocol]\nname = "own_protocols.py:Kind"\nturns = 3\nthanks = 2\n')
+    made = protocol_of(load_recipe("mine.toml"))
+    assert (made.name, made.turns, made.thanks) == ("kind", 3, 2)  # type: ignore[attr-defined]
+    assert protocol_kind("kind") is type(made)  # as a demonstration names it
+    assert "kind" not in PROTOCOLS
+    monkeypatch.syspath_prepend(tmp_path)
+    assert protocol_named("own_protocols:Kind", turns=4).turns == 4
+
+
+def test_the_guide_to_protocols_has_a_recipe_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/guides/add-a-protocol.md: its recipe, beside the example; it can be trained, but for demonstrations."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "examples" / "own_protocol.py", tmp_path)
+    [text] = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/guides/add-a-protocol.md").read_text(), re.DOTALL)
+    Path("go.toml").write_text(text)
+    recipe = load_recipe("go.toml").with_profile("135m")
+    assert (protocol_of(recipe).name, protocol_of(recipe).turns) == ("go", 4)
+    check_recipe(recipe, ["grpo"])
+    check_recipe(recipe, ["demos", "sft", "grpo"], demos=True)
+    with pytest.raises(KgwalkError, match="nothing writes demonstrations of its protocol go; let a teacher"):
+        check_recipe(recipe, ["demos", "sft"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("own_protocols.py:Kin", "unknown protocol `own_protocols.py:Kin`; did you mean `own_protocols.py:Kind`?"),
+        ("none.py:Kind", "the protocol `none.py:Kind` cannot be imported"),
+        ("own_protocols.py:word", "`own_protocols.py:word` is no protocol; it must be a subclass of kgwalk.agent"),
+        ("own_protocols.py:Nameless", "the protocol `own_protocols.py:Nameless` has no `name`; give the class one"),
+        ("own_protocols.py:Same", "is called kgwalk, as one of kgwalk's is; give it another `name`"),
+    ],
+)
+def test_what_is_no_protocol(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own_protocols.py").write_text(OWN)
+    with pytest.raises(KgwalkError) as caught:
+        protocol_of(Recipe("mine", {"protocol": {"name": name}}))
+    assert message in str(caught.value)
 
 
 def test_a_recipe_from_a_file(tmp_path: Path) -> None:

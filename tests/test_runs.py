@@ -219,7 +219,7 @@ def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
         begin_run(path, "eval", other)
     assert str(refused.value) == (
         f"{path} holds another run: `limit` was not set, is 5; `rollout.turn_tokens` was 64, is 128. "
-        "Choose another folder, or --force to start over"
+        "Choose another folder with -o, or start over with --force"
     )
     with pytest.raises(KgwalkError, match="its kind is 'eval', not 'train'"):
         begin_run(path, "train", SETTINGS)

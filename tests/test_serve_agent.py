@@ -50,6 +50,7 @@ ABOUT = {
     "topics": ["Tom Hanks"],
     "stop": "answered",
     "confidence": 0.0,  # a script finds each of its tokens unlikely
+    "note": "the model was not sure of this walk; it may well be wrong",
 }
 R1 = '<think>known</think><answer>["Big"]</answer>'
 

@@ -79,7 +79,7 @@ def serving(**options: Any) -> Iterator[httpx.Client]:
 def test_the_model_is_opened_in_the_background_and_graphs_are_served_meanwhile(opening: Opening) -> None:
     with serving() as client:
         assert opening.begun.wait(20)  # nobody has asked
-        assert client.get("/health").status_code == 200
+        assert client.get("/health").json()["model"] == "opening"
         found: list[httpx.Response] = []
         first = threading.Thread(target=lambda: found.append(client.post("/v1/ask", json=BODY)))
         first.start()
@@ -89,6 +89,7 @@ def test_the_model_is_opened_in_the_background_and_graphs_are_served_meanwhile(o
         first.join()
         assert found[0].json()["answers"] == ["Penny Marshall"]
         assert opening.times == 1
+        assert client.get("/health").json()["model"] == "open"
     assert opening.made[0].closed
 
 
@@ -104,6 +105,7 @@ def test_what_is_not_opened_before_a_question(opening: Opening, options: dict[st
     opening.go_on.set()
     with serving(**options) as client:
         assert not opening.begun.wait(0.5)
+        assert client.get("/health").json()["model"] == (None if options.get("model", "") is None else "closed")
         status = client.post("/v1/ask", json=BODY).status_code
     assert (status, opening.times) == ((503, 0) if options.get("model", "") is None else (200, 1))
 

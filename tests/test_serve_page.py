@@ -76,6 +76,12 @@ def test_the_paths_that_it_asks_are_served(films: httpx.Client) -> None:
     assert [films.get(f"/{path}").status_code for path in asked] == [200, 503, 405, 200]
 
 
+def test_it_offers_a_place_to_start_from_and_shows_the_note() -> None:
+    assert '<input id="from" aria-label="start from"' in HTML
+    assert "const topics = from ? [from] : null;" in HTML
+    assert '"note: " + found.note' in HTML
+
+
 def test_text_becomes_text_nodes_and_only_its_own_script_runs() -> None:
     for way_in in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "javascript:"):
         assert way_in not in HTML

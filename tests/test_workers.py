@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from conftest import FILMS, store_of
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.protocol import World
+from kgwalk.agent.protocols import protocol_named
 from kgwalk.agent.protocols.kgwalk import Kgwalk
 from kgwalk.agent.worlds import Worlds, WorldSettings
 from kgwalk.llm.engine import Request, Sampling
@@ -31,6 +33,7 @@ from kgwalk.training.course import Course, Measured
 from kgwalk.training.walks import Walker, worker_count
 from kgwalk.training.workers.episodes import pack_episode, unpack_episode
 from kgwalk.training.workers.frames import Frames, framed
+from kgwalk.training.workers.luggage import pack
 from kgwalk.training.workers.messages import IDS, unpacked
 from kgwalk.training.workers.remote_engine import RemoteEngine
 from kgwalk.types import (
@@ -48,6 +51,7 @@ from kgwalk.types import (
 from training_helpers import policy, worlds_over
 from worker_parts import Buggy, Opened, Refuses, away
 
+ROOT = Path(__file__).parents[1]
 SAMPLED = Sampling(temperature=1.0, seed=1)
 BUDGET = Budget(turn_tokens=6, total_tokens=900)
 QUESTIONS = [Question(f"q{n}", f"who directed film {n}?", ["Big"], ["Penny Marshall"]) for n in range(4)]
@@ -177,6 +181,14 @@ def interrupted(walker: Walker, after: int, act: Callable[[], None]) -> Iterator
     walker.engine.begin_round = counted  # type: ignore[method-assign]
     yield
     del walker.engine.begin_round
+
+
+def test_a_protocol_of_a_file_is_found_by_a_worker() -> None:
+    """`file.py:Class` of a recipe: no module has the file's name, so the worker reads the file again."""
+    packed = pack(protocol_named(f"{ROOT / 'examples' / 'own_protocol.py'}:Go", turns=3))
+    code = "import sys; from kgwalk.training.workers.luggage import unpack; print(unpack(sys.stdin.buffer.read()))"
+    done = subprocess.run([sys.executable, "-c", code], input=packed, capture_output=True, check=True, timeout=60)
+    assert done.stdout == b"Go(turns=3)\n"
 
 
 def test_a_worker_that_is_killed_ends_the_walk_and_is_named(walker: Walker, course: Course) -> None:

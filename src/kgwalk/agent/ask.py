@@ -28,6 +28,9 @@ from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.tools.web.search import WebSearch
 from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple
 
+UNSURE = 0.4  # of confidence: at most half of the walks below it were right on any set (docs/reference/metrics.md)
+NOTE = "the model was not sure of this walk; it may well be wrong"
+
 
 @dataclass(slots=True)
 class Asked:
@@ -61,6 +64,11 @@ class Asked:
         if len(self.episodes) > 1:
             return self.votes[self.answers[0]] / len(self.episodes)
         return self.episodes[0].confidence
+
+    @property
+    def note(self) -> str | None:
+        """A warning for whoever reads the answers; None where there is no cause for one."""
+        return NOTE if self.confidence is not None and self.confidence < UNSURE else None
 
 
 def ask(
@@ -158,7 +166,7 @@ async def ask_async(
 def as_json(asked: Asked) -> dict[str, Any]:
     """The object that `ask --json` and the server give.
 
-    `confidence`, `votes`, `mentions` and `failure` only where there is cause.
+    `confidence`, `votes`, `mentions` and `failure` only where there is cause; `note` is null without one.
     """
     value: dict[str, Any] = {
         "answers": asked.answers,
@@ -168,6 +176,7 @@ def as_json(asked: Asked) -> dict[str, Any]:
         "tokens": asked.tokens,
         "seconds": round(asked.seconds, 3),
         "stop": str(asked.stop),
+        "note": asked.note,
     }
     if asked.confidence is not None:
         value["confidence"] = round(asked.confidence, 3)

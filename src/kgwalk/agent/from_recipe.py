@@ -10,9 +10,9 @@ from kgwalk.agent.budget import Budget
 from kgwalk.agent.policies import POLICIES
 from kgwalk.agent.policy import Agent, Policy
 from kgwalk.agent.protocol import Protocol
-from kgwalk.agent.protocols import PROTOCOLS
+from kgwalk.agent.protocols import PROTOCOLS, protocol_kind
 from kgwalk.agent.worlds import world_settings
-from kgwalk.config.recipe import Recipe, unknown
+from kgwalk.config.recipe import Recipe, unknown, unknown_setting
 from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.types import EngineError, KgwalkError
 
@@ -27,7 +27,7 @@ def policy_of(recipe: Recipe, engine: Engine | None, sampling: Sampling) -> Poli
         return Agent(protocol_of(recipe), **given)  # type: ignore[arg-type]
     values = recipe.section("policy")
     del values["name"]
-    made: Policy = _make(kind, values, "policy", given)
+    made: Policy = _make(kind, values, "policy", recipe, given)
     return made
 
 
@@ -67,25 +67,25 @@ def protocol_of(recipe: Recipe) -> Protocol:
     if name is None and "policy" in recipe.sections:
         with_protocol = f"choose a recipe with one, such as {', '.join(sorted(PROTOCOLS))}"
         raise KgwalkError(f"the recipe {recipe.name} is a baseline without a protocol; {with_protocol}")
-    if name not in PROTOCOLS:
-        raise unknown("protocol", str(name), PROTOCOLS)
-    made: Protocol = _make(PROTOCOLS[name], values, "protocol")
+    made: Protocol = _make(protocol_kind(str(name)), values, "protocol", recipe)
     return made
 
 
 def budget_of(recipe: Recipe) -> Budget:
-    made: Budget = _make(Budget, recipe.section("rollout"), "rollout")
+    made: Budget = _make(Budget, recipe.section("rollout"), "rollout", recipe)
     return made
 
 
-def _make(kind: type[Any], values: dict[str, Any], section: str, given: Mapping[str, Any] | None = None) -> Any:
+def _make(
+    kind: type[Any], values: dict[str, Any], section: str, recipe: Recipe, given: Mapping[str, Any] | None = None
+) -> Any:
     """`given` are the fields that are not the recipe's, as far as the kind has them."""
     own = {field.name: field for field in fields(kind)}
     given = {name: value for name, value in (given or {}).items() if name in own}
     known = {name: field for name, field in own.items() if name not in given}
     for key, value in values.items():
         if key not in known:
-            raise unknown("setting", f"{section}.{key}", (f"{section}.{name}" for name in known))
+            raise unknown_setting(recipe, section, key, known)
         default = known[key].default
         if isinstance(default, bool) and not isinstance(value, bool):
             raise KgwalkError(f"`{section}.{key}` must be true or false, not {value!r}")

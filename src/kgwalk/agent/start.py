@@ -32,7 +32,8 @@ class NoTopic(UnknownEntity):
         near = f" Nearest to its words: {', '.join(map(repr, self.nearest))}." if self.nearest else ""
         self.args = (
             f"the question names no entity of {where}, so there is nowhere to start from.{near} "
-            "Name one in it as the graph writes it, or give it as a topic (--topic)",
+            "Name one in it as the graph writes it, "
+            'or give it as a topic to start from (`--topic`, or "topics" over HTTP)',
         )
 
 

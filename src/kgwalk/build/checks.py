@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection
 
 from kgwalk.agent.from_recipe import budget_of, check_web, protocol_of
+from kgwalk.agent.protocols import PROTOCOLS
 from kgwalk.config.recipe import Recipe, load_recipe, names, unknown
 from kgwalk.config.section import read_section
 from kgwalk.evaluation.evaluate import EvalSettings
@@ -32,6 +33,8 @@ def check_protocol(recipe: Recipe, *, written: bool = True) -> None:
         raise KgwalkError(f"the recipe {recipe.name} is a baseline without a protocol; {others}")
     protocol = protocol_of(recipe)
     if written and protocol.name not in WRITERS:
+        if protocol.name not in PROTOCOLS:  # of one's own
+            others = "let a teacher write them (`kgwalk demos --source teacher`, then --demos), or leave the stage out"
         raise KgwalkError(
             f"the recipe {recipe.name} cannot be trained: nothing writes demonstrations of its protocol "
             f"{protocol.name}; {others}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kgwalk.agent.start import Start
 
 GRAPH = "world"  # the bundled graph
-UNSURE = 0.4  # of confidence: at most half of the walks below it were right on any set (docs/reference/metrics.md)
+RECIPE = "kgwalk"  # what `kgwalk fit` trains as well, unless told otherwise
 
 EXAMPLES = (
     "kgwalk ask 'what is the capital of France?'",
@@ -35,7 +35,7 @@ def ask(
     topic: Annotated[
         list[str] | None, typer.Option("--topic", help="An entity to start from; else found in the question.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="Which system walks; a bundled recipe or a TOML file.")] = "kgwalk",
+    recipe: Annotated[str, typer.Option(help="Which system walks; a bundled recipe or a TOML file.")] = RECIPE,
     model: Annotated[
         str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M, installed with kgwalk's demo).")
     ] = None,
@@ -78,7 +78,8 @@ def ask(
     for words in choice.words:
         err.print(words, style="dim")
     if choice.adapter is None and adapter != NONE and engine != "api" and not json:
-        err.print(f"agent: none; the model walks as it is. `kgwalk fit {graph}` trains one", style="dim")
+        trains = "grpo" in chosen.sections and store_of(opened) is not None
+        err.print(no_agent(graph, recipe, trains=trains), style="dim", soft_wrap=True)
     options = {"adapter": choice.folder} if choice.adapter else {}
     with err.status(f"loading {model or 'the default model'}") if not json else _silent():
         session.engine = open_engine(engine, model, **options)
@@ -160,6 +161,17 @@ class _Session:
             close()
 
 
+def no_agent(graph: str, recipe: str, *, trains: bool) -> str:
+    """What to say where the model walks alone; `trains` says that `kgwalk fit` can make an agent of this recipe here.
+
+    >>> no_agent("club.kg", "kg-r1", trains=True)
+    'agent: none; the model walks as it is. `kgwalk fit club.kg --recipe kg-r1` trains one'
+    """
+    named = "" if recipe == RECIPE else f" --recipe {recipe}"
+    hint = f". `kgwalk fit {graph}{named}` trains one" if trains else ""
+    return f"agent: none; the model walks as it is{hint}"
+
+
 def note_of(mention: Mention) -> str:
     """What to say of a mention that is not sure; nothing where the one entity that it may mean is called just so."""
     first, *others = [found.name for found in mention.candidates]
@@ -206,8 +218,8 @@ def _show_answer(asked: Any) -> None:
     spent = f"{asked.turns} turns, {asked.tokens['generated']} tokens generated, {asked.seconds:.1f} s"
     sure = asked.confidence
     err.print(spent if sure is None else f"{spent}, confidence {sure:.0%}", style="dim")
-    if sure is not None and sure < UNSURE:
-        err.print("note: the model was not sure of this walk; it may well be wrong", style="yellow")
+    if asked.note is not None:
+        err.print(f"note: {asked.note}", style="yellow")
 
 
 def is_count(name: str, facts: Sequence[Triple]) -> bool:

@@ -56,7 +56,7 @@ def demos(
 
     From a question's own program, gold paths or evidence, from a search between topics and answers where there are
     none, or from a teacher model. Only walks that pass the recipe's filters are written; the table says what fell out.
-    Where facts are hidden (--graph-drop) they are those of [world] for every question: `kgwalk train` mixes.
+    Where facts are hidden (--graph-drop), they are hidden from every question; `kgwalk train` can mix.
     """
     if output.is_dir():
         raise KgwalkError(f"{output} is a folder; name a file to write, such as {output / 'demos.jsonl'}")

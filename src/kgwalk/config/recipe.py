@@ -12,7 +12,7 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from importlib import resources
@@ -124,8 +124,14 @@ def _check_profiles(name: str, own: dict[str, Any]) -> None:
                 raise unknown(f"section of the recipe {name}'s profile {profile}", section, SECTIONS)
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> KgwalkError:
-    """The error for a name that is not there, with the nearest that is."""
+def unknown_setting(recipe: Recipe, section: str, key: str, known: Iterable[str]) -> KgwalkError:
+    """The error for a key that a section does not have; first among the guesses are other sections that have it."""
+    elsewhere = [f"{other}.{key}" for other, values in recipe.resolved().items() if other != section and key in values]
+    return unknown("setting", f"{section}.{key}", (f"{section}.{name}" for name in known), elsewhere)
+
+
+def unknown(what: str, name: str, known: Iterable[str], first: Sequence[str] = ()) -> KgwalkError:
+    """The error for a name that is not there, with the nearest that is, after those that are meant `first`."""
     names = sorted(known)
     section = name[: name.rfind(".") + 1]
     if not all(one.startswith(section) for one in names):
@@ -133,7 +139,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> KgwalkError:
     # what all have in common is left out, or any two keys of a section would be much alike
     tails = {one.removeprefix(section): one for one in names}
     near = difflib.get_close_matches(name.removeprefix(section), tails, 1)
-    hint = f"did you mean `{tails[near[0]]}`?" if near else f"there are {', '.join(names)}"
+    meant = " or ".join(f"`{one}`" for one in (*first, *(tails[tail] for tail in near)))
+    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
     return KgwalkError(f"unknown {what} `{name}`; {hint}")
 
 

@@ -18,7 +18,7 @@ import typing
 from dataclasses import MISSING, field, fields
 from typing import Any, TypeVar
 
-from kgwalk.config.recipe import Recipe, unknown
+from kgwalk.config.recipe import Recipe, unknown, unknown_setting
 from kgwalk.types import KgwalkError
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def read_section(kind: type[T], recipe: Recipe, section: str) -> T:
     hints = typing.get_type_hints(kind)
     for key, value in values.items():
         if key not in known:
-            raise unknown("setting", f"{section}.{key}", (f"{section}.{name}" for name in known))
+            raise unknown_setting(recipe, section, key, known)
         values[key] = _checked(f"{section}.{key}", value, hints[key], known[key].metadata)
     for name, entry in known.items():
         if name not in values and entry.default is MISSING and entry.default_factory is MISSING:

@@ -101,7 +101,7 @@ class Evaluation:
             if run >= self.plan.runs or number not in self.questions or not asks(row, self.questions[number]):
                 raise KgwalkError(
                     f"{self.predictions} was made from other questions than {self.dataset.name} has now "
-                    f"(question {number}, {row['id']!r}); choose another folder, or --force to start over"
+                    f"(question {number}, {row['id']!r}); choose another folder with -o, or start over with --force"
                 )
         return {key: row for key, row in found.items() if not (self.plan.retry_failed and row["metrics"]["failed"])}
 

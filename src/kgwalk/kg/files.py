@@ -175,6 +175,13 @@ class Folder:
             yield name, array.nbytes
 
 
+def damaged(path: Path) -> StoreError:
+    """A store whose arrays do not fit together, which is seen where one is read by what another says."""
+    return StoreError(
+        f"the store {path} is damaged; `kgwalk kg verify {path}` says where, `kgwalk kg build` makes it anew"
+    )
+
+
 def write_header(folder: Path, body: dict[str, Any]) -> None:
     text = orjson.dumps({"xxh3": _header_digest(body), "header": body}, option=orjson.OPT_INDENT_2)
     with open(folder / HEADER, "wb") as file:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from kgwalk.kg.files import Folder
+from kgwalk.kg.files import Folder, damaged
 
 U64 = npt.NDArray[np.uint64]
 U32 = npt.NDArray[np.uint32]
@@ -22,9 +22,13 @@ name_hash = xxhash.xxh3_64_intdigest
 
 
 class NameTable:
-    """Opened names. `table[3]` is the fourth name; `table.number("Paris")` its number, or None."""
+    """Opened names. `table[3]` is the fourth name; `table.number("Paris")` its number, or None.
+
+    A number that has no name, or a name that is no text, is a StoreError: numbers come from the store's own arrays.
+    """
 
     def __init__(self, folder: Folder, prefix: str) -> None:
+        self._path = folder.path
         self.heap = folder[f"{prefix}.heap"]
         self.offsets = folder[f"{prefix}.offsets"]
         # memoryviews give Python ints and bytes several times faster than NumPy scalars do
@@ -38,11 +42,17 @@ class NameTable:
 
     def __getitem__(self, number: int) -> str:
         offsets = self._offsets
-        return str(self._heap[offsets[number] : offsets[number + 1]], "utf-8")
+        try:
+            return str(self._heap[offsets[number] : offsets[number + 1]], "utf-8")
+        except (IndexError, UnicodeDecodeError) as error:
+            raise damaged(self._path) from error
 
     def several(self, numbers: Iterable[int]) -> list[str]:
         heap, offsets = self._heap, self._offsets
-        return [str(heap[offsets[number] : offsets[number + 1]], "utf-8") for number in numbers]
+        try:
+            return [str(heap[offsets[number] : offsets[number + 1]], "utf-8") for number in numbers]
+        except (IndexError, UnicodeDecodeError) as error:
+            raise damaged(self._path) from error
 
     def number(self, name: str) -> int | None:
         try:
@@ -54,6 +64,8 @@ class NameTable:
         at = bisect_left(hashes, wanted)
         while at < len(hashes) and hashes[at] == wanted:
             number = self._byhash[at]
+            if number >= len(self):
+                raise damaged(self._path)
             if self._heap[self._offsets[number] : self._offsets[number + 1]] == data:
                 return int(number)
             at += 1

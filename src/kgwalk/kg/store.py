@@ -7,17 +7,17 @@ Knows nothing of how the folder was built.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache, wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kgwalk.kg.csr import I64, Edges
-from kgwalk.kg.files import Folder
+from kgwalk.kg.files import Folder, damaged
 from kgwalk.kg.find import Finder
 from kgwalk.kg.names import U32, NameTable
 from kgwalk.kg.near import find_among
@@ -82,6 +82,24 @@ class Store:
         return number if number is not None or self.relation_id is None else self.relation_id.number(name)
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+G = TypeVar("G", bound="StoredGraph")
+
+
+def naming_damage(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
+    """The method; a place that one array names and another does not have is then a StoreError, not an IndexError."""
+
+    @wraps(method)
+    def checked(self: G, /, *args: P.args, **options: P.kwargs) -> T:
+        try:
+            return method(self, *args, **options)
+        except IndexError as error:
+            raise damaged(self.store.folder.path) from error
+
+    return checked
+
+
 class StoredGraph:
     """A graph in a store folder. Open one with `open_graph(path)`."""
 
@@ -123,10 +141,12 @@ class StoredGraph:
             raise UnknownRelation(name, where=self._where)
         return number
 
+    @naming_damage
     def __contains__(self, entity: object) -> bool:
         number = self.store.entity_number(entity) if isinstance(entity, str) else None
         return number is not None and self._is_live(number)
 
+    @naming_damage
     def has_relation(self, relation: str) -> bool:
         number = self.store.relation_number(relation)
         return number is not None and self._has_relation(number)
@@ -138,6 +158,7 @@ class StoredGraph:
 
     # Walking
 
+    @naming_damage
     def relations(self, entity: str, *, out: bool = True) -> list[str]:
         number = self._known(entity)
         edges = self._edges[out]
@@ -148,6 +169,7 @@ class StoredGraph:
             numbers = [edges.relation[group] for group in groups]
         return list(map(self.store.relation_name, numbers))  # numbered in alphabetical order
 
+    @naming_damage
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
         number = self._known(entity)
         edges = self._edges[out]
@@ -191,10 +213,16 @@ class StoredGraph:
 
         A name that is not in the graph fits nothing.
         """
-        for count, triple in enumerate(self._matching(head, relation, tail)):
-            if limit is not None and count >= limit:
-                return
-            yield self._triple(triple)
+        found = self._matching(head, relation, tail)
+        left = -1 if limit is None else max(0, limit)  # -1 never comes to an end
+        while left and (triple := self._next(found)) is not None:
+            yield triple
+            left -= 1
+
+    @naming_damage
+    def _next(self, numbers: Iterator[int]) -> Triple | None:
+        number = next(numbers, None)
+        return None if number is None else self._triple(number)
 
     def _matching(self, head: str | None, relation: str | None, tail: str | None) -> Iterator[int]:
         """The numbers of the triples that fit."""
@@ -243,6 +271,7 @@ class StoredGraph:
             date,
         )
 
+    @naming_damage
     def triples(self, numbers: I64) -> list[Triple]:
         """The triples of these numbers."""
         store = self.store
@@ -261,6 +290,7 @@ class StoredGraph:
             )
         ]
 
+    @naming_damage
     def find(self, text: str, k: int = 5) -> list[Found]:
         store = self.store
         exact = store.entity_number(text)

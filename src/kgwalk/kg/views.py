@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kgwalk.kg.csr import I64, Edges
 from kgwalk.kg.near import find_among
 from kgwalk.kg.question_sets import BothEdges, in_positions
-from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.store import StoredGraph, naming_damage
 from kgwalk.kg.times import parse_window
 from kgwalk.types import Found, Triple
 
@@ -136,6 +136,7 @@ class View(StoredGraph):
     def live_relations(self) -> Sequence[int]:
         return [number for number in range(len(self.store.relation)) if self._has_relation(number)]
 
+    @naming_damage
     def find(self, text: str, k: int = 5) -> list[Found]:
         if self._filter.only is None:  # nearly the whole graph: look there for more than is needed, keep what is live
             return [found for found in super().find(text, 10 * k) if found.name in self][:k]

@@ -101,7 +101,8 @@ def begin_run(path: Path, kind: str, settings: dict[str, Any], *, force: bool = 
                 return found, True
             if not force and any(_results(path)):
                 raise KgwalkError(
-                    f"{path} holds another run: {'; '.join(differing)}. Choose another folder, or --force to start over"
+                    f"{path} holds another run: {'; '.join(differing)}. "
+                    "Choose another folder with -o, or start over with --force"
                 )
             with found.alone():
                 _clear(path)

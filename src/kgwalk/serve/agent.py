@@ -21,10 +21,11 @@ import orjson
 
 from kgwalk.llm.loop import LoopClosed, LoopThread
 from kgwalk.serve import batch
-from kgwalk.serve.asgi import HttpError, Reply, Send, send_reply
+from kgwalk.serve.asgi import STOPPING_WORDS, HttpError, Reply, Send, send_reply
 from kgwalk.serve.batch import ItemError
-from kgwalk.serve.engine import NotOpened, SharedEngine
+from kgwalk.serve.engine import EngineState, NotOpened, SharedEngine
 from kgwalk.serve.graphs import Graphs
+from kgwalk.serve.length import check_characters, check_question, too_long
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
 
@@ -53,6 +54,7 @@ class Stream(NamedTuple):
 
     first: bytes
     rest: AsyncGenerator[bytes, None]
+    cut: bytes  # the last part of one that the server's end cuts off
     content_type: bytes = b"text/event-stream"
 
 
@@ -67,6 +69,9 @@ async def send_answer(send: Send, answer: Reply | Stream) -> None:
         async for part in answer.rest:
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+    except asyncio.CancelledError:
+        await send({"type": "http.response.body", "body": answer.cut})  # nobody hears it where the client has left
+        raise
     finally:
         await answer.rest.aclose()
 
@@ -95,12 +100,18 @@ class Agent:
         self._graphs, self._settings, self._web = graphs, settings, web
         self._engine = SharedEngine(settings, engine)
         self._gate = asyncio.Semaphore(settings.agent_at_once)
-        self._waiting = 0
+        self.waiting = 0  # requests that wait for their turn
+        self.under_way = 0
         self._loop = LoopThread("kgwalk-agent", self._engine.close)
 
     @property
     def configured(self) -> bool:
         return self._engine.configured
+
+    @property
+    def state(self) -> EngineState | None:
+        """Of the language model; None where there is none."""
+        return self._engine.state
 
     @property
     def busy_opening(self) -> bool:
@@ -138,16 +149,19 @@ class Agent:
         graph = refusing(lambda: self._graphs.select(wanted.graph, None, None, None))
         # The first request imports the agent: in another thread, as that takes a while.
         protocol, budget = await asyncio.to_thread(self._recipe, wanted.recipe)
+        check_characters(len(wanted.question), budget.total_tokens)
 
         async def walk() -> Asked:
             from kgwalk.agent.ask import ask_async
 
+            engine = await self._engine.opened()
+            check_question(wanted.question, engine, budget)
             left = max(0.0, deadline - monotonic()) * SOFT
             return await ask_async(
                 wanted.question,
                 graph,
                 protocol=protocol,
-                engine=await self._engine.opened(),
+                engine=engine,
                 web=self._web if protocol.searches_web else None,
                 topics=wanted.topics,
                 runs=wanted.runs,
@@ -156,6 +170,8 @@ class Agent:
             )
 
         asked = await self._run(walk, deadline)
+        if asked.stop is StopReason.prompt:
+            raise too_long(asked.failure or "the prompt is longer than the language model can read")
         if asked.stop in (StopReason.engine_failed, StopReason.tool_failed):
             log.error("a walk failed: %s", asked.failure)
             what = "language model" if asked.stop is StopReason.engine_failed else "graph"
@@ -208,21 +224,22 @@ class Agent:
                 message = "the graph could not answer; the server's log has the reason"
                 raise HttpError(502, "tool_failed", message) from error
             except LoopClosed:
-                raise HttpError(503, "stopping", "the server is about to stop") from None
+                raise HttpError(503, *STOPPING_WORDS) from None
 
     @asynccontextmanager
     async def _admitted(self, deadline: float) -> AsyncIterator[None]:
-        if self._waiting >= MOST_WAITING:
+        if self.waiting >= MOST_WAITING:
             raise _busy()
         admitted = False
         try:
             async with asyncio.timeout(max(0.0, deadline - monotonic())):
-                self._waiting += 1
+                self.waiting += 1
                 try:
                     await self._gate.acquire()
                 finally:
-                    self._waiting -= 1
+                    self.waiting -= 1
                 admitted = True
+                self.under_way += 1
                 yield
         except TimeoutError as error:
             if not admitted:
@@ -231,6 +248,7 @@ class Agent:
             raise HttpError(504, "time_limit", f"there was no answer within {seconds:g} s") from error
         finally:
             if admitted:
+                self.under_way -= 1
                 self._gate.release()
 
     def _recipe(self, name: str | None) -> tuple[Protocol, Budget]:

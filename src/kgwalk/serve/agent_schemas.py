@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 from kgwalk.serve.agent import MOST_RUNS, MOST_TOPICS
 from kgwalk.serve.schemas import Exact
 
-StopWord = Literal["answered", "turns", "tokens", "time", "prompt"]
+StopWord = Literal["answered", "turns", "tokens", "time"]
 Topics = Annotated[list[str], Field(max_length=MOST_TOPICS)]
 
 
@@ -49,6 +49,7 @@ class AskReply(Exact):
     tokens: TokenCounts
     seconds: float
     stop: StopWord
+    note: str | None = Field(description="a warning where the model was not sure of its walk")
     confidence: float | None = Field(None, description="how likely the model found its walk; see `kgwalk ask`")
     votes: dict[str, int] | None = Field(None, description="of several runs: how many gave the answer")
     mentions: list[MentionBody] | None = Field(None, description="where the question may mean other entities")
@@ -82,6 +83,7 @@ class ChatAbout(Exact):
     evidence: dict[str, list[EvidenceFact]]
     topics: list[str]
     stop: StopWord
+    note: str | None = Field(description="a warning where the model was not sure of its walk")
     confidence: float | None = Field(None, description="how likely the model found its walk")
 
 

@@ -37,7 +37,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     422: ("wrong_content", "the body is JSON of the wrong shape"),
     500: ("internal", "the server failed on this request; its log has the reason"),
     502: ("engine_failed", "the language model or the graph could not answer"),
-    503: ("busy", "too many questions at once, or no language model"),
+    503: ("busy", "too many questions at once, no language model, or the server is about to stop"),
     504: ("time_limit", "there was no answer in time"),
 }
 _REF = "#/components/schemas/{model}"
@@ -70,6 +70,7 @@ _BODIES: dict[str, type[BaseModel]] = {
     "/v1/chat/completions": agent_schemas.ChatBody,
 }
 _AGENT = "/v1/"
+_TOO_LONG = ", or its text is longer than the language model can read"
 
 
 def create_api(app: App) -> FastAPI:
@@ -140,8 +141,9 @@ def _describe_operation(operation: dict[str, Any], path: str) -> None:
     if path.startswith(_AGENT):
         statuses += [404, 502, 503, 504] if path in _BODIES else [503]
     for status in statuses:
+        longer = status == HTTPStatus.BAD_REQUEST and path.startswith(_AGENT)
         replies[str(status)] = {
-            "description": _ERRORS[status][1],
+            "description": _ERRORS[status][1] + (_TOO_LONG if longer else ""),
             "content": _content(schemas.RequestError),
         }
 

@@ -9,6 +9,7 @@ FastAPI takes longer than opening a graph. FastAPI (api.py) describes those rout
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from time import monotonic
@@ -22,6 +23,7 @@ from kgwalk.serve import batch, security
 from kgwalk.serve.actions import ActionRoute
 from kgwalk.serve.agent import Agent, AskRoute, ModelsRoute, Stream, send_answer
 from kgwalk.serve.asgi import (
+    STOPPING,
     ClientGone,
     HttpError,
     Message,
@@ -52,6 +54,8 @@ log = logging.getLogger("kgwalk.serve")
 # Seconds between "ready" and the opening of the model, whose imports would hold up the first.
 WARM_AFTER = 0.1
 
+BATCHES = "send smaller batches"
+
 INTERNAL = error_reply(500, "internal", "the server failed on this request; its log has the reason")
 UNAUTHORIZED = error_reply(
     401,
@@ -65,6 +69,7 @@ class Route(NamedTuple):
     method: str
     reads_body: bool
     handle: Callable[[bytes, float], Awaitable[Reply | Stream]]  # (body, deadline on the monotonic clock)
+    advice: str = "send less"  # to who sends too large a body
     seconds: float | None = None  # its own time limit: an answer that takes long ends when the client leaves
 
 
@@ -140,13 +145,13 @@ class App:
         long = settings.agent_time_limit
         self.metrics = Metrics(len(graphs.by_name))
         self.routes: dict[str, Route] = {
-            "/kg/actions": Route("POST", True, ActionRoute(graphs, settings, self.metrics)),
-            "/kg/query": Route("POST", True, QueryRoute(graphs, settings, self.metrics)),
+            "/kg/actions": Route("POST", True, ActionRoute(graphs, settings, self.metrics), BATCHES),
+            "/kg/query": Route("POST", True, QueryRoute(graphs, settings, self.metrics), BATCHES),
             "/kg/graphs": Route("GET", False, self._list_graphs),
             "/health": Route("GET", False, self._health),
             "/metrics": Route("GET", False, self._metrics),
-            "/v1/ask": Route("POST", True, AskRoute(self.agent), long),
-            "/v1/chat/completions": Route("POST", True, ChatRoute(self.agent), long),
+            "/v1/ask": Route("POST", True, AskRoute(self.agent), "ask a shorter question", long),
+            "/v1/chat/completions": Route("POST", True, ChatRoute(self.agent), "send fewer or shorter messages", long),
             "/v1/models": Route("GET", False, ModelsRoute(self.agent)),
         }
         self._key = None if settings.api_key is None else settings.api_key.encode()
@@ -156,7 +161,9 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+            # Cancelled when the server is stopped at once: there is nobody to close things for, and no bug to log.
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._lifespan(receive, send)
             return
         if scope["type"] != "http":
             raise NotImplementedError(f"kgwalk serves HTTP only, not {scope['type']}")
@@ -169,6 +176,11 @@ class App:
             await send_reply(watched, error.reply)
         except ClientGone:
             pass
+        except asyncio.CancelledError:
+            # Only the end of the server cancels a request. Not raised again: the client can still be told, and uvicorn
+            # would log a traceback for each.
+            if watched.status == NO_ANSWER:
+                await send_reply(watched, STOPPING)
         except Exception:
             self.metrics.exception()
             log.exception("%s %s failed", scope["method"], path)
@@ -176,6 +188,10 @@ class App:
                 await send_reply(watched, INTERNAL)
         finally:
             self.metrics.request(self._label(scope, path), watched.status, monotonic() - began)
+
+    def close(self) -> None:
+        self.agent.close()  # first: it walks on the graphs
+        close_graphs(self._close)
 
     async def api(self) -> FastAPI:
         """The FastAPI application; importing it takes a third of a second, so another thread does."""
@@ -197,13 +213,13 @@ class App:
         if route is not None and (method == route.method or (method, route.method) == ("HEAD", "GET")):
             body = b""
             if route.reads_body:
-                body = await read_body(scope, receive, settings.max_body, settings.time_limit)
+                body = await read_body(scope, receive, settings.max_body, settings.time_limit, route.advice)
             if route.seconds is None:
                 await send_answer(send, await route.handle(body, began + settings.time_limit))
             else:
                 await while_there(receive, _answered(send, route, body, began + route.seconds))
             return
-        body = await read_body(scope, receive, settings.max_body, settings.time_limit)
+        body = await read_body(scope, receive, settings.max_body, settings.time_limit, "send less")
         api = self._api or await self.api()
         await api(scope, _replay(body, receive), send)
 
@@ -211,7 +227,9 @@ class App:
         return Reply(200, orjson.dumps({"graphs": self.graphs.info()}, option=batch.OPTIONS))
 
     async def _health(self, body: bytes, deadline: float) -> Reply:
-        return Reply(200, orjson.dumps({"status": "ok", "version": __version__, "graphs": len(self.graphs.by_name)}))
+        agent = self.agent
+        about = {"status": "ok", "version": __version__, "graphs": len(self.graphs.by_name), "model": agent.state}
+        return Reply(200, orjson.dumps({**about, "under_way": agent.under_way, "waiting": agent.waiting}))
 
     async def _metrics(self, body: bytes, deadline: float) -> Reply:
         return self.metrics.reply()
@@ -227,8 +245,7 @@ class App:
             else:
                 if warming is not None:
                     warming.cancel()
-                await asyncio.to_thread(self.agent.close)  # first: it walks on the graphs
-                close_graphs(self._close)
+                await asyncio.to_thread(self.close)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

@@ -43,11 +43,18 @@ def error_reply(status: int, kind: str, message: str, headers: tuple[tuple[bytes
     return Reply(status, orjson.dumps({"error": {"kind": kind, "message": message}}), JSON, headers)
 
 
-async def read_body(scope: Scope, receive: Receive, max_body: int, seconds: float) -> bytes:
-    """The whole body. It is counted as it comes: a chunked one does not say its size beforehand."""
+STOPPING_WORDS = ("stopping", "the server is about to stop")
+STOPPING = error_reply(503, *STOPPING_WORDS)
+
+
+async def read_body(scope: Scope, receive: Receive, max_body: int, seconds: float, advice: str) -> bytes:
+    """The whole body. It is counted as it comes: a chunked one does not say its size beforehand.
+
+    `advice` is for who sends too much.
+    """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > max_body:
-            raise _too_large(max_body)
+            raise _too_large(max_body, advice)
     try:
         async with asyncio.timeout(seconds):
             message = await receive()
@@ -64,7 +71,7 @@ async def read_body(scope: Scope, receive: Receive, max_body: int, seconds: floa
     if message["type"] == "http.disconnect":
         raise ClientGone
     if len(body) > max_body:
-        raise _too_large(max_body)
+        raise _too_large(max_body, advice)
     return body
 
 
@@ -74,5 +81,5 @@ async def send_reply(send: Send, reply: Reply) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-def _too_large(max_body: int) -> HttpError:
-    return HttpError(413, "body_too_large", f"the body is over {max_body:,} bytes; send smaller batches")
+def _too_large(max_body: int, advice: str) -> HttpError:
+    return HttpError(413, "body_too_large", f"the body is over {max_body:,} bytes; {advice}")

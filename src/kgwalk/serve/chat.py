@@ -18,8 +18,9 @@ import orjson
 
 from kgwalk.serve import batch
 from kgwalk.serve.agent import AGENT, Agent, Stream, Wanted, parse, question_of, refusing, runs_of, topics_of
-from kgwalk.serve.asgi import HttpError, Reply
+from kgwalk.serve.asgi import STOPPING, HttpError, Reply
 from kgwalk.serve.batch import ItemError
+from kgwalk.serve.length import check_characters, too_long
 from kgwalk.types import Episode, Message, StopReason, Turn
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class ChatRoute:
         shape = _Shape(chat.model)
         if chat.stream:
             parts = self._parts(chat, wanted, shape, deadline)
-            return Stream(await anext(parts), parts)
+            return Stream(await anext(parts), parts, _event(STOPPING.body) + DONE)
         return Reply(200, shape.whole(await self._answer(chat, wanted, deadline, None)))
 
     def _wanted(self, chat: Chat) -> Wanted | None:
@@ -114,7 +115,7 @@ class ChatRoute:
             try:
                 said = await job
             except HttpError as failed:
-                yield b"data: " + failed.reply.body + b"\n\n" + DONE
+                yield _event(failed.reply.body) + DONE
                 return
             yield shape.part({"content": said.content, **said.more})
             yield shape.part({}, said.finish, said.stop_reason)
@@ -123,6 +124,10 @@ class ChatRoute:
             yield DONE
         finally:
             job.cancel()
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
 
 
 def read_chat(value: object) -> Chat:
@@ -168,7 +173,9 @@ def _of_agent(asked: Asked) -> Said:
     from kgwalk.agent.ask import as_json
 
     whole = as_json(asked)
-    about = {name: whole[name] for name in ("answers", "evidence", "topics", "stop", "confidence") if name in whole}
+    about = {
+        name: whole[name] for name in ("answers", "evidence", "topics", "stop", "confidence", "note") if name in whole
+    }
     finish = "stop" if asked.stop is StopReason.answered else "length"
     return Said(", ".join(asked.answers), finish, asked.tokens["prompt"], asked.tokens["generated"], {AGENT: about})
 
@@ -211,15 +218,16 @@ class _Sampled:
 
         from kgwalk.llm.engine import Request
 
+        if engine.exact:
+            check_characters(sum(len(message.content) for message in self._chat.messages), engine.context)
         ids = engine.tokens.open_chat(self._chat.messages)
         sampling = self._sampling
         if engine.exact:  # else the ids are no tokens of the model's, whose server knows its own bounds
             room = engine.context - len(ids)
             if room < 1:
-                message = (
+                raise too_long(
                     f"the messages have {len(ids):,} tokens; prompt and completion have {engine.context:,} at most"
                 )
-                raise HttpError(400, "context_length_exceeded", message)
             sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         return Request(ids, self._chat.messages, sampling, f"chat/{uuid.uuid4().hex}")
 
@@ -281,4 +289,4 @@ class _Shape:
 
     def _event(self, fields: dict[str, Any]) -> bytes:
         value = {**self._same, "object": "chat.completion.chunk", **fields}
-        return b"data: " + orjson.dumps(value) + b"\n\n"
+        return _event(orjson.dumps(value))

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine
 
 log = logging.getLogger("kgwalk.serve")
+
+EngineState = Literal["closed", "opening", "open"]
 
 
 class NotOpened(EngineError):
@@ -45,6 +47,13 @@ class SharedEngine:
     def name(self) -> str:
         """The language model's."""
         return self._settings.model or str(getattr(self._engine, "model", "engine"))
+
+    @property
+    def state(self) -> EngineState | None:
+        """None: there is no language model. One that could not be opened is closed, and opened by the next question."""
+        if not self.configured:
+            return None
+        return "open" if self._engine is not None else "closed" if self._opening is None else "opening"
 
     @property
     def busy_opening(self) -> bool:

@@ -41,6 +41,7 @@ BACKLOG = 2048
 # Longer than clients keep an idle connection (httpx: 5 s), so that it is the client who closes, not we in the
 # moment of its next request.
 KEEP_ALIVE = 30
+AT_ONCE = 2.0  # seconds for closing the engine and the graphs after a second Ctrl-C
 STARTUP_FAILURE = 3  # uvicorn's exit status of a worker that could not start
 
 
@@ -57,7 +58,7 @@ def run_server(
         raise KgwalkError("graphs that are open here cannot be given to worker processes; give their paths")
     if settings.workers > 1 and engine is not None:
         raise KgwalkError("an engine that is open here cannot be given to worker processes; name its model")
-    opening = False
+    busy = False
     with (
         _early_signals(),
         bind(settings.host, settings.port) as listener,
@@ -68,17 +69,21 @@ def run_server(
         else:
             _log_accesses(settings)
             app = create_app(settings, graphs, engine)
-            _Server(_config(app, settings), ready or announce).run([listener])
-            opening = app.agent.busy_opening
-    if opening:
-        # All is answered and closed, but a thread is deep in a library's import or in a download. Nothing stops it, a
-        # server that was told to stop should not wait for it, and the interpreter's end under its feet can crash.
+            server = _Server(_config(app, settings), ready or announce, app)
+            server.run([listener])
+            if server.force_exit:
+                _close_soon(app)
+            busy = app.agent.busy_opening or server.force_exit
+    if busy:
+        # All is answered and closed, but a thread may be deep in a library's import, a download or a computation.
+        # Nothing stops it, a server that was told to stop should not wait for it, and the interpreter's end under its
+        # feet can crash.
         sys.stderr.flush()
         os._exit(0)
 
 
 def announce(url: str) -> None:
-    print(f"kgwalk serves at {url} (docs: {url}/docs); Ctrl-C stops it", file=sys.stderr, flush=True)
+    _say(f"kgwalk serves at {url} (docs: {url}/docs); Ctrl-C stops it")
 
 
 @contextlib.contextmanager
@@ -152,16 +157,31 @@ def main(arguments: list[str]) -> int:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which tells when it is ready and does not die of the signal that stopped it."""
+    """uvicorn's server, which tells when it is ready and does not die of the signal that stopped it.
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None]) -> None:
+    With an `app` it says on stderr how many questions of the app's agent its end waits for, or cuts off.
+    """
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None], app: App | None = None) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._app = ready, app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
             self._ready(url_of(sockets[0]))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Said here and not in the signal's handler, which may interrupt another print.
+        if (left := self._questions()) and not self.force_exit:
+            _say(f"stopping, {_counted(left)} under way; Ctrl-C again stops at once")
+        await super().shutdown(sockets)
+        if self.force_exit:
+            left = self._questions()
+            _say(f"stopped at once; {_counted(left)} not answered" if left else "stopped at once")
+
+    def _questions(self) -> int:
+        return 0 if self._app is None else self._app.agent.under_way + self._app.agent.waiting
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -171,6 +191,21 @@ class _Server(uvicorn.Server):
             return
         with _handlers(self.handle_exit):
             yield
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def _counted(questions: int) -> str:
+    return "1 question" if questions == 1 else f"{questions:,} questions"
+
+
+def _close_soon(app: App) -> None:
+    """Close what is left of a server that was stopped at once; not waited for if it takes long."""
+    closing = threading.Thread(target=app.close, name="kgwalk-close", daemon=True)
+    closing.start()
+    closing.join(AT_ONCE)
 
 
 def _run_workers(settings: ServeSettings, listener: socket.socket, ready: Callable[[str], None]) -> None:

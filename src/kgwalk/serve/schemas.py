@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from kgwalk.serve.actions import MAX_SUGGEST
+from kgwalk.serve.engine import EngineState
 from kgwalk.serve.query import MAX_OFFSET, MAX_PAGE, PAGE
 
 
@@ -176,6 +177,9 @@ class Health(Exact):
     status: Literal["ok"]
     version: str
     graphs: int
+    model: EngineState | None = Field(description="of the language model; null where there is none")
+    under_way: int = Field(description="questions that are answered now")
+    waiting: int = Field(description="questions that wait for their turn")
 
 
 class RequestErrorBody(Exact):

@@ -10,13 +10,10 @@ recipe's [reward_settings] may change. Knows no reward by name.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
+from kgwalk.config.place import imported
 from kgwalk.config.recipe import unknown
 from kgwalk.types import KgwalkError
 
@@ -75,31 +72,7 @@ def _registering(table: dict[str, Any], name: str) -> Callable[[_F], _F]:
 
 
 def _imported(place: str) -> Callable[..., Any]:
-    where, _, name = place.rpartition(":")
-    try:
-        module = _file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
-    except (ImportError, OSError) as error:
-        raise KgwalkError(f"the reward `{place}` cannot be imported: {error}") from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise unknown("reward", place, (f"{where}:{other}" for other in vars(module) if not other.startswith("_")))
-    found: Callable[..., Any] = function
+    found: Callable[..., Any] = imported("reward", place)
+    if not callable(found):
+        raise KgwalkError(f"the reward `{place}` is no function")
     return found
-
-
-def _file(path: Path) -> Any:
-    """The module of a file, made once: two rewards of one file share it."""
-    name = str(path.resolve())
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module

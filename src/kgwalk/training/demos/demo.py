@@ -13,9 +13,8 @@ from typing import Any
 
 import orjson
 
-from kgwalk.agent.protocols import PROTOCOLS
+from kgwalk.agent.protocols import protocol_kind
 from kgwalk.agent.rollout import told_ids
-from kgwalk.config.recipe import unknown
 from kgwalk.llm.tokens import Tokenizer
 from kgwalk.types import Flat, InputError, Message
 
@@ -64,7 +63,7 @@ def messages_of(
 
 def encode(demo: Demo, tokens: Tokenizer) -> Flat:
     """The ids of the whole walk; `mask` is 1 on the turns that are to be learned, `turn_index` counts all turns."""
-    stop, end = _stop(demo.protocol), end_id(tokens)
+    stop, end = protocol_kind(demo.protocol).stop, end_id(tokens)
     prompt = next(at for at, message in enumerate(demo.messages) if message["role"] == "assistant")
     opening = [Message(message["role"], message["content"]) for message in demo.messages[:prompt]]
     ids = tokens.open_chat(opening)
@@ -98,12 +97,6 @@ def end_id(tokens: Tokenizer) -> int:
     """The token by which this chat's assistant ends its message: of several, the one that the template writes."""
     closing = tokens.next_turn("", ended=False)[:1]
     return closing[0] if closing and closing[0] in tokens.end_ids else min(tokens.end_ids)
-
-
-def _stop(protocol: str) -> tuple[str, ...]:
-    if protocol not in PROTOCOLS:
-        raise unknown("protocol", protocol, PROTOCOLS)
-    return PROTOCOLS[protocol].stop
 
 
 def write_line(demo: Demo) -> bytes:

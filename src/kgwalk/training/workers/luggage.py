@@ -14,6 +14,7 @@ from typing import Any
 from kgwalk.agent.budget import Budget
 from kgwalk.agent.protocol import Protocol
 from kgwalk.agent.worlds import Worlds
+from kgwalk.config.place import imported
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.hf_tokens import HfTokenizer
 from kgwalk.tools.web.open import open_web
@@ -44,6 +45,8 @@ class _Packer(pickle.Pickler):
             return _worlds, (thing.graph_for, thing.settings, thing.base, thing.web if web is None else None, web)
         if type(thing) is HfTokenizer:
             return _tokens, (thing.hf, sorted(thing.end_ids))
+        if isinstance(thing, type) and thing.__module__.endswith(".py"):  # pickle would not find a file's module
+            return imported, ("class", f"{thing.__module__}:{thing.__qualname__}")
         return NotImplemented
 
 
