@@ -95,6 +95,20 @@ def test_many_edges_between_few(triples: list[tuple[str, str, str]]) -> None:
         assert_same(graph, [Triple(*t) for t in triples], ["z"])
 
 
+def test_all_facts_by_number(store: Store) -> None:
+    graph = store([("a", "r", "b"), ("b", "s", "c"), ("a", "s", "c")])
+    assert _named(graph) == {("a", "r", "b"), ("b", "s", "c"), ("a", "s", "c")}
+    assert _named(incomplete(graph, [Triple("b", "s", "c")], 1.0)) == {("a", "r", "b"), ("a", "s", "c")}
+
+
+def _named(graph: StoredGraph) -> set[tuple[str, str, str]]:
+    store = graph.store
+    return {
+        (store.entity[head], store.relation_name(relation), store.entity[tail])
+        for head, relation, tail in np.stack(graph.facts_by_number(), 1).tolist()
+    }
+
+
 @given(dated_triples)
 @settings(max_examples=40)
 def test_dates(triples: list[tuple[str, str, str, str]]) -> None:

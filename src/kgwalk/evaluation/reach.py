@@ -71,9 +71,7 @@ class _Around:
 
 
 def _around(graph: StoredGraph) -> _Around:
-    edges = graph.store.out
-    triples = np.asarray(graph._positions(0, len(edges.other), True), np.int64)
-    head, tail = edges.owners(triples)[0], edges.other_array[triples].astype(np.int64)
+    head, _, tail = graph.facts_by_number()
     nodes, place = np.unique(np.concatenate([head, tail]), return_inverse=True)
     one, other = place[: len(head)].astype(np.uint64), place[len(head) :].astype(np.uint64)
     # A pair is one key: sorted by the entity, and several relations between two entities are one edge.

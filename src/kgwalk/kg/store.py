@@ -310,6 +310,12 @@ class StoredGraph:
         """The numbers of the entities that have a fact, most mentioned first."""
         return range(len(self.store.entity))
 
+    def facts_by_number(self) -> tuple[I64, I64, I64]:
+        """The heads, relations and tails of all facts, in one order: for whoever counts over the whole graph."""
+        edges = self.store.out
+        facts_E = np.asarray(self._positions(0, len(edges.other), True), np.int64)
+        return *edges.owners(facts_E), edges.other_array[facts_E].astype(np.int64)
+
     def live_relations(self) -> Sequence[int]:
         return range(len(self.store.relation))
 

@@ -27,9 +27,7 @@ class Inverses:
 
     def __init__(self, graph: StoredGraph) -> None:
         store = graph.store
-        triples = np.asarray(graph._positions(0, len(store.out.other), True), np.int64)
-        heads_E, relations_E = store.out.owners(triples)
-        tails_E = store.out.other_array[triples].astype(np.int64)
+        heads_E, relations_E, tails_E = graph.facts_by_number()
         entities = max(1, len(store.entity))
         by_pair = np.argsort(heads_E * entities + tails_E, kind="stable")
         pairs_E, relation_of_pair_E = (heads_E * entities + tails_E)[by_pair], relations_E[by_pair]

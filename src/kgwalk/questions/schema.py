@@ -117,9 +117,7 @@ class Schema:
 def survey(graph: StoredGraph) -> Schema:
     """One pass over the facts of a graph or a view."""
     store = graph.store
-    triples = np.asarray(graph._positions(0, len(store.out.other), True), np.int64)
-    heads_E, relations_E = store.out.owners(triples)
-    tails_E = store.out.other_array[triples].astype(np.int64)
+    heads_E, relations_E, tails_E = graph.facts_by_number()
     order = np.argsort(relations_E, kind="stable")
     present, first, facts = np.unique(relations_E[order], return_index=True, return_counts=True)
     entities = len(store.entity)
@@ -132,7 +130,7 @@ def survey(graph: StoredGraph) -> Schema:
         name = store.relation_name(number)
         ends = (_kinds(heads), _kinds(tails), tuple(heads), tuple(tails))
         found[name] = Relation(name, count, int(head_counts[number]), int(tail_counts[number]), *ends)
-    return Schema(found, len(triples), len(graph.live_entities()), store.timed)
+    return Schema(found, len(heads_E), len(graph.live_entities()), store.timed)
 
 
 def _distinct(relations_E: I64, ends_E: I64, entities: int, relations: int) -> I64:

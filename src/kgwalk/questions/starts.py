@@ -23,9 +23,7 @@ class Starts:
 
     def __init__(self, graph: StoredGraph) -> None:
         store = graph.store
-        triples = np.asarray(graph._positions(0, len(store.out.other), True), np.int64)
-        heads_E, relations_E = store.out.owners(triples)
-        tails_E = store.out.other_array[triples].astype(np.int64)
+        heads_E, relations_E, tails_E = graph.facts_by_number()
         self._entities = max(1, len(store.entity))
         self._name = store.entity.__getitem__
         self._number = {store.relation_name(number): number for number in np.unique(relations_E).tolist()}
