@@ -203,7 +203,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["x.jsonl"]
 
 
-def test_killed_twenty_times_nothing_opens_wrong(tmp_path: Path) -> None:
+def test_killed_a_dozen_times_nothing_opens_wrong(tmp_path: Path) -> None:
     triples = _random_triples(60_000)
     source = write_jsonl(tmp_path / "x.jsonl", triples)
     target = tmp_path / "x.kg"
@@ -213,7 +213,7 @@ def test_killed_twenty_times_nothing_opens_wrong(tmp_path: Path) -> None:
     good = _bytes_of(target)
     rng = random.Random(20)
     killed = 0
-    for attempt in range(20):
+    for attempt in range(12):
         if attempt % 2:  # half of them replace a good store, half start from nothing
             subprocess.run(["rm", "-rf", target], check=True)
         process = subprocess.Popen([sys.executable, "-c", _BUILD, source, target])
@@ -223,7 +223,7 @@ def test_killed_twenty_times_nothing_opens_wrong(tmp_path: Path) -> None:
         if target.exists():
             list(open_graph(target).store.folder.verify())
             assert _bytes_of(target) == good
-    assert killed >= 5
+    assert killed >= 3
     build([source], target, memory=8 << 20, replace=True)
     # the next build removed what the killed ones left behind
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.jsonl", "x.kg"]
