@@ -223,7 +223,7 @@ def test_killed_a_dozen_times_nothing_opens_wrong(tmp_path: Path) -> None:
         if target.exists():
             list(open_graph(target).store.folder.verify())
             assert _bytes_of(target) == good
-    assert killed >= 3
+    assert killed >= 5
     build([source], target, memory=8 << 20, replace=True)
     # the next build removed what the killed ones left behind
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.jsonl", "x.kg"]

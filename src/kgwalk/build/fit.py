@@ -30,8 +30,7 @@ from kgwalk.build.checks import check_device
 from kgwalk.build.fit_asked import AFTER, ASKED, BEFORE, MINUTES, PLAN, QUESTIONS, TRAINED, Fit, kind_of
 from kgwalk.build.fit_plan import LEAST_BEFORE, LOADED, ROOM, FitPlan, Speed, parts_of, plan_for
 from kgwalk.build.fit_questions import make, write
-from kgwalk.build.fit_rehearsal import NAME as WORLDS
-from kgwalk.build.fit_rehearsal import of_course, rehearse, rehearsed
+from kgwalk.build.fit_rehearsal import WORLDS, of_course, rehearse, rehearsed
 from kgwalk.build.fit_result import reported
 from kgwalk.build.fit_start import as_wide, check, start_of
 from kgwalk.build.fit_time import (

@@ -15,7 +15,7 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.questions.worlds.join import JoinSettings, write_worlds
 from kgwalk.training.loop import Progress
 
-NAME = "worlds"  # of the dataset, and of its folder in the run's
+WORLDS = "worlds"  # of the dataset, and of its folder in the run's
 SHARE = 1 / 3  # of the course
 MOST = 2500  # questions: each takes some hundredths of a second to make
 PER_WORLD = 30
@@ -35,14 +35,14 @@ def rehearse(run: Path, questions: int, seed: int, progress: Progress) -> None:
     worlds = math.ceil(questions / PER_WORLD)
     settings = JoinSettings(worlds=worlds, per_world=math.ceil(questions / worlds), seed=seed, dev=0.0, test=0.0)
     write_worlds(
-        run / NAME,
+        run / WORLDS,
         settings,
         load_bank(),
         replace_target=True,
-        progress=lambda what, done, total: progress(NAME, done, total or done, {}),
+        progress=lambda what, done, total: progress(WORLDS, done, total or done, {}),
     )
 
 
 def rehearsed(run: Path) -> list[Dataset]:
     """What is there: the worlds of a run that has some."""
-    return [Dataset(NAME, run / NAME)] if (run / NAME).exists() else []
+    return [Dataset(WORLDS, run / WORLDS)] if (run / WORLDS).exists() else []
