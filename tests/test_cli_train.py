@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,6 +136,11 @@ def test_a_run_and_its_adapter_are_used_again(cli: Cli, tmp_path: Path) -> None:
     found = cli(*wanted, "--adapter", "second/adapter")
     assert found.status == 0, found.stderr
     assert found.json["n"] == 2
+    hard = (*smoke, "--stages", "grpo", "--set", "grpo.steps=1", "--set", "curriculum.order=hard")
+    assert cli("train", "kgwalk", *hard, "--start", "first/adapter", "-o", "hard").status == 0  # first's losses
+    shutil.copytree("first/adapter", "alone")
+    told = cli("train", "kgwalk", *hard, "--start", "alone", "-o", "alone-hard")
+    assert "the order `hard` needs the losses of [sft]" in told.stderr
     wrong = cli("train", "kgwalk", *smoke, *more, "-o", "third", "--set", "model.lora_rank=2")
     assert wrong.status == 1
     assert "adapter of rank 4 and alpha 8, and this run is of rank 2" in wrong.stderr

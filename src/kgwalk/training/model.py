@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from kgwalk.llm.models import LoadedModel, load_model, need
+from kgwalk.llm.models import LoadedModel, load_model, need, same_model
 from kgwalk.llm.quiet import quiet
 from kgwalk.runs.folder import read_json, write_json
 from kgwalk.training.settings import ModelSettings
@@ -322,5 +322,5 @@ def _check_base(folder: Path, name: str) -> None:
         raise KgwalkError(f"there is no folder {folder} to start from")
     if card.is_file():
         base = read_json(card).get("base_model")
-        if base != name:
+        if base is None or not same_model(base, name):
             raise KgwalkError(f"{folder} was trained from {base}, and this run is of {name}")
