@@ -23,7 +23,7 @@ from kgwalk.questions.patterns import DRAWS
 from kgwalk.questions.plan import Plan
 from kgwalk.questions.settings import MakeSettings
 from kgwalk.questions.words import Wording
-from kgwalk.questions.worlds.join import HOPS, JoinSettings, Made, make_worlds
+from kgwalk.questions.worlds.join import JoinSettings, Made, make_worlds
 from kgwalk.questions.worlds.kinds import HAPPENS, LASTS
 from kgwalk.questions.worlds.mediators import End, WorldLexicon, passes_through
 from kgwalk.questions.worlds.world import World, WorldSettings
@@ -104,6 +104,23 @@ def test_a_turn_may_come_back_by_another_relation(tmp_path: Path) -> None:
     assert {(PARENTS, CHILDREN), (CHILDREN, PARENTS)} <= found
     assert (PARENTS, reverse(PARENTS)) not in found  # `children` says it forwards
     assert all(drawing.path(1).ways for _ in range(5))
+
+
+def test_many_walks_go_forwards_alone(tmp_path: Path) -> None:
+    """A walk of two hops forwards is from a person over the town to the land, backwards the other way round. As many
+    would be drawn of either; but a quarter of all start from what facts tell of, never from the land, and go forwards.
+    """
+    facts = [(name, relation, "Town") for name in ("Ann", "Bob") for relation in ("born_in", "lives_in", "died_in")]
+    drawing = Drawing(store_of(tmp_path, [*facts, ("Town", "in", "Land")]), MakeSettings())
+    walks = Counter[tuple[bool, ...]]()
+    for _ in range(400):
+        try:
+            walks[tuple(way.out for way in drawing.path(2).ways)] += 1
+        except Refused:
+            continue
+    assert walks[True, True] > 1.5 * walks[False, False] > 0
+    told_of = {drawing.starts.anyone(drawing.chance, 0.0, told_of=True) for _ in range(100)}
+    assert told_of == {"Ann", "Bob", "Town"}
 
 
 def test_a_turn_leans_to_where_another_relation_could_be_meant(tmp_path: Path) -> None:
@@ -362,7 +379,7 @@ def test_shares_of_worlds() -> None:
     assert 0.1 * len(questions) <= types["intersection"] <= 0.2 * len(questions)
     chains = [question for question in questions if question.type == "chain"]
     hops = Counter(question.hops for question in chains)
-    for number, share in HOPS.items():
+    for number, share in MakeSettings().hops.items():
         assert hops[number] == pytest.approx(share * len(chains), abs=0.07 * len(chains))
     longer = [
         (one.world, asked) for one in made for asked in one.questions if asked.type == "chain" and asked.hops != 1

@@ -2,7 +2,7 @@
 
 Every relation gets its share: of a few ways drawn, the one used least is taken, measured by the logarithm of its facts,
 so that a rare relation is asked for nearly as often as a common one. Half of the walks start from some entity instead,
-and go any way, as people do. Knows ways and entities, not what question they are for.
+and go any way, or only forwards, as people do. Knows ways and entities, not what question they are for.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ TURNS_TRIED = 3  # walks that turn back, for one where another relation could be
 OTHER_BACK = 0.4  # the share of turns that come back by another relation, where there is one
 # The share of walks that start from some entity and go any way from there, as people ask; else relations decide.
 BY_NAME = 0.5
+FORTH = 0.5  # the share of those that go forwards alone, from an entity that facts tell of: "X's wife's religion"
 KEPT = 0.7  # the share of walks that turn back on their way and keep what they started from
 EITHER = 6.0  # a relation that all of its heads are tails of, too, is asked about so many times more often
 FORWARDS = "another relation says it forwards"
@@ -136,17 +137,18 @@ class Drawing:
         ways: list[Way] = []
         entities: list[str] = []
         by_name = self.chance.random() < BY_NAME
+        forth = by_name and self.chance.random() < FORTH
         choose = self.chance.choice if by_name else self.choose
         for place in range(hops):
             # from a value, only back to the start's like: others born in the same year
             goes_on = place + 1 < hops and not place + 1 == turn == 1
             if not entities:
-                topic, way = self._start(to_things=goes_on or to_name, by_name=by_name)
+                topic, way = self._start(to_things=goes_on or to_name, by_name=by_name, forth=forth)
                 entities.append(topic)
             elif place == turn:
                 way = self._back(entities, ways[-1])
             else:
-                around = self._ways_from(entities[-1], ways[-1], to_things=goes_on or to_name)
+                around = self._ways_from(entities[-1], ways[-1], to_things=goes_on or to_name, forth=forth)
                 if not around:
                     raise Refused("no way to go on")
                 way = choose(around)
@@ -180,21 +182,21 @@ class Drawing:
         """Whether two ways lead to things of one kind."""
         return self.starts.alike(one, two) >= ALIKE
 
-    def _start(self, *, to_things: bool, by_name: bool) -> tuple[str, Way]:
+    def _start(self, *, to_things: bool, by_name: bool, forth: bool) -> tuple[str, Way]:
         """A topic and the way from it: by the relation, so that all have their share, or by the name of some entity."""
         possible = self._first_to_things if to_things else self.first_ways
         if by_name:
-            allowed = set(possible)
+            allowed = {way for way in possible if way.out or not forth}
             for _ in range(TRIES):
-                name = self.starts.anyone(self.chance, self.settings.known)
+                name = self.starts.anyone(self.chance, self.settings.known, told_of=forth)
                 ways = [way for way in self.around(name) if way in allowed] if self.may_be_topic(name) else []
                 if ways:
                     return name, self.chance.choice(ways)
         way = self.choose(possible)
         return self.topic(way), way
 
-    def _ways_from(self, entity: str, came: Way, *, to_things: bool) -> Sequence[Way]:
-        around = self.onward(entity, came)
+    def _ways_from(self, entity: str, came: Way, *, to_things: bool, forth: bool) -> Sequence[Way]:
+        around = [way for way in self.onward(entity, came) if way.out or not forth]
         return [way for way in around if way in self.to_things] if to_things else around
 
     def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> Path:

@@ -41,7 +41,7 @@ class MakeSettings:
     seed: int = 0
     name: str = "made"  # questions are name-00001, name-00002, ...
     patterns: Mapping[str, float] = field(default_factory=lambda: {**_SHARES, COMPARISON: 0.06, TIME: 0.07})
-    hops: Mapping[int, float] = field(default_factory=lambda: {1: 0.3, 2: 0.4, 3: 0.2, 4: 0.1})
+    hops: Mapping[int, float] = field(default_factory=lambda: {1: 0.25, 2: 0.35, 3: 0.3, 4: 0.1})
     sizes: Mapping[str, float] = field(default_factory=lambda: dict(zip(SIZES, (0.4, 0.3, 0.2, 0.1), strict=True)))
     most_answers: int = 100
     most_members: int = 2000  # of a set on the way
@@ -50,7 +50,7 @@ class MakeSettings:
     # the share of topics, of relations between things of one kind, that have it in both directions: "who reports to X?"
     # can be walked either way, and only the words tell which is meant
     either: float = 0.8
-    loops: float = 0.25  # the share of longer chains drawn that turn back: the other films of a film's director
+    loops: float = 0.35  # of longer chains drawn; many come to nothing: the other films of a film's director
     literal_topics: bool = False  # whether numbers, dates and ids may be what a question is about
     shown: int = Kgwalk.relations  # a relation further down the list around a set is not asked for: nobody sees it
 

@@ -28,7 +28,7 @@ class Starts:
         self._name = store.entity.__getitem__
         self._number = {store.relation_name(number): number for number in np.unique(relations_E).tolist()}
         self._pairs = tuple(np.unique(relations_E * self._entities + ends) for ends in (tails_E, heads_E))
-        self._all = np.unique(np.concatenate((heads_E, tails_E)))
+        self._all, self._heads = np.unique(np.concatenate((heads_E, tails_E))), np.unique(heads_E)
         self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
         self.alike = lru_cache(maxsize=1 << 16)(self._alike)
         self.both = lru_cache(maxsize=1 << 12)(self._both)
@@ -53,9 +53,10 @@ class Starts:
         low, high = np.searchsorted(pairs, [first, first + self._entities]).tolist()
         return self._name(int(pairs[low + int((high - low) * chance.random() ** (1 + known))]) - first)
 
-    def anyone(self, chance: random.Random, known: float) -> str:
-        """An entity of the graph, whatever ways it has; drawn as one of a way's is."""
-        return self._name(int(self._all[int(len(self._all) * chance.random() ** (1 + known))]))
+    def anyone(self, chance: random.Random, known: float, *, told_of: bool = False) -> str:
+        """An entity of the graph, whatever ways it has; drawn as one of a way's is. `told_of`: a head of facts."""
+        some = self._heads if told_of else self._all
+        return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
 
     def _both(self, relation: str) -> I64:
         """The numbers of the entities that a relation leaves and enters: who reports to one, and has a boss too."""

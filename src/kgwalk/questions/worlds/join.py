@@ -37,9 +37,6 @@ from kgwalk.types import KgwalkError, Question, Triple
 
 # Levels of wording (words.py) and how often a question is said so: mostly not in the relation's own words.
 LEVELS = {0: 0.15, 1: 0.35, 2: 0.5}
-# Shares of hops of chains, and of those drawn that turn back; many of these come to nothing.
-HOPS = {1: 0.25, 2: 0.35, 3: 0.3, 4: 0.1}
-LOOPS = 0.35
 NOISY_WORDS = 0.12  # of a question that has noise
 
 
@@ -56,7 +53,7 @@ class JoinSettings:
     noise: float = 0.1  # the share of questions that have some
     values: float = 0.3  # the share of worlds where a year or a number can be what a question is about
     world: WorldSettings = field(default_factory=WorldSettings)
-    questions: MakeSettings = field(default_factory=lambda: MakeSettings(hops=HOPS, loops=LOOPS))
+    questions: MakeSettings = field(default_factory=MakeSettings)
 
     def __post_init__(self) -> None:
         if self.worlds < 1 or self.per_world < 1:
