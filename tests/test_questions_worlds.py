@@ -228,6 +228,17 @@ def test_what_was_rare_comes_up_more() -> None:
     assert len(stock.uses) >= 27  # of 29
 
 
+def test_what_most_graphs_have_comes_up_more() -> None:
+    """When somebody was born and how tall they are, beside what they are worth and how many children they have."""
+    stock = Stock(load_bank())
+    for number in range(60):
+        chance = random.Random(number)
+        stock.choose(20, chance.sample(stock.domains, 2), chance)
+    ordinary = [stock.uses[name] for name in ("person-birthdate", "person-height")]
+    others = [stock.uses[name] for name in ("person-net-worth", "kinship-child-count")]
+    assert sum(ordinary) > 1.5 * sum(others) > 0
+
+
 @pytest.mark.parametrize("number", range(6))
 def test_labels_of_a_world(number: int) -> None:
     made = world(number)

@@ -27,6 +27,14 @@ _MOST_BETWEEN = 9  # concepts between the same two kinds
 _HOME, _WANTED = 8.0, 8.0  # weights of the world's own domains, and of wanted concepts
 _PLACES = 4.0  # of concepts that say where something happens: two in a row are asked as one
 _LIKE = 3.0  # of concepts between things of one kind: which way one is walked, only the words of a question tell
+# What most graphs say of people and things, and people ask by: "the youngest", "the largest", "the first".
+_ORDINARY = (
+    *("person-birthdate", "person-deathdate", "person-height", "film-release-year", "book-year", "music-album-year"),
+    *("business-company-founded-year", "business-company-employees", "workplace-employee-hired", "product-price"),
+    *("building-completed", "building-height", "place-city-population", "place-area", "place-mountain-height"),
+    *("place-river-length", "sport-player-goals"),
+)
+_ORDINARY_WEIGHT = 20.0
 _GENERIC = "generic"  # the domain of relations between things of any kind, which would be everywhere otherwise
 _GENERIC_SHARE = 0.06
 _MOVES_EACH = 15  # tries to place a concept, for each that is wanted
@@ -144,6 +152,7 @@ class _Growing:
             * (_WANTED if one.id in self.wanted else 1.0)
             * (_PLACES if one.where else 1.0)
             * (_LIKE if one.head == one.tail else 1.0)
+            * (_ORDINARY_WEIGHT if one.id in _ORDINARY else 1.0)
             / (1 + self.stock.uses[one.id]) ** 1.5
             for one in options
         ]
