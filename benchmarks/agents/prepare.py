@@ -13,6 +13,8 @@ from pathlib import Path
 
 from benchmarks.agents.experiments import (
     ABLATED,
+    ABLATED_DEMOS,
+    ABLATED_MADE,
     BUNDLED,
     COMPARED,
     FRESH,
@@ -58,9 +60,12 @@ def prepare(data: Path, work: Path, *, worlds: int, scale: float) -> None:
     for recipe in (*PAPERS, "kgwalk"):
         for name, count in COMPARED.items():
             _demos(work, recipe, str(work / "data" / name), f"{recipe}/{name}", round(count * scale))
-    other = f"kg-r1-without-{HIERARCHY}/{ABLATED}"
-    most = round(COMPARED[ABLATED] * scale)
-    _demos(work, "kg-r1", str(work / "data" / ABLATED), other, most, *KG_R1_WITHOUT[HIERARCHY])
+    flat = KG_R1_WITHOUT[HIERARCHY]
+    for name, values in {"kg-r1": (), f"kg-r1-without-{HIERARCHY}": flat, "eog": ()}.items():
+        recipe = "eog" if name == "eog" else "kg-r1"
+        for source, count in {ABLATED: COMPARED[ABLATED], ABLATED_MADE: ABLATED_DEMOS}.items():
+            folder = str(work / "data" / source)
+            _demos(work, recipe, folder, f"{name}/{source}", round(count * scale), *values)
 
 
 def _dataset(source: Path, target: Path) -> None:
