@@ -7,12 +7,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from forks import Forks
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph, open_graph
 
@@ -87,8 +89,60 @@ def store(tmp_path: Path) -> Callable[..., StoredGraph]:
     return lambda triples, **settings: store_of(tmp_path, triples, **settings)
 
 
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Commands as processes that need not import torch: one process that has imported it serves all tests."""
+    with Forks(tmp_path_factory.mktemp("forks")) as made:
+        yield made
+
+
+# With `pytest -n`, a test process takes a whole file at a time: what a file's tests share is made once. Files that
+# share something among them, below under one name, go to one process. The longest begin, so that what is left at the
+# end is short.
+TOGETHER = {
+    "test_train_resume.py": "forks",
+    "test_fsdp.py": "forks",
+    "test_local_engine.py": "smollm2",
+    "test_lessons.py": "smollm2",
+    "test_hf_tokens.py": "smollm2",
+}
+LONG = [
+    *TOGETHER,
+    "test_cli.py",
+    "test_cli_train.py",
+    "test_serve.py",
+    "test_fit.py",
+    "test_rollout.py",
+    "test_lean.py",
+    "test_workers.py",
+    "test_serve_agent.py",
+    "test_store.py",
+    "test_cli_eval.py",
+    "test_build.py",
+    "test_bench.py",
+]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What loads OpenVINO comes last: in a process that has it and pytest's own handlers, a signal that a later test
-    sends to itself ends in a segmentation fault. (Without pytest it does not.)
+    """Long files first. What loads OpenVINO comes last: in a process that has it and pytest's own handlers, a signal
+    that a later test sends to itself ends in a segmentation fault. (Without pytest it does not.)
     """
-    items.sort(key=lambda item: item.path.name == "test_cpu_engine.py")
+    place = {name: number for number, name in enumerate(LONG)} | {"test_cpu_engine.py": len(LONG) + 1}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """In the order of the items. (A mark `xdist_group` would do, but pytest 9.2 hides it from xdist 3.8.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    if config.getoption("dist") not in ("load", "loadgroup"):
+        return None  # somebody wants another way
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0].rpartition("/")[2]
+            return TOGETHER.get(file, file)
+
+    config.option.loadscopereorder = False  # else: by how many tests a file has
+    return ByFile(config, log)

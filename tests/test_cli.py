@@ -242,7 +242,7 @@ def test_an_error_is_json_too(tmp_path: Path) -> None:
     done = kgwalk("kg", "build", "bad.tsv", "-o", "bad.kg", "--json", cwd=tmp_path)
     message = f"{BAD_MESSAGE}\n  the line: Big\tTom Hanks\n  give --on-error skip to leave such rows out"
     assert (done.status, done.json) == (1, {"error": {"kind": "InputError", "message": message}})
-    done = kgwalk("kg", "build", "bad.tsv", "--json", cwd=tmp_path)
+    done = quickly("kg", "build", "bad.tsv", "--json", cwd=tmp_path)
     message = "Missing option '--output' / '-o'."
     assert (done.status, done.json) == (2, {"error": {"kind": "UsageError", "message": message}})
 
@@ -582,7 +582,7 @@ def asked(films: Path, tmp_path: Path) -> Path:
 
 
 def test_subgraphs_then_a_query_in_one(asked: Path) -> None:
-    before = kgwalk("kg", "query", "films.kg", "Big", "--question", "q1", cwd=asked)
+    before = quickly("kg", "query", "films.kg", "Big", "--question", "q1", cwd=asked)
     assert (before.status, before.stderr) == (
         1,
         "error: films.kg has no question subgraphs; make them with `kgwalk kg subgraphs films.kg QUESTIONS`\n",
@@ -597,14 +597,14 @@ def test_subgraphs_then_a_query_in_one(asked: Path) -> None:
         "empty": 1,
         "unknown": ["Nobody"],
     }
-    inside = kgwalk("kg", "query", "films.kg", "Penny Marshall", "--question", "q1", "-d", "in", cwd=asked)
+    inside = quickly("kg", "query", "films.kg", "Penny Marshall", "--question", "q1", "-d", "in", cwd=asked)
     assert inside.stdout == "(..., ?, Penny Marshall): 1 relation\n  directed_by  (1: Big)\n"  # of her two films
-    outside = kgwalk("kg", "query", "films.kg", "Contact", "--question", "q1", cwd=asked)
+    outside = quickly("kg", "query", "films.kg", "Contact", "--question", "q1", cwd=asked)
     assert outside.status == 1
     assert outside.stderr.startswith("error: entity 'Contact' is not in this part of the graph")
-    exported = kgwalk("kg", "export", "films.kg", "--question", "q1", cwd=asked)
+    exported = quickly("kg", "export", "films.kg", "--question", "q1", cwd=asked)
     assert len(exported.stdout.splitlines()) == 5
-    unknown = kgwalk("kg", "query", "films.kg", "Big", "--question", "q9", cwd=asked)
+    unknown = quickly("kg", "query", "films.kg", "Big", "--question", "q9", cwd=asked)
     assert (unknown.status, unknown.stderr) == (1, "error: question 'q9' is not in the graph\n")
 
 

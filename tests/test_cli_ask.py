@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from conftest import store_of
 from kgwalk.agent.link import Mention
 from kgwalk.cli.ask import is_count, no_agent, note_of
+from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe, names
 from kgwalk.types import Found, Triple
 
@@ -76,7 +78,7 @@ def api() -> Iterator[str]:
     server.server_close()
 
 
-def ask(api: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def ask_in_a_process(api: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OPENAI_BASE_URL": api, "OPENAI_API_KEY": "secret"}
     return subprocess.run(
         [sys.executable, "-m", "kgwalk.cli.main", "ask", *arguments, "--engine", "api"],
@@ -88,9 +90,37 @@ def ask(api: str, *arguments: str, stdin: str | None = None) -> subprocess.Compl
     )
 
 
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Ask = Callable[..., Done]
+
+
+@pytest.fixture
+def ask(api: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """The same in this process, as the console script calls it: to start one takes longer than to ask."""
+    monkeypatch.setenv("OPENAI_BASE_URL", api)
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*arguments: str, stdin: str = "") -> Done:
+        monkeypatch.setattr(sys, "argv", ["kgwalk", "ask", *arguments, "--engine", "api"])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Done(int(end.value.code or 0), *capfd.readouterr())
+
+    return call
+
+
 @pytest.mark.parametrize("recipe", [name for name in names() if "policy" not in load_recipe(name).sections])
-def test_every_recipe_answers_with_its_evidence(api: str, recipe: str) -> None:
-    done = ask(api, "what is the capital of Norway?", "--recipe", recipe, "--model", recipe, "--json")
+def test_every_recipe_answers_with_its_evidence(ask: Ask, recipe: str) -> None:
+    done = ask("what is the capital of Norway?", "--recipe", recipe, "--model", recipe, "--json")
     assert done.returncode == 0, done.stderr
     asked: dict[str, Any] = json.loads(done.stdout)
     assert asked["answers"] == ["Oslo"]
@@ -102,24 +132,26 @@ def test_every_recipe_answers_with_its_evidence(api: str, recipe: str) -> None:
 
 
 def test_the_walk_goes_to_stderr_and_the_answer_to_stdout(api: str) -> None:
-    done = ask(api, "what is the capital of Norway?", "--model", "kgwalk")
+    done = ask_in_a_process(api, "what is the capital of Norway?", "--model", "kgwalk")
     assert done.stdout == "Oslo\n    (Norway, capital, Oslo)\n"
     assert '> tail_entities($1, "capital")\n  $2 = 1: Oslo\n' in done.stderr
 
 
 def test_a_session(api: str) -> None:
-    done = ask(api, "--model", "kgwalk", stdin="what is the capital of Norway?\nand its capital, norway?\n\n")
+    done = ask_in_a_process(
+        api, "--model", "kgwalk", stdin="what is the capital of Norway?\nand its capital, norway?\n\n"
+    )
     assert done.returncode == 0
     assert done.stdout.count("(Norway, capital, Oslo)") == 2
 
 
-def test_what_cannot_be(api: str) -> None:
-    unknown = ask(api, "?", "--model", "kgwalk", "--topic", "Norwai")
+def test_what_cannot_be(ask: Ask) -> None:
+    unknown = ask("?", "--model", "kgwalk", "--topic", "Norwai")
     assert (unknown.returncode, unknown.stdout) == (1, "")
     assert "entity 'Norwai' is not in the graph; did you mean 'Norway'" in unknown.stderr
-    assert "did you mean `kg-r1`" in ask(api, "?", "--recipe", "kgr1").stderr
-    assert "needs the name of a model" in ask(api, "where is Norway?").stderr
-    assert ask(api, "--json").returncode == 2
+    assert "did you mean `kg-r1`" in ask("?", "--recipe", "kgr1").stderr
+    assert "needs the name of a model" in ask("where is Norway?").stderr
+    assert ask("--json").returncode == 2
 
 
 def test_the_hint_to_fit_names_the_recipe_unless_it_is_the_one_that_fit_takes() -> None:
@@ -129,28 +161,28 @@ def test_the_hint_to_fit_names_the_recipe_unless_it_is_the_one_that_fit_takes() 
     assert no_agent("club.kg", "vanilla", trains=False) == alone
 
 
-def test_a_question_that_names_no_entity_is_refused_before_a_model_is_opened(api: str) -> None:
-    asked = ask(api, "Who is the oldest employee?")  # no model was named, and nobody asked for one
+def test_a_question_that_names_no_entity_is_refused_before_a_model_is_opened(ask: Ask) -> None:
+    asked = ask("Who is the oldest employee?")  # no model was named, and nobody asked for one
     assert (asked.returncode, asked.stdout) == (1, "")
     assert asked.stderr.startswith("error: the question names no entity of the graph, so there is nowhere to start")
     assert "or give it as a topic to start from (`--topic`, or " in asked.stderr
-    told = json.loads(ask(api, "Who is the oldest employee?", "--json").stdout)
+    told = json.loads(ask("Who is the oldest employee?", "--json").stdout)
     assert told["error"]["kind"] == "NoTopic"
-    session = ask(api, "--model", "kgwalk", stdin="Who is the oldest?\nwhat is the capital of Norway?\n\n")
+    session = ask("--model", "kgwalk", stdin="Who is the oldest?\nwhat is the capital of Norway?\n\n")
     assert session.returncode == 0
     assert "error: the question names no entity" in session.stderr
     assert "(Norway, capital, Oslo)" in session.stdout  # it goes on
 
 
-def test_one_candidate_is_taken_and_several_are_shown(api: str, tmp_path: Path) -> None:
+def test_one_candidate_is_taken_and_several_are_shown(ask: Ask, tmp_path: Path) -> None:
     store_of(tmp_path, STAFF)
     arguments = ("who is the boss of priya?", "--graph", str(tmp_path / "graph.kg"), "--model", MUTE)
-    assert 'note: "priya" is taken for Priya Raman\n' in ask(api, *arguments).stderr
+    assert 'note: "priya" is taken for Priya Raman\n' in ask(*arguments).stderr
     store_of(tmp_path, [*STAFF, ("Priya Shah", "boss", "Ada Lind")])
     note = 'note: "priya" may mean Priya Raman, Priya Shah; the first is taken, choose with --topic\n'
-    assert note in ask(api, *arguments).stderr
-    assert "note" not in ask(api, *arguments, "--topic", "priya shah").stderr
-    (mention,) = json.loads(ask(api, *arguments, "--json").stdout)["mentions"]
+    assert note in ask(*arguments).stderr
+    assert "note" not in ask(*arguments, "--topic", "priya shah").stderr
+    (mention,) = json.loads(ask(*arguments, "--json").stdout)["mentions"]
     assert mention["candidates"] == ["Priya Raman", "Priya Shah"]
 
 
@@ -158,12 +190,12 @@ def test_a_name_as_it_stands_needs_no_note() -> None:
     assert note_of(Mention("2012", 13, 17, [Found("2012", 1.0, "exact")], False)) == ""
 
 
-def test_no_answer_is_exit_code_1(api: str) -> None:
-    done = ask(api, "what is the capital of Norway?", "--model", MUTE)
+def test_no_answer_is_exit_code_1(ask: Ask) -> None:
+    done = ask("what is the capital of Norway?", "--model", MUTE)
     assert (done.returncode, done.stdout) == (1, "no answer (turns)\n")
-    done = ask(api, "what is the capital of Norway?", "--model", MUTE, "--json")
+    done = ask("what is the capital of Norway?", "--model", MUTE, "--json")
     assert (done.returncode, json.loads(done.stdout)["answers"]) == (1, [])
-    assert ask(api, "--model", MUTE, stdin="what is the capital of Norway?\n\n").returncode == 0  # a session
+    assert ask("--model", MUTE, stdin="what is the capital of Norway?\n\n").returncode == 0  # a session
 
 
 def test_a_count_shows_what_it_counts_and_how_many_more() -> None:

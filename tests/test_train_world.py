@@ -84,6 +84,7 @@ def run(data: Dataset, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("run") / "run"
     values = ["world.drop=0.4", f"world.web={orjson.dumps(str(corpus)).decode()}", "rewards.luck=0"]
     more = ["grpo.questions=8", "grpo.steps=1", "grpo.episodes=8", "protocol.turns=2", "demos.limit=8"]
+    more.append("rollout.turn_tokens=80")  # what a demonstration needs
     train("graph-rft", data, out=folder, profile="smoke", values=[*values, *more], report_to="none")
     return folder
 

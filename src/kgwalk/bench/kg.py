@@ -38,10 +38,14 @@ class Scale:
     question_triples: int = 4_000
     samples: int = 4_000
     seconds: float = 4.0
+    scan_seconds: float = 1.0  # of asking a list scan
+    starts: int = 5
 
     @classmethod
     def quick(cls) -> Scale:
-        return cls(triples=20_000, questions=20, question_triples=400, samples=300, seconds=0.3)
+        return cls(
+            triples=20_000, questions=20, question_triples=400, samples=300, seconds=0.3, scan_seconds=0.3, starts=1
+        )
 
 
 def bench_kg(folder: Path, scale: Scale, progress: Progress) -> list[Row]:
@@ -253,7 +257,7 @@ def _over_http(source: Path, store: Path, scale: Scale, full: bool, progress: Pr
     progress("asking a list scan over HTTP", 0, None)
     with scan_server(source) as server:
         # a scan of the whole list an action: a batch of 256 would take longer than its time limit
-        theirs = _three_loads(server, actions, 1.0, batch=8)
+        theirs = _three_loads(server, actions, scale.scan_seconds, batch=8)
     label = f"{scale.triples:,} triples, HTTP, one worker"
     goals = (900.0, 2000.0, 25_000.0) if full else (None, None, None)
     shapes = ("1 client", "64 clients", "batches of 256")
@@ -275,13 +279,13 @@ def _three_loads(
     return one.rate, many.rate, batches.rate * batch
 
 
-def _ready(store: Path) -> float:
-    """Seconds from the start of a server's process to its first answer: the median of five starts."""
+def _ready(store: Path, starts: int) -> float:
+    """Seconds from the start of a server's process to its first answer: the median."""
     times = []
-    for _ in range(5):
+    for _ in range(starts):
         with store_server(store) as server:
             times.append(server.ready_seconds)
-    return sorted(times)[2]
+    return sorted(times)[starts // 2]
 
 
 def _good(load: Load) -> Load:
@@ -308,7 +312,7 @@ def _questions(folder: Path, scale: Scale, full: bool, progress: Progress) -> li
         names = sorted({name for triple in view.match(limit=4) for name in (triple.head, triple.tail)})
         actions += _actions(view, names, 2, f"q{number}")
     random.Random(6).shuffle(actions)
-    ready = _ready(store)
+    ready = _ready(store, scale.starts)
     with store_server(store) as server:
         ours = _three_loads(server, actions, scale.seconds)
         rss = server.rss()

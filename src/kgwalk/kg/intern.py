@@ -67,6 +67,7 @@ class Interner:
     def __init__(self, scratch: Path, budget: int) -> None:
         self._pool = Pool(budget)
         self._parts = [_Part.at(self._pool, scratch, part) for part in range(PARTS)]
+        self._filled: set[int] = set()  # parts with anything in them: of a small graph, few
         self._counts: list[npt.NDArray[np.int64]] = []  # per block: distinct names in each part
         self.labelled = False
         self.total = 0
@@ -80,6 +81,7 @@ class Interner:
         local: U32 = _inverse(order)[encoded.indices.to_numpy(zero_copy_only=False)]
         mentions = np.bincount(local, minlength=len(names))
         self._counts.append(counts)
+        self._filled.update(np.flatnonzero(counts).tolist())
         for part, start, stop in _ranges(counts):
             self._parts[part].names.append(names.slice(start, stop - start))
             self._parts[part].mentions.append(mentions[start:stop])
@@ -90,6 +92,7 @@ class Interner:
         self.labelled = True
         counts, order = _by_part(keys.cast(pa.large_string()))
         keys, labels = (c.cast(pa.large_string()).take(pa.array(order)) for c in (keys, labels))
+        self._filled.update(np.flatnonzero(counts).tolist())
         for part, start, stop in _ranges(counts):
             self._parts[part].label_keys.append(keys.slice(start, stop - start))
             self._parts[part].labels.append(labels.slice(start, stop - start))
@@ -103,13 +106,14 @@ class Interner:
         """
         rank = _MentionRank()
         other_keys = pa.array(others, pa.large_string())
-        for part in self._parts:
+        parts = [self._parts[number] for number in sorted(self._filled)]
+        for part in parts:
             self.total += _make_distinct(part, rank)
             self._pool.relieve()
         if self.total > MOST_ENTITIES:
             raise InputError(f"{self.total:,} distinct entities; a store holds at most {MOST_ENTITIES:,}")
         rank.start()
-        for part in self._parts:
+        for part in parts:
             keys = part.names.read()
             numbers = rank.next(part.mentions.read())
             part.numbers.replace(numbers[part.numbers.read()])
