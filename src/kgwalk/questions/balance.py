@@ -41,9 +41,14 @@ class Shares:
 
     relations: int
     taken: Counter[str] = field(default_factory=Counter)
+    total: int = 0
+
+    def take(self, ways: Sequence[Way]) -> None:
+        self.taken.update(way.relation for way in ways)
+        self.total += len(ways)
 
     def over(self, ways: Sequence[Way]) -> bool:
-        even = self.taken.total() / max(1, self.relations)
+        even = self.total / max(1, self.relations)
         return any(self.taken[way.relation] > PER_RELATION * (even + 1) for way in ways)
 
 
@@ -90,4 +95,4 @@ class Cell(Generic[Item]):
 
     def _take(self, item: Item, ways: Sequence[Way]) -> None:
         self.taken.append(item)
-        self.shares.taken.update(way.relation for way in ways)
+        self.shares.take(ways)

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.graph import Graph
 from kgwalk.questions.literals import ID, LITERALS, literal_kind
 from kgwalk.questions.plan import CHOICES, HOPS, Plan
 from kgwalk.questions.settings import MakeSettings
 from kgwalk.tools.facts import Way
-from kgwalk.tools.sets import SetError, Sets
+from kgwalk.tools.sets import SetError, Sets, TooMany
 from kgwalk.types import Call
 
 MOST_EXTREMES = 2  # members that share the largest value; more is no superlative
+TOO_LARGE = "a set on the way is too large"
 LEAST_COMPARED = 3  # members with a value, for one of them to be the largest
 
 
@@ -27,26 +28,38 @@ class Refused(Exception):
 
 
 class Building:
-    def __init__(self, graph: StoredGraph, topics: Sequence[str], settings: MakeSettings) -> None:
+    def __init__(self, graph: Graph, topics: Sequence[str], settings: MakeSettings) -> None:
         if len(set(topics)) < len(topics):
             raise Refused("the same topic twice")
         self.settings, self.topics, self.steps = settings, tuple(topics), list[Call]()
-        self.sets = Sets(graph, topics)
+        self.sets = Sets(graph, topics, most=settings.most_members)
+        self._relations: dict[int, tuple[list[str], list[str]]] = {}
 
     def members(self, number: int) -> tuple[str, ...]:
         return self.sets.made[number - 1].members
+
+    def around(self, number: int) -> tuple[list[str], list[str]]:
+        """The relations that leave and that enter a set, the most shared first."""
+        if number not in self._relations:
+            self._relations[number] = self.sets.relations_around(number)
+        return self._relations[number]
 
     def plan(self, pattern: str) -> Plan:
         return Plan(pattern, self.topics, tuple(self.steps))
 
     # Steps
 
-    def hop(self, source: int, way: Way, start: int, *, keeps: bool = False, again: bool = False) -> int:
+    def hop(
+        self, source: int, way: Way, start: int, *, keeps: bool = False, again: bool = False, goes_on: bool = False
+    ) -> int:
         """Follow a relation. A walk that comes back over its start leaves that out, as people mean it.
 
-        With `keeps` it does not, and with `again` it may come back to just where it was.
+        With `keeps` it does not, and with `again` it may come back to just where it was. With `goes_on` another hop
+        follows, so that a set too large for that is not made; one member more is allowed, which may be the start.
         """
         self.few(source)
+        most, onward = self.settings.most_members, self.settings.most_onward + 1
+        self.sets.most = min(most, onward) if goes_on else most
         number = self._add("tail_entities" if way.out else "head_entities", source, way.relation)
         if not keeps:
             number = self._without_start(number, start)
@@ -58,7 +71,8 @@ class Building:
         """A chain of hops from a topic; `keeps` holds for sets on the way, the answer never has the topic."""
         number = start
         for place, way in enumerate(ways, 1):
-            number = self.hop(number, way, start, keeps=keeps and place < len(ways), again=again)
+            on_the_way = place < len(ways)
+            number = self.hop(number, way, start, keeps=keeps and on_the_way, again=again, goes_on=on_the_way)
         return number
 
     def between(self, source: int, relation: str, first: str, last: str, start: int) -> int:
@@ -133,7 +147,7 @@ class Building:
     def _shows(self, step: Call) -> bool:
         source, relation = step.args[0], step.args[1]
         assert isinstance(source, int)
-        leaving, entering = self.sets.relations_around(source)
+        leaving, entering = self.around(source)
         around = entering if step.tool == "head_entities" else leaving
         return relation in around[: self.settings.shown]
 
@@ -155,9 +169,11 @@ class Building:
     def _add(self, tool: str, *args: str | int) -> int:
         try:
             number: int = getattr(self.sets, tool)(*args)
+        except TooMany as error:
+            raise Refused(TOO_LARGE) from error
         except SetError as error:
             raise Refused(str(error).partition(";")[0]) from error  # without the advice, which is a relation's own
         self.steps.append(Call(tool, args))
         if len(self.members(number)) > self.settings.most_members:
-            raise Refused("a set on the way is too large")
+            raise Refused(TOO_LARGE)
         return number

@@ -12,12 +12,14 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.building import Building, Refused
 from kgwalk.questions.inverses import Inverses
 from kgwalk.questions.literals import ID, NAME, askable
+from kgwalk.questions.recent import Recent
 from kgwalk.questions.schema import MOSTLY, Relation, Schema, survey
 from kgwalk.questions.settings import MakeSettings
 from kgwalk.questions.starts import Starts
@@ -37,6 +39,7 @@ BY_NAME = 0.5
 FORTH = 0.5  # the share of those that go forwards alone, from an entity that facts tell of: "X's wife's religion"
 KEPT = 0.7  # the share of walks that turn back on their way and keep what they started from
 EITHER = 6.0  # a relation that all of its heads are tails of, too, is asked about so many times more often
+REMEMBERED = 1 << 14  # entities of which the ways are remembered
 FORWARDS = "another relation says it forwards"
 LEAST_NAMES = 0.2  # the share of names at a relation's end from which on it is worth starting there
 
@@ -69,13 +72,14 @@ def reverse(way: Way) -> Way:
 class Drawing:
     """`used` counts how often each way was chosen.
 
-    `first_ways` start at what can be named; `to_things` are those that lead to things, from which a walk can go on, and
-    not to values; `valued` lead to numbers or dates that can be compared, `dated` to dates, `at_nodes` are those of
-    them that start at nameless nodes: the years of a term of office.
+    `first_ways` start at what can be named, `first_forth` are those of them that go forwards; `to_things` lead to
+    things, from which a walk can go on, and not to values; `valued` lead to numbers or dates that can be compared,
+    `dated` to dates, `at_nodes` are those of them that start at nameless nodes: the years of a term of office. What is
+    asked of an entity again and again is remembered, for as many entities as REMEMBERED says.
     """
 
     def __init__(self, graph: StoredGraph, settings: MakeSettings, schema: Schema | None = None) -> None:
-        self.graph, self.settings = graph, settings
+        self.graph, self.settings = Recent(graph), settings
         self.schema = schema or survey(graph)
         self.starts = Starts(graph)
         self.inverses = Inverses(graph)
@@ -86,10 +90,24 @@ class Drawing:
         self._weight = {way: math.log(2 + relations[way.relation].facts) * self._either(way.relation) for way in asked}
         self.to_things = {way for way in asked if not way.out or relations[way.relation].to_things}
         self.first_ways = [way for way in asked if self._askable_from(way)]
+        self.first_forth = [way for way in self.first_ways if way.out]
         self._first_to_things = [way for way in self.first_ways if way in self.to_things]
+        self._may_start = {  # by whether to things, and whether forwards alone
+            (to_things, forth): frozenset(way for way in ways if way.out or not forth)
+            for to_things, ways in ((False, self.first_ways), (True, self._first_to_things))
+            for forth in (False, True)
+        }
         self.valued = [way for way in asked if way.out and relations[way.relation].comparable]
         self.dated = [way for way in self.valued if relations[way.relation].dates > relations[way.relation].numbers]
         self.at_nodes = {way for way in self.valued if relations[way.relation].head_kinds.get(ID, 0.0) >= MOSTLY}
+        self.valued_things = [way for way in self.valued if way not in self.at_nodes]
+        self.dated_things = [way for way in self.dated if way not in self.at_nodes]
+        self.dated_nodes = [way for way in self.dated if way in self.at_nodes]
+        self.around = lru_cache(maxsize=REMEMBERED)(self._around)
+        self._into = lru_cache(maxsize=REMEMBERED)(self._leading_to)
+        self._ways_from = lru_cache(maxsize=REMEMBERED)(self._going_on)
+        self.may_be_topic = lru_cache(maxsize=REMEMBERED)(self._may_be_topic)
+        self._back_by: dict[Way, frozenset[Way]] = {}
 
     def _either(self, relation: str) -> float:
         """What a relation counts for the more, as it can be walked in both directions from the same entities."""
@@ -111,7 +129,7 @@ class Drawing:
                 return name
         raise Refused("no topic that can be named")
 
-    def may_be_topic(self, name: str) -> bool:
+    def _may_be_topic(self, name: str) -> bool:
         return askable(name) or self.settings.literal_topics
 
     def path(self, hops: int, *, to_name: bool = False, turns: bool = False) -> Path:
@@ -148,7 +166,7 @@ class Drawing:
             elif place == turn:
                 way = self._back(entities, ways[-1])
             else:
-                around = self._ways_from(entities[-1], ways[-1], to_things=goes_on or to_name, forth=forth)
+                around = self._ways_from(entities[-1], ways[-1], goes_on or to_name, forth)
                 if not around:
                     raise Refused("no way to go on")
                 way = choose(around)
@@ -184,27 +202,26 @@ class Drawing:
 
     def _start(self, *, to_things: bool, by_name: bool, forth: bool) -> tuple[str, Way]:
         """A topic and the way from it: by the relation, so that all have their share, or by the name of some entity."""
-        possible = self._first_to_things if to_things else self.first_ways
         if by_name:
-            allowed = {way for way in possible if way.out or not forth}
+            allowed = self._may_start[to_things, forth]
             for _ in range(TRIES):
                 name = self.starts.anyone(self.chance, self.settings.known, told_of=forth)
                 ways = [way for way in self.around(name) if way in allowed] if self.may_be_topic(name) else []
                 if ways:
                     return name, self.chance.choice(ways)
-        way = self.choose(possible)
+        way = self.choose(self._first_to_things if to_things else self.first_ways)
         return self.topic(way), way
 
-    def _ways_from(self, entity: str, came: Way, *, to_things: bool, forth: bool) -> Sequence[Way]:
+    def _going_on(self, entity: str, came: Way, to_things: bool, forth: bool) -> Sequence[Way]:
         around = [way for way in self.onward(entity, came) if way.out or not forth]
-        return [way for way in around if way in self.to_things] if to_things else around
+        return tuple(way for way in around if way in self.to_things) if to_things else tuple(around)
 
     def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> Path:
         """A walk of so many hops to an entity, from a topic other than `avoid`; `fan` is the least of the last hop."""
         ways: list[Way] = []
         entities = [end]
         for place in range(hops):
-            around = self._into(entities[-1])
+            around: Sequence[Way] = self._into(entities[-1])
             # a value on the way would join what has nothing to do with each other: of this age, with that number
             around = [way for way in around if reverse(way) in self.to_things or self.settings.literal_topics]
             if ways:
@@ -215,19 +232,19 @@ class Drawing:
             entities.append(self.step(entities[-1], reverse(ways[-1]), topic=place + 1 == hops, avoid=avoid))
         return Path(tuple(reversed(ways)), tuple(reversed(entities)))
 
-    def around(self, entity: str) -> list[Way]:
+    def _around(self, entity: str) -> tuple[Way, ...]:
         """The ways that leave an entity; backwards only what no relation says forwards."""
         leaving, entering = self._relations(entity)
         ways = [Way(name, True) for name in leaving]
         ways += [Way(name, False) for name in entering if not self.inverses.said_forwards(name, leaving)]
-        return [way for way in ways if way in self._weight]
+        return tuple(way for way in ways if way in self._weight)
 
-    def _into(self, entity: str) -> list[Way]:
+    def _leading_to(self, entity: str) -> tuple[Way, ...]:
         """The ways that lead to an entity; backwards only where none that says the same leads there forwards."""
         leaving, entering = self._relations(entity)
         ways = [Way(name, True) for name in entering]
         ways += [Way(name, False) for name in leaving if not self.inverses.said_forwards(name, entering)]
-        return [way for way in ways if way in self._weight]
+        return tuple(way for way in ways if way in self._weight)
 
     def _relations(self, entity: str) -> tuple[list[str], list[str]]:
         """Those that leave it, and those that enter it."""
@@ -242,13 +259,15 @@ class Drawing:
             if step.tool == "head_entities":
                 source, relation = step.args
                 assert isinstance(source, int)
-                if self.inverses.said_forwards(str(relation), building.sets.relations_around(source)[0]):
+                if self.inverses.said_forwards(str(relation), building.around(source)[0]):
                     raise Refused(FORWARDS)
 
     def onward(self, entity: str, came: Way) -> list[Way]:
         """The ways that go on and not straight back, under whichever name; to a neighbour of a neighbour is on."""
-        others = self.inverses.of(came.relation) - {came.relation}
-        back = {reverse(came), *(Way(other, came.out) for other in others)}
+        back = self._back_by.get(came)
+        if back is None:
+            others = self.inverses.of(came.relation) - {came.relation}
+            back = self._back_by[came] = frozenset({reverse(came), *(Way(other, came.out) for other in others)})
         return [way for way in self.around(entity) if way not in back]
 
     def step(self, entity: str, way: Way, *, topic: bool = False, avoid: str = "") -> str:

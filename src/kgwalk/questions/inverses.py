@@ -33,7 +33,7 @@ class Inverses:
         pairs_E, relation_of_pair_E = (heads_E * entities + tails_E)[by_pair], relations_E[by_pair]
         by_relation = np.argsort(relations_E, kind="stable")
         present, first, counts = np.unique(relations_E[by_relation], return_index=True, return_counts=True)
-        share: dict[tuple[int, int], float] = {}
+        share: dict[int, dict[int, float]] = {}  # of the facts of one, those that another has turned round
         for number, start, count in zip(present.tolist(), first.tolist(), counts.tolist(), strict=True):
             facts = by_relation[start : start + count : max(1, count // COMPARED)]
             turned = tails_E[facts] * entities + heads_E[facts]
@@ -43,14 +43,10 @@ class Inverses:
                 for begin, end in zip(low.tolist(), high.tolist(), strict=True)
                 for other in set(relation_of_pair_E[begin:end].tolist())
             )
-            share |= {(number, other): times / len(facts) for other, times in found.items()}
+            share[number] = {other: times / len(facts) for other, times in found.items()}
         self._of: dict[str, frozenset[str]] = {}
-        for number in present.tolist():
-            mutual = [
-                other
-                for (one, other), much in share.items()
-                if one == number and _mutual(much, share.get((other, one), 0.0))
-            ]
+        for number, others in share.items():
+            mutual = [other for other, much in others.items() if _mutual(much, share[other].get(number, 0.0))]
             if mutual:
                 self._of[store.relation_name(number)] = frozenset(map(store.relation_name, mutual))
 

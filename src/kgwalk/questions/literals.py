@@ -6,8 +6,10 @@ Knows one text at a time, no graph.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 LONGEST_NAME = 80  # characters; what is longer is a sentence, not the name of something
+REMEMBERED = 200  # characters: what longer names are is looked at each time
 NUMBER, YEAR, DATE, LINK, ID, TEXT, NAME = "number", "year", "date", "link", "id", "text", "name"
 LITERALS = (NUMBER, YEAR, DATE, LINK, TEXT)  # values, as opposed to things
 
@@ -26,6 +28,11 @@ def literal_kind(name: str) -> str:
     >>> [literal_kind(name) for name in ("Paris", "1999", "1999-05-01", "67,391", "m.0abc1", "https://a.b/c")]
     ['name', 'year', 'date', 'number', 'id', 'link']
     """
+    return _kind(name) if len(name) <= REMEMBERED else _kind.__wrapped__(name)
+
+
+@lru_cache(maxsize=1 << 15)
+def _kind(name: str) -> str:
     text = name.strip()
     if len(text) > LONGEST_NAME or "\n" in text:
         return LINK if _LINK.fullmatch(text) else TEXT

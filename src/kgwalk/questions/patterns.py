@@ -111,10 +111,9 @@ def comparison(drawing: Drawing, hops: int) -> Building:
 
 def time(drawing: Drawing, hops: int) -> Building:
     """Whom did X visit in May 2014? Where facts have no dates but things do: which of X's films came out in 1999?"""
-    at_nodes = [way for way in drawing.dated if way in drawing.at_nodes]
+    at_nodes, of_things = drawing.dated_nodes, drawing.dated_things
     if at_nodes and hops > 1 and drawing.chance.random() < AT_NODES:
         return _held_in(drawing, drawing.choose(at_nodes))
-    of_things = [way for way in drawing.dated if way not in drawing.at_nodes]
     if drawing.schema.timed and (not of_things or drawing.chance.random() < 0.8):
         return _within(drawing, hops)
     building, relation, _ = _valued_set(drawing, drawing.choose(of_things), hops)
@@ -160,8 +159,7 @@ def _held_in(drawing: Drawing, dated: Way) -> Building:
 def _within(drawing: Drawing, hops: int) -> Building:
     """A hop along facts of a time, first or last of the hops."""
     chance = drawing.chance
-    ways = [way for way in drawing.first_ways if way.out]
-    relation = drawing.choose(ways)
+    relation = drawing.choose(drawing.first_forth)
     for _ in range(TRIES):
         source = drawing.topic(relation)
         found = drawing.graph.neighbors(source, relation.relation)
@@ -194,7 +192,7 @@ def _window(drawing: Drawing, date: str, dates: list[str]) -> tuple[str, str]:
 
 def _measure(drawing: Drawing, hops: int) -> tuple[Way, bool]:
     """What to choose by, and whether a hop more comes after; always so where nameless nodes are chosen from."""
-    ways = [way for way in drawing.valued if hops > 1 or way not in drawing.at_nodes]
+    ways = drawing.valued if hops > 1 else drawing.valued_things
     if not ways:
         raise Refused("no values to compare")
     chosen = drawing.choose(ways)

@@ -30,15 +30,22 @@ class Starts:
         self._pairs = tuple(np.unique(relations_E * self._entities + ends) for ends in (tails_E, heads_E))
         self._all, self._heads = np.unique(np.concatenate((heads_E, tails_E))), np.unique(heads_E)
         self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
+        self._spans: dict[Way, tuple[int, int]] = {}  # of each way, where its entities are among the pairs
         self.alike = lru_cache(maxsize=1 << 16)(self._alike)
         self.both = lru_cache(maxsize=1 << 12)(self._both)
 
     def of(self, way: Way) -> I64:
         """The numbers of the entities that have the way, ascending."""
-        first = self._number[way.relation] * self._entities
-        pairs = self._pairs[way.out]
-        low, high = np.searchsorted(pairs, [first, first + self._entities])
-        found: I64 = pairs[low:high] - first
+        low, high = self._span(way)
+        found: I64 = self._pairs[way.out][low:high] - self._number[way.relation] * self._entities
+        return found
+
+    def _span(self, way: Way) -> tuple[int, int]:
+        found = self._spans.get(way)
+        if found is None:
+            first = self._number[way.relation] * self._entities
+            low, high = np.searchsorted(self._pairs[way.out], [first, first + self._entities]).tolist()
+            found = self._spans[way] = (low, high)
         return found
 
     def draw(self, way: Way, chance: random.Random, known: float, *, both: bool = False) -> str:
@@ -48,10 +55,9 @@ class Starts:
         """
         if both and len(some := self.both(way.relation)):
             return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
-        first = self._number[way.relation] * self._entities
-        pairs = self._pairs[way.out]
-        low, high = np.searchsorted(pairs, [first, first + self._entities]).tolist()
-        return self._name(int(pairs[low + int((high - low) * chance.random() ** (1 + known))]) - first)
+        low, high = self._span(way)
+        pair = int(self._pairs[way.out][low + int((high - low) * chance.random() ** (1 + known))])
+        return self._name(pair % self._entities)
 
     def anyone(self, chance: random.Random, known: float, *, told_of: bool = False) -> str:
         """An entity of the graph, whatever ways it has; drawn as one of a way's is. `told_of`: a head of facts."""
@@ -68,4 +74,5 @@ class Starts:
         ends = [self.of(Way(way.relation, not way.out)) for way in (one, two)]
         small, large = sorted(ends, key=len)
         sample = small[:: max(1, len(small) // COMPARED)]
-        return float(np.isin(sample, large, assume_unique=True).mean()) if len(sample) else 0.0
+        places = np.minimum(np.searchsorted(large, sample), len(large) - 1)  # both are ascending
+        return float((large[places] == sample).mean()) if len(sample) else 0.0

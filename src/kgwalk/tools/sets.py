@@ -39,6 +39,10 @@ class SetError(Exception):
     """A call that makes no set: the message is for the model."""
 
 
+class TooMany(SetError):
+    """The set would have more members than is allowed."""
+
+
 @dataclass(frozen=True)
 class NamedSet:
     """Members in a fixed order, and how each came to be: the fact by which, and the set from which."""
@@ -58,10 +62,11 @@ class Sets:
 
     A tool's first line of documentation is what the model reads about it. With `short` relations go by their short
     names (`kg.short_names`) where the graph is a store; whole names are understood as well, and facts have these.
+    A set that a relation leads to has at most `most` members.
     """
 
-    def __init__(self, graph: Graph, topics: Sequence[str], *, short: bool = False) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, topics: Sequence[str], *, short: bool = False, most: int = MOST_MEMBERS) -> None:
+        self.graph, self.most = graph, most
         store = getattr(graph, "store", None)
         self._names: ShortNames | None = store.short_names if short and store is not None else None
         self.made: list[NamedSet] = [NamedSet((topic,), {}, ()) for topic in topics]
@@ -162,12 +167,13 @@ class Sets:
         relation = self._real(relation)
         came: dict[str, Triple] = {}
         seen = graph or self.graph
+        limit = self.most + 1 if self.most < MOST_MEMBERS else None
         for name in members.members:
-            for other in self._neighbors(seen, name, relation, out):
+            for other in self._neighbors(seen, name, relation, out, limit):
                 if other not in came:
                     came[other] = Triple(name, relation, other) if out else Triple(other, relation, name)
-            if len(came) > MOST_MEMBERS:
-                raise SetError(f"the result has more than {MOST_MEMBERS:,} members; narrow it down first")
+            if len(came) > self.most:
+                raise TooMany(f"the result has more than {self.most:,} members; narrow it down first")
         if not came and graph is None and self._follows(members, relation, not out):
             where, tool = ("enters", "head_entities") if out else ("leaves", "tail_entities")
             raise SetError(f'the result is empty; "{self.shown(relation)}" {where} the set: {tool}')
@@ -177,9 +183,9 @@ class Sets:
         """Whether the relation leads anywhere from the set, in this direction."""
         return any(next(iter(self._neighbors(self.graph, name, relation, out)), None) for name in members.members)
 
-    def _neighbors(self, graph: Graph, name: str, relation: str, out: bool) -> Iterable[str]:
+    def _neighbors(self, graph: Graph, name: str, relation: str, out: bool, limit: int | None = None) -> Iterable[str]:
         try:
-            return graph.neighbors(name, relation, out=out).names
+            return graph.neighbors(name, relation, out=out, limit=limit).names
         except UnknownName as error:
             if error.name == relation and not self.graph.has_relation(relation):
                 raise SetError(f'relation "{relation}" is not in the graph{self._nearest(name, relation)}') from None

@@ -1,0 +1,79 @@
+"""A graph that remembers what it was asked lately: draws ask for the same neighbours and relations again and again.
+
+    near = Recent(graph)
+    near.neighbors("Toy Story", "directed_by")  # looked up
+    near.neighbors("Toy Story", "directed_by")  # remembered
+
+Answers are shared, so nobody may change one. What is held is bounded, however large the graph. Knows no questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgwalk.kg.store import StoredGraph
+from kgwalk.types import Found, Neighbors, Triple
+
+HELD = 300_000  # names in all, some 30 MB; then all is forgotten
+LONGEST = 2000  # names of one answer; a longer one is looked up each time
+
+
+class Recent:
+    def __init__(self, graph: StoredGraph) -> None:
+        self._graph, self.between = graph, graph.between
+        self._near: dict[tuple[str, str, bool], Neighbors] = {}
+        self._relations: dict[tuple[str, bool], list[str]] = {}
+        self.held = 0
+
+    def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
+        key = (entity, relation, out)
+        found = self._near.get(key)
+        if found is None or (len(found.names) < found.total and (limit is None or limit > len(found.names))):
+            found = self._graph.neighbors(entity, relation, out=out, limit=limit)
+            if len(found.names) > LONGEST:
+                return found
+            self._hold(len(found.names))
+            self._near[key] = found
+        if limit is None or limit >= len(found.names):
+            return found
+        return Neighbors(found.names[:limit], found.total, None if found.times is None else found.times[:limit])
+
+    def relations(self, entity: str, *, out: bool = True) -> list[str]:
+        key = (entity, out)
+        found = self._relations.get(key)
+        if found is None:
+            found = self._graph.relations(entity, out=out)
+            self._hold(len(found))
+            self._relations[key] = found
+        return found
+
+    def _hold(self, names: int) -> None:
+        self.held += names + 1
+        if self.held > HELD:
+            self._near.clear()
+            self._relations.clear()
+            self.held = names + 1
+
+    # What is not asked for often
+
+    def __contains__(self, entity: object) -> bool:
+        return entity in self._graph
+
+    def has_relation(self, relation: str) -> bool:
+        return self._graph.has_relation(relation)
+
+    def match(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        limit: int | None = None,
+    ) -> Iterator[Triple]:
+        return self._graph.match(head, relation, tail, limit=limit)
+
+    def find(self, text: str, k: int = 5) -> list[Found]:
+        return self._graph.find(text, k)
+
+    def find_relation(self, text: str, k: int = 5) -> list[Found]:
+        return self._graph.find_relation(text, k)

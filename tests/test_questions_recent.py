@@ -1,0 +1,80 @@
+"""A graph that remembers: the same answers as the graph, within a bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import store_of
+from kgwalk.kg.store import StoredGraph
+from kgwalk.questions import recent
+from kgwalk.questions.recent import Recent
+from kgwalk.types import UnknownEntity
+
+HUB = [("Hub", "leads_to", f"Town {number}") for number in range(9)]
+DATED = [("Ann", "visited", town, date) for town in ("Rome", "Oslo") for date in ("2001", "2002")]
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> StoredGraph:
+    return store_of(tmp_path_factory.mktemp("hub"), [*HUB, ("Town 1", "near", "Town 2")])
+
+
+ASKED = st.tuples(
+    st.sampled_from(["Hub", "Town 1", "Town 2"]),
+    st.sampled_from(["leads_to", "near"]),
+    st.booleans(),
+    st.sampled_from([None, 1, 3, 8, 9, 100]),
+)
+
+
+@given(st.lists(ASKED, max_size=12))
+def test_whatever_was_asked_before_the_answers_are_the_graphs(
+    hub: StoredGraph, asked: list[tuple[str, str, bool, int | None]]
+) -> None:
+    near = Recent(hub)
+    for entity, relation, out, limit in asked:
+        assert near.neighbors(entity, relation, out=out, limit=limit) == hub.neighbors(
+            entity, relation, out=out, limit=limit
+        )
+        assert near.relations(entity, out=out) == hub.relations(entity, out=out)
+
+
+def test_what_is_remembered_is_not_looked_up_again(hub: StoredGraph) -> None:
+    near = Recent(hub)
+    assert near.neighbors("Hub", "leads_to", limit=3).total == 9
+    few = near.neighbors("Hub", "leads_to", limit=3)
+    assert near.neighbors("Hub", "leads_to", limit=3) is few
+    whole = near.neighbors("Hub", "leads_to")
+    assert len(whole.names) == 9
+    assert near.neighbors("Hub", "leads_to", limit=100) is whole  # all that there are
+
+
+def test_what_is_held_is_bounded(hub: StoredGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "HELD", 20)
+    near = Recent(hub)
+    for number in range(9):  # three names each, and one: the relation that enters, the hub, and the answers themselves
+        near.relations(f"Town {number}", out=False)
+        near.neighbors(f"Town {number}", "leads_to", out=False)
+        assert near.held <= 20
+    near.neighbors("Hub", "leads_to")
+    monkeypatch.setattr(recent, "LONGEST", 5)
+    longer = Recent(hub)
+    assert len(longer.neighbors("Hub", "leads_to").names) == 9
+    assert longer.held == 0  # too long to be kept
+
+
+def test_dates_come_along(tmp_path: Path) -> None:
+    near = Recent(store_of(tmp_path, DATED))
+    assert near.neighbors("Ann", "visited").times == [["2001", "2002"], ["2001", "2002"]]
+    assert near.neighbors("Ann", "visited", limit=1).times == [["2001", "2002"]]
+
+
+def test_a_name_that_is_not_there_is_an_error_each_time(hub: StoredGraph) -> None:
+    near = Recent(hub)
+    for _ in range(2):
+        with pytest.raises(UnknownEntity):
+            near.relations("Nobody")
