@@ -1,6 +1,7 @@
 """A balance: which drawn questions are taken now, so that no answer size, relation or program has more than its share.
 
-What comes too often waits; if the draws run out before a cell is full, what waited is taken after all.
+What comes too often waits; if the draws run out before a cell is full, what waited is taken after all. What is taken is
+finished first, put into words say, and what cannot be is left out; most of what waits never needs to be.
 Knows counts only, no graph.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -59,6 +60,7 @@ class Cell(Generic[Item]):
     wanted: int
     sizes: Mapping[str, float]
     shares: Shares
+    finish: Callable[[Item], bool] = lambda item: True
     taken: list[Item] = field(default_factory=list)
     waiting: list[tuple[Item, Sequence[Way]]] = field(default_factory=list)
     offered: int = 0
@@ -70,29 +72,37 @@ class Cell(Generic[Item]):
         return len(self.taken) >= self.wanted
 
     def enough(self, patience: int) -> bool:
-        """Whether so many times what is wanted was offered, and what waits will do."""
+        """Whether so many times what is wanted was offered, and what waits would do."""
         return self.offered >= patience * self.wanted and len(self.taken) + len(self.waiting) >= self.wanted
 
     def offer(self, item: Item, size: str, program: str, ways: Sequence[Way]) -> bool:
-        """Whether it is taken; if not, it waits."""
-        self.offered += 1
+        """Whether it is taken; if not, it waits, unless it cannot be finished."""
         share = self.sizes.get(size, 0.0) / sum(self.sizes.values())
         most_of_program = max(LEAST_OF_PROGRAM, math.ceil(self.wanted / PER_PROGRAM))
         fits = self._of_size[size] < math.ceil(share * self.wanted) and self._of_program[program] < most_of_program
         if not fits or self.shares.over(ways):
+            self.offered += 1
             if len(self.waiting) < self.wanted:
                 self.waiting.append((item, ways))
             return False
+        if not self._take(item, ways):
+            return False
+        self.offered += 1
         self._of_size[size] += 1
         self._of_program[program] += 1
-        self._take(item, ways)
         return True
 
     def settle(self) -> None:
         """Take what waited, as far as it is needed, in the order in which it came."""
-        while self.waiting and not self.full:
-            self._take(*self.waiting.pop(0))
+        tried = 0
+        while tried < len(self.waiting) and not self.full:
+            self._take(*self.waiting[tried])
+            tried += 1
+        del self.waiting[:tried]
 
-    def _take(self, item: Item, ways: Sequence[Way]) -> None:
+    def _take(self, item: Item, ways: Sequence[Way]) -> bool:
+        if not self.finish(item):
+            return False
         self.taken.append(item)
         self.shares.take(ways)
+        return True

@@ -177,3 +177,11 @@ class Building:
         if len(self.members(number)) > self.settings.most_members:
             raise Refused(TOO_LARGE)
         return number
+
+
+def walk(plan: Plan, graph: Graph) -> Sets:
+    """The sets of a plan that was drawn from a graph, made once more."""
+    sets = Sets(graph, plan.topics)
+    for step in plan.steps:
+        getattr(sets, step.tool)(*step.args)
+    return sets

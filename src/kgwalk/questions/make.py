@@ -10,13 +10,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kgwalk.kg.build import Progress
 from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.balance import Cell, Shares, quotas
-from kgwalk.questions.building import Building, Refused
+from kgwalk.questions.building import Refused, walk
 from kgwalk.questions.drawing import Drawing
 from kgwalk.questions.evidence import facts_used, gold_paths
 from kgwalk.questions.literals import DATE, NUMBER, YEAR, literal_kind
@@ -24,6 +24,7 @@ from kgwalk.questions.patterns import DRAWS, possible
 from kgwalk.questions.plan import SUPERLATIVE, Plan
 from kgwalk.questions.schema import Schema
 from kgwalk.questions.settings import MakeSettings, size_of
+from kgwalk.tools.sets import Sets
 from kgwalk.types import Question
 
 TRIES = 40  # draws for each question wanted, before a cell is given up
@@ -37,14 +38,6 @@ class Says(Protocol):
     """What is needed of a wording: the text of a plan, or None where it cannot be said well."""
 
     def say(self, plan: Plan, chance: random.Random) -> str | None: ...
-
-
-class Drawn(NamedTuple):
-    """A question, its plan, and how many it is about: its answers, or what it counts."""
-
-    question: Question
-    plan: Plan
-    size: int
 
 
 def make_questions(
@@ -62,14 +55,14 @@ def make_questions(
     """
     settings = settings or MakeSettings()
     making = _Making(graph, wording, settings, Counter() if thrown is None else thrown, progress, schema)
-    drawn = making.run()
-    random.Random(settings.seed).shuffle(drawn)
-    return [replace(one.question, id=f"{settings.name}-{at:05}") for at, one in enumerate(drawn, 1)]
+    made = making.run()
+    random.Random(settings.seed).shuffle(made)
+    return [replace(question, id=f"{settings.name}-{at:05}") for at, question in enumerate(made, 1)]
 
 
-def question_of(plan: Plan, building: Building, text: str, id: str = "") -> Question:
-    """The question of a plan that has been walked."""
-    answers = list(building.members(plan.last))
+def question_of(plan: Plan, sets: Sets, text: str, id: str = "") -> Question:
+    """The question of a plan, by the sets of its walk."""
+    answers = list(sets.made[plan.last - 1].members)
     kind = "number" if plan.steps[-1].tool == "count" else _answer_kind(answers)
     return Question(
         id,
@@ -77,8 +70,8 @@ def question_of(plan: Plan, building: Building, text: str, id: str = "") -> Ques
         list(plan.topics),
         answers,
         hops=plan.hops,
-        gold_paths=gold_paths(plan, building.sets),
-        evidence=facts_used(plan, building.sets),
+        gold_paths=gold_paths(plan, sets),
+        evidence=facts_used(plan, sets),
         type=plan.pattern,
         extra={"answer_kind": kind, "program": plan.program()},
     )
@@ -105,52 +98,48 @@ class _Making:
         self.shares = Shares(len(self.drawing.schema.relations))
         self.plans: Counter[tuple[object, ...]] = Counter()  # drawn so often
         self.texts: set[str] = set()
-        self.made = 0
+        self.made: list[Question] = []
+        self.drawn: tuple[Plan, Sets] | None = None  # the last one
 
-    def run(self) -> list[Drawn]:
+    def run(self) -> list[Question]:
         shares = {cell: share for cell, share in self.settings.cells().items() if possible(self.drawing, cell[0])}
         if not shares:
             self.thrown["no values to compare"] += 1
             return []
         wanted = quotas(shares, self.settings.count)
-        found: list[Drawn] = []
         for _ in range(ROUNDS):
-            full: dict[tuple[str, int], float] = {}
-            for cell, number in wanted.items():
-                taken = self._fill(cell, number) if number else []
-                found += taken
-                if len(taken) == number:
-                    full[cell] = shares[cell]
-            missing = self.settings.count - len(found)
+            full = {cell: shares[cell] for cell, number in wanted.items() if self._fill(cell, number) == number}
+            missing = self.settings.count - len(self.made)
             if not missing or not full:
                 break
             wanted = quotas(full, missing)
-        return found
+        return self.made
 
-    def _fill(self, kind: tuple[str, int], wanted: int) -> list[Drawn]:
-        """So many questions of a pattern and number of hops, or as many as there are."""
+    def _fill(self, kind: tuple[str, int], wanted: int) -> int:
+        """Make so many questions of a pattern and number of hops, or as many as there are; how many."""
         pattern, hops = kind
         # one of many is chosen, whatever the size of the set: sizes say nothing there
         sizes = {"1": 1.0, "2-5": 1.0} if pattern == SUPERLATIVE else self.settings.sizes
-        cell: Cell[Drawn] = Cell(wanted, sizes, self.shares)
+        cell: Cell[Plan] = Cell(wanted, sizes, self.shares, self._ask)
         barren = BARREN + 10 * wanted
         for tried in range(BARREN + TRIES * wanted):
-            if cell.full or cell.enough(PATIENCE) or (tried >= barren and not cell.offered):
+            if cell.enough(PATIENCE):
+                cell.settle()  # some of it may have no words; then the draws go on
+            if cell.full or (tried >= barren and not cell.offered):
                 break
             try:
-                drawn = self._draw(pattern, hops)
+                plan, size = self._draw(pattern, hops)
             except Refused as why:
                 self.thrown[str(why)] += 1
                 continue
-            ways = list(drawn.plan.ways())
-            if cell.offer(drawn, size_of(drawn.size), drawn.plan.shape, ways):
-                self.progress("making questions", self.made + len(cell.taken), self.settings.count)
+            if cell.offer(plan, size_of(size), plan.shape, list(plan.ways())):
+                self.progress("making questions", len(self.made), self.settings.count)
         cell.settle()
-        self.made += len(cell.taken)
         self.thrown["more than its share"] += len(cell.waiting)
-        return cell.taken
+        return len(cell.taken)
 
-    def _draw(self, pattern: str, hops: int) -> Drawn:
+    def _draw(self, pattern: str, hops: int) -> tuple[Plan, int]:
+        """A plan, and how many it is about: its answers, or what it counts."""
         building = DRAWS[pattern](self.drawing, hops)
         plan = building.plan(pattern)
         if plan.hops != hops:
@@ -161,11 +150,21 @@ class _Making:
             raise Refused("the same plan again")
         building.check()
         self.drawing.check(building)
+        self.drawn = plan, building.sets
+        counted = plan.last - (plan.steps[-1].tool == "count")
+        return plan, len(building.members(counted))
+
+    def _ask(self, plan: Plan) -> bool:
+        """Put a plan into words; whether there are some, and no other question has them."""
         text = self.wording.say(plan, self.words)
         if text is None:
-            raise Refused("cannot be said well")
+            self.thrown["cannot be said well"] += 1
+            return False
         if (normal := normalise(text)) in self.texts:
-            raise Refused("the same text again")
+            self.thrown["the same text again"] += 1
+            return False
         self.texts.add(normal)
-        counted = plan.last - (plan.steps[-1].tool == "count")
-        return Drawn(question_of(plan, building, text), plan, len(building.members(counted)))
+        # of a plan that had to wait, the sets were not kept: they can be large
+        sets = self.drawn[1] if self.drawn and self.drawn[0] is plan else walk(plan, self.drawing.graph)
+        self.made.append(question_of(plan, sets, text))
+        return True
