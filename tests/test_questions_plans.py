@@ -16,7 +16,7 @@ from kgwalk.data.dataset import load_dataset
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions import balance, literals, plan, rounding, settings, split
 from kgwalk.questions.balance import Cell, Shares, quotas
-from kgwalk.questions.building import Building, Refused
+from kgwalk.questions.building import Building, Refused, walk
 from kgwalk.questions.drawing import Drawing
 from kgwalk.questions.evidence import facts_used, gold_paths
 from kgwalk.questions.make import make_questions
@@ -161,6 +161,24 @@ def test_what_says_nothing_is_refused(films: StoredGraph) -> None:
         few.check()
 
 
+def test_a_set_too_large_to_go_on_from_is_not_made(films: StoredGraph) -> None:
+    settings = MakeSettings(most_onward=1)
+    with pytest.raises(Refused, match="a set on the way is too large"):
+        Building(films, ["Robert Zemeckis"], settings).follow(1, [DIRECTED, Way("release_year", True)])
+    last = Building(films, ["Robert Zemeckis"], settings)
+    assert len(last.members(last.follow(1, [DIRECTED]))) == 3  # nothing goes on from there
+    # two films, of which the start is one: it is left out, and the walk goes on from the other
+    building = Building(films, ["Big"], settings)
+    building.follow(1, [Way("starred_actors", True), STARRED, Way("release_year", True)])
+    assert building.members(5) == ("2000",)
+
+
+def test_a_plan_walked_again_makes_the_same_sets(films: StoredGraph) -> None:
+    building = Building(films, ["Robert Zemeckis", "Tom Hanks"], MakeSettings())
+    building.combine("minus", building.follow(1, [DIRECTED]), building.follow(2, [STARRED]))
+    assert walk(building.plan("difference"), films).made == building.sets.made
+
+
 def test_a_superlative_needs_values_and_one_that_is_best(films: StoredGraph) -> None:
     building = Building(films, ["Robert Zemeckis", "Tom Hanks"], MakeSettings())
     films_of = building.follow(1, [DIRECTED])
@@ -193,6 +211,23 @@ def test_what_falls_short_waits_for_its_turn() -> None:
     assert not cell.full
     cell.settle()
     assert cell.taken == ["a", "b", "d", "c"]
+
+
+def test_what_cannot_be_finished_is_left_out_when_its_turn_comes() -> None:
+    asked: list[str] = []
+
+    def finish(name: str) -> bool:
+        asked.append(name)
+        return name not in "bd"
+
+    cell: Cell[str] = Cell(4, {"1": 0.5, "2-5": 0.5}, Shares(10), finish)
+    assert [cell.offer(name, "1", name, [BY]) for name in "abcdef"] == [True, False, True, False, False, False]
+    assert asked == ["a", "b", "c"]  # there are two of size 1; the others wait and are not asked
+    assert cell.offered == 5  # b is as if it had not been there
+    cell.settle()
+    assert asked == ["a", "b", "c", "d", "e", "f"]
+    assert cell.taken == ["a", "c", "e", "f"]
+    assert cell.shares.total == 4
 
 
 def test_quotas_add_up() -> None:

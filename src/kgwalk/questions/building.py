@@ -47,6 +47,10 @@ class Building:
     def plan(self, pattern: str) -> Plan:
         return Plan(pattern, self.topics, tuple(self.steps))
 
+    def values(self, name: str, relation: str) -> Sequence[str]:
+        """What a relation says of a member."""
+        return self.sets.graph.neighbors(name, relation).names
+
     # Steps
 
     def hop(
@@ -104,7 +108,7 @@ class Building:
     def extreme(self, tool: str, source: int, relation: str) -> int:
         """argmax or argmin; most members must have a value, and few the best one."""
         self.few(source)
-        valued = sum(bool(self.sets._values(name, relation)) for name in self.members(source))
+        valued = sum(bool(self.values(name, relation)) for name in self.members(source))
         if valued < LEAST_COMPARED or 2 * valued <= len(self.members(source)):
             raise Refused("too few values to compare")
         number = self._add(tool, source, relation)

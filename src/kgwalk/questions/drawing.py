@@ -116,7 +116,7 @@ class Drawing:
     def choose(self, ways: Sequence[Way]) -> Way:
         if not ways:
             raise Refused("no way to go on")
-        drawn = [self.chance.choice(ways) for _ in range(CHOSEN_FROM)]
+        drawn = self.chance.choices(ways, k=CHOSEN_FROM)
         chosen = min(drawn, key=lambda way: self.used[way] / self._weight[way])
         self.used[chosen] += 1  # whatever comes of it: a way that leads nowhere must not be tried for ever
         return chosen
@@ -221,14 +221,9 @@ class Drawing:
         ways: list[Way] = []
         entities = [end]
         for place in range(hops):
-            around: Sequence[Way] = self._into(entities[-1])
-            # a value on the way would join what has nothing to do with each other: of this age, with that number
-            around = [way for way in around if reverse(way) in self.to_things or self.settings.literal_topics]
-            if ways:
-                around = [way for way in around if way != reverse(ways[-1])]
-            else:
-                around = [way for way in around if self.fan(way) >= fan]
-            ways.append(self.choose(around))
+            came = reverse(ways[-1]) if ways else None
+            around = self._into(entities[-1], 0.0 if ways else fan)
+            ways.append(self.choose([way for way in around if way != came]))
             entities.append(self.step(entities[-1], reverse(ways[-1]), topic=place + 1 == hops, avoid=avoid))
         return Path(tuple(reversed(ways)), tuple(reversed(entities)))
 
@@ -239,12 +234,16 @@ class Drawing:
         ways += [Way(name, False) for name in entering if not self.inverses.said_forwards(name, leaving)]
         return tuple(way for way in ways if way in self._weight)
 
-    def _leading_to(self, entity: str) -> tuple[Way, ...]:
-        """The ways that lead to an entity; backwards only where none that says the same leads there forwards."""
+    def _leading_to(self, entity: str, fan: float) -> tuple[Way, ...]:
+        """The ways that lead to an entity; backwards only where none that says the same leads there forwards.
+
+        A value on the way would join what has nothing to do with each other: of this age, with that number.
+        """
         leaving, entering = self._relations(entity)
         ways = [Way(name, True) for name in entering]
         ways += [Way(name, False) for name in leaving if not self.inverses.said_forwards(name, entering)]
-        return tuple(way for way in ways if way in self._weight)
+        from_things = [way for way in ways if self.settings.literal_topics or reverse(way) in self.to_things]
+        return tuple(way for way in from_things if way in self._weight and self.fan(way) >= fan)
 
     def _relations(self, entity: str) -> tuple[list[str], list[str]]:
         """Those that leave it, and those that enter it."""

@@ -212,8 +212,8 @@ def _valued_set(drawing: Drawing, chosen: Way, hops: int) -> tuple[Building, Rel
 def _values(building: Building, number: int, relation: Relation) -> list[float]:
     """The distinct values of the members, ascending; at least two."""
     building.few(number)
-    facts = [fact for name in building.members(number) for fact in building.sets._values(name, relation.name)]
-    values = sorted({value for fact in facts if (value := number_of(fact.tail)) is not None})
+    texts = {text for name in building.members(number) for text in building.values(name, relation.name)}
+    values = sorted({value for text in texts if (value := number_of(text)) is not None})
     if len(values) < 2:
         raise Refused("too few values to compare")
     return values

@@ -15,6 +15,7 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found, Neighbors, Triple
 
 HELD = 300_000  # names in all, some 30 MB; then all is forgotten
+AT_LEAST = 200  # names that are looked up, if fewer are asked for: soon more of them will be
 LONGEST = 2000  # names of one answer; a longer one is looked up each time
 
 
@@ -29,7 +30,8 @@ class Recent:
         key = (entity, relation, out)
         found = self._near.get(key)
         if found is None or (len(found.names) < found.total and (limit is None or limit > len(found.names))):
-            found = self._graph.neighbors(entity, relation, out=out, limit=limit)
+            most = None if limit is None else max(limit, AT_LEAST)
+            found = self._graph.neighbors(entity, relation, out=out, limit=most)
             if len(found.names) > LONGEST:
                 return found
             self._hold(len(found.names))

@@ -7,6 +7,7 @@ knows the facts it came by. Knows graphs, nothing of prompts.
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -169,11 +170,11 @@ class Sets:
         seen = graph or self.graph
         limit = self.most + 1 if self.most < MOST_MEMBERS else None
         for name in members.members:
-            for other in self._neighbors(seen, name, relation, out, limit):
-                if other not in came:
-                    came[other] = Triple(name, relation, other) if out else Triple(other, relation, name)
-            if len(came) > self.most:
+            fresh = [other for other in self._neighbors(seen, name, relation, out, limit) if other not in came]
+            if len(came) + len(fresh) > self.most:
                 raise TooMany(f"the result has more than {self.most:,} members; narrow it down first")
+            for other in fresh:
+                came[other] = Triple(name, relation, other) if out else Triple(other, relation, name)
         if not came and graph is None and self._follows(members, relation, not out):
             where, tool = ("enters", "head_entities") if out else ("leaves", "tail_entities")
             raise SetError(f'the result is empty; "{self.shown(relation)}" {where} the set: {tool}')
@@ -226,17 +227,18 @@ class Sets:
     def relations_around(self, number: int) -> tuple[list[str], list[str]]:
         """The relations that leave and that enter a set, the most shared first."""
         result = []
+        names = self.made[number - 1].members[:RELATIONS_OF]
         for out in (True, False):
-            counts: dict[str, int] = {}
-            for name in self.made[number - 1].members[:RELATIONS_OF]:
-                try:
-                    for relation in self.graph.relations(name, out=out):
-                        counts[relation] = counts.get(relation, 0) + 1
-                except UnknownName:
-                    continue
+            counts = Counter(relation for name in names for relation in self._relations(name, out))
             ranked = sorted(counts, key=lambda relation: (-counts[relation], relation))
             result.append([self.shown(relation) for relation in ranked])
         return result[0], result[1]
+
+    def _relations(self, name: str, out: bool) -> list[str]:
+        try:
+            return self.graph.relations(name, out=out)
+        except UnknownName:  # a count
+            return []
 
     def evidence(self, name: str, number: int) -> list[Triple]:
         """The facts by which a member is in a set, each once: a path from a topic, or of what was combined one from
