@@ -173,10 +173,13 @@ def test_a_set_too_large_to_go_on_from_is_not_made(films: StoredGraph) -> None:
     assert building.members(5) == ("2000",)
 
 
-def test_a_plan_walked_again_makes_the_same_sets(films: StoredGraph) -> None:
+def test_a_plan_walked_again_makes_the_same_sets_and_knows_their_facts(films: StoredGraph) -> None:
     building = Building(films, ["Robert Zemeckis", "Tom Hanks"], MakeSettings())
     building.combine("minus", building.follow(1, [DIRECTED]), building.follow(2, [STARRED]))
-    assert walk(building.plan("difference"), films).made == building.sets.made
+    again = walk(building.plan("difference"), films)
+    assert [made.members for made in again.made] == [made.members for made in building.sets.made]
+    assert not building.sets.made[2].came
+    assert again.made[2].came["Contact"] == Triple("Contact", "directed_by", "Robert Zemeckis")
 
 
 def test_a_superlative_needs_values_and_one_that_is_best(films: StoredGraph) -> None:
@@ -193,11 +196,13 @@ def test_evidence_and_paths_are_the_facts_of_the_answer(films: StoredGraph) -> N
     directed = Triple("Cast Away", "directed_by", "Robert Zemeckis")
     starred = Triple("Cast Away", "starred_actors", "Tom Hanks")
     plan = building.plan("intersection")
-    assert gold_paths(plan, building.sets) == [[directed], [starred]]
-    assert set(facts_used(plan, building.sets)) == {directed, starred}
+    sets = walk(plan, films)
+    assert gold_paths(plan, sets) == [[directed], [starred]]
+    assert set(facts_used(plan, sets)) == {directed, starred}
     oldest = Building(films, ["Robert Zemeckis"], MakeSettings())
     oldest.extreme("argmin", oldest.follow(1, [DIRECTED]), "release_year")
-    assert len(facts_used(oldest.plan("superlative"), oldest.sets)) == 6  # three films, and the year of each
+    values = oldest.plan("superlative")
+    assert len(facts_used(values, walk(values, films))) == 6  # three films, and the year of each
 
 
 # Draws and balance

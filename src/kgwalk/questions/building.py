@@ -3,6 +3,7 @@
     building = Building(graph, ["Toy Story"], settings)
     directors = building.hop(1, Way("directed_by", True))
 
+Only members are kept, as most plans come to nothing; `walk` makes the sets of one that is kept, with their facts.
 Knows one plan; patterns.py knows which steps make which question.
 """
 
@@ -32,7 +33,7 @@ class Building:
         if len(set(topics)) < len(topics):
             raise Refused("the same topic twice")
         self.settings, self.topics, self.steps = settings, tuple(topics), list[Call]()
-        self.sets = Sets(graph, topics, most=settings.most_members)
+        self.sets = Sets(graph, topics, most=settings.most_members, facts=False)
         self._relations: dict[int, tuple[list[str], list[str]]] = {}
 
     def members(self, number: int) -> tuple[str, ...]:
@@ -134,8 +135,11 @@ class Building:
 
     # Whether the plan as a whole is a question
 
-    def check(self) -> None:
-        """The answer is there, of a size to be given, no id, no topic; and every relation is shown where it is used."""
+    def check(self, relations: int | None = None) -> None:
+        """The answer is there, of a size to be given, no id, no topic; and every relation is shown where it is used.
+
+        `relations` is how many the graph has, where that is known: if all of them are shown, none needs to be counted.
+        """
         last = len(self.sets.made)
         answers = self.members(last)
         if len(answers) > self.settings.most_answers:
@@ -144,9 +148,10 @@ class Building:
             raise Refused("an answer is a topic")
         if any(literal_kind(name) == ID for name in answers):
             raise Refused("an answer is an id")
-        for step in self.steps:
-            if step.tool in HOPS + CHOICES and not self._shows(step):
-                raise Refused("a relation too far down the list")
+        if relations is not None and relations <= self.settings.shown:
+            return
+        if not all(self._shows(step) for step in self.steps if step.tool in HOPS + CHOICES):
+            raise Refused("a relation too far down the list")
 
     def _shows(self, step: Call) -> bool:
         source, relation = step.args[0], step.args[1]
@@ -164,7 +169,7 @@ class Building:
         return len(self.members(one)) == len(self.members(two)) and set(self.members(one)) == set(self.members(two))
 
     def _without_start(self, number: int, start: int) -> int:
-        if self.members(start)[0] not in self.sets.made[number - 1].came:
+        if self.members(start)[0] not in self.members(number):
             return number
         if len(self.members(number)) == 1:
             raise Refused("comes back to its start alone")
@@ -184,7 +189,7 @@ class Building:
 
 
 def walk(plan: Plan, graph: Graph) -> Sets:
-    """The sets of a plan that was drawn from a graph, made once more."""
+    """The sets of a plan that was drawn from a graph, with the facts that lead to their members."""
     sets = Sets(graph, plan.topics)
     for step in plan.steps:
         getattr(sets, step.tool)(*step.args)

@@ -255,7 +255,7 @@ class Drawing:
     def check(self, building: Building) -> None:
         """No step of a plan goes backwards where a relation that is shown says it forwards."""
         for step in building.steps:
-            if step.tool == "head_entities":
+            if step.tool == "head_entities" and self.inverses.of(str(step.args[1])):
                 source, relation = step.args
                 assert isinstance(source, int)
                 if self.inverses.said_forwards(str(relation), building.around(source)[0]):

@@ -99,7 +99,6 @@ class _Making:
         self.plans: Counter[tuple[object, ...]] = Counter()  # drawn so often
         self.texts: set[str] = set()
         self.made: list[Question] = []
-        self.drawn: tuple[Plan, Sets] | None = None  # the last one
 
     def run(self) -> list[Question]:
         shares = {cell: share for cell, share in self.settings.cells().items() if possible(self.drawing, cell[0])}
@@ -148,9 +147,8 @@ class _Making:
         self.plans[key] += 1
         if self.plans[key] % AGAIN != 1:
             raise Refused("the same plan again")
-        building.check()
+        building.check(len(self.drawing.schema.relations))
         self.drawing.check(building)
-        self.drawn = plan, building.sets
         counted = plan.last - (plan.steps[-1].tool == "count")
         return plan, len(building.members(counted))
 
@@ -164,7 +162,5 @@ class _Making:
             self.thrown["the same text again"] += 1
             return False
         self.texts.add(normal)
-        # of a plan that had to wait, the sets were not kept: they can be large
-        sets = self.drawn[1] if self.drawn and self.drawn[0] is plan else walk(plan, self.drawing.graph)
-        self.made.append(question_of(plan, sets, text))
+        self.made.append(question_of(plan, walk(plan, self.drawing.graph), text))
         return True

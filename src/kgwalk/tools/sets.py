@@ -63,11 +63,20 @@ class Sets:
 
     A tool's first line of documentation is what the model reads about it. With `short` relations go by their short
     names (`kg.short_names`) where the graph is a store; whole names are understood as well, and facts have these.
-    A set that a relation leads to has at most `most` members.
+    A set that a relation leads to has at most `most` members. Without `facts` nothing is kept of how they were reached:
+    enough for those who only want to know the members, and quicker.
     """
 
-    def __init__(self, graph: Graph, topics: Sequence[str], *, short: bool = False, most: int = MOST_MEMBERS) -> None:
-        self.graph, self.most = graph, most
+    def __init__(
+        self,
+        graph: Graph,
+        topics: Sequence[str],
+        *,
+        short: bool = False,
+        most: int = MOST_MEMBERS,
+        facts: bool = True,
+    ) -> None:
+        self.graph, self.most, self.facts = graph, most, facts
         store = getattr(graph, "store", None)
         self._names: ShortNames | None = store.short_names if short and store is not None else None
         self.made: list[NamedSet] = [NamedSet((topic,), {}, ()) for topic in topics]
@@ -166,19 +175,23 @@ class Sets:
     def _hop(self, source: Reference, relation: str, *, out: bool, graph: Graph | None = None) -> int:
         members, number = self.get(source)
         relation = self._real(relation)
+        found: dict[str, None] = {}
         came: dict[str, Triple] = {}
         seen = graph or self.graph
         limit = self.most + 1 if self.most < MOST_MEMBERS else None
         for name in members.members:
-            fresh = [other for other in self._neighbors(seen, name, relation, out, limit) if other not in came]
-            if len(came) + len(fresh) > self.most:
+            others = self._neighbors(seen, name, relation, out, limit)
+            if self.facts:
+                for other in others:
+                    if other not in came:
+                        came[other] = Triple(name, relation, other) if out else Triple(other, relation, name)
+            found.update(dict.fromkeys(others))
+            if len(found) > self.most:
                 raise TooMany(f"the result has more than {self.most:,} members; narrow it down first")
-            for other in fresh:
-                came[other] = Triple(name, relation, other) if out else Triple(other, relation, name)
-        if not came and graph is None and self._follows(members, relation, not out):
+        if not found and graph is None and self._follows(members, relation, not out):
             where, tool = ("enters", "head_entities") if out else ("leaves", "tail_entities")
             raise SetError(f'the result is empty; "{self.shown(relation)}" {where} the set: {tool}')
-        return self.add(NamedSet(tuple(came), came, number))
+        return self.add(NamedSet(tuple(found), came, number))
 
     def _follows(self, members: NamedSet, relation: str, out: bool) -> bool:
         """Whether the relation leads anywhere from the set, in this direction."""

@@ -6,6 +6,7 @@ Judges by the words around `{}`; knows grammar, no relations. What does not fit 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from kgwalk.questions.english.inflect import is_participle, is_plural, word_set
 from kgwalk.questions.english.kinds import VALUES
@@ -30,11 +31,19 @@ def fits(template: str, phrase: Phrase) -> bool:
         if after and name and after[0].strip("?.,").lower() == re.split(r"[\W_]", name.lower())[-1]:
             return False  # "the continental climate climate"
         return not (last in ("the", "a", "an") and name.lower().startswith(("the ", "a ", "an ")))
+    return _fits_words(template, phrase.many, phrase.short, phrase.kind in VALUES)
+
+
+@lru_cache(maxsize=1 << 14)
+def _fits_words(template: str, many: bool, short: bool, value: bool) -> bool:
+    """`fits` for a phrase that is no name: its own words do not matter."""
+    before, after = (side.split() for side in template.split("{}"))
+    last = before[-1].lower() if before else ""
     possessive = bool(after) and after[0].startswith("'")
     if last in ("the", "a", "an", "name", "named", "called", "year", "number", "word", "letters"):
         return False
     if possessive:
-        return phrase.short
+        return short
     if re.search(r"\bthat (?:is|are|was|were) \{\}$", template):
         return False  # "things that are red", not "things that are the colour of X"
     if before[-2:-1] in (["a"], ["an"]) and len(after) == 1 and not _verb_like(after[0]) and after[0] not in HELPERS:
@@ -42,9 +51,9 @@ def fits(template: str, phrase: Phrase) -> bool:
     if after in (["has"], ["have"]):
         return False  # "the award that the category that X has has"
     said_of_one = "whose" in map(str.lower, before) or after[:1] in (["a"], ["an"], ["the"])
-    if phrase.many and last in ("is", "was") and said_of_one:
+    if many and last in ("is", "was") and said_of_one:
         return False  # the phrase must be the subject, and nothing singular said of it
-    if phrase.kind in VALUES and re.search(r"\ban? \w+ of$", " ".join(before).lower()):
+    if value and re.search(r"\ban? \w+ of$", " ".join(before).lower()):
         return False  # "an age of the age of X"
     following = re.sub(r"\W", "", after[0].lower()) if after else ""
     if _apposed(before):
@@ -62,7 +71,7 @@ def fits(template: str, phrase: Phrase) -> bool:
         return False
     if len(before) <= 2 and not following and before and not _is_sentence(before):
         return False
-    if phrase.many and last in ("is", "was") and len(before) > 1 and before[0].lower() in ("whose", "which", "what"):
+    if many and last in ("is", "was") and len(before) > 1 and before[0].lower() in ("whose", "which", "what"):
         return False
     return not (following and is_plural(following) and last in ("of", "in", "by", "for", "to"))
 
