@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found, Neighbors, Triple
 
-HELD = 300_000  # names in all, some 30 MB; then all is forgotten
+HELD = 300_000  # names in all, some 50 MB with what holds them; then all is forgotten
 AT_LEAST = 200  # names that are looked up, if fewer are asked for: soon more of them will be
 LONGEST = 2000  # names of one answer; a longer one is looked up each time
 
