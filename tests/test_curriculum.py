@@ -195,6 +195,10 @@ def test_what_is_wrong_is_named() -> None:
         (lambda: of(order="shuffle"), "unknown value of curriculum.order `shuffle`; did you mean `shuffled`"),
         (lambda: of(mix=2), "`curriculum.mix` must be at most 1"),
         (lambda: of(order="hard"), "the order `hard` needs the losses of"),
+        (
+            lambda: Curriculum(some_questions([2]), CurriculumSettings(order="hard"), batch=1, losses={"other": 0.5}),
+            "on these questions: train that first, or take another order",
+        ),
         (lambda: of(batch=0), "a step asks at least 1 question, not 0"),
         (lambda: of(count=0), "there are no questions to train on"),
         (lambda: of().questions(0), "there are no questions for step 0: steps are counted from 1"),

@@ -363,3 +363,13 @@ def test_fewer_where_a_graph_has_no_more(films: StoredGraph) -> None:
         topic in {end for fact in FILMS for end in (fact[0], fact[2])} for one in made for topic in one.topic_entities
     )
     assert not {topic for one in made for topic in one.topic_entities if topic.isdigit()}  # years are not asked about
+
+
+def test_a_hop_by_facts_of_a_time_goes_on_from_few(tmp_path: Path) -> None:
+    """As any hop: around 300 things not all relations are looked at, so nobody knows whether this one is shown."""
+    towns = [("Hub", "has", f"Town {number}") for number in range(300)]
+    visits = [("Town 299", "visited", "Rome", "2001"), ("Town 299", "visited", "Oslo", "2002")]
+    building = Building(store_of(tmp_path, [*towns, *visits]), ["Hub"], MakeSettings())
+    number = building.follow(1, [Way("has", True)])
+    with pytest.raises(Refused, match="goes on from too many"):
+        building.between(number, "visited", "2001", "2001", start=1)

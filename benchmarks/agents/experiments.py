@@ -242,7 +242,7 @@ def _baselines() -> dict[str, Experiment]:
 
 
 def _papers() -> dict[str, Experiment]:
-    """Every recipe on the same model, questions and minutes."""
+    """Every recipe on the same model and questions, for as many epochs of SFT and minutes of GRPO."""
     found = {}
     for recipe in (*PAPERS, "kgwalk"):
         for data in COMPARED:

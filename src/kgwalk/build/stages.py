@@ -11,7 +11,7 @@ from kgwalk.build.run import Run
 from kgwalk.config.section import read_section
 from kgwalk.data.mixture import OF
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.runs.folder import read_json, write_json
+from kgwalk.runs.folder import RUN, open_run, read_json, write_json
 from kgwalk.training.collecting import without_collecting
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
 from kgwalk.training.demos.demo import read_demos, write_line
@@ -126,9 +126,16 @@ def grpo(run: Run) -> dict[str, Any]:
 
 
 def _losses(run: Run) -> Path | None:
-    """Of this run's SFT, or of that of the run whose adapter it goes on from."""
-    runs = [run.folder.path, *([] if run.start is None else [run.start.resolve().parent])]
-    return next((file for folder in runs if (file := folder / "sft" / LOSSES).exists()), None)
+    """Of this run's SFT, or of that of the run whose adapter it goes on from, if its questions were the same."""
+    own = run.folder.file("sft") / LOSSES
+    if own.exists() or run.start is None:
+        return own if own.exists() else None
+    before = run.start.resolve().parent
+    losses = before / "sft" / LOSSES
+    if not losses.exists() or not (before / RUN).exists():
+        return None
+    asked, asked_before = run.folder.about["settings"], open_run(before).about["settings"]
+    return losses if all(asked[key] == asked_before.get(key) for key in ("data", "split")) else None
 
 
 def by_question(losses: dict[str, float]) -> dict[str, float]:

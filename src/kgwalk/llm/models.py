@@ -226,9 +226,10 @@ def check_base(adapter: Adapter, model: str) -> None:
 
 
 def _known_as(name: str) -> str:
+    if _is_path(name):
+        place, packaged = Path(name).expanduser().resolve(), packaged_gguf()
+        return DEFAULT_MODEL if packaged is not None and place == packaged.resolve() else str(place)
     lower = name.lower()
-    if _is_path(name) and (packaged := packaged_gguf()) is not None and Path(name).resolve() == packaged.resolve():
-        return DEFAULT_MODEL
     return DEFAULT_MODEL if lower == DEFAULT_ON_HUB.lower() else lower
 
 

@@ -1,7 +1,7 @@
 """A plan being built on a graph: each step is walked as it is added, so that a plan that says nothing is refused.
 
     building = Building(graph, ["Toy Story"], settings)
-    directors = building.hop(1, Way("directed_by", True))
+    directors = building.hop(1, Way("directed_by", True), start=1)
 
 Only members are kept, as most plans come to nothing; `walk` makes the sets of one that is kept, with their facts.
 Knows one plan; patterns.py knows which steps make which question.
@@ -82,6 +82,7 @@ class Building:
 
     def between(self, source: int, relation: str, first: str, last: str, start: int) -> int:
         """A hop by facts of a time; there must be facts of other times, or the time says nothing."""
+        self.few(source)
         graph = self.sets.graph
         always = {other for name in self.members(source) for other in graph.neighbors(name, relation)}
         number = self._add("between", source, relation, first, last)

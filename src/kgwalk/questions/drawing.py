@@ -12,14 +12,13 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.building import Building, Refused
 from kgwalk.questions.inverses import Inverses
 from kgwalk.questions.literals import ID, NAME, askable
-from kgwalk.questions.recent import Recent
+from kgwalk.questions.recent import Recent, remember
 from kgwalk.questions.schema import MOSTLY, Relation, Schema, survey
 from kgwalk.questions.settings import MakeSettings
 from kgwalk.questions.starts import Starts
@@ -36,10 +35,9 @@ TURNS_TRIED = 3  # walks that turn back, for one where another relation could be
 OTHER_BACK = 0.4  # the share of turns that come back by another relation, where there is one
 # The share of walks that start from some entity and go any way from there, as people ask; else relations decide.
 BY_NAME = 0.5
-FORTH = 0.5  # the share of those that go forwards alone, from an entity that facts tell of: "X's wife's religion"
+FORTH = 0.5  # the share of those that go forwards unless they turn back, from what facts tell of: "X's wife's religion"
 KEPT = 0.7  # the share of walks that turn back on their way and keep what they started from
 EITHER = 6.0  # a relation that all of its heads are tails of, too, is asked about so many times more often
-REMEMBERED = 1 << 14  # entities of which the ways are remembered
 FORWARDS = "another relation says it forwards"
 LEAST_NAMES = 0.2  # the share of names at a relation's end from which on it is worth starting there
 
@@ -74,8 +72,8 @@ class Drawing:
 
     `first_ways` start at what can be named, `first_forth` are those of them that go forwards; `to_things` lead to
     things, from which a walk can go on, and not to values; `valued` lead to numbers or dates that can be compared,
-    `dated` to dates, `at_nodes` are those of them that start at nameless nodes: the years of a term of office. What is
-    asked of an entity again and again is remembered, for as many entities as REMEMBERED says.
+    `dated` to dates, `at_nodes` are those of them that start at nameless nodes: the years of a term of office. The
+    ways of an entity are asked for again and again, and remembered.
     """
 
     def __init__(self, graph: StoredGraph, settings: MakeSettings, schema: Schema | None = None) -> None:
@@ -103,10 +101,9 @@ class Drawing:
         self.valued_things = [way for way in self.valued if way not in self.at_nodes]
         self.dated_things = [way for way in self.dated if way not in self.at_nodes]
         self.dated_nodes = [way for way in self.dated if way in self.at_nodes]
-        self.around = lru_cache(maxsize=REMEMBERED)(self._around)
-        self._into = lru_cache(maxsize=REMEMBERED)(self._leading_to)
-        self._ways_from = lru_cache(maxsize=REMEMBERED)(self._going_on)
-        self.may_be_topic = lru_cache(maxsize=REMEMBERED)(self._may_be_topic)
+        self._leaving: dict[str, tuple[Way, ...]] = {}
+        self._leading: dict[tuple[str, float], tuple[Way, ...]] = {}
+        self._onwards: dict[tuple[str, Way, bool, bool], tuple[Way, ...]] = {}
         self._back_by: dict[Way, frozenset[Way]] = {}
 
     def _either(self, relation: str) -> float:
@@ -129,7 +126,7 @@ class Drawing:
                 return name
         raise Refused("no topic that can be named")
 
-    def _may_be_topic(self, name: str) -> bool:
+    def may_be_topic(self, name: str) -> bool:
         return askable(name) or self.settings.literal_topics
 
     def path(self, hops: int, *, to_name: bool = False, turns: bool = False) -> Path:
@@ -212,9 +209,13 @@ class Drawing:
         way = self.choose(self._first_to_things if to_things else self.first_ways)
         return self.topic(way), way
 
-    def _going_on(self, entity: str, came: Way, to_things: bool, forth: bool) -> Sequence[Way]:
-        around = [way for way in self.onward(entity, came) if way.out or not forth]
-        return tuple(way for way in around if way in self.to_things) if to_things else tuple(around)
+    def _ways_from(self, entity: str, came: Way, to_things: bool, forth: bool) -> Sequence[Way]:
+        found = self._onwards.get(key := (entity, came, to_things, forth))
+        if found is None:
+            ways = (way for way in self.onward(entity, came) if way.out or not forth)
+            found = tuple(way for way in ways if way in self.to_things or not to_things)
+            remember(self._onwards, key, found)
+        return found
 
     def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> Path:
         """A walk of so many hops to an entity, from a topic other than `avoid`; `fan` is the least of the last hop."""
@@ -227,18 +228,26 @@ class Drawing:
             entities.append(self.step(entities[-1], reverse(ways[-1]), topic=place + 1 == hops, avoid=avoid))
         return Path(tuple(reversed(ways)), tuple(reversed(entities)))
 
-    def _around(self, entity: str) -> tuple[Way, ...]:
+    def around(self, entity: str) -> tuple[Way, ...]:
         """The ways that leave an entity; backwards only what no relation says forwards."""
+        found = self._leaving.get(entity)
+        return remember(self._leaving, entity, self._around(entity)) if found is None else found
+
+    def _around(self, entity: str) -> tuple[Way, ...]:
         leaving, entering = self._relations(entity)
         ways = [Way(name, True) for name in leaving]
         ways += [Way(name, False) for name in entering if not self.inverses.said_forwards(name, leaving)]
         return tuple(way for way in ways if way in self._weight)
 
-    def _leading_to(self, entity: str, fan: float) -> tuple[Way, ...]:
+    def _into(self, entity: str, fan: float) -> tuple[Way, ...]:
         """The ways that lead to an entity; backwards only where none that says the same leads there forwards.
 
         A value on the way would join what has nothing to do with each other: of this age, with that number.
         """
+        found = self._leading.get((entity, fan))
+        return remember(self._leading, (entity, fan), self._leading_to(entity, fan)) if found is None else found
+
+    def _leading_to(self, entity: str, fan: float) -> tuple[Way, ...]:
         leaving, entering = self._relations(entity)
         ways = [Way(name, True) for name in entering]
         ways += [Way(name, False) for name in leaving if not self.inverses.said_forwards(name, entering)]

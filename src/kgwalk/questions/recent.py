@@ -10,6 +10,7 @@ Answers are shared, so nobody may change one. What is held is bounded, however l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found, Neighbors, Triple
@@ -17,6 +18,20 @@ from kgwalk.types import Found, Neighbors, Triple
 HELD = 300_000  # names in all, some 50 MB with what holds them; then all is forgotten
 AT_LEAST = 200  # names that are looked up, if fewer are asked for: soon more of them will be
 LONGEST = 2000  # names of one answer; a longer one is looked up each time
+REMEMBERED = 1 << 14  # things of one kind that are remembered; then all are forgotten
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def remember(known: dict[Key, Value], key: Key, value: Value) -> Value:
+    """The value, which is known from now on. (An `lru_cache` over a method of its owner would be a circle, and keep the
+    files of a graph open until somebody looks for garbage.)
+    """
+    if len(known) >= REMEMBERED:
+        known.clear()
+    known[key] = value
+    return value
 
 
 class Recent:
@@ -34,7 +49,7 @@ class Recent:
             found = self._graph.neighbors(entity, relation, out=out, limit=most)
             if len(found.names) > LONGEST:
                 return found
-            self._hold(len(found.names))
+            self._hold(len(found.names) - (len(self._near[key].names) + 1 if key in self._near else 0))
             self._near[key] = found
         if limit is None or limit >= len(found.names):
             return found

@@ -7,12 +7,12 @@ Knows nothing of questions.
 from __future__ import annotations
 
 import random
-from functools import lru_cache
 
 import numpy as np
 
 from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.recent import remember
 from kgwalk.tools.facts import Way
 
 COMPARED = 2000  # entities of a way that are compared with those of another
@@ -31,8 +31,8 @@ class Starts:
         self._all, self._heads = np.unique(np.concatenate((heads_E, tails_E))), np.unique(heads_E)
         self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
         self._spans: dict[Way, tuple[int, int]] = {}  # of each way, where its entities are among the pairs
-        self.alike = lru_cache(maxsize=1 << 16)(self._alike)
-        self.both = lru_cache(maxsize=1 << 12)(self._both)
+        self._likeness: dict[tuple[Way, Way], float] = {}
+        self._in_both: dict[str, I64] = {}
 
     def of(self, way: Way) -> I64:
         """The numbers of the entities that have the way, ascending."""
@@ -64,13 +64,20 @@ class Starts:
         some = self._heads if told_of else self._all
         return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
 
-    def _both(self, relation: str) -> I64:
+    def both(self, relation: str) -> I64:
         """The numbers of the entities that a relation leaves and enters: who reports to one, and has a boss too."""
-        found: I64 = np.intersect1d(self.of(Way(relation, True)), self.of(Way(relation, False)), assume_unique=True)
+        found = self._in_both.get(relation)
+        if found is None:
+            heads, tails = self.of(Way(relation, True)), self.of(Way(relation, False))
+            found = remember(self._in_both, relation, np.intersect1d(heads, tails, assume_unique=True))
         return found
 
-    def _alike(self, one: Way, two: Way) -> float:
+    def alike(self, one: Way, two: Way) -> float:
         """How many of the entities that two ways lead to are the same, as a share of the smaller set."""
+        found = self._likeness.get((one, two))
+        return remember(self._likeness, (one, two), self._alike(one, two)) if found is None else found
+
+    def _alike(self, one: Way, two: Way) -> float:
         ends = [self.of(Way(way.relation, not way.out)) for way in (one, two)]
         small, large = sorted(ends, key=len)
         sample = small[:: max(1, len(small) // COMPARED)]

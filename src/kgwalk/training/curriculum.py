@@ -71,8 +71,10 @@ class Curriculum:
             raise KgwalkError("there are no questions to train on")
         if batch < 1:
             raise KgwalkError(f"a step asks at least 1 question, not {batch}")
-        if settings.order == "hard" and not losses:
-            raise KgwalkError("the order `hard` needs the losses of [sft]: train that first, or take another order")
+        if settings.order == "hard" and not any(question.id in (losses or {}) for question in questions):
+            raise KgwalkError(
+                "the order `hard` needs the losses of [sft] on these questions: train that first, or take another order"
+            )
         self.settings, self.batch, self.seed = settings, batch, seed
         self.hops = [hops_of(question) for question in questions]
         self.losses = [None if losses is None else losses.get(question.id) for question in questions]
