@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from commands import Cli, caller
 from forks import Forks
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph, open_graph
@@ -87,6 +88,11 @@ def memory_folder() -> Iterator[Path]:
 @pytest.fixture
 def store(tmp_path: Path) -> Callable[..., StoredGraph]:
     return lambda triples, **settings: store_of(tmp_path, triples, **settings)
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return caller(capfd, monkeypatch)
 
 
 @pytest.fixture(scope="session")

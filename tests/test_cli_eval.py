@@ -10,16 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from commands import Cli
 from films_questions import QUESTIONS, SCRIPT, TURNS, write_films
 from kgwalk.cli.eval import grouped, show
-from kgwalk.cli.main import main
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.runs.rows import read_rows
@@ -35,33 +35,6 @@ def _own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-
-
-class Done(NamedTuple):
-    status: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.stdout)
-
-
-@pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """The command in this process, as the console script calls it."""
-
-    def call(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["kgwalk", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-        return Done(status, *capfd.readouterr())
-
-    return call
 
 
 class Api(ThreadingHTTPServer):
@@ -130,7 +103,7 @@ def films(tmp_path: Path) -> Path:
 # --- what it prints
 
 
-def test_json_is_one_object_of_this_shape(cli: Callable[..., Done], films: Path) -> None:
+def test_json_is_one_object_of_this_shape(cli: Cli, films: Path) -> None:
     done = cli("eval", "oracle", "--data", films, "--json")
     assert done.status == 0
     assert done.stderr == ""
@@ -156,7 +129,7 @@ def test_json_is_one_object_of_this_shape(cli: Callable[..., Done], films: Path)
     assert json.loads(Path("runs/eval-random-walk-films-test/metrics.json").read_text()) == several
 
 
-def test_the_tables_for_a_person(cli: Callable[..., Done], films: Path, api: Api) -> None:
+def test_the_tables_for_a_person(cli: Cli, films: Path, api: Api) -> None:
     done = cli("eval", "kgwalk", "--data", films, "--engine", "api", "--model", "m", "--set", TURNS)
     assert done.status == 0, done.stderr
     lines = [line.replace("│", "|") for line in done.stdout.splitlines()]
@@ -176,7 +149,7 @@ def test_the_tables_for_a_person(cli: Callable[..., Done], films: Path, api: Api
     assert text.rstrip().endswith("rows: runs/eval-kgwalk-films-test/predictions.jsonl")
 
 
-def test_several_runs_for_a_person(cli: Callable[..., Done], films: Path) -> None:
+def test_several_runs_for_a_person(cli: Cli, films: Path) -> None:
     text = cli("eval", "random-walk", "--data", films, "--runs", 3).stdout
     assert "5 questions, 3 runs each" in text
     together = text.split("the runs of a question together")[1].split("by hops")[0]
@@ -184,7 +157,7 @@ def test_several_runs_for_a_person(cli: Callable[..., Done], films: Path) -> Non
         assert word in together
 
 
-def test_what_a_mean_is_over_is_shown(cli: Callable[..., Done], tmp_path: Path) -> None:
+def test_what_a_mean_is_over_is_shown(cli: Cli, tmp_path: Path) -> None:
     yes = {
         "id": "yes",
         "question": "is it so?",
@@ -200,7 +173,7 @@ def test_what_a_mean_is_over_is_shown(cli: Callable[..., Done], tmp_path: Path) 
     assert "1 question without a right answer: an empty list scores 1 there, all else 0" in text
 
 
-def test_the_help_names_every_kind_of_judgement(cli: Callable[..., Done]) -> None:
+def test_the_help_names_every_kind_of_judgement(cli: Cli) -> None:
     words = " ".join(cli("eval", "--help").stdout.replace("│", " ").split())
     assert f"Separated by commas: {', '.join(BUILDERS)}." in words
 
@@ -217,9 +190,7 @@ def test_every_metric_is_shown_somewhere(films: Path, capsys: pytest.CaptureFixt
     assert "by hops" not in out  # one line would say what the first table says
 
 
-def test_a_line_now_and_then_where_there_is_no_terminal(
-    cli: Callable[..., Done], films: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_now_and_then_where_there_is_no_terminal(cli: Cli, films: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgwalk.cli.eval._EVERY", 0.0)
     done = cli("eval", "oracle", "--data", films)
     assert "\n3 of 5  f1 " in done.stderr
@@ -253,7 +224,7 @@ def test_a_line_now_and_then_where_there_is_no_terminal(
         (["oracle", "--data", "films", "--judge", "api:m", "--judge-kinds", "corect"], "did you mean `correct`?"),
     ],
 )
-def test_errors_say_what_and_do_what(cli: Callable[..., Done], films: Path, arguments: list[str], why: str) -> None:
+def test_errors_say_what_and_do_what(cli: Cli, films: Path, arguments: list[str], why: str) -> None:
     done = cli("eval", *arguments)
     assert (done.status, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")
@@ -265,12 +236,12 @@ def test_errors_say_what_and_do_what(cli: Callable[..., Done], films: Path, argu
     assert not list(Path().glob("runs/*/predictions.jsonl"))
 
 
-def test_wrong_usage_is_2(cli: Callable[..., Done]) -> None:
+def test_wrong_usage_is_2(cli: Cli) -> None:
     assert cli("eval", "oracle").status == 2
     assert cli("eval", "oracle", "--data", "world", "--runs", "0").status == 2
 
 
-def test_a_mistake_does_not_occupy_the_folder(cli: Callable[..., Done], films: Path, api: Api) -> None:
+def test_a_mistake_does_not_occupy_the_folder(cli: Cli, films: Path, api: Api) -> None:
     common = ("eval", "kgwalk", "--data", films, "--set", TURNS, "--json")
     assert cli(*common, "--engine", "api").status == 1  # no model; the folder has been begun
     assert cli(*common, "--engine", "api", "--model", "m").status == 0
@@ -283,7 +254,7 @@ def test_a_mistake_does_not_occupy_the_folder(cli: Callable[..., Done], films: P
 # --- a judge
 
 
-def test_what_is_refused_leaves_no_folder(cli: Callable[..., Done], films: Path, tmp_path: Path) -> None:
+def test_what_is_refused_leaves_no_folder(cli: Cli, films: Path, tmp_path: Path) -> None:
     (films / "kg.tsv.gz").unlink(missing_ok=True)
     (films / "kg.tsv").unlink(missing_ok=True)
     done = cli("eval", "oracle", "--data", films)
@@ -291,7 +262,7 @@ def test_what_is_refused_leaves_no_folder(cli: Callable[..., Done], films: Path,
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_judge_over_an_api(cli: Callable[..., Done], films: Path, api: Api) -> None:
+def test_a_judge_over_an_api(cli: Cli, films: Path, api: Api) -> None:
     """big is right; hanks names Tom Hanks, so 0; year cannot be read; zemeckis failed; star has no answer, so 0."""
     command = ("eval", "kgwalk", "--data", films, "--engine", "api", "--model", "m", "--set", TURNS, "--json")
     judge = ("--judge", "api:gpt-judge", "--judge-kinds", "correct")

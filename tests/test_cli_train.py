@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import pytest
 
+from commands import Cli, Done
 from films_questions import write_films
 from kgwalk.build.pipeline import train
-from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
 from kgwalk.runs.rows import read_rows
 from tiny_models import save_tiny  # also: one thread for torch
@@ -35,36 +33,6 @@ def _own_place(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return
-
-
-class Done(NamedTuple):
-    status: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.stdout)
-
-
-Cli = Callable[..., Done]
-
-
-@pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """The command in this process, as the console script calls it."""
-
-    def call(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["kgwalk", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-        return Done(status, *capfd.readouterr())
-
-    return call
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

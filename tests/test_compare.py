@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from commands import Cli
 from films_questions import QUESTIONS, RIGHT, SCRIPT, TURNS, engine, write_films
-from kgwalk.cli.main import main
 from kgwalk.evaluation.compare import compare
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.llm.scripted import ScriptedEngine
@@ -170,25 +168,10 @@ def test_what_cannot_be_paired(films: Path, tmp_path: Path) -> None:
 # --- the command
 
 
-@pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["kgwalk", "compare", *arguments])
-        capfd.readouterr()
-        try:
-            main()
-            status: Any = 0
-        except SystemExit as end:
-            status = end.code or 0
-        return (status, *capfd.readouterr())
-
-    return call
-
-
-def test_the_command(films: Path, cli: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_command(films: Path, cli: Cli) -> None:
     run(films, "first")
     run(films, "second", big=['<answer>["x"]</answer>'], hanks=RIGHT)
-    status, out, err = cli("first", "second")
+    status, out, err = cli("compare", "first", "second")
     assert (status, err) == (0, "")
     assert out.startswith("first:  first\nsecond: second\n5 questions in both")
     row = next(line for line in out.splitlines() if line.startswith("│ f1 "))
@@ -196,19 +179,19 @@ def test_the_command(films: Path, cli: Callable[..., tuple[int, str, str]]) -> N
     assert "gained: 1 question by F1\n  0.67 -> 1.00  hanks  who directed the films" in out
     assert "lost: 1 question by F1\n  1.00 -> 0.00  big  who directed Big?" in out
     assert "left out" not in out
-    status, out, err = cli("first", "second", "--json")
+    status, out, err = cli("compare", "first", "second", "--json")
     assert json.loads(out) == compare(Path("first"), Path("second"))
-    status, out, err = cli("first", "second", "-n", "0")
+    status, out, err = cli("compare", "first", "second", "-n", "0")
     assert "lost: 1 question by F1\n" in out
     assert "who directed Big?" not in out
 
 
-def test_the_commands_errors(films: Path, cli: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_commands_errors(films: Path, cli: Cli) -> None:
     run(films, "first")
-    status, out, err = cli("first", "nowhere", "--json")
+    status, out, err = cli("compare", "first", "nowhere", "--json")
     assert status == 1
     assert json.loads(out) == {
         "error": {"kind": "KgwalkError", "message": "nowhere holds no run: there is no run.json in it"}
     }
     assert "error: nowhere holds no run" in err
-    assert cli("first")[0] == 2
+    assert cli("compare", "first")[0] == 2

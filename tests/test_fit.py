@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from commands import Cli
 from conftest import FILMS, store_of
 from kgwalk.agent.adapters import choose, place_of
 from kgwalk.build.fit import fit
@@ -19,7 +18,6 @@ from kgwalk.build.fit_plan import FitPlan, Speed, plan_for
 from kgwalk.build.fit_rehearsal import rehearsed
 from kgwalk.build.fit_time import FitTime, a_walk, stage_minutes
 from kgwalk.build.fit_walks import First
-from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.data.mixture import load_data
@@ -51,27 +49,6 @@ def _own_place(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("KGWALK_CACHE", str(cache))
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
-
-
-class Done(NamedTuple):
-    status: int
-    stdout: str
-    stderr: str
-
-
-Cli = Callable[..., Done]
-
-
-@pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    def call(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["kgwalk", *map(str, arguments)])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        return Done(int(end.value.code or 0), *capfd.readouterr())
-
-    return call
 
 
 def studio(folder: Path) -> StoredGraph:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import httpx
 import orjson
 import pytest
 
+from commands import Cli
 from conftest import store_of
 from films_questions import write_films
 from kgwalk.agent.budget import Budget
@@ -24,7 +24,6 @@ from kgwalk.agent.web import WEB_FAILED, cut
 from kgwalk.agent.world import world_for
 from kgwalk.agent.worlds import Worlds, WorldSettings, crucial_facts, hidden_count, hides, world_settings
 from kgwalk.bench.scan import ScanGraph
-from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.evaluate import evaluate
@@ -354,26 +353,13 @@ def test_the_oracle_does_without_a_web_that_fails(graph: StoredGraph) -> None:
 
 
 @pytest.fixture
-def cli(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
+def own_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KGWALK_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["kgwalk", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as end:
-            status = int(end.code or 0)
-        return status, *capfd.readouterr()
 
-    return call
-
-
-def test_eval_over_an_incomplete_graph_with_a_corpus(cli: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("own_place")
+def test_eval_over_an_incomplete_graph_with_a_corpus(cli: Cli, tmp_path: Path) -> None:
     write_films(tmp_path / "films")
     pages = [
         {"title": "Big", "text": "Big was directed by Penny Marshall. Tom Hanks starred in it."},
@@ -398,7 +384,8 @@ def test_eval_over_an_incomplete_graph_with_a_corpus(cli: Callable[..., tuple[in
     assert "web_used" in stdout
 
 
-def test_a_recipe_without_a_web_search_says_so(cli: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("own_place")
+def test_a_recipe_without_a_web_search_says_so(cli: Cli, tmp_path: Path) -> None:
     write_films(tmp_path / "films")
     told = "the recipe kgwalk has no web search; choose one that has, such as graph-rft"
     status, _, stderr = cli("eval", "kgwalk", "--data", "films", "--web", "films")
