@@ -19,7 +19,10 @@ class Done(NamedTuple):
 
     @property
     def json(self) -> Any:
-        return json.loads(self.stdout)
+        """The one JSON object on stdout."""
+        value = json.loads(self.stdout)
+        assert isinstance(value, dict)
+        return value
 
 
 Cli = Callable[..., Done]

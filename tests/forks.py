@@ -84,13 +84,8 @@ class Forks:
         self._process.wait()
         self._process.stdout.close()
 
-    def start(
-        self, *arguments: object, most_bytes: int | None = None, processes: int = 1, **environment: str
-    ) -> Command:
-        """`most_bytes` is the longest file that the command may write, as on a disk that is full.
-
-        Several `processes` are those of one run, started by the launcher that torchrun is the command of.
-        """
+    def start(self, *arguments: object, most_bytes: int | None = None, **environment: str) -> Command:
+        """`most_bytes` is the longest file that the command may write, as on a disk that is full."""
         self._count += 1
         files = self.folder / f"command-{self._count}"
         for ending in (".out", ".err"):
@@ -100,7 +95,6 @@ class Forks:
                 "arguments": [str(one) for one in arguments],
                 "files": str(files),
                 "most_bytes": most_bytes,
-                "processes": processes,
                 "environment": environment,
             }
         )
@@ -142,42 +136,18 @@ def serve() -> None:
 def _child(request: dict[str, Any]) -> None:
     import resource
 
+    from kgwalk.cli.main import main
+
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, ending in ((1, ".out"), (2, ".err")):
         os.dup2(os.open(request["files"] + ending, os.O_WRONLY), number)
     os.environ.update(request["environment"])
     if request["most_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["most_bytes"], request["most_bytes"]))
-    os._exit(_exit_code(request["arguments"], request["processes"]))
-
-
-def _launched(arguments: list[str], processes: int) -> int:
-    """What `torchrun --standalone --nproc-per-node PROCESSES` does, but for the processes, which are forks again."""
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        run_id=str(os.getpid()),
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=0,
-        start_method="fork",
-    )
-    return max(elastic_launch(config, _exit_code)(arguments).values())
-
-
-def _exit_code(arguments: list[str], processes: int = 1) -> int:
-    from kgwalk.cli.main import main
-
-    sys.argv = ["kgwalk", *arguments]
+    sys.argv = ["kgwalk", *request["arguments"]]
     code: Any = 0
     try:
-        if processes > 1:
-            code = _launched(arguments, processes)
-        else:
-            main()
+        main()
     except SystemExit as end:
         code = end.code
     except BaseException:  # noqa: BLE001 - as the interpreter does it
@@ -185,7 +155,7 @@ def _exit_code(arguments: list[str], processes: int = 1) -> int:
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    return code if isinstance(code, int) else 0 if code is None else 1
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from commands import Cli
 from conftest import store_of
 from kgwalk.agent.linking.words import Text
-from kgwalk.cli.main import main
 from kgwalk.evaluation.additions.accept import accept
 from kgwalk.evaluation.additions.confidence import Features, confidence
 from kgwalk.evaluation.additions.fit import Fit
@@ -406,29 +406,11 @@ def test_what_a_whole_graph_shows_is_known(data: Path, tmp_path: Path) -> None:
     assert proposed.rows[0]["features"]["taken"] == 1.0
 
 
-Cli = Callable[..., tuple[int, Any, str]]
-
-
-@pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    def call(*arguments: object) -> tuple[int, Any, str]:
-        monkeypatch.setattr(sys, "argv", ["kgwalk", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as end:
-            status = int(end.code or 0)
-        shown = capfd.readouterr()
-        return status, orjson.loads(shown.out) if "--json" in arguments and shown.out else shown.out, shown.err
-
-    return call
-
-
 def test_from_a_run_to_a_new_store_by_command(data: Path, tmp_path: Path, cli: Cli) -> None:
     run, old, new = tmp_path / "run", tmp_path / "old.kg", tmp_path / "new.kg"
     evaluate("oracle", str(data), "test", out=run, values=["world.drop=1.0"], web=Page())
     status, told, _ = cli("kg", "propose", run, "--json")
+    told = json.loads(told)
     assert (status, told["proposals"], told["path"]) == (0, 11, str(run / "proposals.jsonl"))
     status, told, _ = cli("kg", "propose", run, "--least", "0.6")
     assert status == 0
@@ -450,6 +432,7 @@ def test_from_a_run_to_a_new_store_by_command(data: Path, tmp_path: Path, cli: C
 
     # Of 10 rows: Land 1 refused, Land 2 taken by hand, 2 + 5 known or not asked: Land 3 is surer than 0.75.
     status, told, _ = cli("kg", "accept", edited, old, "-o", new, "--least", "0.75", "--json")
+    told = json.loads(told)
     assert (status, told["added"], told["refused"], told["known"], told["less_sure"]) == (0, 2, 1, 7, 0)
     graph = open_graph(new)
     added = [Triple("Land 2", "capital", "City 2"), Triple("Land 3", "capital", "City 3")]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import json
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import httpx
@@ -26,6 +25,7 @@ import pytest
 from rich.text import Text
 from typer.main import get_command
 
+from commands import Done
 from kgwalk import __version__, load_graph
 from kgwalk.cli.graphs import graph_called
 from kgwalk.cli.main import main, make_app
@@ -53,19 +53,6 @@ QUESTIONS = """\
 """
 BAD = "Big\tdirected_by\tPenny Marshall\nBig\tTom Hanks\nBig\trelease_year\t1988\n"
 BAD_MESSAGE = "bad.tsv:2: expected head<TAB>relation<TAB>tail with an optional 4th column time, got 2 columns"
-
-
-class Done(NamedTuple):
-    status: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> Any:
-        """The one JSON object on stdout."""
-        value = json.loads(self.stdout)
-        assert isinstance(value, dict)
-        return value
 
 
 def kgwalk(*arguments: str | Path, cwd: Path, stdin: str | bytes = b"") -> Done:

@@ -19,6 +19,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from commands import Done
 from conftest import FILMS, memory_folder, store_of, temporary_store
 from kgwalk.data.dataset import Dataset
 from kgwalk.evaluation.check import check
@@ -27,7 +28,7 @@ from kgwalk.evaluation.reach import distances
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import KgwalkError
-from test_cli import ENVIRONMENT, SCRIPT, Done, quickly
+from test_cli import ENVIRONMENT, SCRIPT, quickly
 
 Row = dict[str, Any]
 
