@@ -147,7 +147,7 @@ def test_one_run_is_its_own_union(tmp_path: Path) -> None:
     found = tables(tmp_path)
     assert "| agent | cwq-fbpool | 200 | 1 | 0.600 | 0.600 | 0.700 | 40.2 |" in found
     assert "| agent | cwq-fbpool | 200 | 3 | 0.590 | 0.640 | 0.800 | 120.8 |" in found  # 3 x 40.25 tokens
-    assert "| kg-r1-on-cwq-fbpool | cwq-fbpool | - | 3 | - | - | - | - |" in found
+    assert "| kg-r1-without-nothing-0 | cwq-fbpool | - | 3 | - | - | - | - |" in found
 
 
 def test_figures_of_seeds() -> None:
@@ -176,7 +176,7 @@ def test_the_seeds_are_drawn(tmp_path: Path, keys: tuple[str, ...]) -> None:
 
 
 # Each starts from the one before it; the last trains nothing.
-START, NEXT, RUNS = "kg-r1-on-cwq-fbpool-sft", "kg-r1-on-cwq-fbpool", "kg-r1-runs"
+START, NEXT, RUNS = "kg-r1-start", "kg-r1-without-nothing-0", "kg-r1-runs"
 # An experiment's process: it notes that it began and that it ended, and writes the report that says it is trained.
 JOB = """
 import json, pathlib, sys, time

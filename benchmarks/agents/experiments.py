@@ -311,12 +311,12 @@ def _ablations() -> dict[str, Experiment]:
                 seed=seed,
             )
     found["kg-r1-runs"] = Experiment(
-        "kg-r1, each question walked three times: the union of the answers",
-        f"kg-r1-on-{ABLATED}",
-        tests=(f"{ABLATED}:300",),
+        "kg-r1 after GRPO, each question walked three times: the union of the answers",
+        "kg-r1-without-nothing-0",
+        tests=tests,
         ways={f"runs-{runs}": (f"eval.runs={runs}", "eval.temperature=1") for runs in (1, 3)},
         recipe="kg-r1",
-        profile="135m",
+        profile=profile,
     )
     return found
 

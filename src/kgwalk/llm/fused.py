@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FAR = {torch.float32: 1e-4, torch.bfloat16: 4e-2, torch.float16: 1e-2}  # how far logits may lie apart, of their size
+# How far logits may lie apart, of their size. Rounding alone moves SmolLM2's in bfloat16 by up to 0.042, as adapters
+# differ; another activation, scale or norm than it has, by 0.29, 0.23 and 1.35.
+FAR = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 1e-2}
 
 
 def fuse(module: PreTrainedModel, run: Callable[[], torch.Tensor]) -> bool:
