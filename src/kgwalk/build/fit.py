@@ -28,7 +28,7 @@ from typing import Any, TypedDict
 
 from kgwalk.build.checks import check_device
 from kgwalk.build.fit_asked import AFTER, ASKED, BEFORE, MINUTES, PLAN, QUESTIONS, TRAINED, Fit, kind_of
-from kgwalk.build.fit_plan import LEAST_BEFORE, LOADED, ROOM, FitPlan, Speed, parts_of, plan_for
+from kgwalk.build.fit_plan import LEAST_BEFORE, LOADED, ROOM, FitPlan, Speed, parts_of, plan_for, rate_after
 from kgwalk.build.fit_questions import make, write
 from kgwalk.build.fit_rehearsal import WORLDS, of_course, rehearse, rehearsed
 from kgwalk.build.fit_result import reported
@@ -60,7 +60,6 @@ from kgwalk.training.loop import Progress, silent
 from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.types import KgwalkError
 
-GENTLY = 5e-4  # the rate of SFT that goes on from an agent: it shall learn this graph, and not forget how to walk
 FEW = {"cpu": 16, "cuda": 128}  # walks, to see how long one takes: enough to say something by, and to fill a GPU
 LEARNING: dict[str, type[SftSettings | GrpoSettings]] = {"sft": SftSettings, "grpo": GrpoSettings}
 SMOKE = FitPlan(train=24, dev=4, test=6, before=3, batch=4, steps=2, seconds=60.0)
@@ -108,7 +107,7 @@ def fit(
     check(chosen, read_section(TrainSettings, chosen, "train").stages)
     begin = start_of(start, chosen)
     if begin is not None:
-        chosen = chosen.with_values([*as_wide(begin), *([] if smoke else [f"sft.lr={GENTLY}"]), *values])
+        chosen = chosen.with_values([*as_wide(begin), *values])
     kind = kind_of(device)
     asked = Fit(
         graph=graph,
@@ -142,7 +141,7 @@ def _carry_out(asked: Fit, started: float, *, resume: bool, force: bool) -> dict
         with time.part(BEFORE):
             first = _walked(asked, folder, data, plan, time, BEFORE)
         with time.part("training"):
-            trained = _trained(asked, folder, data, prepared, time)
+            trained = _trained(asked, folder, data, prepared, first["metrics"]["f1"], time)
         with time.part(AFTER):
             second = _walked(asked, folder, data, plan, time, AFTER)
         return reported(asked, folder, prepared, first, second, trained["stages"], time)
@@ -189,7 +188,10 @@ def _prepare(asked: Fit, folder: RunFolder, time: FitTime) -> None:
     folder.write(PLAN, {"questions": about, "speed": measured, "plan": asdict(plan), "planned": planned})
 
 
-def _trained(asked: Fit, folder: RunFolder, data: Dataset, prepared: dict[str, Any], time: FitTime) -> dict[str, Any]:
+def _trained(
+    asked: Fit, folder: RunFolder, data: Dataset, prepared: dict[str, Any], before: float, time: FitTime
+) -> dict[str, Any]:
+    """`before` is the F1 that it starts from."""
     plan = FitPlan(**prepared["plan"])
     asked_for = read_section(TrainSettings, asked.recipe, "train").stages
     stages = [stage for stage in asked_for if stage != "eval" and (plan.steps or stage != "grpo")]
@@ -197,6 +199,8 @@ def _trained(asked: Fit, folder: RunFolder, data: Dataset, prepared: dict[str, A
     if not asked.smoke:
         given = time.known("stages") or time.decided("stages", _given(asked, prepared, stages, time))
         values += [f"{stage}.{key}={value}" for stage, settings in given.items() for key, value in settings.items()]
+        values.append(f"sft.threads={prepared['speed']['threads']}")
+        values += [] if asked.start is None else [f"sft.lr={rate_after(before, plan.batch)}"]
     return train(
         asked.recipe.with_values([*values, *asked.values]),
         [data, *rehearsed(folder.path)],

@@ -13,10 +13,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from kgwalk.build.fit_plan import Speed
 from kgwalk.build.run import Run
 from kgwalk.config.recipe import Recipe
 from kgwalk.config.section import read_section
+from kgwalk.config.threads import most
 from kgwalk.data.dataset import Data
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.training.demos.demo import encode
@@ -32,6 +35,7 @@ from kgwalk.types import Flat, KgwalkError
 TRIED = {"cpu": 4, "cuda": 64}  # demonstrations: enough to be like the rest, few enough to be quick
 SPARE = 4  # of so many times the questions some will do as demonstrations
 WRITTEN = 32  # tokens, in about three turns
+ENOUGH = 0.85  # of the time: all cores leave none to whoever else is at work
 TURNS = 1.4  # a walk of several turns takes longer than one turn with as many tokens: it reads observations, too
 
 
@@ -69,16 +73,38 @@ def _measured(run: Run) -> Speed:
     written = time.monotonic()
     walking = _timed(lambda: asyncio.run(_answer(run, flats)), run)
     settings = replace(read_section(SftSettings, run.recipe, "sft"), batch=len(flats))
-    updater = Updater(run.model, lr=settings.lr, weight_decay=0.0, clip=settings.clip, most_loss=settings.most_loss)
+    updater = Updater(
+        run.model,
+        lr=settings.lr,
+        weight_decay=0.0,
+        clip=settings.clip,
+        most_loss=settings.most_loss,
+        half=settings.half,
+    )
     sft = Sft(updater, flats, [str(number) for number in range(len(flats))], settings, run.seed)
     learning = _timed(lambda: sft.step(1), run)
+    setup = time.monotonic() - written - walking - learning
+    threads, learning = _with_more_threads(sft, learning)
     return Speed(
         demo=learning / len(flats),
         walk=TURNS * walking / len(flats),
         write=(written - loaded) / len(flats),
         load=loaded - begun,
-        setup=time.monotonic() - written - walking - learning,
+        setup=setup,
+        threads=threads,
     )
+
+
+def _with_more_threads(sft: Sft, seconds: float) -> tuple[int, float]:
+    """A thread for each core, if an update takes less than these seconds so, by enough; 0: no more than elsewhere."""
+    more = None if sft.updater.on_gpu else most()
+    if more is None or more <= torch.get_num_threads():
+        return 0, seconds
+    sft.updater.threads = more
+    begun = time.monotonic()
+    sft.step(1)
+    took = time.monotonic() - begun
+    return (more, took) if took < ENOUGH * seconds else (0, seconds)
 
 
 async def _answer(run: Run, flats: list[Flat]) -> None:

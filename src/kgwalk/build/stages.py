@@ -198,12 +198,15 @@ def check(run: Run, stages: Collection[str]) -> None:
 def _updater(run: Run, settings: SftSettings | GrpoSettings) -> Updater:
     # The engine changes how the module attends, and so how it rounds: before the first update, in every run alike.
     assert run.walker is not None
+    imitated = settings if isinstance(settings, SftSettings) else None
     return Updater(
         run.model,
         lr=settings.lr,
         weight_decay=settings.weight_decay,
         clip=settings.clip,
         most_loss=settings.most_loss,
+        half=imitated is not None and imitated.half,
+        threads=0 if imitated is None else imitated.threads,
     )
 
 

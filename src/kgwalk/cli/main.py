@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from kgwalk import __version__
+from kgwalk.config.threads import settle
 from kgwalk.types import KgwalkError
 
 # Each is a module here: a group has `app`; a command has a function of its name, and EXAMPLES for the end of its help.
@@ -68,9 +69,7 @@ def _options(
 
 def main() -> None:
     """The console script: a KgwalkError is a message for a person, anything else is our bug and a traceback."""
-    # Half of the cores, unless told otherwise: with all of them torch waits for threads that other programs keep from
-    # running, and two busy cores decode 25 times slower than one.
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
+    settle()
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
     except KgwalkError as error:

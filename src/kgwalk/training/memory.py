@@ -7,13 +7,13 @@ Knows nothing of data or losses.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from kgwalk.llm.gpu_memory import gpu_free
+from kgwalk.training.host_memory import host_free
 from kgwalk.training.lean import MULTIPLE
 from kgwalk.training.logprobs import CHUNK, TokenScorer
 from kgwalk.training.microbatch import collate
@@ -22,7 +22,7 @@ from kgwalk.types import Flat
 
 PROBE = 32  # tokens
 GPU_SHARE = 0.8  # of what is free once the model and the engine that rolls out have theirs
-HOST_SHARE = 0.125  # of all: a processor's memory is shared with everything else
+HOST_SHARE = 0.5  # of what is free: a processor's memory is shared with everything else
 PEAK = 1.5  # of what is kept: with gradients on their way, 16,384 tokens took 27 GB on a GPU where 18 were kept
 LOGITS = 4  # tensors of a chunk's logits in float32 at once: themselves, probabilities, gradients
 
@@ -91,4 +91,4 @@ def free_bytes(device: str) -> int:
     if device.startswith("cuda"):
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(GPU_SHARE * (gpu_free(device) + unused))
-    return int(HOST_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return int(HOST_SHARE * host_free())

@@ -46,6 +46,8 @@ class SftSettings:
     save_every: int = setting(50, least=1)  # updates
     eval_every: int = setting(0, least=0)  # updates; 0: at the end
     eval_questions: int = setting(64, least=1)
+    half: bool = False  # passes in bfloat16 on a processor that is quicker so; a GPU's type is [model]'s
+    threads: int = setting(0, least=0)  # of a processor, in an update; 0: as many as elsewhere (OMP_NUM_THREADS)
     most_loss: float = setting(1e4, above=0)  # a loss above this has exploded
 
 

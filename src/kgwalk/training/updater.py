@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
 
+from kgwalk.training.half import half_is_quicker
 from kgwalk.training.lean import MULTIPLE
 from kgwalk.training.logprobs import TokenScorer, TokenScores
 from kgwalk.training.loss import Tally, Totals
@@ -37,13 +38,27 @@ class Diverged(KgwalkError):
 
 
 class Updater:
-    """`most_loss` is where a loss counts as exploded; `clip` bounds the norm of the gradient."""
+    """`most_loss` is where a loss counts as exploded; `clip` bounds the norm of the gradient. `half` lets a processor
+    that is quicker in bfloat16 compute its passes in it; it has so many `threads` for an update, 0: as elsewhere.
+    """
 
-    def __init__(self, model: PolicyModel, *, lr: float, weight_decay: float, clip: float, most_loss: float) -> None:
+    def __init__(
+        self,
+        model: PolicyModel,
+        *,
+        lr: float,
+        weight_decay: float,
+        clip: float,
+        most_loss: float,
+        half: bool = False,
+        threads: int = 0,
+    ) -> None:
         self.model, self.lr, self.clip, self.most_loss = model, lr, clip, most_loss
         self.clock = model.clock
         self.processes = Processes(model.device)
         self.on_gpu = model.device.startswith("cuda")
+        self.half = half and model.device == "cpu" and model.shards is None and half_is_quicker()
+        self.threads = threads
         self._blank = _blank(self._pad).to(model.device)
         self.scorer = self._scorer()
         self._pairs = pairs_a_token(self.scorer)
@@ -137,7 +152,7 @@ class Updater:
         The host hears nothing from the device before all gradients are there; then the loss and their norm, once, as
         the weights must stay as they are if these are no good.
         """
-        with self.clock.device("update"):
+        with self.clock.device("update"), _threads(self.threads):
             total, tally = self._gradients(batches, loss_of, entropy)
             self._sum_gradients()
             # All weights at once on a GPU; a norm that is no number is seen below.
@@ -184,11 +199,24 @@ class Updater:
             parameter.grad.copy_(self.processes.sum(parameter.grad))
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        """Weights that learn, an adapter's or all, are float32; the passes run in the model's own type."""
+        """Weights that learn, an adapter's or all, are float32; the passes run in the model's own type, or in half."""
+        if self.half:
+            return torch.autocast(self.model.device, dtype=torch.bfloat16)
         joined = self.model.scorer is not None and self.model.scorer.joined
         if self.model.dtype == "float32" or joined:
             return contextlib.nullcontext()
         return torch.autocast(self.model.device.split(":")[0], dtype=getattr(torch, self.model.dtype))
+
+
+@contextlib.contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """So many inside; 0: as many as there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _blank(pad_id: int) -> Batch:

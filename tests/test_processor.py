@@ -1,0 +1,156 @@
+"""What a processor has for training: memory, threads, numbers of 16 bits; each is seen here, not believed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from kgwalk.build import speed
+from kgwalk.build.fit_plan import GENTLY, MORE_GENTLY, rate_after
+from kgwalk.config import threads
+from kgwalk.training import updater as updating
+from kgwalk.training.half import announced, half_is_quicker, speedup
+from kgwalk.training.host_memory import host_free
+from kgwalk.training.settings import SftSettings
+from kgwalk.training.sft import Sft
+from training_helpers import policy, sequences, updater_of
+
+MIB = 1024**2
+
+
+def a_machine(root: Path, meminfo: str, limit: str | None = None, held: int = 0) -> Path:
+    (root / "proc").mkdir(parents=True)
+    (root / "proc/meminfo").write_text(meminfo)
+    if limit is not None:
+        (root / "sys/fs/cgroup").mkdir(parents=True)
+        (root / "sys/fs/cgroup/memory.max").write_text(f"{limit}\n")
+        (root / "sys/fs/cgroup/memory.current").write_text(f"{held}\n")
+    return root
+
+
+def test_memory_is_what_no_program_holds_and_no_container_is_denied(tmp_path: Path) -> None:
+    told = "MemTotal:  8192 kB\nMemFree:  1024 kB\nMemAvailable:   4096 kB\n"
+    assert host_free(a_machine(tmp_path / "plain", told)) == 4 * MIB
+    assert host_free(a_machine(tmp_path / "unbounded", told, "max", MIB)) == 4 * MIB
+    assert host_free(a_machine(tmp_path / "container", told, str(3 * MIB), 2 * MIB)) == MIB
+    assert host_free(a_machine(tmp_path / "full", told, str(3 * MIB), 5 * MIB)) == 0
+    every = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert host_free(a_machine(tmp_path / "old", "MemTotal: 8192 kB\n")) == every // 4  # the system does not say
+    assert host_free(tmp_path / "nowhere") == every // 4
+    assert 0 < host_free() <= every
+
+
+def cpus(*places: tuple[int, int, int]) -> str:
+    """As Linux lists them: the number of a processor, its chip, its core."""
+    return "\n\n".join(
+        f"processor\t: {number}\nphysical id\t: {chip}\ncore id\t\t: {core}\nflags\t\t: fpu avx2"
+        for number, chip, core in places
+    )
+
+
+def test_two_threads_of_one_core_are_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "cpuinfo"
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2, 3}, raising=False)
+    info.write_text(cpus((0, 0, 0), (1, 0, 1), (2, 0, 0), (3, 0, 1)))
+    assert threads.cores(info) == 2
+    info.write_text(cpus((0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)))
+    assert threads.cores(info) == 4
+    info.write_text(cpus((0, 0, 0), (1, 0, 1), (4, 1, 0), (5, 1, 1)))  # two of them are not for this process
+    assert threads.cores(info) == 2
+    info.write_text("processor : 0\n\nprocessor : 1")  # a virtual machine that tells no places
+    assert threads.cores(info) == 4
+    assert threads.cores(tmp_path / "another system") == 4
+
+
+def test_half_of_the_cores_unless_somebody_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr(threads, "cores", lambda: 6)
+    monkeypatch.setattr(threads, "_ours", [])
+    monkeypatch.setenv(threads.VARIABLE, "1")
+    threads.settle()
+    assert (os.environ[threads.VARIABLE], threads.most()) == ("1", None)  # no more is tried
+    monkeypatch.delenv(threads.VARIABLE)
+    threads.settle()
+    assert (os.environ[threads.VARIABLE], threads.most()) == ("3", 6)
+
+
+def test_instructions_that_are_announced_and_missing_kill_another_process(tmp_path: Path) -> None:
+    info = tmp_path / "cpuinfo"
+    info.write_text("flags : fpu avx512f avx512_bf16 amx_tile")
+    assert announced(info)
+    info.write_text("flags : fpu avx512f avx512_bf16x")
+    assert not announced(info)
+    assert not announced(tmp_path / "another system")
+    assert speedup("print(2.5)") == 2.5
+    assert speedup("import os, signal; os.kill(os.getpid(), signal.SIGILL)") is None
+    assert speedup("print('soon')") is None
+    assert isinstance(half_is_quicker(), bool)
+
+
+def test_passes_in_half_learn_what_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same demonstrations, 8 updates: bfloat16 has 8 bits, so the losses are alike to some percent, not equal."""
+    monkeypatch.setattr(updating, "half_is_quicker", lambda: True)
+
+    def losses(half: bool) -> list[float]:
+        updater = updater_of(policy(stirred=False), lr=1e-2, half=half)
+        assert updater.half is half
+        flats = sequences(4)
+        sft = Sft(updater, flats, list("abcd"), SftSettings(epochs=8, batch=4), 0)
+        found = [sft.step(number)["loss"] for number in range(1, 9)]
+        assert all(value.dtype == torch.float32 for value in updater.parameters)
+        return found
+
+    with torch.backends.mkldnn.flags(enabled=False):  # whose kernels of 16 bits some processors do not have
+        whole, half = losses(False), losses(True)
+    assert whole != half
+    assert half == pytest.approx(whole, rel=0.05)
+    assert half[-1] < 0.98 * half[0]
+    assert not updater_of(policy()).half  # nobody asked for it
+
+
+def test_threads_are_an_updates_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, seen = torch.get_num_threads(), []
+    updater = updater_of(policy(), threads=before + 1)
+    gradients = updater._gradients
+
+    def watched(*given: object) -> object:
+        seen.append(torch.get_num_threads())
+        return gradients(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(updater, "_gradients", watched)
+    sft = Sft(updater, sequences(2), ["a", "b"], SftSettings(batch=2), 0)
+    sft.step(1)
+    assert (seen, torch.get_num_threads()) == ([before + 1], before)
+
+
+@pytest.mark.parametrize(("took", "chosen"), [(0.5, 3), (0.9, 0)])
+def test_more_threads_are_taken_where_they_pay(took: float, chosen: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second with one thread: with three it is half of that, or too little less."""
+    clock = iter([10.0, 10.0 + took])
+    monkeypatch.setattr(speed, "most", lambda: 3)
+    monkeypatch.setattr(speed.torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(speed.time, "monotonic", lambda: next(clock))
+    tried: list[int] = []
+
+    class Course:
+        updater = updater_of(policy())
+
+        def step(self, number: int) -> None:
+            tried.append(self.updater.threads)
+
+    assert speed._with_more_threads(Course(), 1.0) == (chosen, took if chosen else 1.0)  # type: ignore[arg-type]
+    assert tried == [3]
+
+
+def test_none_are_tried_where_somebody_said_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "most", lambda: None)
+    course = Sft(updater_of(policy()), sequences(2), ["a", "b"], SftSettings(batch=2), 0)
+    assert speed._with_more_threads(course, 1.0) == (0, 1.0)
+
+
+def test_who_knows_a_graph_learns_a_small_course_more_gently() -> None:
+    assert [rate_after(f1, 8) for f1 in (0.38, 0.57, 0.70, 0.93)] == [GENTLY, GENTLY, MORE_GENTLY, MORE_GENTLY]
+    assert rate_after(0.93, 32) == GENTLY  # thousands of demonstrations: a GPU's course
