@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import sys
 from pathlib import Path
@@ -11,12 +12,25 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # benchmarks are no part of the package
 
+from benchmarks.agents import prepare
 from benchmarks.agents.curves import FILE, mean_curve, plot, smoothed
+from benchmarks.agents.experiments import (
+    BUNDLED,
+    COMPARED,
+    EXPERIMENTS,
+    FRESH,
+    FRESH_WORLDS,
+    LEARNT,
+    MADE,
+    PAPERS,
+    SETS,
+)
 from benchmarks.agents.jobs import Jobs
 from benchmarks.agents.markdown import deviation, difference, mean
 from benchmarks.agents.measured import episodes_a_second
 from benchmarks.agents.tables import tables
 
+from kgwalk.llm.models import DEFAULT_MODEL
 from kgwalk.types import KgwalkError
 
 
@@ -259,3 +273,35 @@ def test_an_unknown_experiment_is_told_before_any_is_begun(tmp_path: Path) -> No
     with pytest.raises(KgwalkError, match="did you mean `worlds`"):
         _jobs(tmp_path, 2, {}).run(["vanilla", "world5"])
     assert _notes(tmp_path) == []
+
+
+def test_only_what_is_asked_for_is_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """eog's two starts: questions of cwq-fbpool and those made from its graph, and eog's demonstrations of both."""
+    made: list[str] = []
+    monkeypatch.setattr(prepare, "_dataset", lambda source, target: made.append(f"{source} {target.name}"))
+    monkeypatch.setattr(prepare, "_kgwalk", lambda target, *command: made.append(" ".join((target.stem, *command))))
+    prepare.prepare(Path("sets"), tmp_path, worlds=8, scale=0.5, names=["eog-without-path-reward-1"])
+    asked = f"--tokenizer {DEFAULT_MODEL}"
+    assert made == [
+        "sets/cwq-fbpool cwq-fbpool",
+        "made-fbpool questions make sets/cwq-fbpool --count 4000 --noise 0.03 --quiet",
+        f"cwq-fbpool demos eog --data {tmp_path}/data/cwq-fbpool --limit 750 {asked}",
+        f"made-fbpool demos eog --data {tmp_path}/data/made-fbpool --limit 2000 {asked}",
+    ]
+    with pytest.raises(KgwalkError, match="did you mean `eog-without-nothing"):
+        prepare.prepare(Path("sets"), tmp_path, worlds=8, scale=1.0, names=["eog-without-nothing"])
+
+
+def test_everything_is_prepared_unless_told() -> None:
+    every = prepare.needed(EXPERIMENTS)
+    assert every.data >= {*SETS, *LEARNT, *MADE, FRESH, FRESH_WORLDS, "worlds", "metaqa-23"}
+    assert every.demos >= {*SETS, *LEARNT, *MADE, BUNDLED, "worlds"}
+    assert every.demos >= {f"{recipe}/{data}" for recipe in (*PAPERS, "kgwalk") for data in COMPARED}
+    worlds = prepare.needed(["worlds-grpo"])
+    assert worlds.demos == {"worlds"}
+    assert worlds.data == {*SETS, BUNDLED, "worlds", FRESH_WORLDS}  # tested on all, and all their phrasings left out
+
+
+def test_examples_in_the_code_of_preparing() -> None:
+    assert doctest.testmod(prepare).attempted == 5
+    assert doctest.testmod(prepare).failed == 0

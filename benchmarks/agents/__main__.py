@@ -15,6 +15,7 @@ def main() -> None:
     prepare = commands.add_parser("prepare", help="graphs, worlds, made questions, demonstrations")
     prepare.add_argument("data", type=Path, help="a folder of datasets")
     prepare.add_argument("work", type=Path)
+    prepare.add_argument("names", nargs="*", help="only what these experiments need")
     prepare.add_argument("--worlds", type=int, default=1600)
     prepare.add_argument("--scale", type=float, default=1.0, help="of the numbers of made questions and demonstrations")
     run = commands.add_parser("run", help="experiments by name, in this order; without a name: which there are")
@@ -34,7 +35,7 @@ def main() -> None:
     if given.command == "prepare":
         from benchmarks.agents.prepare import prepare as prepared
 
-        prepared(given.data, given.work, worlds=given.worlds, scale=given.scale)
+        prepared(given.data, given.work, worlds=given.worlds, scale=given.scale, names=given.names)
     elif given.command == "run" and not given.names:
         for name, experiment in EXPERIMENTS.items():
             print(f"{name:24} {experiment.what}")

@@ -9,63 +9,120 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.agents.experiments import (
-    ABLATED,
     ABLATED_DEMOS,
     ABLATED_MADE,
     BUNDLED,
     COMPARED,
+    EXPERIMENTS,
     FRESH,
     FRESH_WORLDS,
-    HIERARCHY,
     KG_R1_WITHOUT,
     LEARNT,
     MADE,
-    PAPERS,
     SETS,
+    VALIDATED,
+    plain,
 )
+from benchmarks.agents.run import checked
 
+WORLDS = "worlds"
+LONG, LONG_OF = "metaqa-23", "metaqa"
 LONGER = {"train": 4000, "dev": 300, "test": 1000}  # questions of two and three hops
 
 
-def prepare(data: Path, work: Path, *, worlds: int, scale: float) -> None:
-    """`data` has a folder for each set, and for each graph without questions. What is there is kept."""
+def prepare(data: Path, work: Path, *, worlds: int, scale: float, names: Sequence[str] = ()) -> None:
+    """`data` has a folder for each set, and for each graph without questions. What is there is kept. With `names` only
+    what these experiments need, and those that they start from.
+    """
     (work / "data").mkdir(parents=True, exist_ok=True)
-    for name in (*SETS, *LEARNT):
+    wanted = needed(names or EXPERIMENTS)
+    for name in (name for name in (*SETS, *LEARNT) if name in wanted.data):
         _dataset(data / name, work / "data" / name)
-    _make_worlds(work, "worlds", worlds, seed=0)
-    _make_worlds(work, FRESH_WORLDS, worlds // 8, seed=1)
+    if LONG in wanted.data:
+        _longer(work / "data" / LONG_OF, work / "data" / LONG)
+    for name, (count, seed) in {WORLDS: (worlds, 0), FRESH_WORLDS: (worlds // 8, 1)}.items():
+        if name in wanted.data:
+            _make_worlds(work, name, count, seed)
     for name, (source, count) in MADE.items():
-        graph = source if source == BUNDLED else str(data / source)
-        wanted = ["--count", str(round(count * scale)), "--noise", "0.03", "--quiet"]
-        _kgwalk(work / "data" / name, "questions", "make", graph, *wanted)
-    _kgwalk(
-        work / "data" / FRESH,
-        "questions",
-        "make",
-        str(data / "cwq-fbpool"),
-        "--seed",
-        "1",
-        "--count",
-        "5000",
-        "--quiet",
-    )
-    for name in (*SETS, *LEARNT, BUNDLED, *MADE, "worlds"):
-        folder = name if name == BUNDLED else str(work / "data" / name)
-        most = {"metaqa": 10_000, "worlds": 48_000}.get(name, 1_000_000)
-        _demos(work, "kgwalk", folder, name, round(most * scale))
-    _longer(work / "data" / "metaqa", work / "data" / "metaqa-23")
-    for recipe in (*PAPERS, "kgwalk"):
-        for name, count in COMPARED.items():
-            _demos(work, recipe, str(work / "data" / name), f"{recipe}/{name}", round(count * scale))
-    flat = KG_R1_WITHOUT[HIERARCHY]
-    for name, values in {"kg-r1": (), f"kg-r1-without-{HIERARCHY}": flat, "eog": ()}.items():
-        recipe = "eog" if name == "eog" else "kg-r1"
-        for source, count in {ABLATED: COMPARED[ABLATED], ABLATED_MADE: ABLATED_DEMOS}.items():
-            folder = str(work / "data" / source)
-            _demos(work, recipe, folder, f"{name}/{source}", round(count * scale), *values)
+        if name in wanted.data:
+            graph = source if source == BUNDLED else str(data / source)
+            _make(work, name, graph, "--count", str(round(count * scale)), "--noise", "0.03")
+    if FRESH in wanted.data:
+        _make(work, FRESH, str(data / "cwq-fbpool"), "--seed", "1", "--count", "5000")
+    for name in sorted(wanted.demos):
+        recipe, source, values = demonstrated(name)
+        folder = source if source == BUNDLED else str(work / "data" / source)
+        _demos(work, recipe, folder, name, round(most_of(name) * scale), *values)
+
+
+@dataclass(frozen=True)
+class Needed:
+    """Names of questions, and of demonstrations."""
+
+    data: frozenset[str]
+    demos: frozenset[str]
+
+
+def needed(names: Iterable[str]) -> Needed:
+    """By experiments and all that they start from; demonstrations are made from questions, long ones are a part.
+
+    >>> found = needed(["eog-on-metaqa-23"])
+    >>> sorted(found.data), sorted(found.demos)
+    (['metaqa', 'metaqa-23'], ['eog/metaqa-23'])
+    """
+    data: set[str] = set()
+    demos: set[str] = set()
+    for name in started(names):
+        experiment = EXPERIMENTS[name]
+        demos |= experiment.demos.keys()
+        data |= {plain(one) for one in (*experiment.data, *experiment.tests)}
+        data |= set(map(plain, VALIDATED)) if experiment.demos and not experiment.data else set()
+        data |= {experiment.fitted} if experiment.fitted else set()
+    data |= {demonstrated(name)[1] for name in demos}
+    data |= {LONG_OF} if LONG in data else set()
+    data |= set(SETS) if data & {WORLDS, FRESH_WORLDS} else set()  # whose phrasings worlds leave out
+    return Needed(frozenset(data), frozenset(demos))
+
+
+def started(names: Iterable[str]) -> list[str]:
+    """With what they start from, and so on.
+
+    >>> started(["kg-r1-runs"])
+    ['kg-r1-runs', 'kg-r1-without-nothing-0', 'kg-r1-start']
+    """
+    found: list[str] = []
+    for name in checked(list(names)):
+        each: str | None = name
+        while each is not None and each not in found:
+            found.append(each)
+            each = EXPERIMENTS[each].start
+    return found
+
+
+def demonstrated(name: str) -> tuple[str, str, tuple[str, ...]]:
+    """Of a file of demonstrations: the recipe, the questions, values of the recipe.
+
+    >>> demonstrated("metaqa"), demonstrated("eog/metaqa-23")
+    (('kgwalk', 'metaqa', ()), ('eog', 'metaqa-23', ()))
+    >>> demonstrated("kg-r1-without-flat-relations/cwq-fbpool")
+    ('kg-r1', 'cwq-fbpool', ('protocol.relation_format="hierarchical"',))
+    """
+    whose, _, source = name.rpartition("/")
+    recipe, _, part = whose.partition("-without-")
+    return recipe or "kgwalk", source, KG_R1_WITHOUT[part] if part else ()
+
+
+def most_of(name: str) -> int:
+    """How many demonstrations a file has at most."""
+    whose, _, source = name.rpartition("/")
+    if not whose:
+        return {"metaqa": 10_000, WORLDS: 48_000}.get(source, 1_000_000)
+    return ABLATED_DEMOS if source == ABLATED_MADE else COMPARED[source]
 
 
 def _dataset(source: Path, target: Path) -> None:
@@ -99,6 +156,10 @@ def _longer(source: Path, target: Path) -> None:
         with gzip.open(beside / f"{split}.jsonl.gz", "wt") as file:
             file.writelines(random.Random(0).sample(lines, min(count, len(lines))))
     beside.rename(target)
+
+
+def _make(work: Path, name: str, graph: str, *options: str) -> None:
+    _kgwalk(work / "data" / name, "questions", "make", graph, *options, "--quiet")
 
 
 def _make_worlds(work: Path, name: str, worlds: int, seed: int) -> None:
