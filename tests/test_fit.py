@@ -34,7 +34,6 @@ TINY = [
     "model.lora_alpha=4.0",
     "protocol.turns=1",
     "rollout.turn_tokens=48",
-    "sft.eval_questions=2",
     "demos.styles=['none']",
 ]
 

@@ -1,7 +1,7 @@
 """How much fits into the minutes that a fit may take: questions, updates, GRPO steps, walks to measure by.
 
     speed = Speed(demo=3.0, walk=2.0)             # two slow cores: 3 s to learn from a demonstration
-    plan_for(speed, 2400, most=1500).train        # 608 questions to learn from
+    plan_for(speed, 2400, most=1500).train        # 640 questions to learn from
 
 Arithmetic alone: knows neither models nor graphs.
 """
@@ -76,15 +76,14 @@ def plan_for(
     """The most that fits into `seconds`; at most `most` questions to learn from. `untrained`: the start is a model that
     does not walk yet. A GRPO step has `questions` x `group` walks.
 
-    Two slow cores, 2400 s: 240 s for 10 walks before, at 24 s, and as long for 120 after, at 2 s. To validate by 48
-    takes 96 s. Of the 1824 s left, 3 s each, come 608 demonstrations. A GRPO step would take
-    32 x (8 x 2 x 1.3 + 1.8 x 3) = 838 s, so there is none.
+    Two slow cores, 2400 s: 240 s for 10 walks before, at 24 s, and as long for 120 after, at 2 s. Of the 1920 s left,
+    at 3 s, come 640 demonstrations. A GRPO step would take 32 x (8 x 2 x 1.3 + 1.8 x 3) = 838 s, so there is none.
 
     >>> plan_for(Speed(demo=3.0, walk=2.0), 2400, most=1500)
-    FitPlan(train=608, dev=48, test=120, before=10, batch=10, steps=0, seconds=2400.0)
+    FitPlan(train=640, dev=48, test=120, before=10, batch=10, steps=0, seconds=2400.0)
 
-    A GPU, 420 s: 42 s for 350 walks before, 7 for 700 after, 160 for 8,000 demonstrations. The 211 s left are for GRPO,
-    at 32 x (8 x 0.01 x 1.3 + 1.8 x 0.02) = 4.48 s a step.
+    A GPU, 420 s: 42 s for 350 walks before, 5 for 500 after, 160 for 8,000 demonstrations. The 213 s left are for GRPO,
+    2 to validate by 200 questions, and 32 x (8 x 0.01 x 1.3 + 1.8 x 0.02) = 4.48 s a step.
 
     >>> plan_for(Speed(demo=0.02, walk=0.01), 420, most=8000)
     FitPlan(train=8000, dev=200, test=500, before=350, batch=32, steps=47, seconds=419.6)
@@ -94,13 +93,14 @@ def plan_for(
     least = LEAST_BEFORE if untrained else LEAST_TEST  # by an agent's walks it is decided whether it stays as it is
     before = _between(least, MEASURING * seconds / first, test)
     dev = max(LEAST_DEV, round(DEV * test))
-    measuring = before * first + (test + dev) * walk
+    measuring = before * first + test * walk
     train = _between(LEAST_TRAIN, (seconds - measuring) / demo, most)
     step = _step(speed, questions, group)
-    steps = min(MOST_STEPS, int((seconds - measuring - train * demo) / step))
+    steps = min(MOST_STEPS, int((seconds - measuring - train * demo - dev * walk) / step))
     steps = steps if steps >= LEAST_STEPS else 0
     batch = _between(LEAST_BATCH, train / UPDATES, MOST_BATCH)
-    return FitPlan(train, dev, test, before, batch, steps, round(measuring + train * demo + steps * step, 1))
+    grpo = steps * step + dev * walk if steps else 0.0
+    return FitPlan(train, dev, test, before, batch, steps, round(measuring + train * demo + grpo, 1))
 
 
 def rate_after(f1: float, batch: int) -> float:
@@ -117,7 +117,7 @@ def parts_of(
 ) -> dict[str, float]:
     """The seconds of a plan, part by part; to load a model before each of the three is a part of its own.
 
-    >>> plan = FitPlan(train=608, dev=48, test=120, before=10, batch=10, steps=0, seconds=2400.0)
+    >>> plan = FitPlan(train=640, dev=48, test=120, before=10, batch=10, steps=0, seconds=2400.0)
     >>> parts_of(plan, Speed(demo=3.0, walk=2.0, load=5.0))
     {'loading': 15.0, 'before': 240.0, 'demos': 0.0, 'sft': 1920.0, 'grpo': 0.0, 'after': 240.0}
     """
@@ -125,8 +125,8 @@ def parts_of(
         "loading": LOADED * speed.load + speed.setup,
         "before": plan.before * speed.walk * (RAMBLES if untrained else 1),
         "demos": plan.train * speed.write,
-        "sft": plan.train * speed.demo + plan.dev * speed.walk,
-        "grpo": plan.steps * _step(speed, questions, group),
+        "sft": plan.train * speed.demo,
+        "grpo": plan.steps * _step(speed, questions, group) + (plan.dev * speed.walk if plan.steps else 0.0),
         "after": plan.test * speed.walk,
     }
     return {name: round(seconds, 1) for name, seconds in parts.items()}

@@ -150,8 +150,8 @@ class Run:
         return next((split for split in ("test", self.dev) if split in self.dataset.splits()), None)
 
     def validation(self, count: int) -> Callable[[], dict[str, float]] | None:
-        """Greedy walks of some questions of the dev split, if there is one."""
-        if self.dev not in self.dataset.splits():
+        """Greedy walks of so many questions of the dev split, if there is one."""
+        if not count or self.dev not in self.dataset.splits():
             return None
         sample = evenly(self.dataset.questions(self.dev), count, self.seed)
         course = Course(sample, self.worlds)

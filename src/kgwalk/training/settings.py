@@ -45,7 +45,7 @@ class SftSettings:
     microbatch_tokens: int = setting(16384, least=1)  # in memory at once, with padding and masks (`trees.room`)
     save_every: int = setting(50, least=1)  # updates
     eval_every: int = setting(0, least=0)  # updates; 0: at the end
-    eval_questions: int = setting(64, least=1)
+    eval_questions: int = setting(64, least=0)  # 0: none, and the last weights are the result
     half: bool = False  # passes in bfloat16 on a processor that is quicker so; a GPU's type is [model]'s
     threads: int = setting(0, least=0)  # of a processor, in an update; 0: as many as elsewhere (OMP_NUM_THREADS)
     most_loss: float = setting(1e4, above=0)  # a loss above this has exploded
@@ -83,6 +83,6 @@ class GrpoSettings:
     save_every: int = setting(1, least=1)  # steps
     keep: int = setting(2, least=1)  # checkpoints; the best one is kept besides
     eval_every: int = setting(10, least=0)  # steps; 0: at the end
-    eval_questions: int = setting(64, least=1)
+    eval_questions: int = setting(64, least=0)  # as in [sft]
     episodes: int = setting(4, least=0)  # sampled episodes written a step
     most_loss: float = setting(1e4, above=0)
