@@ -14,7 +14,7 @@ from commands import Cli
 from conftest import FILMS, store_of
 from kgwalk.agent.adapters import choose, place_of
 from kgwalk.build.fit import fit
-from kgwalk.build.fit_plan import FitPlan, Speed, plan_for
+from kgwalk.build.fit_plan import GENTLY, FitPlan, Speed, plan_for
 from kgwalk.build.fit_rehearsal import rehearsed
 from kgwalk.build.fit_time import FitTime, a_walk, stage_minutes
 from kgwalk.build.fit_walks import First
@@ -146,12 +146,16 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     options: dict[str, Any] = {"minutes": 0.01, "count": 40, "device": "cpu", "engine": "local"}
     again = fit(graph, out="again", **options, values=[*more, "sft.batch=1", "sft.minutes=0.0001"])
     assert again["start"] == str(beside)
+    # it walks nothing rightly, so the rate is the common one for who goes on from an agent; the last weights are taken
+    trained = load_recipe(str(tmp_path / "again" / "train" / "recipe.toml")).section("sft")
+    assert (trained["lr"], trained["threads"], trained["eval_questions"]) == (GENTLY, again["speed"]["threads"], 0)
+    assert again["stages"]["sft"]["best"] is None
     # a third of what it learns is about random worlds: of a course of 40 (there are no more), 13
     assert again["questions"]["worlds"] == 13
     learnt = load_data([Dataset("graph", tmp_path / "again" / "questions"), *rehearsed(tmp_path / "again")])
     by_part = Counter(one.id.partition("/")[0] for one in learnt.questions("train"))
     assert by_part == {"graph": 27, "worlds": 13}
-    assert learnt.questions("dev")[0].id.startswith("graph/")  # it is validated by its own graph alone
+    assert learnt.questions("dev")[0].id.startswith("graph/")  # GRPO would be validated by its own graph alone
     # six thousandths of a second are over after a step; it has learnt nothing, so what it began from stays
     steps = again["stages"]["sft"]["planned_steps"]
     assert steps > 1

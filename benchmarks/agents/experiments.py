@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+from kgwalk.config.recipe import unknown
 
 SETS = ("metaqa", "pq-2h", "pq-3h", "wc2014", "webqsp-fbpool", "cwq-fbpool", "timequestions")
 BUNDLED = "world"
@@ -322,3 +324,10 @@ def _ablations() -> dict[str, Experiment]:
 
 
 EXPERIMENTS = {**_ours(), **_baselines(), **_papers(), **_ablations()}
+
+
+def checked(names: Sequence[str]) -> Sequence[str]:
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise unknown("experiment", name, EXPERIMENTS)
+    return names

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.agents.experiments import EXPERIMENTS
-from benchmarks.agents.run import checked, trained
+from benchmarks.agents.experiments import EXPERIMENTS, checked
+from benchmarks.agents.run import trained
 
 PAUSE = 0.5  # seconds
 

@@ -26,9 +26,9 @@ from benchmarks.agents.experiments import (
     MADE,
     SETS,
     VALIDATED,
+    checked,
     plain,
 )
-from benchmarks.agents.run import checked
 
 WORLDS = "worlds"
 LONG, LONG_OF = "metaqa-23", "metaqa"
@@ -39,8 +39,8 @@ def prepare(data: Path, work: Path, *, worlds: int, scale: float, names: Sequenc
     """`data` has a folder for each set, and for each graph without questions. What is there is kept. With `names` only
     what these experiments need, and those that they start from.
     """
-    (work / "data").mkdir(parents=True, exist_ok=True)
     wanted = needed(names or EXPERIMENTS)
+    (work / "data").mkdir(parents=True, exist_ok=True)
     for name in (name for name in (*SETS, *LEARNT) if name in wanted.data):
         _dataset(data / name, work / "data" / name)
     if LONG in wanted.data:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.agents.experiments import BUNDLED, EXPERIMENTS, FIT, VALIDATED, Experiment, folder_name, plain
+from benchmarks.agents.experiments import BUNDLED, EXPERIMENTS, FIT, VALIDATED, Experiment, checked, folder_name, plain
 
 from kgwalk.build.fit import fit
 from kgwalk.build.pipeline import REPORT, train
-from kgwalk.config.recipe import Recipe, load_recipe, unknown
+from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.llm.gpu_memory import VARIABLE
@@ -174,13 +174,6 @@ class Bench:
 
     def _say(self, words: str) -> None:
         print(f"{time.monotonic() - self._began:7.1f} {words}", file=sys.stderr, flush=True)
-
-
-def checked(names: Sequence[str]) -> Sequence[str]:
-    for name in names:
-        if name not in EXPERIMENTS:
-            raise unknown("experiment", name, EXPERIMENTS)
-    return names
 
 
 def trained(work: Path, name: str) -> bool:

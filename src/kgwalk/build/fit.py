@@ -200,7 +200,7 @@ def _trained(
         given = time.known("stages") or time.decided("stages", _given(asked, prepared, stages, time))
         values += [f"{stage}.{key}={value}" for stage, settings in given.items() for key, value in settings.items()]
         values.append(f"sft.threads={prepared['speed']['threads']}")
-        values += [] if asked.start is None else [f"sft.lr={rate_after(before, plan.batch)}"]
+        values += [] if asked.start is None else [f"sft.lr={rate_after(before, plan.train)}"]
     return train(
         asked.recipe.with_values([*values, *asked.values]),
         [data, *rehearsed(folder.path)],

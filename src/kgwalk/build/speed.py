@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -80,11 +81,17 @@ def _measured(run: Run) -> Speed:
         clip=settings.clip,
         most_loss=settings.most_loss,
         half=settings.half,
+        threads=settings.threads,
     )
     sft = Sft(updater, flats, [str(number) for number in range(len(flats))], settings, run.seed)
+    ready = time.monotonic()
+    more = _with_more_threads(sft)
+    tried = time.monotonic() - ready
     learning = _timed(lambda: sft.step(1), run)
-    setup = time.monotonic() - written - walking - learning
-    threads, learning = _with_more_threads(sft, learning)
+    setup = time.monotonic() - written - walking - tried - learning
+    threads = settings.threads
+    if more is not None and more.seconds < ENOUGH * learning:
+        threads, learning = more
     return Speed(
         demo=learning / len(flats),
         walk=TURNS * walking / len(flats),
@@ -95,16 +102,25 @@ def _measured(run: Run) -> Speed:
     )
 
 
-def _with_more_threads(sft: Sft, seconds: float) -> tuple[int, float]:
-    """A thread for each core, if an update takes less than these seconds so, by enough; 0: no more than elsewhere."""
-    more = None if sft.updater.on_gpu else most()
+class Tried(NamedTuple):
+    """So many threads, and the seconds of an update with them."""
+
+    threads: int
+    seconds: float
+
+
+def _with_more_threads(sft: Sft) -> Tried | None:
+    """A thread for each core, unless somebody has said how many. It is the first update, which is slower than others:
+    that speaks against them.
+    """
+    more = None if sft.updater.on_gpu or sft.updater.threads else most()
     if more is None or more <= torch.get_num_threads():
-        return 0, seconds
-    sft.updater.threads = more
+        return None
     begun = time.monotonic()
+    sft.updater.threads = more
     sft.step(1)
-    took = time.monotonic() - begun
-    return (more, took) if took < ENOUGH * seconds else (0, seconds)
+    sft.updater.threads = 0
+    return Tried(more, time.monotonic() - begun)
 
 
 async def _answer(run: Run, flats: list[Flat]) -> None:

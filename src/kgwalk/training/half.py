@@ -2,16 +2,22 @@
 
 Many multiply two to eight times as many numbers of 16 bits as of 32. But virtual machines announce instructions that
 they do not have, and a process that uses one is killed; others compute in 32 bits whatever they are given. So a process
-of its own tries, once. Knows nothing of models.
+of its own tries, and what it found is kept in the cache: a run that is resumed shall compute as it did. Knows nothing
+of models.
 """
 
 from __future__ import annotations
 
-import functools
+import importlib.metadata
 import logging
 import subprocess
 import sys
 from pathlib import Path
+
+import xxhash
+
+from kgwalk.config.cache import cache_folder
+from kgwalk.runs.folder import read_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -34,19 +40,28 @@ print(seconds(left, right) / seconds(left.bfloat16(), right.bfloat16()))
 """
 
 
-@functools.cache
-def half_is_quicker() -> bool:
+def half_is_quicker(cpu: Path = CPU, trial: str = TRIAL) -> bool:
     """Here, by enough to be worth it."""
-    return announced(CPU) and (found := speedup(TRIAL)) is not None and found >= WORTH
-
-
-def announced(cpu: Path) -> bool:
-    """Whether the system says that its processor has such instructions; only Linux does."""
-    try:
-        words = set(cpu.read_text().split())
-    except OSError:
+    told = _told(cpu)
+    if not set(told.split()) & FLAGS:  # only Linux says so
         return False
-    return bool(words & FLAGS)
+    kind = xxhash.xxh3_64_hexdigest(f"{told}/{importlib.metadata.version('torch')}/{trial}".encode())
+    kept = cache_folder() / "half" / f"{kind}.json"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_json(kept, {"speedup": speedup(trial)})
+    found = read_json(kept)["speedup"]
+    log.info("bfloat16 is %s times as quick as float32 here", found)
+    return found is not None and bool(found >= WORTH)
+
+
+def _told(cpu: Path) -> str:
+    """What the system says of its first processor, but for what changes from day to day."""
+    try:
+        lines = cpu.read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        return ""
+    return "\n".join(line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part")))
 
 
 def speedup(trial: str) -> float | None:

@@ -24,8 +24,10 @@ def host_free(root: Path = ROOT) -> int:
 
 
 def _left_of_container(group: Path) -> int | None:
-    """None where there is no limit, or none that is told."""
+    """None where there is no limit, or none that is told. Files that are kept in memory give way to who needs it."""
     try:
-        return max(0, int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
-    except (OSError, ValueError):  # "max" is no number
+        held = int((group / "memory.current").read_text())
+        parts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        return max(0, int((group / "memory.max").read_text()) - held + int(parts["inactive_file"]))
+    except (OSError, KeyError, ValueError):  # "max" is no number
         return None

@@ -58,7 +58,7 @@ class Updater:
         self.processes = Processes(model.device)
         self.on_gpu = model.device.startswith("cuda")
         self.half = half and model.device == "cpu" and model.shards is None and half_is_quicker()
-        self.threads = threads
+        self.threads = 0 if self.on_gpu else threads
         self._blank = _blank(self._pad).to(model.device)
         self.scorer = self._scorer()
         self._pairs = pairs_a_token(self.scorer)
@@ -77,7 +77,7 @@ class Updater:
         model, shards = self.model, self.model.shards
         if shards is None:
             if model.scorer is None:
-                with self._precision():
+                with self._own_precision():  # whoever comes later may compute in no other
                     model.scorer = TokenScorer(model.trained)
                     if model.settings.compile is True or (model.settings.compile == "auto" and self.on_gpu):
                         model.scorer.quicken()
@@ -152,7 +152,7 @@ class Updater:
         The host hears nothing from the device before all gradients are there; then the loss and their norm, once, as
         the weights must stay as they are if these are no good.
         """
-        with self.clock.device("update"), _threads(self.threads):
+        with self.clock.device("update"), _threads(self.threads) if self.threads else contextlib.nullcontext():
             total, tally = self._gradients(batches, loss_of, entropy)
             self._sum_gradients()
             # All weights at once on a GPU; a norm that is no number is seen below.
@@ -199,9 +199,13 @@ class Updater:
             parameter.grad.copy_(self.processes.sum(parameter.grad))
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        """Weights that learn, an adapter's or all, are float32; the passes run in the model's own type, or in half."""
+        """Of the passes: the model's own type, or half."""
         if self.half:
             return torch.autocast(self.model.device, dtype=torch.bfloat16)
+        return self._own_precision()
+
+    def _own_precision(self) -> contextlib.AbstractContextManager[Any]:
+        """Weights that learn, an adapter's or all, are float32; the passes run in the model's own type."""
         joined = self.model.scorer is not None and self.model.scorer.joined
         if self.model.dtype == "float32" or joined:
             return contextlib.nullcontext()
@@ -210,9 +214,9 @@ class Updater:
 
 @contextlib.contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """So many inside; 0: as many as there are."""
+    """So many inside."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
+    torch.set_num_threads(count)
     try:
         yield
     finally:
