@@ -110,14 +110,15 @@ class Tried(NamedTuple):
 
 
 def _with_more_threads(sft: Sft) -> Tried | None:
-    """A thread for each core, unless somebody has said how many. It is the first update, which is slower than others:
-    that speaks against them.
+    """A thread for each core, unless somebody has said how many. The very first update is slower than others, so it is
+    the second that counts.
     """
     more = None if sft.updater.on_gpu or sft.updater.threads else most()
     if more is None or more <= torch.get_num_threads():
         return None
-    begun = time.monotonic()
     sft.updater.threads = more
+    sft.step(1)
+    begun = time.monotonic()
     sft.step(1)
     sft.updater.threads = 0
     return Tried(more, time.monotonic() - begun)
