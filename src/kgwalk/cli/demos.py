@@ -41,7 +41,7 @@ def demos(
     ] = None,
     model: Annotated[str | None, typer.Option(help="The teacher: a model's name or path.")] = None,
     engine: Annotated[
-        str, typer.Option(help="How the teacher runs: local, vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
+        str, typer.Option(help="How the teacher runs: auto, cpu, local, vllm or api (OPENAI_BASE_URL, ...).")
     ] = "local",
     graph_drop: GraphDrop = None,
     web: Web = None,

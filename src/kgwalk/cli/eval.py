@@ -55,7 +55,9 @@ def eval(
         str | None,
         typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="local, vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")] = "local",
+    engine: Annotated[
+        str, typer.Option(help="auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
+    ] = "local",
     runs: Annotated[
         int | None, typer.Option(min=1, help="Walk every question so often; more than one is sampled.")
     ] = None,

@@ -51,7 +51,9 @@ def find(
     paths: Annotated[int, typer.Option(min=1, help="Write so many paths of each chain, to different answers.")] = 3,
     limit: Annotated[int | None, typer.Option(min=1, help="A seeded sample of so many questions.")] = None,
     seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
-    engine: Annotated[str, typer.Option(help="Of the model: local, vllm or api (OPENAI_BASE_URL, ...).")] = "local",
+    engine: Annotated[
+        str, typer.Option(help="Of the model: auto, cpu, local, vllm or api (OPENAI_BASE_URL, ...).")
+    ] = "local",
     model: Annotated[str | None, typer.Option(help="The model that verifies: a name or path.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
