@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -137,6 +138,25 @@ def test_inverse_marks(relation: str) -> None:
         ("countries formerly used", Whole("countries that formerly used {}")),
         ("contact category", Noun("contact category")),
         ("next in series", Noun("next in series")),
+        # verbs in the third person, by the tables and, before a preposition, by their end
+        ("depends on", Acts("depends", "on")),
+        ("depends on package", Acts("depends", "on", "package")),
+        ("provides", Acts("provides")),
+        ("monitors service", Acts("monitors", "", "service")),
+        ("hikes in", Acts("hikes", "in")),
+        ("works for", Acts("works", "for")),
+        # and nouns that look like them
+        ("monitors", Noun("monitors", many=True)),
+        ("tests passed", Done("passed", "tests", active=True)),
+        ("orders count", Noun("orders count")),
+        ("tracks", Noun("tracks", many=True)),
+        ("used in", Placed("used", "in")),
+        ("used by", Done("used")),
+        ("currency used", Done("used", "currency", active=True)),
+        ("set in", Placed("set", "in")),
+        ("on call", Placed("on call", "for")),
+        ("on call team", Noun("on-call team")),
+        ("on album", Placed("", "on", "album")),
     ],
 )
 def test_how_a_name_reads(words: str, reading: object) -> None:
@@ -195,6 +215,94 @@ def test_what_is_done_in_a_place_and_what_by_it() -> None:
     assert "the languages spoken in {}" in spoken.plain_nouns
     won = name_sayings(read_name("wars_won"), True, Ends("country", "war"))
     assert "the wars won by {}" in won.plain_nouns
+
+
+def test_a_verb_with_its_preposition() -> None:
+    out, back = (name_sayings(read_name("depends_on"), way) for way in (True, False))
+    assert {"What does {} depend on?", "On what does {} depend?"} <= set(out.plain_questions)
+    assert {"What depends on {}?", "Which ones depend on {}?"} <= set(back.plain_questions)
+    assert "the ones that {} depends on" in out.plain_nouns
+    assert "those that depend on {}" in back.plain_nouns
+
+
+def test_in_a_place_and_in_something_else() -> None:
+    written, filmed = (name_sayings(read_name(name), True) for name in ("written_in", "filmed_in"))
+    assert "the thing in which {} was written" in written.plain_nouns
+    assert not any("place" in text or "Where" in text for text in written.plain_questions + written.plain_nouns)
+    assert "the place in which {} is filmed" in filmed.plain_nouns
+    city = name_sayings(read_name("written_in"), True, Ends("book", "city"))
+    assert "Where was {} written?" in city.plain_questions
+
+
+def test_who_does_it_if_nothing_tells() -> None:
+    """People write; teams and companies own, and what is owned is owned now."""
+    owned = name_sayings(read_name("owned_by"), True)
+    assert {"What owns {}?", "Which one owns {}?", "What is {} owned by?"} <= set(owned.plain_questions)
+    assert {"the one that owns {}", "the ones that own {}", "the one {} is owned by"} <= set(owned.plain_nouns)
+    assert "Who owns {}?" in name_sayings(read_name("owned_by"), True, Ends("", "person")).plain_questions
+    things = name_sayings(read_name("owned_by"), False)
+    assert {"Which things are owned by {}?", "What does {} own?"} <= set(things.plain_questions)
+
+
+def test_who_is_on_call_for_what() -> None:
+    who = name_sayings(read_name("on_call"), True, Ends("service", "person"))
+    assert "Who is on call for {}?" in who.plain_questions
+    assert "the people on call for {}" in who.plain_nouns
+    assert who == name_sayings(read_name("on_call"), False, Ends("person", "service"))
+    assert "the on-call of {}" in name_sayings(read_name("on_call"), True).plain_nouns  # either may be on call
+
+
+@pytest.mark.parametrize(
+    ("relation", "text", "unit"),
+    [
+        ("height_cm", "height", "cm"),
+        ("heightCm", "height", "cm"),
+        ("monthly_cost_eur", "monthly cost", "EUR"),
+        ("revenue_million_usd", "revenue", "million USD"),
+        ("runtime_minutes", "runtime", "minutes"),
+        ("depth_in_m", "depth", "m"),
+        ("opening_hours", "opening hours", ""),
+        ("active_years", "active years", ""),
+        ("total_hours", "total hours", ""),
+        ("price_per_kg", "price per kg", ""),
+        ("class_g", "class g", ""),
+        ("turnout_pct", "turnout percentage", ""),
+    ],
+)
+def test_units_are_no_part_of_the_noun(relation: str, text: str, unit: str) -> None:
+    assert (read_name(relation).text, read_name(relation).unit) == (text, unit)
+
+
+def test_a_unit_is_said_where_it_tells_two_relations_apart(tmp_path: Path) -> None:
+    facts = "".join(f"mug {n}\t{name}\t{n}5\n" for n in range(1, 9) for name in ("price_eur", "price_usd", "weight_kg"))
+    (tmp_path / "facts.tsv").write_text(facts, "utf-8")
+    build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
+    mugs = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
+    assert mugs.value_words("price_eur") == ("price in EUR",)
+    assert "the price in USD of {}" in mugs.sayings(Way("price_usd", True)).plain_nouns
+    assert "the weight of {}" in mugs.sayings(Way("weight_kg", True)).plain_nouns
+
+
+def test_a_verb_that_leads_to_a_value() -> None:
+    starts = name_sayings(read_name("starts_at"), True, Ends("period", "year"))
+    assert {"What year does {} start at?", "Name the year that {} starts at."} <= set(starts.plain_questions)
+    assert "What does {} melt at?" in name_sayings(read_name("melts_at"), True, Ends("", "number")).plain_questions
+
+
+def test_first_released_says_when() -> None:
+    released = name_sayings(read_name("first_released"), True, Ends("", "year"))
+    assert "In what year was {} first released?" in released.plain_questions
+
+
+def test_people_are_known_by_their_births(tmp_path: Path) -> None:
+    """Nothing but `born` tells that Ada and the others are people; then they are also who is on call."""
+    names = ("Ada", "Ben", "Cleo", "Dan")
+    facts = [f"{name}\tborn\t198{n}-05-02\n" for n, name in enumerate(names)]
+    facts += [f"app {n}\ton_call\t{name}\n" for n, name in enumerate(names)]
+    (tmp_path / "facts.tsv").write_text("".join(facts), "utf-8")
+    build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
+    team = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
+    assert "Who is on call for {}?" in team.sayings(Way("on_call", True)).plain_questions
 
 
 @given(st.text(min_size=1, max_size=40), st.booleans())

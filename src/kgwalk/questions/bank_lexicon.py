@@ -137,6 +137,8 @@ def _speaks(name: RelationName, ends: Ends) -> bool:
         return is_noun(reading.noun)
     if isinstance(reading, Done) and reading.active:
         return ends.head not in VALUES and ends.tail not in VALUES  # not `films_released` of a year
+    if isinstance(reading, Acts) and not _NO_NOUNS.isdisjoint(reading.verb.split()[1:]):
+        return False  # `stores_open_at`
     if isinstance(reading, Placed) and reading.participle.startswith(("a ", "an ")):
         noun = reading.participle.split(" ", 1)[1]
         return is_noun(noun) and not is_plural(noun)  # `results_in`

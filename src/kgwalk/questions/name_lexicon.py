@@ -32,6 +32,11 @@ _HUMAN = word_set(
     "parents parent children child father mother sibling siblings died death acted plays wears speaks married educated "
     "graduated aged citizenship education residence lives lived works employer"
 )
+# Of these, words that tell that the head is a person whatever the other relations of the graph say.
+_BORN = word_set("born birth birthplace birthday spouse wife husband gender nationality")
+# Beside people and places: a service is written as software is, and a team owns it as a company would.
+_FAMILIES = dict.fromkeys(("service", "software package", "programming language", "operating system"), "software")
+_FAMILIES |= dict.fromkeys(("company", "work team", "team", "owner", "department"), "organization")
 # What happened at the time that a relation named by a verb leads to: `born`, `opened`.
 _HAPPENED = {
     "born": "birth", "died": "death", "founded": "founding", "established": "foundation", "created": "creation",
@@ -84,7 +89,10 @@ class NameLexicon:
 
     def meant(self, relation: str) -> Meant | None:
         """The bank's concept for a relation, if it is used and has one."""
-        return None if self._match is None else self._match.find(relation)
+        name = read_name(relation)
+        if self._match is None or (name.unit and (name.text, name.head) in self._shared):
+            return None  # the bank cannot tell `price_eur` from `price_usd`
+        return self._match.find(relation)
 
     def _make(self, way: Way) -> Sayings:
         relation, name = self.schema[way.relation], read_name(way.relation)
@@ -118,9 +126,13 @@ class _Kinds:
     def __init__(self, schema: Schema, meant: Mapping[str, Meant | None]) -> None:
         self._of: dict[str, Counter[str]] = defaultdict(Counter)  # kinds that sampled entities are known to have
         heads: Counter[str] = Counter()
+        people: set[str] = set()
         for relation in schema.relations.values():
             found = meant[relation.name]
             if found is None or not _agree(relation, *found):
+                name = read_name(relation.name)
+                if not name.inverse and not _BORN.isdisjoint(name.words):
+                    people.update(relation.sample_heads)
                 continue
             concept, turned = found
             head, tail = (concept.tail, concept.head) if turned else (concept.head, concept.tail)
@@ -129,6 +141,8 @@ class _Kinds:
                 if kind not in VAGUE and kind not in VALUES:
                     for entity in set(sample):
                         self._of[entity][kind] += 1
+        for entity in people:
+            self._of[entity][PERSON] += 1
         # what is a drug by one relation and a disease by the next is neither: the names mean something else here
         several = [counts for counts in self._of.values() if counts.total() > 1]
         odd = sum(len(set(map(_family, counts))) > 1 for counts in several)
@@ -156,7 +170,14 @@ class _Kinds:
 
 
 def _family(kind: str) -> str:
-    return PERSON if is_person(kind) else PLACE if is_place(kind) else kind
+    """What kinds that one thing may have at once have in common.
+
+    >>> _family("work team"), _family("company"), _family("service"), _family("employee"), _family("film")
+    ('organization', 'organization', 'software', 'person', 'film')
+    """
+    if is_person(kind):
+        return PERSON
+    return PLACE if is_place(kind) else _FAMILIES.get(kind, kind)
 
 
 def _value_kind(relation: Relation) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgwalk.questions.english.inflect import base, is_participle, is_plural, plural
-from kgwalk.questions.english.kinds import is_place, kind_of
+from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, YEAR, is_place, kind_of
 from kgwalk.questions.relation_words import (
     ACTIVE,
     ACTIVE_BEFORE,
@@ -20,11 +20,14 @@ from kgwalk.questions.relation_words import (
     ADVERBS,
     AGAINST,
     ALSO_NOUNS,
+    BEING,
     DONE_THERE,
     EVENT_PREPOSITIONS,
     EVENTS,
     INTRANSITIVE,
     NOUN_GOES_ON,
+    NOUNS_IN_S,
+    OF_NOUNS,
     ONE_WORD,
     TAKES_OBJECT,
     WAS,
@@ -143,22 +146,19 @@ Acts(verb='plays', preposition='in', thing='club'))
         return _acts(parts)
     if len(parts) > 2 and parts[0] in PREPOSITIONS and parts[-1] in PREPOSITIONS:  # in love with
         return Placed(" ".join(parts[:-1]), parts[-1])
+    being = " ".join(parts[:2])
+    if being in BEING:  # on call, on call team
+        return Placed(being, BEING[being]) if len(parts) == 2 else _noun([being.replace(" ", "-"), *parts[2:]])
     if len(parts) > 1 and parts[0] in PREPOSITIONS and parts[0] not in ("of", "by"):
         return Placed("", parts[0], " ".join(parts[1:]))
-    if (
-        len(parts) > 1
-        and (is_participle(parts[0]) or parts[0] in ADJECTIVES)
-        and (
-            parts[1] in PREPOSITIONS and parts[:2] != ["next", "in"]  # `next in series` is the one that follows
-        )
-    ):
+    if len(parts) > 1 and parts[1] in PREPOSITIONS and _is_so(parts):
         return _placed(parts)
     if len(parts) > 2 and is_participle(parts[-2]) and parts[-1] in PREPOSITIONS:  # countries spoken in
         be = "" if parts[-2] in ACTIVE else "was " if parts[-2] in WAS else "is "
         return Whole(f"{plural(' '.join(parts[:-2]))} that {{}} {be}{parts[-2]} {parts[-1]}")
     if len(parts) > 1 and parts[-1] == "used" and is_place(kind_of(parts[0])):
         return Whole(f"{parts[0]} that {' '.join(parts[1:])} {{}}")  # the countries used the currency, not it them
-    if len(parts) > 1 and is_participle(parts[-1]):
+    if len(parts) > 1 and _is_done(parts[-1]):
         if len(parts) == 2 and parts[0] in ("place", "location", "city", "year", "date"):  # `place founded`
             return Placed(parts[1], "on" if parts[0] == "date" else "in", parts[0], "was")
         if parts[-1] in INTRANSITIVE:
@@ -173,8 +173,8 @@ Acts(verb='plays', preposition='in', thing='club'))
         return _noun(["member"], of=True)
     if len(parts) > 1 and parts[-1] == "of":
         return _noun(parts[:-1], of=True)
-    if len(parts) == 2 and parts[1] in ("with", "to", "from", "into", "through") and _is_third_person(parts[0]):
-        return _acts(parts)  # rhymes with
+    if len(parts) == 2 and parts[1] in PREPOSITIONS - {"of", "by", "as"} and _is_third_person(parts[0]):
+        return _acts(parts)  # rhymes with, hikes in
     if len(parts) > 1 and parts[-1] in ("in", "at", "on", "for", "to", "with"):  # participant in
         return Placed(f"{'an' if parts[0][0] in 'aeiou' else 'a'} {' '.join(parts[:-1])}", parts[-1])
     return _noun(parts)
@@ -190,10 +190,31 @@ def _is_active(parts: Sequence[str]) -> bool:
     if parts[0] == "works":  # a noun unless one works for somebody
         return len(parts) > 1 and parts[1] in PREPOSITIONS
     if parts[0] in ACTIVE_BEFORE and len(parts) > 1:
+        ended = len(parts) == 2 or parts[2] in PREPOSITIONS
+        if ended and (parts[1] in OF_NOUNS or (parts[0].endswith("s") and is_participle(parts[1]))):
+            return False  # `orders count`, `tests passed`, `ships launched in`
         if not parts[0].endswith("s"):
             return parts[1] not in PREPOSITIONS  # `held in` is no `held office`
         return parts[1] not in NOUN_GOES_ON or parts[0] in ("acts", "sits", "falls", "sounds", "spreads")
     return parts[0].removeprefix("co-").split(" ")[-1] in ACTIVE
+
+
+def _is_done(word: str) -> bool:
+    return is_participle(word) or word == "used"
+
+
+def _is_so(parts: Sequence[str]) -> bool:
+    """Whether the word before a preposition says how the head is: `located in`, `similar to`, `toxic for`.
+
+    >>> [_is_so(text.split()) for text in ("written in", "victorious in", "used for", "used to treat", "next in row")]
+    [True, True, True, False, False]
+    """
+    first, preposition = parts[:2]
+    if first in ("next", "previous") and preposition == "in":  # the one that follows in the series
+        return False
+    if first in ("used", "set"):
+        return preposition != "of" and (len(parts) == 2 or preposition not in ("to", "as"))
+    return is_participle(first) or first in ADJECTIVES or first.endswith("ous") or parts == ["friends", "with"]
 
 
 def _is_compound(parts: Sequence[str]) -> bool:
@@ -202,7 +223,14 @@ def _is_compound(parts: Sequence[str]) -> bool:
 
 
 def _is_third_person(word: str) -> bool:
-    return word.endswith("s") and not word.endswith(("ions", "ments", "ss"))
+    """Whether a word before a preposition is a verb, as far as its end and the tables of nouns tell.
+
+    >>> [_is_third_person(word) for word in ("rhymes", "hikes", "lodges", "cities", "members", "connections", "campus")]
+    [True, True, True, False, False, False, False]
+    """
+    if not is_plural(word) or word.endswith(("ions", "ments", "ings", "ities", "alties", "ships")):
+        return False
+    return word not in NOUNS_IN_S and kind_of(word) not in (PERSON, DATE, NUMBER, YEAR) and not is_place(kind_of(word))
 
 
 def _can_follow_adverb(word: str) -> bool:
@@ -226,7 +254,7 @@ def _whole(parts: Sequence[str]) -> Whole | None:
 
 
 def _by(parts: Sequence[str]) -> Reading:
-    if not is_participle(parts[-1]):
+    if not _is_done(parts[-1]):
         return By(" ".join(parts))
     before = [word for word in parts[:-1] if word in ADVERBS]
     return Done(" ".join([*before, parts[-1]]))

@@ -1,4 +1,4 @@
-"""A relation's name as words: snake_case, camelCase, dotted and slashed paths, prefixes, identifiers, inverse markers.
+"""A relation's name as words: snake_case, camelCase, dotted paths, prefixes, identifiers, inverse markers, units.
 
     read_name("film.film.directed_by")    # words "directed by", head kind "film"
 
@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from kgwalk.llm.embed import words as split_words
 from kgwalk.questions.english.inflect import singular, word_set
+from kgwalk.questions.english.units import split_unit
 
 # What marks that a fact is read from tail to head.
 _INVERSE = re.compile(
@@ -37,6 +38,7 @@ class RelationName:
     before: tuple[str, ...] = ()  # of two joined properties the first: Freebase's "spouse s" before "type of union"
     head: str = ""  # the kind of the head, where a path names it
     inverse: bool = False
+    unit: str = ""  # what the tails are measured in, and no part of the words: "cm" of `height_cm`
 
     @property
     def text(self) -> str:
@@ -47,13 +49,15 @@ class RelationName:
 def read_name(relation: str) -> RelationName:
     """
     >>> read_name("people.person.place_of_birth")
-    RelationName(words=('place', 'of', 'birth'), before=(), head='person', inverse=False)
+    RelationName(words=('place', 'of', 'birth'), before=(), head='person', inverse=False, unit='')
     >>> [read_name(name).text for name in ("dbo:birthPlace", "P57: director", "HAS_CAST", "_member_meronym")]
     ['birth place', 'director', 'has cast', 'member meronym']
     >>> read_name("/people/person/spouse_s./people/marriage/type_of_union")
-    RelationName(words=('type', 'of', 'union'), before=('spouses',), head='person', inverse=False)
+    RelationName(words=('type', 'of', 'union'), before=('spouses',), head='person', inverse=False, unit='')
     >>> read_name("plays_in_club_inverse"), read_name("http://dbpedia.org/ontology/timeZone").text
-    (RelationName(words=('plays', 'in', 'club'), before=(), head='', inverse=True), 'time zone')
+    (RelationName(words=('plays', 'in', 'club'), before=(), head='', inverse=True, unit=''), 'time zone')
+    >>> read_name("heightCm").text, read_name("heightCm").unit, read_name("opening_hours").text
+    ('height', 'cm', 'opening hours')
     """
     text = relation.strip()
     bare = _INVERSE.sub("", text)
@@ -74,7 +78,8 @@ def read_name(relation: str) -> RelationName:
     words = _split(paths[-1][-1])
     if len(words) > 1 and words[-1] in ("1", "2"):  # `needed_by_1`, beside another of that name
         words = words[:-1]
-    return RelationName(words, () if before == words else before, head, inverse)
+    words, unit = split_unit(words)
+    return RelationName(words, () if before == words else before, head, inverse, unit)
 
 
 def _paths(text: str) -> list[list[str]]:

@@ -162,16 +162,20 @@ def base(form: str) -> str:
 
     >>> [base(form) for form in ("directed", "written", "produced", "carries", "treats", "married", "planned", "uses")]
     ['direct', 'write', 'produce', 'carry', 'treat', 'marry', 'plan', 'use']
+    >>> [base(form) for form in ("relies", "lies", "focuses", "undergoes")]
+    ['rely', 'lie', 'focus', 'undergo']
     """
     if form in _BASE_OF:
         return _BASE_OF[form]
-    if form in ("has", "does", "goes", "is"):
-        return {"has": "have", "does": "do", "goes": "go", "is": "be"}[form]
+    if form in ("has", "is", "focuses"):
+        return {"has": "have", "is": "be", "focuses": "focus"}[form]
+    if form in ("lies", "dies", "ties"):
+        return form[:-1]
     if form.endswith(("ied", "ies")):
         return form[:-3] + "y"
     if form.endswith("ed"):
         return _with_e(form[:-2])
-    if re.search(r"(?:ss|sh|ch|x|zz)es$", form):
+    if re.search(r"(?:ss|sh|ch|x|zz|o)es$", form):
         return form[:-2]
     return form[:-1] if form.endswith("s") and not form.endswith("ss") else form
 

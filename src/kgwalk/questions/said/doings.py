@@ -5,9 +5,12 @@ Knows the name's reading and the kinds of its ends, no graph.
 
 from __future__ import annotations
 
-from kgwalk.questions.english.inflect import base, past, plural, singular, word_set
+from typing import NamedTuple
+
+from kgwalk.questions.english.inflect import base, past, plural, singular, third, word_set
 from kgwalk.questions.english.kinds import PERSON, VAGUE, asked, is_person, is_place, several
 from kgwalk.questions.reading import By, Done, Reading
+from kgwalk.questions.relation_words import GOES_ON, PEOPLE_DO
 from kgwalk.questions.said.ends import Ends, Said, relative
 
 # What is done in a place rather than by it: languages are spoken in a country, wars are won by it.
@@ -29,34 +32,60 @@ def done_said(reading: Reading, out: bool, ends: Ends) -> Said:
     return _doer(reading.participle, ends.tail) if out else _things(reading.participle, ends.head, False)
 
 
-def _forms(participle: str) -> tuple[str, str]:
-    """The past and the base: "executive produced" inflects in its last word."""
+class _Forms(NamedTuple):
+    """Of a verb, as it is said of what it is done to and of who does it: in the present if it goes on."""
+
+    did: str  # "directed", "owns"
+    all_did: str  # "directed", "own"
+    do: str
+    does: str  # the helping verb: "did", "does"
+    be: str  # "was", "is"
+
+
+def _forms(participle: str) -> _Forms:
+    """
+    >>> _forms("executive produced").did, _forms("written").be, _forms("owned")
+    ('executive produced', 'was', _Forms(did='owns', all_did='own', do='own', does='does', be='is'))
+    """
     *before, last = participle.split(" ")
-    return " ".join([*before, past(last)]), " ".join([*before, base(last)])
+
+    def said(form: str) -> str:
+        return " ".join([*before, form])
+
+    do = said(base(last))
+    if last in GOES_ON:
+        return _Forms(said(third(base(last))), do, do, "does", "is")
+    return _Forms(said(past(last)), said(past(last)), do, "did", "was")
 
 
 def _doer(participle: str, kind: str) -> Said:
-    did, _ = _forms(participle)
-    who = "Who" if kind in ("", PERSON) else f"Which {kind}"
-    one = "person" if is_person(kind) else "one" if kind in VAGUE else kind
-    rel = "that" if kind not in ("", PERSON) else "who"
+    """Asks who did it to `{}`. Of an unknown kind it is somebody if only people do such things."""
+    form = _forms(participle)
+    one, many = "person" if is_person(kind) else "one" if kind in VAGUE else kind, several(kind)
+    kind = kind or (PERSON if participle.split(" ")[-1] in PEOPLE_DO else "")
+    who, whom = ("Who", "whom") if kind == PERSON else ("What", "what") if kind in VAGUE else (f"Which {kind}",) * 2
+    rel, did, be = relative(kind), form.did, form.be
     questions = [
         f"{who} {did} {{}}?",
-        f"By {'whom' if kind in ('', PERSON) else f'which {kind}'} was {{}} {participle}?",
-        f"{who} was {{}} {participle} by?",
-        f"{{}} was {participle} by {'whom' if kind in ('', PERSON) else f'which {kind}'}?",
-        f"Tell me {who.lower()} {did} {{}}.",
+        f"By {_low(whom)} {be} {{}} {participle}?",
+        f"{who} {be} {{}} {participle} by?",
+        f"{{}} {be} {participle} by {_low(whom)}?",
+        f"Tell me {_low(who)} {did} {{}}.",
         f"Which {one} {did} {{}}?",
         f"Name the {one} {rel} {did} {{}}.",
-        f"Do you know {who.lower()} {did} {{}}?",
+        f"Do you know {_low(who)} {did} {{}}?",
     ]
     nouns = [
         f"the {one} {rel} {did} {{}}",
-        f"the {several(kind)} {rel} {did} {{}}",
-        f"whoever {did} {{}}",
-        f"the {one} {{}} was {participle} by",
+        f"the {many} {rel} {form.all_did} {{}}",
+        f"{'whoever' if rel == 'who' else 'whatever'} {did} {{}}",
+        f"the {one} {{}} {be} {participle} by",
     ]
-    return Said(questions, nouns, [], kind or PERSON)
+    return Said(questions, nouns, [], kind)
+
+
+def _low(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 def _done_at(participle: str, kind: str) -> Said:
@@ -80,28 +109,29 @@ def _done_at(participle: str, kind: str) -> Said:
 
 def _things(participle: str, kind: str, placed: bool) -> Said:
     """What was done by `{}`; with `placed`, what is done in it: the languages spoken in a country."""
-    did, do = _forms(participle)
+    form = _forms(participle)
+    are = "are" if placed or form.be == "is" else "were"
     many = "things" if kind in VAGUE else plural(kind)
     by = "in" if placed else "by"
     questions = [
-        f"Which {many} were {participle} {by} {{}}?",
+        f"Which {many} {are} {participle} {by} {{}}?",
         f"Name the {many} {participle} {by} {{}}.",
         f"{many} {participle} {by} {{}}?",
-        f"What {many if kind not in VAGUE else ''} {'are' if placed else 'were'} {participle} {by} {{}}?",
+        f"What {many if kind not in VAGUE else ''} {are} {participle} {by} {{}}?",
         f"List the {many} {participle} {by} {{}}.",
     ]
     nouns = [f"the {many} {participle} {by} {{}}", f"{many} {participle} {by} {{}}"]
     if placed:
-        questions += [f"What {many} do people in {{}} {do}?", f"Which {many} are {participle} in {{}}?"]
-        nouns += [f"the {many} that people in {{}} {do}"]
+        questions += [f"What {many} do people in {{}} {form.do}?"]
+        nouns += [f"the {many} that people in {{}} {form.do}"]
     else:
         questions += [
-            f"What did {{}} {do}?",
-            f"What has {{}} {participle}?",
-            f"Which {many} did {{}} {do}?",
-            f"Tell me what {{}} {did}.",
+            f"What {form.does} {{}} {form.do}?",
+            f"What has {{}} {participle}?" if form.be == "was" else f"What is {participle} by {{}}?",
+            f"Which {many} {form.does} {{}} {form.do}?",
+            f"Tell me what {{}} {form.did}.",
         ]
-        nouns += [f"the {many} that {{}} {did}", f"the {many} {{}} {did}"]
+        nouns += [f"the {many} that {{}} {form.did}", f"the {many} {{}} {form.did}"]
     return Said(questions, nouns, [], kind)
 
 

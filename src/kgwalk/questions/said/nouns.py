@@ -32,7 +32,7 @@ def noun_said(reading: Reading, out: bool, ends: Ends) -> Said:
 def _has(reading: Noun, ends: Ends) -> Said:
     """Asks for the noun of `{}`."""
     noun, be = reading.noun, "are" if reading.many else "is"
-    kind = ends.tail or kind_of(noun.split(" in the ")[0])
+    kind = ends.tail or kind_of(noun.split(" in ")[0])
     what = "Who" if is_person(kind) else "What"
     questions = [
         f"{what} {be} the {noun} of {{}}?",
@@ -55,7 +55,7 @@ def _has(reading: Noun, ends: Ends) -> Said:
 
 def _owner(reading: Noun, ends: Ends) -> Said:
     """Asks for what has `{}` as its noun."""
-    noun = singular(reading.noun) if " in the " not in reading.noun else reading.noun
+    noun = singular(reading.noun) if " in " not in reading.noun else reading.noun
     kind = ends.head
     many, who = several(kind), "Who" if is_person(kind) else "What"
     own = "their" if kind not in VAGUE or is_person(kind) else "the"

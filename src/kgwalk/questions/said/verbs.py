@@ -6,8 +6,20 @@ Knows the name's reading and the kinds of its ends, no graph.
 from __future__ import annotations
 
 from kgwalk.questions.english.inflect import base, past_of, plural
-from kgwalk.questions.english.kinds import DATE, VAGUE, VALUES, YEAR, is_person, is_place, kind_of, several
+from kgwalk.questions.english.kinds import (
+    DATE,
+    NUMBER,
+    TEXT,
+    VAGUE,
+    VALUES,
+    YEAR,
+    is_person,
+    is_place,
+    kind_of,
+    several,
+)
 from kgwalk.questions.reading import Acts, Event, Placed, Reading
+from kgwalk.questions.relation_words import DONE_AT_PLACES
 from kgwalk.questions.said.ends import Ends, Said, opening, relative
 
 
@@ -56,7 +68,8 @@ def _place(be: str, how: str, to: str, thing: str, ends: Ends) -> Said:
     ]
     one = thing or (kind if kind not in VAGUE else "")
     if not one:
-        one = "place" if to in ("in", "at") and not how.startswith(("a ", "an ")) else "thing"
+        there = how in DONE_AT_PLACES if to == "in" else to == "at" and not how.startswith(("a ", "an "))
+        one = "place" if there else "thing"  # one is born in a place, but written in a language
     questions.append(f"Name the {one} that {{}} {be} {how} {to}.")
     if is_place(kind) and to in ("in", "at"):
         questions += [f"Where {be} {{}} {how}?", f"Tell me where {{}} {be} {how}."]
@@ -87,22 +100,31 @@ def _object(reading: Acts, ends: Ends) -> Said:
     verb, do, does = _verb_forms(reading)
     thing, to = reading.thing, reading.preposition
     kind = ends.tail or (kind_of(thing) if thing else "")
-    what = "who" if is_person(kind) else f"what {thing or ('' if kind in VAGUE else several(kind))}".strip()
+    what = (
+        "who"
+        if is_person(kind)
+        else f"what {thing or ('' if kind in (*VAGUE, NUMBER, TEXT) else _called(kind))}".strip()
+    )
     whom = "whom" if what == "who" else what
     questions = [
         f"{what.capitalize()} {does} {{}} {do} {to}?",
         f"{{}} {verb} {to} {whom}?",
         f"Tell me {what} {{}} {verb} {to}.",
-        f"Which {thing or several(kind)} {does} {{}} {do} {to}?",
+        f"Which {thing or _called(kind)} {does} {{}} {do} {to}?",
         f"Do you know {what} {{}} {verb} {to}?",
-        f"Name the {thing or several(kind)} that {{}} {verb} {to}.",
+        f"Name the {thing or _called(kind)} that {{}} {verb} {to}.",
     ]
     if to and to != "out":
         questions.append(f"{to.capitalize()} {whom} {does} {{}} {do}?")
-    one = thing or several(kind)
+    one = thing or _called(kind)
     nouns = [f"the {one} that {{}} {verb} {to}", f"the {one} {{}} {verb} {to}", f"the {one} which {{}} {verb} {to}"]
     # "the number of the players" would be how many there are
     return Said(questions, nouns, [thing] if thing and kind not in (YEAR, DATE) and thing != "number" else [], kind)
+
+
+def _called(kind: str) -> str:
+    """What is reached, in a word: of values one, of things several."""
+    return {YEAR: YEAR, DATE: DATE, NUMBER: "value", TEXT: "thing"}.get(kind) or several(kind)
 
 
 def _subject(reading: Acts, ends: Ends) -> Said:
