@@ -172,6 +172,51 @@ def test_build_notes_go_to_stderr(tmp_path: Path) -> None:
     assert done.stdout.startswith("f.kg: 2 triples, 3 entities, 2 relations, ")
 
 
+def test_build_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("name,born,team\nAnn,1990,X\nBob,1991,Y\n")
+    read_as = (
+        "people.csv: read as triples, such as (Ann, 1990, X), with the relations born, 1990, 1991; it looks like a "
+        "table. If its first row has column names, build it with --table"
+    )
+    assert quickly("kg", "build", "people.csv", "-o", "p.kg", cwd=tmp_path).stderr == f"note: {read_as}\n"
+    build = ("kg", "build", "people.csv", "-o", "p.kg", "--force")
+    assert quickly(*build, "--json", cwd=tmp_path).json["notes"] == [read_as]
+    done = quickly(*build, "--table", cwd=tmp_path)
+    assert done.stdout.startswith("p.kg: 4 triples, 6 entities, 2 relations, ")
+    assert done.stderr == (
+        "note: people.csv: read as a table: the things are in column 1 (name), the relations are born, team\n"
+    )
+    assert set(facts(tmp_path / "p.kg")) == {
+        ("Ann", "born", "1990"),
+        ("Ann", "team", "X"),
+        ("Bob", "born", "1991"),
+        ("Bob", "team", "Y"),
+    }
+
+
+def test_build_of_ids_and_bare_names_says_what_they_share(tmp_path: Path) -> None:
+    rdf = "@prefix ex: <http://example.org/> .\n"
+    rdf += 'ex:it <http://www.w3.org/2000/01/rdf-schema#label> "Ilmar Tamm" ; ex:leads ex:Payments .\n'
+    (tmp_path / "services.ttl").write_text(rdf)
+    (tmp_path / "staff.tsv").write_text("Ilmar Tamm\tleads\tRouting\nPayments\tpart_of\tHalcyon\n")
+    done = quickly("kg", "build", "services.ttl", "staff.tsv", "-o", "both.kg", cwd=tmp_path)
+    assert done.stderr.startswith(
+        "note: shared by one that has an id and one that goes by its name alone: 2 entity names ("
+    )
+    assert "and 1 relation name (leads). These are not merged: " in done.stderr
+    assert set(facts(tmp_path / "both.kg")) == {
+        ("Ilmar Tamm (it)", "leads (http://example.org/leads)", "Payments (http://example.org/Payments)"),
+        ("Ilmar Tamm", "leads", "Routing"),
+        ("Payments", "part_of", "Halcyon"),
+    }
+    # what the note advises: by names alone, they are one
+    assert quickly("kg", "build", "services.ttl", "-o", "services.kg", cwd=tmp_path).stderr == ""
+    assert quickly("kg", "export", "services.kg", "-o", "services.tsv", cwd=tmp_path).status == 0
+    done = quickly("kg", "build", "services.tsv", "staff.tsv", "-o", "one.kg", cwd=tmp_path)
+    assert done.stderr == ""
+    assert ("Ilmar Tamm", "leads", "Payments") in facts(tmp_path / "one.kg")
+
+
 def test_build_from_stdin_needs_a_format(films: Path, tmp_path: Path) -> None:
     text = (films / "films.tsv").read_text()
     refused = kgwalk("kg", "build", "-", "-o", "films.kg", cwd=tmp_path, stdin=text)

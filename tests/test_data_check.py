@@ -150,6 +150,11 @@ BROKEN: dict[str, tuple[dict[str, bytes | None], tuple[str, str | None, int | No
     ),
     "topic unknown": ({"train__jsonl": changed(topic_entities=["Bog"])}, ("topics_missing", "train", 2), "'Bog'"),
     "answer unknown": ({"train__jsonl": changed(answers=["Hook"])}, ("answers_missing", "train", 2), "'Hook'"),
+    "a count that is not said to be one": (
+        {"train__jsonl": changed(answers=["2"])},
+        ("answers_missing", "train", 2),
+        """'2'; for an answer that is counted or worked out, give the question `"answer_kind": "number"`""",
+    ),
     "an empty file": ({"train__jsonl": b"\n"}, ("unreadable_file", "train", None), "no questions"),
     "gzip cut off": (
         {"train__jsonl": None, "train__jsonl__gz": gzip.compress(lines(rows_of_train()))[:-12]},

@@ -148,7 +148,8 @@ def test_a_source_without_triples_is_an_error(tmp_path: Path, form: str) -> None
 
 def test_no_triples_left_says_how_many_were_malformed(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "a\nb\nc\n")
-    assert error(path, on_error="skip") == "a.tsv: no triples; 3 malformed rows were left out"
+    table = "\n  if its first row has column names, it is a table, which `kgwalk kg build --table` reads"
+    assert error(path, on_error="skip") == f"a.tsv: no triples; 3 malformed rows were left out{table}"
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -62,7 +62,7 @@ def _memory(text: str) -> int:
 
 @app.command(
     epilog="Examples: kgwalk kg build facts.tsv -o facts.kg · kgwalk kg build a.nt.gz b.nt.gz -o both.kg --lang de · "
-    "kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
+    "kgwalk kg build people.csv --table -o people.kg · kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
 )
 def build(
     sources: Annotated[
@@ -84,6 +84,13 @@ def build(
             help="TSV, CSV: the first row is, or is not, a header; else it is guessed.",
         ),
     ] = None,
+    table: Annotated[
+        bool,
+        typer.Option(
+            "--table",
+            help="TSV, CSV: the first row has column names, and each other row is about the thing in its first column.",
+        ),
+    ] = False,
     on_error: OnErrorOption = OnError.stop,
     memory: Annotated[
         str, typer.Option(help="About how much memory to use, whatever the input's size.", metavar="SIZE")
@@ -94,8 +101,8 @@ def build(
 ) -> None:
     """Build a store from TSV, CSV, N-Triples, Turtle, N-Quads or JSONL, plain, .gz or .zst.
 
-    TSV and CSV have three columns, head, relation and tail, and may have a fourth, the time of the fact.
-    The store appears whole or not at all.
+    TSV and CSV have three columns, head, relation and tail, and may have a fourth, the time of the fact; with --table
+    they are tables of any width, in which every cell is a fact. The store appears whole or not at all.
     """
     from kgwalk.kg.build import build as build_store
     from kgwalk.kg.sources import RDFS_LABEL, Options
@@ -104,6 +111,7 @@ def build(
         format=format.value if format else None,
         on_error=on_error.value,
         header=header,
+        table=table,
         label=label or RDFS_LABEL,
         lang=lang,
     )

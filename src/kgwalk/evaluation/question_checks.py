@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from kgwalk.evaluation.findings import Finding, quoted
 from kgwalk.evaluation.ground import COMPUTED_KINDS, Ground, Located, moments
 from kgwalk.evaluation.question_lines import Asked
+from kgwalk.questions.literals import NUMBER, YEAR, literal_kind
 from kgwalk.score.answers import accuracy, f1
 from kgwalk.score.gold import gold_of
 from kgwalk.types import Triple
@@ -78,7 +79,14 @@ def answers(asked: Asked, located: Located, whole: Ground) -> Iterator[Finding]:
     elif whole.locate(question).ends or not whole.times.isdisjoint(missing):
         yield asked.finding("answers_elsewhere", f"not among the question's own facts: {quoted(missing)}")
     else:
-        yield asked.finding("answers_missing", f"not in the graph: {quoted(missing)}")
+        yield asked.finding("answers_missing", f"not in the graph: {quoted(missing)}{_hint(missing)}")
+
+
+def _hint(missing: Sequence[str]) -> str:
+    """What answers that are no nodes may lack: the word that they are none."""
+    if not all(literal_kind(name) in (NUMBER, YEAR) for name in missing):
+        return ""
+    return '; for an answer that is counted or worked out, give the question `"answer_kind": "number"`'
 
 
 def paths(asked: Asked, located: Located) -> Iterator[Finding]:

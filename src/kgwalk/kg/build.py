@@ -98,8 +98,11 @@ class _Build:
         options.block_bytes = self.block_bytes
         self._read(sources, labels, options)
         relation_keys = self.relations.keys
-        EntityWriter(self.out, self.scratch, self.sort_rows, self.progress).write(self.entities, relation_keys)
-        self.relation_number = write_relations(self.out, relation_keys, self.entities)
+        writer = EntityWriter(self.out, self.scratch, self.sort_rows, self.progress)
+        both = writer.write(self.entities, relation_keys)
+        self.relation_number, both_relations = write_relations(self.out, relation_keys, self.entities)
+        if both or both_relations:
+            self.report.notes.append(_of_two_kinds(both, both_relations))
         date_names, self.date_number = _in_order(self.dates)
         question_names, self.question_number = _in_order(self.questions)
         if self.timed:
@@ -218,6 +221,25 @@ class _Build:
         lists = grouped(members.sorted(), len(names))
         for triples in itertools.islice(lists, int(blank), None):
             writer.append(triples)
+
+
+def _of_two_kinds(entities: Sequence[str], relations: Sequence[str]) -> str:
+    """A note on names that stand for something with an id, from RDF say, and for something without, from a TSV."""
+    kinds = (("entity name", entities), ("relation name", relations))
+    found = " and ".join(f"{_counted(names, what)} ({_listed(names)})" for what, names in kinds if names)
+    return (
+        f"shared by one that has an id and one that goes by its name alone: {found}. These are not merged: what is "
+        "said of one is not found at the other. If they are meant to be the same, build the source that has ids by "
+        "itself, write that with `kgwalk kg export` as TSV, and build it with the others"
+    )
+
+
+def _counted(names: Sequence[str], what: str) -> str:
+    return f"{len(names):,} {what}{'' if len(names) == 1 else 's'}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:3], *["..."] * (len(names) > 3)])
 
 
 def _in_order(few: FewNames) -> tuple[list[str], U32]:

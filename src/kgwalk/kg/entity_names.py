@@ -1,7 +1,8 @@
 """The names of a store's entities and relations: tables, homonyms kept apart, and the index behind `find`.
 
 A source that has ids (RDF, labelled JSONL, `--labels`) gives keys and labels; the label is the name people see, and
-the key is kept beside it. Labels that several keys share are told apart by the key: `Paris (Q90)`.
+the key is kept beside it. Labels that several keys share are told apart by the key: `Paris (Q90)`; an entity that is
+its label's own key, as from a source without ids, keeps the bare label.
 Knows nothing of triples.
 """
 
@@ -38,7 +39,8 @@ class EntityWriter:
     ) -> None:
         self._out, self._scratch, self._sort_rows, self._progress = out, scratch, sort_rows, progress
 
-    def write(self, entities: Interner, relation_keys: Sequence[str]) -> None:
+    def write(self, entities: Interner, relation_keys: Sequence[str]) -> list[str]:
+        """Write the tables; returns the names that entities with and without an id share (`also_bare`)."""
         keys = _NameFile(self._scratch / "keys")
         labels = _NameFile(self._scratch / "labels") if entities.labelled else None
         writer = NameWriter(self._out, "entity_id" if labels else "entity")
@@ -58,10 +60,11 @@ class EntityWriter:
             writer.append(block)
         if labels is None:
             self._write_find(keys, order)
-            return
-        distinct = _told_apart(self._out, labels, keys, order)
+            return []
+        distinct, both = _told_apart(self._out, labels, keys, order)
         self._write_names(distinct, len(order))
         self._write_find(distinct, np.arange(len(order), dtype=np.uint32))
+        return both
 
     def _write_names(self, names: _NameFile, count: int) -> None:
         writer = NameWriter(self._out, "entity")
@@ -90,8 +93,8 @@ class EntityWriter:
             ids_file.append(numbers)
 
 
-def write_relations(out: FolderWriter, keys: Sequence[str], entities: Interner) -> U32:
-    """Write the relation tables in alphabetical order of the names shown; returns the number of each key."""
+def write_relations(out: FolderWriter, keys: Sequence[str], entities: Interner) -> tuple[U32, list[str]]:
+    """Write the relation tables in alphabetical order of the names shown; the number of each key, and `also_bare`."""
     labels = [entities.other_labels.get(key, key) for key in keys]
     names = _tell_apart(labels, list(keys))
     order, numbers = alphabetical(names)
@@ -101,7 +104,7 @@ def write_relations(out: FolderWriter, keys: Sequence[str], entities: Interner) 
         told = [number for number, at in enumerate(order) if names[at] != labels[at]]
         pairs = [(labels[order[number]], names[order[number]]) for number in told]
         _write_suffixes(out, "relation", told, pairs)
-    return numbers
+    return numbers, also_bare(labels, keys)
 
 
 class _NameFile:
@@ -134,8 +137,9 @@ def _inverse(numbers: list[U32], total: int) -> U32:
     return place
 
 
-def _told_apart(out: FolderWriter, labels: _NameFile, keys: _NameFile, order: U32) -> _NameFile:
-    """The names to show, in number order. Only shared labels are held in memory, and 8 bytes for each other."""
+def _told_apart(out: FolderWriter, labels: _NameFile, keys: _NameFile, order: U32) -> tuple[_NameFile, list[str]]:
+    """The names to show, in number order, and `also_bare`. Only shared labels are held in memory, and 8 bytes for each
+    other."""
     hashed = np.concatenate([hash_names(block) for block in labels.in_order(order)])
     repeated = _repeated(hashed)
     shared = np.flatnonzero(repeated)
@@ -152,7 +156,18 @@ def _told_apart(out: FolderWriter, labels: _NameFile, keys: _NameFile, order: U3
             block = pa.array(shown, pa.large_string())
         result.append(block)
         start += len(block)
-    return result
+    return result, also_bare(some_labels, some_keys)
+
+
+def also_bare(labels: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """The labels that are the key of one entity and, beside another key, the label of another, in order.
+
+    >>> also_bare(["Paris", "Paris", "Rome", "Bonn", "Bonn"], ["http://x/Q90", "Paris", "Rome", "Q586", "Q2"])
+    ['Paris']
+    """
+    pairs = list(zip(labels, keys, strict=True))
+    bare = {label for label, key in pairs if label == key}
+    return list(dict.fromkeys(label for label, key in pairs if label != key and label in bare))
 
 
 def _write_suffixes(out: FolderWriter, prefix: str, numbers: list[int], pairs: list[tuple[str, str]]) -> None:
@@ -173,25 +188,30 @@ def _tell_apart(labels: list[str], keys: list[str], taken: set[int] | None = Non
 
     >>> _tell_apart(["Paris", "Paris", "Rome"], ["http://x/Q90", "http://x/Q830149", "http://x/Q220"])
     ['Paris (Q90)', 'Paris (Q830149)', 'Rome']
+    >>> _tell_apart(["Paris", "Paris", "Paris"], ["Paris", "http://x/Q90", "http://x/Paris"])
+    ['Paris', 'Paris (Q90)', 'Paris (http://x/Paris)']
     """
     taken = taken or set()
     names = list(labels)
+    # A label that is its own key stays bare: the key would say it twice, and keys are distinct, so no two are alike.
+    changing = [at for at, (label, key) in enumerate(zip(labels, keys, strict=True)) if label != key]
     for suffix in (short_key, str):
-        clashing = _clashing(names, taken)
+        clashing = _clashing(names, taken, changing)
         if not clashing:
             return names
         for at in clashing:
-            names[at] = f"{labels[at]} ({suffix(keys[at])})"
-    while clashing := _clashing(names, taken):  # a label that imitates a told-apart name
+            told = suffix(keys[at])
+            names[at] = f"{labels[at]} ({keys[at] if told == labels[at] else told})"
+    while clashing := _clashing(names, taken, changing):  # a label that imitates a told-apart name
         for at in clashing:
             names[at] += f" #{at}"
     return names
 
 
-def _clashing(names: list[str], taken: set[int]) -> list[int]:
+def _clashing(names: list[str], taken: set[int], among: list[int]) -> list[int]:
     hashed = hash_names(pa.array(names, pa.large_string()))
-    repeated = _repeated(hashed)
-    return [at for at, value in enumerate(hashed.tolist()) if repeated[at] or value in taken]
+    repeated, values = _repeated(hashed), hashed.tolist()
+    return [at for at in among if repeated[at] or values[at] in taken]
 
 
 def short_key(key: str) -> str:

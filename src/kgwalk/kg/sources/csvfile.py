@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kgwalk.kg.sources.block import Columns, strings
-from kgwalk.kg.sources.layout import Layout
+from kgwalk.kg.sources.layout import Layout, Record
 from kgwalk.kg.sources.source import ENCODING_HINT, Source, TimeCheck, not_utf8, shown
 from kgwalk.kg.sources.stream import LINE_GROWTH, MOST_LINE_BYTES, Lines, line_blocks, open_stream
 
@@ -84,11 +84,10 @@ class _Feed:
 
 def read_csv(source: Source, layout: Layout) -> Iterator[list[pa.StringArray]]:
     """Blocks of columns, as `read_tsv` gives them."""
-    csv.field_size_limit(max(csv.field_size_limit(), MOST_LINE_BYTES))  # the module's default is 128 KiB
     awaits_header = source.options.header is not False
     with open_stream(source) as stream:
         blocks = line_blocks(source, stream)
-        feed = _Feed(blocks, min(LINE_GROWTH * max(1, source.options.block_bytes), _MOST_ROW_BYTES))
+        feed = _feed(source, blocks)
         for lines in blocks:
             rest = lines
             if awaits_header and (opening := _first_record(lines)):
@@ -100,6 +99,21 @@ def read_csv(source: Source, layout: Layout) -> Iterator[list[pa.StringArray]]:
                 yield from _checked_columns(source, layout, _records(source, feed))
             elif len(columns[0]):
                 yield columns
+
+
+def csv_records(source: Source) -> Iterator[Record]:
+    """The rows one by one, of any width; those that are not CSV or not UTF-8 are refused."""
+    with open_stream(source) as stream:
+        blocks = line_blocks(source, stream)
+        feed = _feed(source, blocks)
+        for lines in blocks:
+            feed.start_block(lines)
+            yield from _records(source, feed)
+
+
+def _feed(source: Source, blocks: Iterator[Lines]) -> _Feed:
+    csv.field_size_limit(max(csv.field_size_limit(), MOST_LINE_BYTES))  # the module's default is 128 KiB
+    return _Feed(blocks, min(LINE_GROWTH * max(1, source.options.block_bytes), _MOST_ROW_BYTES))
 
 
 class _Opening(NamedTuple):
@@ -124,10 +138,8 @@ def _first_record(lines: Lines) -> _Opening | None:
 
 
 def _after_header(source: Source, layout: Layout, lines: Lines, row: _Opening) -> Lines:
-    forced = source.options.header and row.fields
-    if not (forced or layout.is_header(row.fields, source, row.line)):
+    if not (row.fields and layout.takes_header(row.fields, source, row.line)):
         return lines
-    source.note(f"line {row.line} ({', '.join(row.fields)}) taken as a header")
     return Lines(lines.first + lines.data.count(b"\n", 0, row.end), lines.data[row.end :])
 
 
@@ -156,20 +168,15 @@ def clean_columns(data: bytes, layout: Layout) -> list[pa.StringArray] | None:
     return [strings(column) for column in columns[: max(found)]]
 
 
-class _Record(NamedTuple):
-    line: int  # of its first line
-    lines: list[bytes]
-    fields: list[str]
-
-
-def _checked_columns(source: Source, layout: Layout, records: Iterable[_Record]) -> Iterator[list[pa.StringArray]]:
+def _checked_columns(source: Source, layout: Layout, records: Iterable[Record]) -> Iterator[list[pa.StringArray]]:
     """The same columns row by row, whatever is in them; rows that are wrong are refused."""
     rows, held, times = Columns(len(layout.columns)), 0, TimeCheck()
     for record in records:
         if problem := layout.problem(record.fields, ",", times):
-            source.refuse(problem, line=record.line, text=_text(*record.lines))
+            hint = layout.hint(source, first=not len(rows))
+            source.refuse(problem, line=record.line, text=_text(record.raw), hint=hint)
             continue
-        size = sum(map(len, record.lines))
+        size = len(record.raw)
         if len(rows) and held + size > source.options.block_bytes:
             yield rows.arrays()
             rows, held, times = Columns(len(layout.columns)), 0, TimeCheck()
@@ -179,7 +186,7 @@ def _checked_columns(source: Source, layout: Layout, records: Iterable[_Record])
         yield rows.arrays()
 
 
-def _records(source: Source, feed: _Feed) -> Iterator[_Record]:
+def _records(source: Source, feed: _Feed) -> Iterator[Record]:
     """The rows up to the first that ends with its block; those that are not CSV or not UTF-8 are refused."""
     reader = csv.reader(feed, strict=True)
     while not feed.block_ended():
@@ -193,9 +200,9 @@ def _records(source: Source, feed: _Feed) -> Iterator[_Record]:
             line, why = feed.bad_utf8
             source.refuse(not_utf8(why), line=line, text=_text(why.object), hint=ENCODING_HINT)
         elif fields:
-            yield _Record(feed.first, feed.row, fields)
+            yield Record(feed.first, b"".join(feed.row), fields)
         feed.start_row(feed.first + len(feed.row))
 
 
-def _text(*lines: bytes) -> str:
-    return shown(b"".join(lines)).rstrip("\r\n")
+def _text(raw: bytes) -> str:
+    return shown(raw).rstrip("\r\n")

@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kgwalk.kg.sources.source import Source, TimeCheck
+from kgwalk.kg.sources.source import SKIP_HINT, TABLE_HINT, Source, TimeCheck
+
+
+class Record(NamedTuple):
+    """A row as a file has it."""
+
+    line: int  # the number of its first line
+    raw: bytes
+    fields: list[str]
 
 
 @dataclass(frozen=True)
@@ -41,22 +50,41 @@ class Layout:
         optional = "" if self.optional is None else f" with an optional 4th column {self.optional}"
         return separator.join(self.columns) + optional
 
+    def hint(self, source: Source, *, first: bool) -> str:
+        """What to do about a row with a problem. It may be the first of a table: `first` says if it is in its block."""
+        table = self is TRIPLES and first and not source.tally.rows
+        return f"{SKIP_HINT}; {TABLE_HINT}" if table else SKIP_HINT
+
+    def takes_header(self, fields: Sequence[str], source: Source, line: int) -> bool:
+        """Whether a file's first row is left out as a header, with a note: by the options, else by its words."""
+        if not source.options.header:
+            if not self.is_header(fields, source, line):
+                return False
+            source.tally.headers += 1
+        source.note(f"line {line} ({', '.join(fields)}) taken as a header")
+        return True
+
     def is_header(self, fields: Sequence[str], source: Source, line: int) -> bool:
         """Whether a file's first row names the columns. Known names in another order are an error:
         the rows would be read wrongly."""
-        if len(fields) not in self.widths:
+        if not self.names_columns(fields):
             return False
-        words = [field.strip(' #"').casefold() for field in fields]
-        places = [next((i for i, known in enumerate(self.words) if word in known), -1) for word in words]
-        if places == list(range(len(places))):
-            return True
-        if sorted(places) == list(range(len(places))):
+        places = self._places(fields)
+        if places != sorted(places):
             raise source.error(
                 f"the header says {', '.join(fields)}; expected the order {', '.join(self.columns)}",
                 line=line,
                 hint="reorder the columns, or give --header to skip this line and read them in that order",
             )
-        return False
+        return True
+
+    def names_columns(self, fields: Sequence[str]) -> bool:
+        """Whether each field is a known name of another column, in any order."""
+        return len(fields) in self.widths and sorted(self._places(fields)) == list(range(len(fields)))
+
+    def _places(self, fields: Sequence[str]) -> list[int]:
+        words = [field.strip(' #"').casefold() for field in fields]
+        return [next((i for i, known in enumerate(self.words) if word in known), -1) for word in words]
 
 
 def _words(text: str) -> frozenset[str]:

@@ -14,6 +14,7 @@ from kgwalk.types import InputError
 STDIN = "-"
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 SKIP_HINT = "give --on-error skip to leave such rows out"
+TABLE_HINT = "if its first row has column names, it is a table, which `kgwalk kg build --table` reads"
 ENCODING_HINT = "re-encode the file to UTF-8, or give --on-error skip to leave such rows out"
 MOST_MESSAGES = 5
 
@@ -24,7 +25,8 @@ class Options:
 
     format: str | None = None  # None: by the file's name
     on_error: Literal["stop", "skip"] = "stop"
-    header: bool | None = None  # tables; None: look at the first row
+    header: bool | None = None  # TSV, CSV; None: look at the first row
+    table: bool = False  # TSV, CSV: column names in the first row and a thing a row, not triples
     label: str = RDFS_LABEL  # RDF: the predicate whose objects are names
     lang: str = "en"  # RDF: the language whose names are preferred
     block_bytes: int = 16 << 20  # the most text a block holds, unless a single line is longer
@@ -40,6 +42,7 @@ class Tally:
     bytes_read: int = 0  # as stored: compressed bytes of a compressed file
     bytes_total: int = 0  # the sizes of the files opened so far; stdin adds nothing
     notes: list[str] = field(default_factory=list)
+    headers: int = 0  # first rows whose words say that triples follow
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from kgwalk.kg.sources.block import Columns, strings
-from kgwalk.kg.sources.layout import Layout
+from kgwalk.kg.sources.layout import Layout, Record
 from kgwalk.kg.sources.source import ENCODING_HINT, Source, TimeCheck, not_utf8, shown
 from kgwalk.kg.sources.stream import BOM, Lines, line_blocks, open_stream
 
@@ -67,6 +67,17 @@ def read_tsv(source: Source, layout: Layout) -> Iterator[list[pa.StringArray]]:
                 yield columns
 
 
+def tsv_records(source: Source) -> Iterator[Record]:
+    """The rows one by one, of any width; those that are not UTF-8 are refused, and so is a marked file of triples."""
+    with open_stream(source) as stream:
+        for lines in line_blocks(source, stream):
+            if lines.first == 1 and _after_mark(lines):
+                raise source.error(
+                    "a file of triples, as `kgwalk kg export` writes them, not a table", hint="leave out --table"
+                )
+            yield from _records(source, lines, escaped=False)
+
+
 def _after_mark(lines: Lines) -> Lines | None:
     line, _, rest = lines.data.partition(b"\n")
     return Lines(lines.first + 1, rest) if line.removesuffix(b"\r") == ESCAPED_MARK.encode() else None
@@ -83,9 +94,8 @@ def _first_row(lines: Lines) -> tuple[int, int] | None:
 def _after_header(source: Source, layout: Layout, lines: Lines, start: int, end: int) -> Lines:
     number = lines.first + lines.data.count(b"\n", 0, start)
     fields = shown(lines.data[start:end]).removesuffix("\r").split("\t")
-    if not (source.options.header or layout.is_header(fields, source, number)):
+    if not layout.takes_header(fields, source, number):
         return lines
-    source.note(f"line {number} ({', '.join(fields)}) taken as a header")
     return Lines(number + 1, lines.data[end + 1 :])
 
 
@@ -167,6 +177,17 @@ def checked_columns(source: Source, lines: Lines, layout: Layout, escaped: bool)
     """The same columns line by line, whatever is in the block; rows that are wrong are refused."""
     rows = Columns(len(layout.columns))
     times = TimeCheck()
+    for record in _records(source, lines, escaped):
+        if problem := layout.problem(record.fields, "<TAB>", times):
+            hint = layout.hint(source, first=not len(rows))
+            source.refuse(problem, line=record.line, text=shown(record.raw), hint=hint)
+        else:
+            rows.append(record.fields)
+    return rows.arrays()
+
+
+def _records(source: Source, lines: Lines, escaped: bool) -> Iterator[Record]:
+    """The rows of a block; those that are not UTF-8, or have a bad escape, are refused."""
     for number, raw in enumerate(lines.data.split(b"\n"), lines.first):
         raw = raw.removesuffix(b"\r")
         if not raw:
@@ -181,8 +202,4 @@ def checked_columns(source: Source, lines: Lines, layout: Layout, escaped: bool)
         except ValueError as error:
             source.refuse(str(error), line=number, text=shown(raw))
             continue
-        if problem := layout.problem(fields, "<TAB>", times):
-            source.refuse(problem, line=number, text=shown(raw))
-        else:
-            rows.append(fields)
-    return rows.arrays()
+        yield Record(number, raw, fields)
