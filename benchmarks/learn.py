@@ -1,6 +1,7 @@
 """Learning is real: a model of a million random weights learns to walk a small graph, on one core, in minutes.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/learn.py [--seeds 0 1 2] [--out runs/learn] [--steps N] [--plot FILE] [--json]
+Run: OMP_NUM_THREADS=1 python benchmarks/learn.py [--seeds 0 1 2] [--output runs/learn] [--steps N]
+     [--plot FILE] [--json]
 
 A made-up graph of films, people, companies and cities is asked questions of one and two hops; the topics of test
 questions are in no question of training. For each seed a Llama with its own tokenizer is made from scratch, shown
@@ -298,18 +299,18 @@ def _tell(seed: int, stage: str, step: int, steps: int, numbers: dict[str, float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, default=Path("runs/learn"))
+    parser.add_argument("--output", type=Path, default=Path("runs/learn"))
     parser.add_argument("--steps", type=int, default=STEPS, help="of GRPO")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="a value anew")
     parser.add_argument("--plot", type=Path, help="draw the curves into this file")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    os.environ["KGWALK_CACHE"] = str((given.out / "cache").resolve())
+    os.environ["KGWALK_CACHE"] = str((given.output / "cache").resolve())
     recipe = load_recipe("kgwalk").with_values([*VALUES, f"grpo.steps={given.steps}", *given.set])
-    dataset = write_dataset(given.out / "films")
-    results = [run_seed(given.out, dataset, seed, recipe) for seed in given.seeds]
+    dataset = write_dataset(given.output / "films")
+    results = [run_seed(given.output, dataset, seed, recipe) for seed in given.seeds]
     if given.plot is not None:
-        plot(given.out, given.seeds, given.plot)
+        plot(given.output, given.seeds, given.plot)
     print(json.dumps(results, indent=2) if given.json else table(results))
 
 

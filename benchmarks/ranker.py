@@ -1,10 +1,10 @@
 """Rankers of candidate entities on several question sets: trained, timed, compared (docs/guides/ranking.md).
 
 Run: OMP_NUM_THREADS=1 python benchmarks/ranker.py DATA [--sets metaqa,pq-3h,webqsp-fbpool] [--split dev]
-         [--limit 300] [--train-limit 3000] [--epochs 6] [--paper] [--visited-last] [--out runs/rankers] [--json]
+         [--limit 300] [--train-limit 3000] [--epochs 6] [--paper] [--visited-last] [--output runs/rankers] [--json]
 
 DATA holds a folder a set, with kg.tsv.gz and {train,dev,test}.jsonl.gz. A ranker that is there already in the folder
---out is not trained again. `--paper` adds the network with the inputs of the paper's equations alone.
+--output is not trained again. `--paper` adds the network with the inputs of the paper's equations alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     rankers |= {"MiniLM": plain, "MiniLM, trimmed": Trimmed(plain)}
     seconds: dict[str, Any] = {}
     for inputs in ("joined", "paper") if options.paper else ("joined",):
-        folder = options.out / f"{name}-{inputs}"
+        folder = options.output / f"{name}-{inputs}"
         if not (folder / CARD).exists():
             train_ranker(
                 dataset,
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--paper", action="store_true")
     parser.add_argument("--visited-last", action="store_true")
-    parser.add_argument("--out", type=Path, default=Path("runs/rankers"))
+    parser.add_argument("--output", type=Path, default=Path("runs/rankers"))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     reports = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -18,10 +19,13 @@ import pytest
 from conftest import FILMS
 from films_questions import write_films
 from kgwalk.agent.adapters import Choice, choose, place_of, shipped, store_of
+from kgwalk.agent.agent import Agent
+from kgwalk.agent.start import NoTopic
 from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.bundled import world_path
 from kgwalk.data.dataset import load_dataset
+from kgwalk.kg.open import load_graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.adapter import read_adapter
 from kgwalk.llm.open import open_engine
@@ -76,7 +80,7 @@ def test_beside_the_graph_before_the_shipped_one(films: Path, tiny: Path, monkey
     assert beside == films.with_name("graph.kg.agent")
     shutil.copytree(tiny, beside)
     assert found(films).folder == str(beside)
-    assert found(films).words == (f"agent: {beside}, made for this graph",)
+    assert found(films).words == (f"agent: {beside}, beside the graph",)
     assert choose("none", films, KGWALK, model=None, engine="local") == Choice()
     for word in (str(tiny), "shipped"):  # which is, here, what KGWALK_AGENT names
         asked = choose(word, films, KGWALK, model=None, engine="local")
@@ -89,7 +93,7 @@ def test_an_agent_that_does_not_fit_is_left_out_with_a_word(films: Path, tiny: P
     other = found(films, recipe=load_recipe("kg-r1"))
     assert other.adapter is None
     why = "it has learnt to walk by kgwalk, and the recipe walks by kg-r1"
-    assert other.words == (f"not used: {beside}, made for this graph, since {why}",)
+    assert other.words == (f"not used: {beside}, beside the graph, since {why}",)
     assert found(films, model="TINY-random").folder == str(beside)
     assert "was made for the model tiny-random, not for smollm2-135m" in found(films, model="smollm2-135m").words[0]
     assert found(films, engine="api") == Choice()  # its model is what it is
@@ -102,7 +106,7 @@ def test_a_bundled_graph_has_its_agent_in_the_cache(tiny: Path) -> None:
 
 
 def test_what_cannot_be(films: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EngineError, match=r"the adapter nowhere has no adapter_config\.json"):
+    with pytest.raises(EngineError, match="there is no adapter's folder nowhere"):
         choose("nowhere", films, KGWALK, model=None, engine="local")
     both = r"adapter was made for the model tiny-random, and the model asked for is Qwen/Qwen2\.5-3B; leave the model"
     with pytest.raises(EngineError, match=both):
@@ -127,7 +131,7 @@ def test_ask_and_eval_say_who_walks(
     question = ("ask", "who directed Big?", "--graph", films)
     answer, said = cli(*question)
     assert answer["topics"] == ["Big"]
-    assert said == f"agent: {beside}, made for this graph\n"
+    assert said == f"agent: {beside}, beside the graph\n"
     assert cli(*question, "--model", "tiny-random", "--adapter", "none")[1] == ""
     data = write_films(tmp_path / "films")
     graph = store_of(load_dataset(data).graph())
@@ -135,7 +139,7 @@ def test_ask_and_eval_say_who_walks(
     beside = shutil.copytree(tiny, place_of(graph))
     report, said = cli("eval", "kgwalk", "--data", data, "-o", "run")
     assert report["n"] == 5
-    assert said == f"agent: {beside}, made for this graph\n"
+    assert said == f"agent: {beside}, beside the graph\n"
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     assert (settings["adapter"], settings["model"]) == (str(beside), None)
 
@@ -146,7 +150,7 @@ def test_a_server_of_a_graph_with_an_agent_can_be_asked(films: Path, tiny: Path)
     other = Path(shutil.copytree(films, films.with_name("other.kg")))
     command = [sys.executable, "-m", "kgwalk.cli.main", "serve", "--port", "0", "--graph"]
     lines, models = _served([*command, str(films)])
-    assert lines == [f"agent: {beside}, made for this graph"]
+    assert lines == [f"agent: {beside}, beside the graph"]
     assert models.json()["data"][0]["id"] == "tiny-random"
     shutil.copytree(tiny, place_of(other))
     lines, models = _served([*command, str(films), "--graph", str(other)])
@@ -167,3 +171,26 @@ def _served(command: list[str]) -> tuple[list[str], httpx.Response]:
         finally:
             server.terminate()
     raise AssertionError(lines)
+
+
+def test_an_agent_from_python(films: Path, tiny: Path) -> None:
+    """Opened with the adapter beside the graph, asked twice, closed; in a notebook, whose loop is running, as well."""
+    shutil.copytree(tiny, beside := place_of(films))
+    short = KGWALK.with_values(["protocol.turns=1", "rollout.turn_tokens=4"])
+    graph = load_graph(films)
+    with Agent(graph, short).opened(engine="local") as agent:
+        assert agent.choice is not None
+        assert agent.choice.words == (f"agent: {beside}, beside the graph",)
+        for topics, started in ((None, ["Big"]), (["Cast Away"], ["Cast Away"])):
+            asked = agent.ask("who directed Big?", topics)
+            assert (asked.topics, asked.turns, asked.stop) == (started, 2, "turns")  # a turn, and the last word
+
+    async def cell() -> int:
+        with Agent(graph, short).opened("none", model="tiny-random", engine="local") as other:
+            return other.ask("who directed Big?").turns
+
+    assert asyncio.run(cell()) == 2
+    with pytest.raises(KgwalkError, match=r"the agent's model is not open: call `opened\(\)` first"):
+        agent.ask("who directed Big?")
+    with pytest.raises(NoTopic):
+        Agent(graph).start("who is the oldest?")  # no model is needed to say so

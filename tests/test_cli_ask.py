@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pty
 import subprocess
 import sys
 import threading
@@ -78,16 +79,22 @@ def api() -> Iterator[str]:
     server.server_close()
 
 
-def ask_in_a_process(api: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OPENAI_BASE_URL": api, "OPENAI_API_KEY": "secret"}
+def ask_in_a_process(api: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "kgwalk.cli.main", "ask", *arguments, "--engine", "api"],
-        env=environment,
-        input=stdin,
-        capture_output=True,
+        env={**os.environ, "OPENAI_BASE_URL": api, "OPENAI_API_KEY": "secret"},
+        stdout=subprocess.PIPE,
         text=True,
         timeout=60,
+        **options,
     )
+
+
+def ask_at_a_terminal(api: str, *lines: str) -> subprocess.CompletedProcess[str]:
+    person, terminal = pty.openpty()
+    with os.fdopen(person, "wb", buffering=0) as keyboard, os.fdopen(terminal, "rb") as screen:
+        keyboard.write("".join(f"{line}\n" for line in lines).encode())
+        return ask_in_a_process(api, "--model", "kgwalk", stdin=screen, stderr=subprocess.STDOUT)
 
 
 class Done(NamedTuple):
@@ -132,17 +139,45 @@ def test_every_recipe_answers_with_its_evidence(ask: Ask, recipe: str) -> None:
 
 
 def test_the_walk_goes_to_stderr_and_the_answer_to_stdout(api: str) -> None:
-    done = ask_in_a_process(api, "what is the capital of Norway?", "--model", "kgwalk")
+    done = ask_in_a_process(api, "what is the capital of Norway?", "--model", "kgwalk", stderr=subprocess.PIPE)
     assert done.stdout == "Oslo\n    (Norway, capital, Oslo)\n"
     assert '> tail_entities($1, "capital")\n  $2 = 1: Oslo\n' in done.stderr
 
 
 def test_a_session(api: str) -> None:
-    done = ask_in_a_process(
-        api, "--model", "kgwalk", stdin="what is the capital of Norway?\nand its capital, norway?\n\n"
-    )
+    """With a person at a terminal: a pipe would be read to its end."""
+    done = ask_at_a_terminal(api, "what is the capital of Norway?", "and its capital, norway?", "")
     assert done.returncode == 0
+    assert "Ask a question; an empty line or Ctrl-D ends." in done.stdout
     assert done.stdout.count("(Norway, capital, Oslo)") == 2
+
+
+QUESTIONS = "what is the capital of Norway?\n\nWho is the oldest employee?\n  and its capital, norway?\n"
+
+
+def test_questions_from_a_pipe_are_told_with_their_answers(ask: Ask) -> None:
+    """An empty line ends nothing, and what is wrong with one question is not in the way of the next."""
+    done = ask("--model", "kgwalk", stdin=QUESTIONS)
+    assert done.returncode == 1  # not all have an answer
+    assert done.stdout == (
+        "what is the capital of Norway?\nOslo\n    (Norway, capital, Oslo)\n\n"
+        "Who is the oldest employee?\nno answer (refused)\n\n"
+        "and its capital, norway?\nOslo\n    (Norway, capital, Oslo)\n\n"
+    )
+    assert "error: the question names no entity" in done.stderr
+    assert ask("-", "--model", "kgwalk", stdin="what is the capital of Norway?").returncode == 0
+
+
+def test_questions_from_a_pipe_as_json_lines(ask: Ask) -> None:
+    done = ask("--model", "kgwalk", "--json", stdin=QUESTIONS)
+    first, second, third = map(json.loads, done.stdout.splitlines())
+    assert (first["question"], first["answers"]) == ("what is the capital of Norway?", ["Oslo"])
+    assert (second["question"], second["error"]["kind"]) == ("Who is the oldest employee?", "NoTopic")
+    assert (third["question"], third["topics"]) == ("and its capital, norway?", ["Norway"])
+    alone = ask("what is the capital of Norway?", "--model", "kgwalk", "--json")
+    assert json.loads(alone.stdout).keys() | {"question"} == first.keys()
+    told = ask("--model", "kgwalk", "--json", "--topic", "Norway", stdin="what is its capital?\n")
+    assert json.loads(told.stdout)["topics"] == ["Norway"]  # of every question
 
 
 def test_what_cannot_be(ask: Ask) -> None:
@@ -151,7 +186,9 @@ def test_what_cannot_be(ask: Ask) -> None:
     assert "entity 'Norwai' is not in the graph; did you mean 'Norway'" in unknown.stderr
     assert "did you mean `kg-r1`" in ask("?", "--recipe", "kgr1").stderr
     assert "needs the name of a model" in ask("where is Norway?").stderr
-    assert ask("--json").returncode == 2
+    empty = ask("where is it?", "--model", "kgwalk", "--topic", " ")
+    assert empty.stderr == "error: a topic is empty; leave it out, and entities are found in the question\n"
+    assert "there is no adapter's folder nowhere" in ask("where is Norway?", "--adapter", "nowhere").stderr
 
 
 def test_the_hint_to_fit_names_the_recipe_unless_it_is_the_one_that_fit_takes() -> None:
@@ -168,10 +205,11 @@ def test_a_question_that_names_no_entity_is_refused_before_a_model_is_opened(ask
     assert "or give it as a topic to start from (`--topic`, or " in asked.stderr
     told = json.loads(ask("Who is the oldest employee?", "--json").stdout)
     assert told["error"]["kind"] == "NoTopic"
-    session = ask("--model", "kgwalk", stdin="Who is the oldest?\nwhat is the capital of Norway?\n\n")
-    assert session.returncode == 0
-    assert "error: the question names no entity" in session.stderr
-    assert "(Norway, capital, Oslo)" in session.stdout  # it goes on
+
+
+def test_of_a_very_long_question_the_beginning_is_read(ask: Ask) -> None:
+    long = ask(f"{'please ' * 600}what is the capital of Norway?", "--model", "kgwalk")
+    assert long.stderr.startswith("error: of the question the first 600 words are read, which name no entity")
 
 
 def test_one_candidate_is_taken_and_several_are_shown(ask: Ask, tmp_path: Path) -> None:
@@ -195,7 +233,7 @@ def test_no_answer_is_exit_code_1(ask: Ask) -> None:
     assert (done.returncode, done.stdout) == (1, "no answer (turns)\n")
     done = ask("what is the capital of Norway?", "--model", MUTE, "--json")
     assert (done.returncode, json.loads(done.stdout)["answers"]) == (1, [])
-    assert ask("--model", MUTE, stdin="what is the capital of Norway?\n\n").returncode == 0  # a session
+    assert ask("--model", MUTE, stdin="what is the capital of Norway?\n").returncode == 1
 
 
 def test_a_count_shows_what_it_counts_and_how_many_more() -> None:
@@ -210,3 +248,9 @@ def test_a_protocol_of_ones_own() -> None:
     assert len(script.read_text().splitlines()) < 60
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert done.stdout == "['Penny Marshall'] answered ['now at: Penny Marshall', '']\n"
+
+
+def test_a_graph_in_the_wrong_place(ask: Ask) -> None:
+    wrong = ask("where is Norway?", "films.kg")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.endswith("A graph is given with --graph.\n")

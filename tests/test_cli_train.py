@@ -80,9 +80,10 @@ def _check_files(run: Path, recipe: str) -> None:
 
 def _check_words(done: Done, run: Path) -> None:
     lines = done.stderr.splitlines()
-    assert [line.split()[:2] for line in lines[-2:]] == [["grpo", "1/2"], ["grpo", "2/2"]]
-    assert " reward 0." in lines[-1]
-    assert " eval_f1 0.000" in lines[-1]
+    told = ["grpo 1/2", "grpo 2/2", "eval 0/12", "eval 12/12"]  # of an evaluation, that it begins, and its end
+    assert [" ".join(line.split()[:2]) for line in lines[-4:]] == told
+    assert " reward 0." in lines[-3]
+    assert " eval_f1 0.000" in lines[-3]
     assert done.stdout.splitlines()[-1] == f"adapter: {Path('runs') / run.name}/adapter"
     assert "eval: 12 questions, f1 0.000" in done.stdout
 

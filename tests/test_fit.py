@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from conftest import FILMS, store_of
 from kgwalk.agent.adapters import choose, place_of
 from kgwalk.build.fit import fit
 from kgwalk.build.fit_plan import GENTLY, FitPlan, Speed, plan_for
+from kgwalk.build.fit_questions import make
 from kgwalk.build.fit_rehearsal import rehearsed
 from kgwalk.build.fit_time import FitTime, a_walk, stage_minutes
 from kgwalk.build.fit_walks import First
@@ -132,7 +134,7 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     assert (report["start"], report["kept"]) == (None, "result")
     beside = tmp_path / "graph.kg.agent"
     assert report["adapter"] == str(beside)
-    assert report["beside_graph"] is True
+    assert report["found"] is True
     assert json.loads((beside / "kgwalk.json").read_text())["data"] == "graph"
     assert {"adapter_model.safetensors", "kgwalk.json", "README.md"} <= {file.name for file in beside.iterdir()}
     store = Path(graph.store.folder.path)
@@ -140,12 +142,14 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     assert (choice.folder, place_of(store)) == (str(beside), beside)
 
     # another fit goes on from it, whatever the rank that the recipe would have
-    monkeypatch.setenv("KGWALK_AGENT", str(beside))
+    general = tmp_path / "general"  # as the one that comes with kgwalk
+    shutil.copytree(beside, general)
+    monkeypatch.setenv("KGWALK_AGENT", str(general))
     more = [value for value in TINY if "lora" not in value]
     weights = (beside / "adapter_model.safetensors").read_bytes()
     options: dict[str, Any] = {"minutes": 0.01, "count": 40, "device": "cpu", "engine": "local"}
     again = fit(graph, out="again", **options, values=[*more, "sft.batch=1", "sft.minutes=0.0001"])
-    assert again["start"] == str(beside)
+    assert again["start"] == str(general)
     # it walks nothing rightly, so the rate is the common one for who goes on from an agent; the last weights are taken
     trained = load_recipe(str(tmp_path / "again" / "train" / "recipe.toml")).section("sft")
     assert (trained["lr"], trained["threads"], trained["eval_questions"]) == (GENTLY, again["speed"]["threads"], 0)
@@ -159,13 +163,15 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     # six thousandths of a second are over after a step; it has learnt nothing, so what it began from stays
     steps = again["stages"]["sft"]["planned_steps"]
     assert steps > 1
-    assert f"sft ended after 1 of {steps} steps: its minutes were over" in again["notes"]
+    assert "sft used its minutes up with step 1" in again["notes"]
     assert (again["gain"]["first"], again["gain"]["second"], again["kept"]) == (0, 0, "start")
-    assert again["notes"][-1] == (
+    assert again["notes"][-2:] == [
         f"training made it no better: F1 on {again['gain']['n']} questions held out was 0.000 and is 0.000; "
-        "the weights that it started from are kept"
-    )
-    assert (again["adapter"], again["beside_graph"]) == (str(beside), True)
+        "the weights that it started from are kept",
+        f"{beside}, of another fit, is left where it is, and found before the agent that comes with kgwalk",
+    ]
+    # it is found where it is, or would be without the first fit's, so it is put nowhere
+    assert (again["adapter"], again["found"]) == (str(general), False)
     assert (beside / "adapter_model.safetensors").read_bytes() == weights
     assert (tmp_path / "again" / "train" / "adapter" / "adapter_model.safetensors").read_bytes() != weights
     assert read_adapter(beside).base == "tiny-random"
@@ -244,6 +250,22 @@ def test_what_cannot_be(cli: Cli, tmp_path: Path) -> None:
     assert elsewhere.status == 1
     assert "is a graph elsewhere; this needs one here" in elsewhere.stderr
     assert "does not exist; build it with `kgwalk kg build" in cli("fit", "nowhere.kg").stderr
+
+
+def test_a_handful_of_facts_is_refused_however_many_questions_are_made_of_it(tmp_path: Path) -> None:
+    """Each of these facts is worded in dozens of ways, of which some dozens would be held out."""
+    people = store_of(tmp_path, [("name", "born", "team"), ("Ann", "1990", "X"), ("Bob", "1991", "Y")])
+    with pytest.raises(KgwalkError) as refused:
+        make(people, "people", 60, 0, lambda *told: None)
+    assert re.search(r"held out would be about \d different facts, and 15 are the least", str(refused.value))
+    assert "a table needs `kg build --table`" in str(refused.value)
+    with pytest.raises(KgwalkError, match=r"films has 7 facts; .* would be about [67] different facts"):
+        make(store_of(tmp_path, FILMS), "films", 60, 0, lambda *told: None)
+    teams = [(f"Player {n}", what, f"{what} {n % few}") for n in range(34) for what, few in (("team", 6), ("city", 7))]
+    years = [(f"Player {n}", "born", str(1970 + n)) for n in range(34)]
+    made, told = make(store_of(tmp_path, teams + years), "players", 60, 0, lambda *told: None)  # 102 facts
+    assert all(made.by_split.values())
+    assert told["made"] == 400
 
 
 WRONG = {

@@ -230,23 +230,24 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_agent_that_nobody_asked_for_is_left_out_where_nothing_runs_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after `pip install kgwalk[serve]`: the action server needs no torch, though an agent comes with kgwalk."""
     (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "smollm2-135m"}')
     (tmp_path / "adapter_model.safetensors").touch()
     monkeypatch.setenv("KGWALK_AGENT", str(tmp_path))
 
-    def chosen(model: str | None, kind: str) -> tuple[str | None, str | None]:
+    def chosen(model: str | None, kind: str) -> tuple[str | None, str | None, list[str]]:
         return served_agent(None, model, {"g": "g.kg"}, None, "kgwalk", kind)
 
-    assert chosen(None, "auto") == (str(tmp_path), "smollm2-135m")
+    found = f"agent: {tmp_path}"
+    assert chosen(None, "auto") == (str(tmp_path), "smollm2-135m", [found])
     monkeypatch.setattr(kinds, "PACKAGES", dict.fromkeys(("cpu", "local"), (("no_such",), "pip install it")))
-    capsys.readouterr()
-    assert chosen(None, "auto") == (None, None)
-    assert re.search(r"not used: that agent, since the engine \w+ needs no_such", capsys.readouterr().err)
+    *nothing, (first, second) = chosen(None, "auto")
+    assert (nothing, first) == ([None, None], found)
+    assert re.match(r"not used: that agent, since the engine \w+ needs no_such", second)
     for model, kind in (("smollm2-135m", "auto"), (None, "local")):  # asked for, so the start will say what is missing
-        assert chosen(model, kind) == (str(tmp_path), "smollm2-135m")
+        assert chosen(model, kind) == (str(tmp_path), "smollm2-135m", [found])
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -4,6 +4,9 @@
     >>> graph = kgwalk.load_graph("films.kg")           # doctest: +SKIP
     >>> graph.neighbors("Big", "directed_by").names     # doctest: +SKIP
     ['Penny Marshall']
+    >>> with kgwalk.Agent(graph).opened() as agent:     # doctest: +SKIP
+    ...     agent.ask("who directed Big?").answers
+    ['Penny Marshall']
 
 The names below are the public door; they are imported when first used, so `import kgwalk` stays quick.
 """
@@ -16,6 +19,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kgwalk.agent.agent import Agent
     from kgwalk.agent.ask import ask
     from kgwalk.build.pipeline import train
     from kgwalk.data.dataset import load_dataset
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from kgwalk.types import Found, KgwalkError, Neighbors, Question, Triple
 
 _WHERE = {
+    "Agent": "kgwalk.agent.agent",
     "Found": "kgwalk.types",
     "Graph": "kgwalk.kg.graph",
     "HttpGraph": "kgwalk.kg.http",
@@ -47,6 +52,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Agent",
     "Found",
     "Graph",
     "HttpGraph",

@@ -115,7 +115,7 @@ def _places(store: Path | None) -> list[tuple[Path, str]]:
     places = []
     if store is not None:
         beside = place_of(store)
-        places.append((beside, f"{beside}, made for this graph"))
+        places.append((beside, f"{beside}, beside the graph"))
     general = shipped()
     if general is not None:
         places.append((general, "the one that comes with kgwalk" if not os.environ.get(VARIABLE) else str(general)))

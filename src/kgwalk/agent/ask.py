@@ -11,7 +11,6 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +22,7 @@ from kgwalk.agent.protocols import protocol_named
 from kgwalk.agent.rollout import Watch, rollout_async
 from kgwalk.agent.start import Start, start_of
 from kgwalk.agent.world import world_for
+from kgwalk.config.notebook import outside_a_loop
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.tools.web.search import WebSearch
@@ -111,12 +111,7 @@ def ask(
             )
         )
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return run()
-    with ThreadPoolExecutor(1, "kgwalk-ask") as thread:  # in a notebook, whose own loop is running
-        return thread.submit(run).result()
+    return outside_a_loop(run)
 
 
 async def ask_async(

@@ -49,10 +49,10 @@ from kgwalk.build.fit_walks import Took, Walks
 from kgwalk.build.pipeline import TrainSettings, train
 from kgwalk.build.run import ADAPTER
 from kgwalk.build.speed import measure
+from kgwalk.config.notebook import outside_a_loop
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.config.section import read_section
 from kgwalk.data.dataset import Dataset
-from kgwalk.evaluation.evaluate import outside_a_loop
 from kgwalk.evaluation.predictions import METRICS
 from kgwalk.kg.store import StoredGraph
 from kgwalk.runs.folder import RunFolder, begin_run, read_json

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kgwalk.agent.adapters import place_of
+from kgwalk.agent.adapters import place_of, shipped
 from kgwalk.build.fit_asked import AFTER, BEFORE, REPORT, TRAINED, Fit
 from kgwalk.build.fit_plan import FitPlan
 from kgwalk.build.fit_time import FitTime
 from kgwalk.build.run import ADAPTER
 from kgwalk.evaluation.compare import compare
+from kgwalk.llm.adapter import is_adapter
 from kgwalk.runs.folder import RunFolder
 from kgwalk.training.checkpoint import copy_files, whole_or_not
 
@@ -42,14 +43,19 @@ def reported(
     kept = asked.start is not None and not is_better(gain)
     trained = folder.file(TRAINED)
     source, card = (asked.start, None) if kept and asked.start else (trained / ADAPTER, trained / CARD)
-    place, words = (source, [NOWHERE]) if asked.smoke else _put(source, card, asked.store)
+    if asked.smoke:
+        place, words = source, [NOWHERE]
+    elif source == shipped():  # found without being put anywhere, so that a newer one is found as well
+        place, words = source, _others(source, asked.store)
+    else:
+        place, words = _put(source, card, asked.store)
     plan = FitPlan(**prepared["plan"])
     report = {
         "graph": asked.name,
         "smoke": asked.smoke,
         "folder": str(folder.path),
         "adapter": str(place),
-        "beside_graph": place == place_of(asked.store),  # where `ask --graph` finds it
+        "found": not asked.smoke and _found(place, asked.store),  # by `ask --graph`, without --adapter
         "start": None if asked.start is None else str(asked.start),
         "kept": "start" if kept else "result",  # whose weights the adapter has
         **prepared,
@@ -75,6 +81,18 @@ def is_better(gain: Mapping[str, float]) -> bool:
     [False, True, False]
     """
     return gain["second"] > gain["first"] and gain["p"] < LUCK
+
+
+def _found(place: Path, store: Path) -> bool:
+    """Whether an agent in this place is the one that walks the graph: beside it, or shipped with none beside it."""
+    return place == place_of(store) or (place == shipped() and not is_adapter(place_of(store)))
+
+
+def _others(agent: Path, store: Path) -> list[str]:
+    beside = place_of(store)
+    if beside == agent or not is_adapter(beside):
+        return []
+    return [f"{beside}, of another fit, is left where it is, and found before the agent that comes with kgwalk"]
 
 
 def _put(source: Path, card: Path | None, store: Path) -> tuple[Path, list[str]]:
@@ -107,7 +125,8 @@ def _notes(
         found.append(f"no GRPO: {minutes:g} minutes do not allow for enough steps on this machine")
     if plan.seconds > 60 * minutes:
         found.append(f"the least that makes sense should take {plan.seconds / 60:.1f} minutes on this machine")
-    found += [f"{name} {made['note']}" for name, made in stages.items() if "note" in made]
+    used_up = [(name, made["steps"]) for name, made in stages.items() if "note" in made]
+    found += [f"{name} used its minutes up with step {done:,}" for name, done in used_up]
     if spent > 60 * minutes:
         found.append(f"it took {spent / 60:.1f} minutes instead of {minutes:g}")
     if kept:

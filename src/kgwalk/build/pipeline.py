@@ -22,11 +22,11 @@ from kgwalk.build.card import write_card
 from kgwalk.build.checks import check_device
 from kgwalk.build.run import Run
 from kgwalk.build.stages import STAGES, check
+from kgwalk.config.notebook import outside_a_loop
 from kgwalk.config.recipe import Recipe, load_recipe, unknown
 from kgwalk.config.section import read_section, setting
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import load_data
-from kgwalk.evaluation.evaluate import outside_a_loop
 from kgwalk.training.loop import Progress, silent
 from kgwalk.training.processes import Processes
 

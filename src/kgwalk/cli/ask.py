@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgwalk.cli.graphs import graph_called
-from kgwalk.cli.output import err, out, print_json
+from kgwalk.cli.output import err, out, print_json, print_json_line
 from kgwalk.cli.world import Web, world_values
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, Triple, Turn
 
 if TYPE_CHECKING:
+    from kgwalk.agent.agent import Agent
+    from kgwalk.agent.ask import Asked
     from kgwalk.agent.link import Mention
     from kgwalk.agent.start import Start
 
 GRAPH = "world"  # the bundled graph
-RECIPE = "kgwalk"  # what `kgwalk fit` trains as well, unless told otherwise
+RECIPE = "kgwalk"  # as Agent's, of which the help would have to wait for an import
 
 EXAMPLES = (
     "kgwalk ask 'what is the capital of France?'",
+    "kgwalk ask --graph films.kg --json < questions.txt > answers.jsonl",
     "kgwalk ask 'who directed Big?' --graph films.kg",
     "kgwalk ask --engine api --model gpt-4o-mini --recipe kg-r1",
     "kgwalk ask 'who directed Big?' --graph films.kg --recipe graph-rft --web articles/",
@@ -28,7 +32,10 @@ EXAMPLES = (
 
 
 def ask(
-    question: Annotated[str | None, typer.Argument(help="A question; without one, a session begins.")] = None,
+    question: Annotated[
+        str | None,
+        typer.Argument(help="A question; without one, those on stdin, a line each; on a terminal a session."),
+    ] = None,
     graph: Annotated[
         str, typer.Option("--graph", help="A store folder, a server's URL, sparql+URL, or a bundled graph's name.")
     ] = GRAPH,
@@ -51,45 +58,51 @@ def ask(
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on stdout; of questions on stdin, one a line.")
+    ] = False,
 ) -> None:
     """Ask a question of a knowledge graph and watch the walk.
 
     Without a graph the bundled one is asked, geography of the world; without a model a small one that runs on a CPU.
     The agent that `kgwalk fit` put beside the graph walks, else the one that comes with kgwalk, if there is one.
-    It exits with 0 if there is an answer, with 1 if there is none or something failed, with 2 if it is used wrongly.
+    It exits with 0 if there is an answer (to every question on stdin), with 1 if there is none or something failed,
+    with 2 if it is used wrongly.
     """
-    from kgwalk.agent.adapters import NONE, choose, store_of
-    from kgwalk.agent.from_recipe import budget_of, check_web, protocol_of
-    from kgwalk.agent.worlds import opened_web, world_settings
+    from kgwalk.agent.adapters import NONE, store_of
+    from kgwalk.agent.agent import Agent
     from kgwalk.config.recipe import load_recipe
-    from kgwalk.llm.open import open_engine
 
-    if question is None and json:
-        raise typer.BadParameter("--json needs a question")
+    if question == "-":
+        question = None
+    if question is None and json and sys.stdin.isatty():
+        raise typer.BadParameter("--json needs a question, or questions on stdin: kgwalk ask --json < questions.txt")
     chosen = load_recipe(recipe).with_values([*world_values(None, web), *(values or [])])
-    protocol, budget = protocol_of(chosen), budget_of(chosen)
-    check_web(chosen)
-    searched = opened_web(world_settings(chosen))
     opened = graph_called(graph)
-    session = _Session(opened, searched, protocol, budget, runs, quiet=json)
+    agent = Agent(opened, chosen)
+    session = _Session(agent, runs, quiet=json)
     start = None if question is None else session.start(question, topic)  # refused before a model is loaded
-    choice = choose(adapter, store_of(opened), chosen, model=model, engine=engine)
+    choice = agent.chosen(adapter, model=model, engine=engine)
     for words in choice.words:
         err.print(words, style="dim")
     if choice.adapter is None and adapter != NONE and engine != "api" and not json:
         trains = "grpo" in chosen.sections and store_of(opened) is not None
         err.print(no_agent(graph, recipe, trains=trains), style="dim", soft_wrap=True)
-    options = {"adapter": choice.folder} if choice.adapter else {}
     with err.status(f"loading {model or 'the default model'}") if not json else _silent():
-        session.engine = open_engine(engine, model, **options)
+        agent.opened(choice.folder or NONE, model=model, engine=engine)
     try:
-        if question is None or start is None:
-            session.converse()
-        elif not session.ask(question, start):
+        if question is not None and start is not None:
+            answered = session.ask(question, start)
+        elif sys.stdin.isatty():
+            answered = session.converse(topic)
+        else:
+            answered = session.answer_all(sys.stdin, topic)
+        if not answered:
             raise typer.Exit(1)
     finally:
-        session.close()
+        agent.close()
+        if (close := getattr(opened, "close", None)) is not None:
+            close()
 
 
 def _silent() -> Any:
@@ -99,19 +112,14 @@ def _silent() -> Any:
 
 
 class _Session:
-    """One graph, one web if any, one engine, one question after the other."""
+    """One agent, one question after the other; quiet where JSON is printed."""
 
-    engine: Any  # set once it is open
-
-    def __init__(self, graph: Any, web: Any, protocol: Any, budget: Any, runs: int, *, quiet: bool) -> None:
-        self.graph, self.web, self.protocol, self.budget, self.runs = graph, web, protocol, budget, runs
-        self.quiet = quiet
+    def __init__(self, agent: Agent, runs: int, *, quiet: bool) -> None:
+        self.agent, self.runs, self.quiet = agent, runs, quiet
 
     def start(self, question: str, topics: list[str] | None) -> Start:
         """Where to start; what is not sure about that is said."""
-        from kgwalk.agent.start import start_of
-
-        start = start_of(question, self.graph, topics, protocol=self.protocol, web=self.web is not None)
+        start = self.agent.start(question, topics)
         for mention in [] if self.quiet else start.unsure:
             if words := note_of(mention):
                 err.print(f"note: {words}", style="yellow")
@@ -119,46 +127,62 @@ class _Session:
 
     def ask(self, question: str, start: Start) -> bool:
         """Walk, and show what came of it; whether there is an answer."""
-        from kgwalk.agent.ask import as_json, ask
+        from kgwalk.agent.ask import as_json
 
-        asked = ask(
-            question,
-            self.graph,
-            protocol=self.protocol,
-            web=self.web,
-            engine=self.engine,
-            topics=start,
-            runs=self.runs,
-            budget=self.budget,
-            watch=(lambda episode, turn: None) if self.quiet else _show,
-        )
+        asked = self._walked(question, start)
         if self.quiet:
             print_json(as_json(asked))
         else:
             _show_answer(asked)
         return bool(asked.answers)
 
-    def converse(self) -> None:
+    def _walked(self, question: str, start: Start) -> Asked:
+        watch = (lambda episode, turn: None) if self.quiet else _show
+        return self.agent.ask(question, start, runs=self.runs, watch=watch)
+
+    def converse(self, topics: list[str] | None) -> bool:
+        """With a person, to whom no answer is an answer too."""
         err.print("Ask a question; an empty line or Ctrl-D ends.")
         while True:
             try:
                 question = input("? ").strip()
             except EOFError:
-                return
+                return True
             if not question:
-                return
+                return True
             try:
-                self.ask(question, self.start(question, None))
+                self.ask(question, self.start(question, topics))
             except KgwalkError as error:
                 err.print(f"error: {error}")
 
-    def close(self) -> None:
-        import asyncio
+    def answer_all(self, lines: Iterable[str], topics: list[str] | None) -> bool:
+        """Questions from a file or a pipe, each told with what came of it; whether all of them have an answer. What is
+        wrong with one does not stop the others.
+        """
+        from kgwalk.agent.ask import as_json
 
-        asyncio.run(self.engine.close())
-        close = getattr(self.graph, "close", None)
-        if close is not None:
-            close()
+        failed = 0
+        for question in filter(None, map(str.strip, lines)):
+            if not self.quiet:
+                out.print(question)
+            try:
+                asked = self._walked(question, self.start(question, topics))
+            except KgwalkError as error:
+                failed += 1
+                told = {"question": question, "error": {"kind": type(error).__name__, "message": str(error)}}
+                if not self.quiet:
+                    err.print(f"error: {error}")
+                    out.print("no answer (refused)")
+            else:
+                failed += not asked.answers
+                told = {"question": question, **as_json(asked)}
+                if not self.quiet:
+                    _show_answer(asked)
+            if self.quiet:
+                print_json_line(told)
+            else:
+                out.print()
+        return not failed
 
 
 def no_agent(graph: str, recipe: str, *, trains: bool) -> str:

@@ -48,7 +48,9 @@ def eval(
     split: Annotated[str, typer.Option(help="Which questions.")] = "test",
     folder: Annotated[
         Path | None,
-        typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/eval-RECIPE-DATA-SPLIT...)."),
+        typer.Option(
+            "--output", "-o", "--output-dir", help="The run's folder (default: runs/eval-RECIPE-DATA-SPLIT...)."
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
     adapter: Annotated[

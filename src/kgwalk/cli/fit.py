@@ -22,7 +22,7 @@ EXAMPLES = (
 def fit(
     graph: Annotated[str, typer.Argument(help="A store folder, a dataset with a graph, or a bundled graph's name.")],
     folder: Annotated[
-        Path | None, typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/fit-GRAPH).")
+        Path | None, typer.Option("--output", "-o", "--output-dir", help="The run's folder (default: runs/fit-GRAPH).")
     ] = None,
     minutes: Annotated[
         float | None, typer.Option(min=0.1, help="How long it may take, at most (default: 40 on a CPU, 8 on a GPU).")
@@ -98,8 +98,9 @@ def _show(report: dict[str, Any], graph: str) -> None:
     table = Table(title=f"{after['n']:,} questions held out", title_justify="left")
     for column in ("", "n", "F1", "Hits@1", "tokens", "turns"):
         table.add_column(column, justify="right" if column else "left")
-    lines = [("before", before), ("after", after)]
-    lines += [(f"{by} {name}", line) for by, found in after["by"].items() for name, line in found.items()]
+    trained = "after" if report["kept"] == "result" else "after (not kept)"
+    lines = [("before", before), (trained, after)]
+    lines += [(f"  {by} {name}", line) for by, found in after["by"].items() for name, line in found.items()]
     for title, line in lines:
         scores = (f"{line['f1']:.3f}", f"{line['hits_at_1']:.3f}", f"{line['generated_tokens']:.0f}")
         table.add_row(title, f"{line['n']:,}", *scores, f"{line['turns']:.1f}")
@@ -111,7 +112,7 @@ def _show(report: dict[str, Any], graph: str) -> None:
         out.print(f"every part runs; `kgwalk fit {graph}` trains an agent to ask", soft_wrap=True)
         return
     out.print(f"agent: {report['adapter']}", soft_wrap=True)
-    named = "" if report["beside_graph"] else f" --adapter {report['adapter']}"
+    named = "" if report["found"] else f" --adapter {report['adapter']}"
     out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --graph {graph}{named}", soft_wrap=True)
 
 

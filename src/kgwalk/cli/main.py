@@ -33,6 +33,8 @@ COMMANDS = (
     "bench",
 )
 
+ASKING = ("ask", "serve")  # commands whose graph is an option, since a question or nothing stands there
+
 
 def make_app(wanted: str | None = None) -> typer.Typer:
     """The command line; with `wanted`, that command alone: a server should not wait for what it does not use."""
@@ -101,8 +103,11 @@ def _ended(end: SystemExit) -> int | str | None:
         return 0
     if end.code == 130:
         err.print("interrupted")
-    elif end.code == 2 and "--json" in sys.argv and (message := getattr(why, "format_message", None)):
-        print_json({"error": {"kind": "UsageError", "message": message()}})
+    elif end.code == 2 and (message := getattr(why, "format_message", None)):
+        if "--json" in sys.argv:
+            print_json({"error": {"kind": "UsageError", "message": message()}})
+        if "unexpected extra argument" in message() and sys.argv[1] in ASKING:
+            err.print("A graph is given with --graph.")
     return end.code
 
 

@@ -30,10 +30,19 @@ err = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap
 
 def print_json(value: Any) -> None:
     """One JSON object on stdout."""
+    _write_json(value, orjson.OPT_INDENT_2, 2)
+
+
+def print_json_line(value: Any) -> None:
+    """One JSON object of many, each on a line of its own."""
+    _write_json(value, None, None)
+
+
+def _write_json(value: Any, option: int | None, indent: int | None) -> None:
     try:
-        text = orjson.dumps(value, option=orjson.OPT_INDENT_2)
+        text = orjson.dumps(value, option=option)
     except orjson.JSONEncodeError:  # an argument that is not UTF-8 reaches us with half characters in it
-        text = json.dumps(value, indent=2).encode()
+        text = json.dumps(value, indent=indent).encode()
     sys.stdout.buffer.write(text + b"\n")
     sys.stdout.flush()
 

@@ -26,7 +26,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 def train(
     data: Data,
     folder: Annotated[
-        Path | None, typer.Option("--out", "-o", "--output-dir", help="The ranker's folder (default: runs/rank-DATA).")
+        Path | None,
+        typer.Option("--output", "-o", "--output-dir", help="The ranker's folder (default: runs/rank-DATA)."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Learn from a seeded sample of so many questions.")] = 3000,
     dev_limit: Annotated[int, typer.Option(min=0, help="Choose the best epoch by so many dev questions.")] = 300,

@@ -71,10 +71,13 @@ def serve(
     """
     if not graph and data is None:
         raise typer.BadParameter("there is nothing to serve; give --graph DIR, or --data DIR")
+    from kgwalk.cli.output import err
+    from kgwalk.llm.open import check_kind
+
     try:
         from kgwalk.config.recipe import Recipe
         from kgwalk.serve import security
-        from kgwalk.serve.run import run_server
+        from kgwalk.serve.run import announce, run_server
         from kgwalk.serve.settings import ServeSettings
     except ModuleNotFoundError as error:
         raise KgwalkError(f"{error.name} is not installed; pip install 'kgwalk[serve]'") from error
@@ -85,7 +88,15 @@ def serve(
     graphs = _named(graph or [])
     if model is not None:
         _check_model(model, engine)
-    adapter, model = _agent(adapter, model, graphs, data, recipe, engine)
+    elif engine != "auto":
+        check_kind(engine)
+    adapter, model, words = _agent(adapter, model, graphs, data, recipe, engine)
+
+    def ready(url: str) -> None:
+        for line in words:
+            err.print(line)
+        announce(url)
+
     run_server(
         ServeSettings(
             graphs=graphs,
@@ -107,20 +118,22 @@ def serve(
             recipe=recipe,
             warm=warm,
             access_log=access_log,
-        )
+        ),
+        ready=ready,
     )
 
 
 def _agent(
     asked: str | None, model: str | None, graphs: dict[str, str], data: str | None, recipe: str, engine: str
-) -> tuple[str | None, str | None]:
-    """Adapter and model: an agent that is found brings its model, so that /v1/ask is there without --model.
+) -> tuple[str | None, str | None, list[str]]:
+    """Adapter and model, and what to say of them: an agent that is found brings its model, so that /v1/ask is there
+    without --model.
 
     A server has one agent: where several graphs have their own, none of these is taken.
     """
     from kgwalk.agent.adapters import choose, store_of
-    from kgwalk.cli.output import err
     from kgwalk.config.recipe import load_recipe
+    from kgwalk.llm.open import check_kind
 
     chosen = load_recipe(recipe)
     stores: list[Path | None] = [Path(path) for path in graphs.values()]
@@ -130,24 +143,20 @@ def _agent(
         dataset = load_dataset(data)
         stores.append(store_of(dataset.graph()) if dataset.has_graph() else None)
     choices = [choose(asked, store, chosen, model=model, engine=engine) for store in stores]
-    choice = choices[0]
+    choice, words = choices[0], list[str]()
     if any(other.folder != choice.folder for other in choices):
-        err.print("not used: agents beside the graphs, since they differ; choose one with --adapter")
+        words.append("not used: agents beside the graphs, since they differ; choose one with --adapter")
         choice = choose(asked, None, chosen, model=model, engine=engine)
-    for words in choice.words:
-        err.print(words)
+    words += choice.words
     if choice.adapter is None:
-        return None, model
+        return None, model, words
     if engine == "auto" and model is None and asked is None:
         # Nobody asked for an agent, so what it would need may be missing: graphs are served without.
-        from kgwalk.llm.open import check_kind
-
         try:
             check_kind(engine)
         except EngineError as error:
-            err.print(f"not used: that agent, since {error}")
-            return None, None
-    return choice.folder, model or choice.adapter.base or None
+            return None, None, [*words, f"not used: that agent, since {error}"]
+    return choice.folder, model or choice.adapter.base or None, words
 
 
 def _check_model(model: str, engine: str) -> None:

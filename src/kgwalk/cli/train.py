@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ EXAMPLES = (
     "kgwalk train kgwalk --data metaqa --set grpo.steps=50 --set grpo.lr=1e-5 --resume",
 )
 # what a line of progress shows of a step, as far as the step has it
+LEARNING = ("sft", "grpo")  # stages
+EVERY = 30.0  # seconds between lines about another stage, where there is no terminal
 SHOWN = ("loss", "reward", "f1", "kl", "entropy", "tokens_a_second", "eval_f1")
 
 
@@ -29,7 +32,8 @@ def train(
     recipe: Annotated[str, typer.Argument(help="A recipe by name (see kgwalk recipes), or a TOML file.")],
     data: DataOption,
     folder: Annotated[
-        Path | None, typer.Option("--out", "-o", "--output-dir", help="The run's folder (default: runs/RECIPE-DATA).")
+        Path | None,
+        typer.Option("--output", "-o", "--output-dir", help="The run's folder (default: runs/RECIPE-DATA)."),
     ] = None,
     profile: Annotated[
         str | None, typer.Option(help="Values for a purpose over the recipe's: 135m for a small model.")
@@ -39,7 +43,9 @@ def train(
     ] = False,
     stages: Annotated[str | None, typer.Option(help="Only these, of demos,sft,grpo,eval.")] = None,
     model: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
-    start: Annotated[Path | None, typer.Option(help="An adapter to go on from.")] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="ADAPTER|shipped", help="An adapter to go on from (default: none).")
+    ] = None,
     demos: Annotated[Path | None, typer.Option(help="Demonstrations that are there already (kgwalk demos).")] = None,
     judge: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="For recipes whose rewards ask a judge.")
@@ -67,6 +73,7 @@ def train(
 
     Killed at any moment, the same command with --resume goes on. Ctrl-C stops after the step under way, saved.
     """
+    from kgwalk.agent.adapters import asked_for
     from kgwalk.build.pipeline import train as run
 
     if smoke and profile:
@@ -86,7 +93,7 @@ def train(
             limit=limit,
             seed=seed,
             model=model,
-            start=start,
+            start=None if start is None else asked_for(start),
             demos=demos,
             judge=judge,
             device=device,
@@ -118,7 +125,9 @@ def going_on(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def stage_lines(*, quiet: bool) -> Iterator[Callable[[str, int, int, dict[str, float]], None]]:
-    """A bar for each stage with its latest numbers and the time left; elsewhere than on a terminal, a line a step."""
+    """A bar for each stage with its latest numbers and the time left. Elsewhere than on a terminal, a line for each
+    step of learning, and for other stages one when they begin, one when they end, and one now and then.
+    """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -139,14 +148,21 @@ def stage_lines(*, quiet: bool) -> Iterator[Callable[[str, int, int, dict[str, f
         disable=quiet or not err.is_terminal,
     )
     tasks: dict[str, Any] = {}
+    said: dict[str, float] = {}
+
+    def is_due(stage: str, step: int, steps: int, words: str) -> bool:
+        if stage in LEARNING:
+            return bool(words)
+        return stage not in said or step == steps or time.monotonic() > said[stage] + EVERY
 
     def update(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
         words = "  ".join(f"{name} {_number(numbers[name])}" for name in SHOWN if name in numbers)
         if stage not in tasks:
             tasks[stage] = bar.add_task("", total=steps, stage=stage)
         bar.update(tasks[stage], completed=step, total=steps, description=words)
-        if bar.disable and not quiet and words and stage in ("sft", "grpo"):
-            err.print(f"{stage} {step}/{steps}  {words}")
+        if bar.disable and not quiet and is_due(stage, step, steps, words):
+            said[stage] = time.monotonic()
+            err.print(f"{stage} {step}/{steps}  {words}".rstrip())
 
     with bar:
         yield update

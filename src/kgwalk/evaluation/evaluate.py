@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from kgwalk.agent.counted import ids_a_token
 from kgwalk.agent.from_recipe import budget_of, check_web, needs_engine, policy_of, protocol_of
 from kgwalk.agent.worlds import WorldSettings, opened_web, world_settings
+from kgwalk.config.notebook import outside_a_loop
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.config.section import read_section, setting
 from kgwalk.data.bundled import world_folder
@@ -35,7 +35,6 @@ from kgwalk.tools.web.open import RERANKED
 from kgwalk.tools.web.search import WebSearch
 from kgwalk.types import KgwalkError
 
-T = TypeVar("T")
 _WALKING = ("protocol", "policy", "rollout")  # the sections that decide how a question is walked
 
 
@@ -119,16 +118,6 @@ def evaluate(
                 return finish(folder, evaluation.rows()) | ({"folder": None} if out is None else {})
 
     return outside_a_loop(work)
-
-
-def outside_a_loop(work: Callable[[], T]) -> T:
-    """What the work returns, done here; in a notebook, whose own event loop is running, in a thread beside it."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return work()
-    with ThreadPoolExecutor(1, "kgwalk-eval") as thread:
-        return thread.submit(work).result()
 
 
 def _check(recipe: Recipe) -> None:

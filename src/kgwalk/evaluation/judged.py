@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.config.cache import cache_folder
+from kgwalk.config.notebook import outside_a_loop
 from kgwalk.config.recipe import unknown
-from kgwalk.evaluation.evaluate import outside_a_loop
 from kgwalk.evaluation.predictions import PREDICTIONS, Key, Row, check_finished, key_of, whole_rows
 from kgwalk.evaluation.report import JUDGED, finish
 from kgwalk.evaluation.run import Progress, silent

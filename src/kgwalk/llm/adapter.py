@@ -35,6 +35,8 @@ def is_adapter(folder: Path) -> bool:
 def read_adapter(folder: str | Path) -> Adapter:
     """What the folder says of itself; EngineError if it is no adapter."""
     place = Path(folder)
+    if not place.is_dir():
+        raise EngineError(f"there is no adapter's folder {place}")
     for name in (CONFIG, WEIGHTS):
         if not (place / name).is_file():
             raise EngineError(f"the adapter {place} has no {name}")

@@ -42,6 +42,11 @@ _UNSPACED = (
 )  # fmt: skip
 
 
+def is_long(question: str) -> bool:
+    """Whether it has words that are not read."""
+    return next(islice(_words(question), MOST_WORDS, None), None) is not None
+
+
 class _Word(NamedTuple):
     start: int
     end: int
