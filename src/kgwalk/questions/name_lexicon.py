@@ -7,6 +7,7 @@ With `bank=False` the names alone speak, as experiments on what the bank teaches
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -32,8 +33,15 @@ _HUMAN = word_set(
     "parents parent children child father mother sibling siblings died death acted plays wears speaks married educated "
     "graduated aged citizenship education residence lives lived works employer"
 )
-# Of these, words that tell that the head is a person whatever the other relations of the graph say.
-_BORN = word_set("born birth birthplace birthday spouse wife husband gender nationality")
+# Before these they tell of people in general: `birth_rate`, `gender_ratio` of a country.
+_OF_MANY = word_set("rate rates ratio gap toll count total share percentage index statistics policy equality")
+# Names that tell that the head is a person whatever the other relations of the graph say.
+_WHEN_OR_WHERE = "(?:date|day|time|year|month|place|city|town|village|location|country|state)"
+_BORN = re.compile(
+    rf"(?:has |is |was )?(?:born(?: (?:in|on|at))?(?: {_WHEN_OR_WHERE})?|{_WHEN_OR_WHERE}(?: was)? (?:born|of birth)"
+    rf"|birth ?(?:{_WHEN_OR_WHERE}|name)|gender|(?:(?:ex|former|late|current|first|second|third) )?"
+    r"(?:spouse|wife|husband)(?:s?| of))"
+)
 # Beside people and places: a service is written as software is, and a team owns it as a company would.
 _FAMILIES = dict.fromkeys(("service", "software package", "programming language", "operating system"), "software")
 _FAMILIES |= dict.fromkeys(("company", "work team", "team", "owner", "department"), "organization")
@@ -131,7 +139,7 @@ class _Kinds:
             found = meant[relation.name]
             if found is None or not _agree(relation, *found):
                 name = read_name(relation.name)
-                if not name.inverse and not _BORN.isdisjoint(name.words):
+                if not name.inverse and _BORN.fullmatch(name.text):
                     people.update(relation.sample_heads)
                 continue
             concept, turned = found
@@ -193,4 +201,8 @@ def _agree(relation: Relation, concept: Concept, turned: bool) -> bool:
 
 
 def _human(name: RelationName) -> str:
-    return PERSON if _HUMAN & set(name.words) and not name.inverse else ""
+    """
+    >>> _human(read_name("birth_date")), _human(read_name("birth_rate"))
+    ('person', '')
+    """
+    return PERSON if _HUMAN & set(name.words) and name.words[-1] not in _OF_MANY and not name.inverse else ""

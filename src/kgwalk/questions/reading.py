@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgwalk.questions.english.inflect import base, is_participle, is_plural, plural
+from kgwalk.questions.english.inflect import base, is_participle, is_plural, plural, word_set
 from kgwalk.questions.english.kinds import DATE, NUMBER, PERSON, YEAR, is_place, kind_of
 from kgwalk.questions.relation_words import (
     ACTIVE,
@@ -20,22 +20,31 @@ from kgwalk.questions.relation_words import (
     ADVERBS,
     AGAINST,
     ALSO_NOUNS,
+    ATTRIBUTE_SIZES,
+    ATTRIBUTES,
+    BEFORE_PREPOSITIONS,
     BEING,
     DONE_THERE,
+    DONE_TO_PEOPLE,
     EVENT_PREPOSITIONS,
     EVENTS,
+    HAD_THERE,
     INTRANSITIVE,
+    MOSTLY_VERBS,
     NOUN_GOES_ON,
-    NOUNS_IN_S,
-    OF_NOUNS,
     ONE_WORD,
+    PREPOSITION_PAIRS,
+    SOMEBODY,
     TAKES_OBJECT,
+    VERB_PAIRS,
     WAS,
     WITH,
 )
 from kgwalk.tools.web.fact_sentences import PREPOSITIONS as COMMON_PREPOSITIONS
 
-PREPOSITIONS = COMMON_PREPOSITIONS | {"against", "out", "since"}
+VERBS_END = ("lizes", "nizes", "rizes", "tizes", "ifies")
+SPANS = word_set("seconds minutes hours days weeks months years")
+PREPOSITIONS = COMMON_PREPOSITIONS | {"against", "among", "out", "since"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +182,12 @@ Acts(verb='plays', preposition='in', thing='club'))
         return _noun(["member"], of=True)
     if len(parts) > 1 and parts[-1] == "of":
         return _noun(parts[:-1], of=True)
-    if len(parts) == 2 and parts[1] in PREPOSITIONS - {"of", "by", "as"} and _is_third_person(parts[0]):
-        return _acts(parts)  # rhymes with, hikes in
+    if len(parts) > 1 and parts[-1] in PREPOSITIONS - {"of", "by", "as"} and PREPOSITIONS.isdisjoint(parts[:-1]):
+        verb = _is_third_person(*parts[-2:])
+        if verb and len(parts) == 2:
+            return _acts(parts)  # rhymes with, hikes in
+        if is_plural(parts[-2]) and not verb and parts[-2] not in ACTIVE:
+            return _several_there(parts[:-1], parts[-1], had=words[0] in ("has", "have"))
     if len(parts) > 1 and parts[-1] in ("in", "at", "on", "for", "to", "with"):  # participant in
         return Placed(f"{'an' if parts[0][0] in 'aeiou' else 'a'} {' '.join(parts[:-1])}", parts[-1])
     return _noun(parts)
@@ -190,11 +203,12 @@ def _is_active(parts: Sequence[str]) -> bool:
     if parts[0] == "works":  # a noun unless one works for somebody
         return len(parts) > 1 and parts[1] in PREPOSITIONS
     if parts[0] in ACTIVE_BEFORE and len(parts) > 1:
-        ended = len(parts) == 2 or parts[2] in PREPOSITIONS
-        if ended and (parts[1] in OF_NOUNS or (parts[0].endswith("s") and is_participle(parts[1]))):
-            return False  # `orders count`, `tests passed`, `ships launched in`
         if not parts[0].endswith("s"):
             return parts[1] not in PREPOSITIONS  # `held in` is no `held office`
+        if (len(parts) == 2 or parts[2] in PREPOSITIONS) and is_participle(parts[1]):
+            return False  # `tests passed`, `ships launched in`
+        if _is_attribute(parts):
+            return False
         return parts[1] not in NOUN_GOES_ON or parts[0] in ("acts", "sits", "falls", "sounds", "spreads")
     return parts[0].removeprefix("co-").split(" ")[-1] in ACTIVE
 
@@ -222,15 +236,42 @@ def _is_compound(parts: Sequence[str]) -> bool:
     return len(parts) == 2 and parts[0] in ALSO_NOUNS and parts[1] not in PREPOSITIONS
 
 
-def _is_third_person(word: str) -> bool:
-    """Whether a word before a preposition is a verb, as far as its end and the tables of nouns tell.
+def _is_attribute(parts: Sequence[str]) -> bool:
+    """Whether a first word that can be a verb is a plural noun, and what follows is what it has.
 
-    >>> [_is_third_person(word) for word in ("rhymes", "hikes", "lodges", "cities", "members", "connections", "campus")]
-    [True, True, True, False, False, False, False]
+    >>> names = "orders status", "orders total price", "programs director", "monitors service", "mentors student"
+    >>> [_is_attribute(name.split()) for name in names]
+    [True, True, True, False, False]
     """
-    if not is_plural(word) or word.endswith(("ions", "ments", "ings", "ities", "alties", "ships")):
+    first, *rest = parts
+    if len(rest) == 2 and rest[0] in ATTRIBUTE_SIZES:
+        rest = rest[1:]
+    if len(rest) != 1 or is_plural(rest[0]) or first in MOSTLY_VERBS or f"{first} {rest[0]}" in VERB_PAIRS:
         return False
-    return word not in NOUNS_IN_S and kind_of(word) not in (PERSON, DATE, NUMBER, YEAR) and not is_place(kind_of(word))
+    kind = kind_of(rest[0])
+    if kind == PERSON or rest[0] in SOMEBODY:
+        return first not in DONE_TO_PEOPLE
+    return rest[0] in ATTRIBUTES or kind in (NUMBER, DATE, YEAR)
+
+
+def _is_third_person(word: str, preposition: str) -> bool:
+    """Whether a word before a preposition is known for a verb.
+
+    >>> names = "rhymes with", "hikes in", "partners with", "crystallizes in", "partners in", "cities in", "deaths in"
+    >>> [_is_third_person(*name.split()) for name in names]
+    [True, True, True, True, False, False, False]
+    """
+    return word in BEFORE_PREPOSITIONS or word.endswith(VERBS_END) or (word, preposition) in PREPOSITION_PAIRS
+
+
+def _several_there(nouns: Sequence[str], preposition: str, *, had: bool = False) -> Reading:
+    """A plural noun before a preposition; `had` where the name says that the head has them.
+
+    >>> _several_there(["hospitals"], "in"), _several_there(["side", "effects"], "on")
+    (Whole(noun='hospitals in {}'), Acts(verb='has side effects', preposition='on', thing=''))
+    """
+    noun = " ".join(nouns)
+    return Acts(f"has {noun}", preposition) if had or nouns[-1] in HAD_THERE else Whole(f"{noun} {preposition} {{}}")
 
 
 def _can_follow_adverb(word: str) -> bool:
@@ -265,7 +306,8 @@ def _acts(parts: Sequence[str]) -> Acts:
     if rest and rest[-1] in PREPOSITIONS:
         return Acts(" ".join([verb, *rest[:-1]]), rest[-1])
     if rest and rest[0] in PREPOSITIONS:
-        return Acts(verb, rest[0], " ".join(word for word in rest[1:] if word not in ("the", "a", "an")))
+        thing = " ".join(word for word in rest[1:] if word not in ("the", "a", "an"))
+        return Acts(verb, rest[0], f"number of {thing}" if thing in SPANS else thing)  # expires in days
     return Acts(verb, "", " ".join(word for word in rest if word not in ("the", "a", "an")))
 
 

@@ -45,7 +45,7 @@ ACTIVE = (
         "restricts retains satisfies says seeks sees selects sends serializes sings sleeps solves "
         "specifies spends submits subscribes suffers suggests summarizes supervises sustains synchronizes tells "
         "terminates thinks transforms understands undergoes utilizes validates varies verifies "
-        "violates wants"
+        "violates wants belies expires underlies vies"
     )
 ) - {"featured", "starring", "starred", "can", "is", "was", "were", "has", "had"}
 # Verbs where more words follow, nouns alone: `holds office`, but the "holds" of a ship; `hosted event`.
@@ -66,15 +66,68 @@ ACTIVE_BEFORE = word_set(
     "transfers travels tutors turns updates views votes waits walks winters "
     "aims builds embeds finds hires indexes offers provisions pulls schedules tracks triggers volunteers"
 )
-# After such a word these count it, and the word is a noun: `orders count`.
-OF_NOUNS = word_set("count number total id")
-# Plural nouns that come before a preposition, where most other words in s are verbs: `cities in`, `hikes in`.
-NOUNS_IN_S = word_set(
-    "accidents albums articles battles books branches bridges buildings businesses clubs companies courses datasets "
-    "diseases dishes documents elements events films fatalities firms games garments goods hotels houses items jobs "
-    "lakes laws machines magazines maps movies museums mountains novels offices organizations paintings papers parks "
-    "parts pipelines plants products projects rights rivers roads roles rooms schools sites songs species stations "
-    "stories streets teams tools towns tracks trees units universities uses videos weapons weddings wars words works"
+# What one has of a plural noun before them, which is then no verb: `orders status`, `files size`.
+ATTRIBUTES = word_set(
+    "account address amount area budget category class code color colour cost count currency date degree "
+    "description duration fee folder format frequency grade group id identifier index key label length level limit "
+    "link list location mode name number owner page path percentage period phase price priority quality "
+    "quantity quota range rank rate rating ratio reason score share size source state status subtype sum summary table "
+    "tag time title total type unit uri url value version volume weight year"
+)
+# Say more about what one has: `orders total price`.
+ATTRIBUTE_SIZES = word_set("average current first last main maximum mean median minimum net overall total")
+# Verbs before these, too, since they are hardly ever plural nouns: `holds rank`, `covers area`.
+MOSTLY_VERBS = word_set(
+    "acts adds aims bears builds commits conducts covers delegates edits embeds extracts falls finds fits grows guards "
+    "handles helms hires holds honours lasts launches looks orbits raises reads rides shoots shows sits smells sounds "
+    "spreads touches visits watches yields"
+)
+# People, beside those of `kinds`: `orders customer`.
+SOMEBODY = word_set("admin approver assignee captain client clerk customer engineer reviewer supplier user vendor")
+# What is done to somebody: `mentors student`, but `programs director`.
+DONE_TO_PEOPLE = word_set(
+    "attacks blocks captains charges coaches commands fathers features fields guides judges mentors monitors names "
+    "parents presents rates registers reviews sponsors tests tracks trains transfers tutors"
+)
+# Verbs, though the one word is a plural noun elsewhere and the other an attribute.
+VERB_PAIRS = frozenset(("exports format", "imports format", "loads format", "grants degree", "returns type"))
+# Verbs before a preposition, beside those above: `hikes in`. Other words in s are plural nouns there: `hospitals in`.
+BEFORE_PREPOSITIONS = word_set(
+    "abides abounds abuts accedes accrues acquiesces acts adapts adjusts agrees aligns alternates amounts applies "
+    "ascends aspires attaches awakens bathes behaves belongs bleeds blooms boils borders borrows breeds burrows caters "
+    "ceases clashes clings coexists coincides collides combines commences commutes competes complies concentrates "
+    "concludes condenses confesses connects consents consists conspires contends contributes converges copes "
+    "culminates curls deals debuts decays decomposes defers departs depends derives descends deviates dies differs "
+    "dines disagrees disappears discharges disembarks dissents diverges drifts dwells elaborates embarks emigrates "
+    "empties encroaches endures erupts evaporates evolves excels expands expires falls fares feeds ferments fishes "
+    "fits flees flies floats flourishes flows focuses forages freezes gathers germinates graduates gravitates grazes "
+    "grinds grows hangs happens hibernates hikes hinges hovers impinges infringes inquires insists intends interacts "
+    "interferes intersects intervenes jogs kneels lags lands lapses lasts laughs leads leans leaps lies lingers "
+    "listens lives lodges looks marches matures melts merges migrates mingles mixes mutates navigates nests occurs "
+    "operates originates oscillates overlaps participates perches performs perishes persists pertains plays pours "
+    "presides prevails proceeds prospers protrudes quarrels radiates ranks rebels recovers recurs redirects refers "
+    "refrains reigns relies relocates reports reproduces resides resigns responds rests results retires revolves "
+    "rhymes rises roams roosts rotates runs rushes sails scavenges seeps sells serves settles shines shrinks sinks "
+    "sits skates sleeps soars spawns specialises spreads stands stars starts starves stays stems sticks strays strives "
+    "struggles subsists surfs survives swears swims syncs talks tends thrives toils trades travels vanishes verges "
+    "vies wades waits wanders weighs winters works worships wrestles yearns"
+)
+# The same, of words that are nouns before other prepositions.
+PREPOSITION_PAIRS = {
+    (word, preposition)
+    for preposition, words in {
+        "at": "camps vacations", "for": "cares", "in": "drums flowers trains vacations", "near": "camps",
+        "from": "benefits branches escapes hails hatches ranges", "into": "branches crashes drops transitions turns",
+        "on": "centers centres", "onto": "maps", "over": "ranges", "to": "appeals climbs maps transitions",
+        "with": "conflicts contrasts interfaces links matches pairs partners presents ships trains",
+    }.items()
+    for word in words.split()
+}  # fmt: skip
+# Plural nouns before a preposition that the head has there; what others name is there itself: `hospitals in`.
+HAD_THERE = word_set(
+    "branches clients connections contacts contracts customers effects exports factories flights impacts imports "
+    "interests investments links offices operations relations relationships shares shops stakes stores subscribers "
+    "subsidiaries ties users warehouses"
 )
 # Of plural nouns these words say more: "passes of the city", "awards in field", "calls by X".
 NOUN_GOES_ON = word_set("of in with by")

@@ -43,7 +43,7 @@ _SINGULAR_S = word_set(
     "terminus focus bonus canvas atlas lens chess dress business princess actress boss loss pass access success "
     "congress progress mass glass grass cross press illness fitness diagnosis analysis basis thesis crisis "
     "axis hypothesis synopsis physics mathematics politics economics news always across plus versus thus "
-    "perhaps whereabouts pancreas christmas alias"
+    "perhaps whereabouts pancreas christmas alias ms"
 )
 _PLURAL_WORDS = frozenset(_PLURALS.values()) | {"those", "these", "they", "cattle", "police", "folk", "kin"}
 _IRREGULAR = {  # base: past, participle
@@ -61,7 +61,7 @@ _IRREGULAR = {  # base: past, participle
     "stand": ("stood", "stood"), "swim": ("swam", "swum"), "throw": ("threw", "thrown"), "bind": ("bound", "bound"),
     "feed": ("fed", "fed"), "feel": ("felt", "felt"), "rise": ("rose", "risen"), "have": ("had", "had"),
     "be": ("was", "been"), "do": ("did", "done"), "go": ("went", "gone"), "lie": ("lay", "lain"),
-    "lay": ("laid", "laid"),
+    "lay": ("laid", "laid"), "underlie": ("underlay", "underlain"), "overlie": ("overlay", "overlain"),
     "come": ("came", "come"), "get": ("got", "got"), "hit": ("hit", "hit"), "read": ("read", "read"),
     "show": ("showed", "shown"), "steal": ("stole", "stolen"), "spin": ("spun", "spun"), "breed": ("bred", "bred"),
     "die": ("died", "died"), "tie": ("tied", "tied"),
@@ -73,6 +73,7 @@ _IRREGULAR = {  # base: past, participle
 _BASE_OF = {form: base for base, forms in _IRREGULAR.items() for form in forms}
 _PAST_OF = {form: past for past, form in _IRREGULAR.values()}
 PARTICIPLES = frozenset(form for _, form in _IRREGULAR.values() if form not in ("read", "set", "cut", "split", "hit"))
+_IN_IE = word_set("belie die lie overlie tie underlie untie vie")  # their forms in "ies" and "ied" have no y
 _VOWELS = "aeiou"
 
 
@@ -162,14 +163,14 @@ def base(form: str) -> str:
 
     >>> [base(form) for form in ("directed", "written", "produced", "carries", "treats", "married", "planned", "uses")]
     ['direct', 'write', 'produce', 'carry', 'treat', 'marry', 'plan', 'use']
-    >>> [base(form) for form in ("relies", "lies", "focuses", "undergoes")]
-    ['rely', 'lie', 'focus', 'undergo']
+    >>> [base(form) for form in ("relies", "lies", "focuses", "undergoes", "underlies", "vies", "belied")]
+    ['rely', 'lie', 'focus', 'undergo', 'underlie', 'vie', 'belie']
     """
     if form in _BASE_OF:
         return _BASE_OF[form]
     if form in ("has", "is", "focuses"):
         return {"has": "have", "is": "be", "focuses": "focus"}[form]
-    if form in ("lies", "dies", "ties"):
+    if form[:-1] in _IN_IE:
         return form[:-1]
     if form.endswith(("ied", "ies")):
         return form[:-3] + "y"

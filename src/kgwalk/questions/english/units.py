@@ -9,61 +9,108 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgwalk.questions.english.inflect import is_participle, word_set
+from kgwalk.questions.english.inflect import is_participle, is_plural, word_set
 from kgwalk.questions.english.kinds import NUMBER, kind_of
 
 # Abbreviations that hardly stand for anything else at the end of a name.
 _CURRENCIES = word_set("eur usd gbp chf jpy cny inr aud cad sek nok dkk pln czk brl")
 _CLEAR = _CURRENCIES | word_set(
-    "mm cm dm km mm2 cm2 m2 km2 m3 cm3 sqm sqft sqkm mg kg lb lbs oz ml cl hl kmh kph mph knots celsius fahrenheit "
-    "kw mw gw kwh mwh gwh kj kcal hz khz mhz ghz kb mb gb tb kib mib gib tib mbps gbps ms mins secs hrs "
+    "mm cm km mm2 cm2 km2 m3 cm3 sqm sqft sqkm mg kg lb lbs oz kmh kph mph knots celsius fahrenheit "
+    "kw mw gw kwh mwh gwh kj kcal hz khz mhz ghz kib mib gib tib mbps gbps mins secs hrs"
 )
 # Units after the name of a quantity alone: `opening_hours` are hours, `class_g` is no weight.
 _AFTER_MEASURES = word_set(
-    "m g t l h s w v ft mi ha yr min sec metres meters centimetres centimeters millimetres millimeters kilometres "
-    "kilometers miles feet inches hectares acres grams kilograms kilos tonnes tons pounds ounces litres liters "
-    "years months weeks days hours minutes seconds milliseconds degrees euros dollars cents "
+    "m g t l h s w v ft mi ha yr sec dm ml cl hl metres meters centimetres centimeters millimetres millimeters "
+    "kilometres kilometers miles feet inches hectares acres grams kilograms kilos tonnes tons pounds ounces litres "
+    "liters years months weeks days hours minutes seconds milliseconds degrees euros dollars cents "
     "sq square cubic thousand thousands million millions billion billions"
 )
-_UNITS = _CLEAR | _AFTER_MEASURES
+# Units after the names of some quantities alone: `office_gb` is in Great Britain, `degree_ms` a Master of Science.
+_TIMES = word_set(
+    "commute cooldown delay downtime duration gestation incubation interval jitter latency lifespan lag overtime "
+    "period ping playtime response retention rtt runtime span time timeout ttl uptime wait"
+)
+_BYTES = word_set(
+    "bandwidth cache capacity disk footprint heap limit memory quota ram size space ssd hdd storage swap traffic usage "
+    "volume vram"
+)
+_AREAS = word_set("area floor footprint garden land living lot plot size space surface")
+_AFTER_SOME = dict.fromkeys(("kb", "mb", "gb", "tb"), _BYTES) | {"ms": _TIMES, "min": _TIMES, "m2": _AREAS}
+_AFTER_SOME |= dict.fromkeys(("c", "f"), word_set("temperature"))
+_UNITS = _CLEAR | _AFTER_MEASURES | (_AFTER_SOME.keys() - {"min"})
+_BOUNDS = {"min": "minimum", "max": "maximum"}  # `salary_min_eur`, `max_speed`
 _PERCENT = ("pct", "perc", "percent")
 # Quantities beside the common ones of `kinds`.
 _MEASURES = word_set(
-    "calories carbohydrates carbs circumference delay diameter dose energy fat fiber fibre frequency gestation "
-    "incubation interval latency life lifespan memory notice period power pressure protein radius rainfall ram range "
-    "retention salt span storage sugar tenure thickness time timeout uptime voltage warranty wavelength wind"
+    "altitude assets calories carbohydrates carbs circumference costs debt diameter displacement dose earnings energy "
+    "expenses fat fiber fibre frequency intake life notice perimeter power pressure profit profits protein radius "
+    "rainfall range salaries sales salt savings serving sugar tenure thickness torque turnover voltage wage wages "
+    "warranty wavelength wind"
 )
 _BARE = word_set("number count total value amount quantity rate score")  # `total_hours` are hours
 _LINKS = word_set("of per by to for from with and or at on the a an")
 
 
 def split_unit(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The words without the unit at their end, and the unit; percent is a word like others.
+    """The words without the unit at their end, and the unit; percent is a word like others, and so are bounds.
 
     >>> split_unit(("monthly", "cost", "eur")), split_unit(("length", "in", "days")), split_unit(("size", "sq", "km"))
     ((('monthly', 'cost'), 'EUR'), (('length',), 'days'), (('size',), 'sq km'))
     >>> split_unit(("opening", "hours")), split_unit(("price", "per", "kg")), split_unit(("turnout", "pct"))
     ((('opening', 'hours'), ''), (('price', 'per', 'kg'), ''), (('turnout', 'percentage'), ''))
+    >>> split_unit(("salary", "min", "eur")), split_unit(("max", "speed")), split_unit(("runtime", "min"))
+    ((('minimum', 'salary'), 'EUR'), (('maximum', 'speed'), ''), (('runtime',), 'min'))
     """
     words = tuple(words)
     if len(words) > 1 and words[-1].lower() in _PERCENT and words[-2] not in _LINKS | {"in"}:
         return (*words[:-1], "percentage"), ""
+    named, unit = _cut(words)
+    if not unit:
+        named, unit = _cut(_bounded(words))  # latency_ms_max
+    return _bounded(named), " ".join(map(_written, unit))
+
+
+def _cut(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     at = len(words)
     while at > 1 and words[at - 1].lower() in _UNITS:
+        at -= 1
+    if at == len(words) > 1 and words[-1].lower() == "min":  # minutes, or the least
         at -= 1
     named, unit = words[:at], words[at:]
     told = len(named) > 1 and named[-1] == "in"  # height in cm
     named = named[:-1] if told else named
-    last = named[-1]
+    measured = named[:-1] if len(named) > 1 and named[-1] in _BOUNDS else named
+    last = measured[-1]
     if not unit or last in _LINKS or is_participle(last):
-        return words, ""
-    if told or all(word.lower() in _CLEAR for word in unit) or _is_measure(last):
-        return named, " ".join(map(_written, unit))
-    return words, ""
+        return words, ()
+    spelled = all(word.lower() in _CLEAR or len(word) > len("min") for word in unit)
+    if told and spelled and not is_plural(last):  # but `expires in days`, `lives in mi`
+        return named, unit
+    return (named, unit) if all(_fits(word.lower(), last, told) for word in unit) else (words, ())
+
+
+def _fits(unit: str, last: str, told: bool) -> bool:
+    """Whether a unit can stand after the last word of a name."""
+    if unit in _AFTER_SOME:
+        return last in _AFTER_SOME[unit]
+    return _is_measure(last) or (unit in _CLEAR and not told)
 
 
 def _is_measure(word: str) -> bool:
-    return word not in _BARE and (word in _MEASURES or kind_of(word) == NUMBER)
+    return word not in _BARE and (word in _MEASURES or word in _TIMES or word in _BYTES or kind_of(word) == NUMBER)
+
+
+def _bounded(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The least and the most, spelled out and in front.
+
+    >>> _bounded(("age", "min")), _bounded(("max", "players")), _bounded(("max",))
+    (('minimum', 'age'), ('maximum', 'players'), ('max',))
+    """
+    if len(words) < 2:
+        return words
+    if words[-1] in _BOUNDS and words[-2] not in _LINKS | {"in"} and not is_participle(words[-2]):
+        return _BOUNDS[words[-1]], *words[:-1]
+    return (_BOUNDS[words[0]], *words[1:]) if words[0] in _BOUNDS else words
 
 
 def _written(unit: str) -> str:

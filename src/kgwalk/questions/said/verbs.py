@@ -132,8 +132,8 @@ def _subject(reading: Acts, ends: Ends) -> Said:
     kind, to = ends.head, reading.preposition
     many, all_do = several(kind), verb if reading.past else do
     person = is_person(kind)
-    at = f"{to} {reading.thing}" if reading.thing else to
     the = f"{to} the {reading.thing}" if reading.thing else to
+    at = f"{to} {reading.thing}" if reading.thing and not reading.thing.startswith("number of ") else the
     questions = [
         f"{opening(kind)} {verb} {at} {{}}?",
         f"Which {many} {all_do} {the} {{}}?",
