@@ -43,6 +43,7 @@ TURNS = {
     "cot": [f"I remember. {FINAL}"],
 }
 MUTE = "mute"  # a model that never answers
+BROKEN = "broken"  # one that the server cannot run
 STAFF = [("Priya Raman", "boss", "Jonas Weber"), ("Priya Raman", "age", "31"), ("Jonas Weber", "boss", "Ada Lind")]
 NO_FACTS = ("eog", "vanilla", "cot")  # nothing was asked of the graph
 
@@ -52,6 +53,9 @@ class _Api(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if request["model"] == BROKEN:
+            self.send_error(400)
+            return
         turns = TURNS.get(request["model"], [])
         said = sum(message["content"] in turns for message in request["messages"])  # a prompt may have other replies
         text = "hm" if request["model"] == MUTE else turns[said]
@@ -114,9 +118,10 @@ def ask(api: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)
 
-    def call(*arguments: str, stdin: str = "") -> Done:
+    def call(*arguments: str, stdin: str | bytes = "") -> Done:
         monkeypatch.setattr(sys, "argv", ["kgwalk", "ask", *arguments, "--engine", "api"])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8"))
         capfd.readouterr()
         with pytest.raises(SystemExit) as end:
             main()
@@ -248,6 +253,23 @@ def test_a_protocol_of_ones_own() -> None:
     assert len(script.read_text().splitlines()) < 60
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert done.stdout == "['Penny Marshall'] answered ['now at: Penny Marshall', '']\n"
+
+
+def test_stdin_that_is_not_as_it_should_be(ask: Ask) -> None:
+    """A line in another encoding is refused, and the others answered; where there is nothing, no model is loaded."""
+    done = ask("--model", "kgwalk", "--json", stdin=b"\xef\xbb\xbfcapital of Norway?\nTroms\xf8?\ncapital of Norway?\n")
+    first, second, third = map(json.loads, done.stdout.splitlines())
+    assert (first["question"], first["answers"]) == ("capital of Norway?", ["Oslo"])  # without the mark of the file
+    assert second == {"question": "Troms\ufffd?", "error": {"kind": "KgwalkError", "message": "the line is not UTF-8"}}
+    assert third["answers"] == ["Oslo"]
+    nothing = ask("--json", stdin="\n \n")
+    assert (nothing.returncode, json.loads(nothing.stdout)["error"]["kind"]) == (2, "UsageError")
+    assert "there is no question: give one, or questions on stdin" in nothing.stderr
+    unknown = ask("--json", "--topic", "Norwai", stdin=QUESTIONS)  # told once, before a model is asked for
+    assert (unknown.returncode, len(unknown.stdout.splitlines())) == (1, 1)
+    broken = ask("--model", BROKEN, "--json", stdin="capital of Norway?\n" * 9)
+    assert len(broken.stdout.splitlines()) == 4  # three, and that there is no use going on
+    assert "the engine failed 3 times in a row" in json.loads(broken.stdout.splitlines()[-1])["error"]["message"]
 
 
 def test_a_graph_in_the_wrong_place(ask: Ask) -> None:

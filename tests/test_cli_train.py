@@ -146,7 +146,7 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "tracker": (("kgwalk", "--report-to", "tensorbord"), "unknown tracker `tensorbord`; did you mean `tensorboard`?"),
     "data": (("kgwalk", "--data", "wrld"), "unknown dataset `wrld`; did you mean `world`?"),
     "split": (("kgwalk", "--split", "trian"), "no split 'trian' of world; there are "),
-    "start": (("kgwalk", "--smoke", "--start", "none"), "there is no folder none to start from"),
+    "start": (("kgwalk", "--smoke", "--start", "nowhere"), "there is no folder nowhere to start from"),
     "demos": (("kgwalk", "--smoke", "--demos", "none.jsonl"), "there are no demonstrations in none.jsonl; make"),
 }  # fmt: skip
 

@@ -165,3 +165,18 @@ def test_column_names_are_looked_for_in_the_whole_file() -> None:
     assert look.like_a_table
     look.see(Rows(strings(["Q"]), strings(["Led"]), strings(["R"])))
     assert not look.like_a_table
+
+
+def test_long_texts_are_not_kept_nor_told_whole(tmp_path: Path) -> None:
+    """Of 200 rows with texts of 100 KB each, eleven are looked at; three are enough."""
+    look, text = TableLook(), "so on and\non " * 8000
+    for at in range(20):
+        people = [f"P{number}" for number in range(10 * at, 10 * at + 10)]
+        look.see(Rows(strings(people), strings([f"19{name[1:]}" for name in people]), strings([text] * 10)))
+    assert len(look._heads) < 20
+    assert look.like_a_table
+    path = write(tmp_path, "p.csv", "name,born,story\n" + "".join(f'P{n},19{n},"{text}"\n' for n in range(10, 20)))
+    tally = Tally()
+    triples(path, tally)
+    (note,) = tally.notes
+    assert f"such as (P10, 1910, {'so on and on ' * 4}so on an...)" in note

@@ -49,6 +49,7 @@ class Agent:
 
     def opened(self, adapter: str | None = None, *, model: str | None = None, engine: str = "auto") -> Agent:
         """Load the model, which takes seconds; the default one is small and runs on a CPU."""
+        self.close()
         self.choice = self.chosen(adapter, model=model, engine=engine)
         options = {"adapter": self.choice.folder} if self.choice.adapter else {}
         self.engine = open_engine(engine, model, **options)

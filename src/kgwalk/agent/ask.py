@@ -28,7 +28,7 @@ from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.tools.web.search import WebSearch
 from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple
 
-UNSURE = 0.4  # of confidence: at most half of the walks below it were right on any set (docs/reference/metrics.md)
+UNSURE = 0.4  # of confidence: on graphs not seen, most walks below it are wrong (docs/reference/metrics.md)
 NOTE = "the model was not sure of this walk; it may well be wrong"
 
 

@@ -11,9 +11,9 @@
     run/after       the held-out questions, walked by the result
     run/fit.json    the report
 
-The adapter is put where `ask --graph` looks for it (agent/adapters). What is done is not done again, so a fit that is
-resumed goes on where it stopped. If training made the agent no better on the questions held out, or perhaps by luck
-alone, the weights stay as they were. Knows no recipe by name.
+The adapter is put where `ask --graph` looks for it (agent/adapters), unless it is the shipped one. What is done is not
+done again, so a fit that is resumed goes on where it stopped. If training made the agent no better on the questions
+held out, or perhaps by luck alone, the weights stay as they were. Knows no recipe by name.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ from kgwalk.questions.settings import MakeSettings
 from kgwalk.questions.split import SHARES, split_key, split_questions
 from kgwalk.questions.words import Wording
 from kgwalk.training.loop import Progress
-from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.types import KgwalkError, Question
 
 LEAST = 40  # fewer teach nothing
-FACTS = 15  # behind the questions held out, at least: of fewer, a score says how the same few are worded
+FACTS = 50  # of a graph, at least: of fewer, a score says how the same few are worded
 MADE = 400  # as many are made, at least: of a few dozen, hardly any would be left to test on
 NOISE = 0.02  # share of words with a mistake: people's questions have them, too
 
@@ -62,8 +62,12 @@ class Made:
 def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progress) -> tuple[Made, dict[str, Any]]:
     """Questions in splits, about `count` of them to learn from, and what there is to say of them."""
     schema = survey(graph)
-    if not schema.facts:
-        raise KgwalkError(f"{name} has no facts, so there is nothing to ask")
+    if schema.facts < FACTS:
+        few = "1 fact" if schema.facts == 1 else f"{schema.facts} facts"
+        raise KgwalkError(
+            f"{name} has {few}, and the least to learn from some and be tested on others are {FACTS}. Add facts, or "
+            "see with `kgwalk kg relations` whether its file was read as meant (a table needs `kg build --table`)"
+        )
     thrown: Counter[str] = Counter()
     questions = make_questions(
         graph,
@@ -74,8 +78,8 @@ def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progres
         progress=lambda what, done, total: progress("questions", done, total or done, {}),
     )
     made = Made(name, graph, split_questions(questions, seed))
-    if len(questions) < LEAST or not all(made.by_split.values()) or len(_facts_held_out(made)) < FACTS:
-        raise KgwalkError(_too_few(made, schema.facts, questions, thrown))
+    if len(questions) < LEAST or not all(made.by_split.values()):
+        raise KgwalkError(_too_few(name, schema.facts, questions, thrown))
     kinds = Counter(question.type for question in questions)
     return made, {"made": len(questions), "by_type": dict(kinds.most_common()), "thrown": dict(thrown.most_common())}
 
@@ -85,28 +89,18 @@ def write(made: Made, folder: Path) -> None:
     write_dataset(folder, made.by_split, made.graph, link=True, replace=True)
 
 
-def _facts_held_out(made: Made) -> set[Triple]:
-    """The facts behind the questions that are not learnt from, each once, however often it is asked about."""
-    held_out = [question for split, own in made.by_split.items() if split != "train" for question in own]
-    return {fact for question in held_out for fact in question.evidence or ()}
-
-
-def _too_few(made: Made, facts: int, questions: Sequence[Question], thrown: Counter[str]) -> str:
-    name, tested = made.name, len(_facts_held_out(made))
+def _too_few(name: str, facts: int, questions: Sequence[Question], thrown: Counter[str]) -> str:
     if len(questions) >= LEAST:  # a fact can be asked for in a hundred ways
         things = len({split_key(question) for question in questions})
         short = (
-            f"there are {things} things to ask about it (entities, chains of relations), however they are worded: "
-            "too few to learn from some and be tested on others"
+            f"there {'is 1 thing' if things == 1 else f'are {things} things'} to ask about it (entities, chains of "
+            "relations), however they are worded: too few to learn from some and be tested on others"
         )
-        if all(made.by_split.values()):
-            short += f" (the questions held out would be about {tested} different facts, and {FACTS} are the least)"
     else:
         why = "; ".join(f"{reason}: {count:,}" for reason, count in thrown.most_common(3))
         short = f"{len(questions)} questions could be made, and the least to learn from are {LEAST}"
         short += f" (draws thrown away: {why})" if why else ""
     return (
-        f"{name} has {facts:,} fact{'' if facts == 1 else 's'}; {short}. "
-        "A graph needs some dozens of facts with names that can be asked about, by at least a few relations: add "
-        "facts, or see with `kgwalk kg relations` whether its file was read as meant (a table needs `kg build --table`)"
+        f"{name} has {facts:,} facts; {short}. A graph needs some dozens of facts with names that can be asked about, "
+        "by at least a few relations: add facts"
     )

@@ -59,6 +59,7 @@ def _make_demos(run: Run) -> None:
         for count, demo in enumerate(made, 1):
             file.write(write_line(demo))
             run.progress("demos", count, len(run.questions), {})
+    run.progress("demos", len(run.questions), len(run.questions), {})  # some may have fallen out
     beside.replace(run.folder.file(DEMOS))
     if not fallen.kept:
         why = "; ".join(f"{count:,} {reason}" for reason, count in fallen.counts.items())

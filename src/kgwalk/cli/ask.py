@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +13,7 @@ import typer
 from kgwalk.cli.graphs import graph_called
 from kgwalk.cli.output import err, out, print_json, print_json_line
 from kgwalk.cli.world import Web, world_values
-from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, Triple, Turn
+from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
 if TYPE_CHECKING:
     from kgwalk.agent.agent import Agent
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from kgwalk.agent.start import Start
 
 GRAPH = "world"  # the bundled graph
+MOST_BROKEN = 3  # questions in a row whose engine failed: an API that is down
 RECIPE = "kgwalk"  # as Agent's, of which the help would have to wait for an import
 
 EXAMPLES = (
@@ -75,13 +78,16 @@ def ask(
 
     if question == "-":
         question = None
-    if question is None and json and sys.stdin.isatty():
+    if question is None and json and at_terminal():
         raise typer.BadParameter("--json needs a question, or questions on stdin: kgwalk ask --json < questions.txt")
+    lines = None if question is not None or at_terminal() else lines_of_stdin()
     chosen = load_recipe(recipe).with_values([*world_values(None, web), *(values or [])])
     opened = graph_called(graph)
     agent = Agent(opened, chosen)
     session = _Session(agent, runs, quiet=json)
     start = None if question is None else session.start(question, topic)  # refused before a model is loaded
+    if question is None and topic:
+        topic = agent.start("?", topic).topics
     choice = agent.chosen(adapter, model=model, engine=engine)
     for words in choice.words:
         err.print(words, style="dim")
@@ -93,16 +99,38 @@ def ask(
     try:
         if question is not None and start is not None:
             answered = session.ask(question, start)
-        elif sys.stdin.isatty():
-            answered = session.converse(topic)
+        elif lines is not None:
+            answered = session.answer_all(lines, topic)
         else:
-            answered = session.answer_all(sys.stdin, topic)
+            answered = session.converse(topic)
         if not answered:
             raise typer.Exit(1)
     finally:
         agent.close()
         if (close := getattr(opened, "close", None)) is not None:
             close()
+
+
+def at_terminal() -> bool:
+    """Whether somebody is there to type."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def lines_of_stdin() -> Iterator[bytes]:
+    """Those that say something, of which there must be one; read as they are asked for."""
+    raw = () if sys.stdin is None else sys.stdin.buffer
+    lines = filter(None, (line.removeprefix(BOM_UTF8).strip() for line in raw))
+    first = next(lines, None)
+    if first is None:
+        raise typer.BadParameter("there is no question: give one, or questions on stdin, a line each")
+    return chain([first], lines)
+
+
+def readable(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise KgwalkError("the line is not UTF-8") from error
 
 
 def _silent() -> Any:
@@ -155,34 +183,42 @@ class _Session:
             except KgwalkError as error:
                 err.print(f"error: {error}")
 
-    def answer_all(self, lines: Iterable[str], topics: list[str] | None) -> bool:
+    def answer_all(self, lines: Iterable[bytes], topics: list[str] | None) -> bool:
         """Questions from a file or a pipe, each told with what came of it; whether all of them have an answer. What is
-        wrong with one does not stop the others.
+        wrong with one does not stop the others; an engine that fails again and again does.
         """
+        answered, broken = True, 0
+        for line in lines:
+            question = line.decode(errors="replace")
+            try:
+                asked = self._walked(readable(line), self.start(readable(line), topics))
+            except KgwalkError as error:
+                self._tell_refused(question, error)
+                answered, broken = False, 0
+                continue
+            self._tell(question, asked)
+            answered = answered and bool(asked.answers)
+            broken = broken + 1 if asked.stop == StopReason.engine_failed else 0
+            if broken == MOST_BROKEN:
+                raise KgwalkError(f"the engine failed {broken} times in a row ({asked.failure}); the rest is not asked")
+        return answered
+
+    def _tell(self, question: str, asked: Asked) -> None:
         from kgwalk.agent.ask import as_json
 
-        failed = 0
-        for question in filter(None, map(str.strip, lines)):
-            if not self.quiet:
-                out.print(question)
-            try:
-                asked = self._walked(question, self.start(question, topics))
-            except KgwalkError as error:
-                failed += 1
-                told = {"question": question, "error": {"kind": type(error).__name__, "message": str(error)}}
-                if not self.quiet:
-                    err.print(f"error: {error}")
-                    out.print("no answer (refused)")
-            else:
-                failed += not asked.answers
-                told = {"question": question, **as_json(asked)}
-                if not self.quiet:
-                    _show_answer(asked)
-            if self.quiet:
-                print_json_line(told)
-            else:
-                out.print()
-        return not failed
+        if self.quiet:
+            print_json_line({"question": question, **as_json(asked)})
+        else:
+            out.print(question)
+            _show_answer(asked)
+            out.print()
+
+    def _tell_refused(self, question: str, error: KgwalkError) -> None:
+        if self.quiet:
+            print_json_line({"question": question, "error": {"kind": type(error).__name__, "message": str(error)}})
+        else:
+            out.print(f"{question}\nno answer (refused)\n")
+            err.print(f"error: {error}")
 
 
 def no_agent(graph: str, recipe: str, *, trains: bool) -> str:

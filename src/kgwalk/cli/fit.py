@@ -54,8 +54,8 @@ def fit(
     Questions are made, a small model learns to walk them, and is tested on others that were held out. How much is
     learnt follows from the minutes and the machine's speed; a slow machine learns less, and ends in time. The agent
     lands beside the graph, where ask, eval and serve find it; if it walks no better than the one that the fit began
-    from, that one does. Killed at any moment, the same command with --resume goes on; Ctrl-C stops after the step
-    under way, saved.
+    from, that one does, unless it comes with kgwalk and is found anyway. Killed at any moment, the same command with
+    --resume goes on; Ctrl-C stops after the step under way, saved.
     """
     started = time.monotonic()  # imports take seconds
     from kgwalk.build.fit import fit as run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import sys
 from typing import Annotated
 
@@ -75,10 +76,10 @@ def main() -> None:
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
     except KgwalkError as error:
-        from kgwalk.cli.output import err, print_json
+        from kgwalk.cli.output import err, print_json_line
 
         if "--json" in sys.argv:
-            print_json({"error": {"kind": type(error).__name__, "message": str(error)}})
+            print_json_line({"error": {"kind": type(error).__name__, "message": str(error)}})
         err.print(f"error: {error}")
         sys.exit(1)
     except OSError as error:
@@ -95,7 +96,7 @@ def main() -> None:
 
 def _ended(end: SystemExit) -> int | str | None:
     """The exit code when typer or rich end the program; why they did is the exception that they were handling."""
-    from kgwalk.cli.output import err, print_json
+    from kgwalk.cli.output import err, print_json_line
 
     why = end.__context__
     if isinstance(why, BrokenPipeError):  # the reader of our output left, as in `kgwalk kg export ... | head`
@@ -105,10 +106,26 @@ def _ended(end: SystemExit) -> int | str | None:
         err.print("interrupted")
     elif end.code == 2 and (message := getattr(why, "format_message", None)):
         if "--json" in sys.argv:
-            print_json({"error": {"kind": "UsageError", "message": message()}})
-        if "unexpected extra argument" in message() and sys.argv[1] in ASKING:
-            err.print("A graph is given with --graph.")
+            print_json_line({"error": {"kind": "UsageError", "message": message()}})
+        if hint := _hint("".join(sys.argv[1:2]), message()):
+            err.print(hint)
     return end.code
+
+
+def _hint(command: str, message: str) -> str:
+    """What to do about arguments that nobody expects.
+
+    >>> _hint("serve", "Got unexpected extra argument(s) (films.kg)")
+    'A graph is given with --graph.'
+    >>> _hint("ask", "Got unexpected extra argument(s) (is the capital of Norway)")
+    'Put the question in quotes.'
+    """
+    extra = re.search(r"unexpected extra arguments?(?:\(s\))? \((.*)\)$", message)
+    if extra is None or command not in ASKING:
+        return ""
+    if " " not in extra[1] and (extra[1].endswith(".kg") or "/" in extra[1] or os.path.exists(extra[1])):
+        return "A graph is given with --graph."
+    return "Put the question in quotes." if command == "ask" else ""
 
 
 def _drop_stdout() -> None:

@@ -44,7 +44,7 @@ def train(
     stages: Annotated[str | None, typer.Option(help="Only these, of demos,sft,grpo,eval.")] = None,
     model: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
     start: Annotated[
-        str | None, typer.Option(metavar="ADAPTER|shipped", help="An adapter to go on from (default: none).")
+        str | None, typer.Option(metavar="ADAPTER|shipped|none", help="An adapter to go on from (default: none).")
     ] = None,
     demos: Annotated[Path | None, typer.Option(help="Demonstrations that are there already (kgwalk demos).")] = None,
     judge: Annotated[
@@ -73,7 +73,7 @@ def train(
 
     Killed at any moment, the same command with --resume goes on. Ctrl-C stops after the step under way, saved.
     """
-    from kgwalk.agent.adapters import asked_for
+    from kgwalk.agent.adapters import NONE, asked_for
     from kgwalk.build.pipeline import train as run
 
     if smoke and profile:
@@ -93,7 +93,7 @@ def train(
             limit=limit,
             seed=seed,
             model=model,
-            start=None if start is None else asked_for(start),
+            start=None if start in (None, NONE) else asked_for(start),
             demos=demos,
             judge=judge,
             device=device,

@@ -229,8 +229,8 @@ def _of_two_kinds(entities: Sequence[str], relations: Sequence[str]) -> str:
     found = " and ".join(f"{_counted(names, what)} ({_listed(names)})" for what, names in kinds if names)
     return (
         f"shared by one that has an id and one that goes by its name alone: {found}. These are not merged: what is "
-        "said of one is not found at the other. If they are meant to be the same, build the source that has ids by "
-        "itself, write that with `kgwalk kg export` as TSV, and build it with the others"
+        "said of one is not found at the other. If they are meant to be the same, write them alike in all sources: a "
+        "source that has ids can be built by itself, written with `kgwalk kg export` as TSV, and built with the others"
     )
 
 

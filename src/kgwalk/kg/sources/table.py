@@ -55,11 +55,12 @@ def _relations(source: Source, header: Record) -> list[str]:
     things, *relations = (name.strip() for name in header.fields)
     named = Counter(filter(None, relations))
     if not named:
+        parted = "columns are parted by commas in CSV (not by semicolons), by tabs in TSV"
         raise source.error(
             "expected a row of column names, two at least, got 1",
             line=header.line,
             text=shown(header.raw).rstrip("\r\n"),
-            hint="columns are parted by commas in CSV (not by semicolons), by tabs in TSV",
+            hint="delete what stands above the names of the columns" if relations else parted,
         )
     more = f" and {len(named) - _LISTED:,} more" if len(named) > _LISTED else ""
     listed = ", ".join(list(named)[:_LISTED]) + more
