@@ -137,6 +137,24 @@ def test_a_part_of_a_name_is_a_guess_and_says_so(graph: StoredGraph) -> None:
     assert (topics([mention]), mention.sure) == (["The Godfather"], False)
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("which team owns the most expensive service", []),
+        ("which service uses redis", []),
+        ("who owns the fraud service", ["fraud-guard"]),
+        ("who owns the service", ["eta-service"]),
+        ("who owns the eta service", ["eta-service"]),
+        ("which team does boss lind lead", ["Ada Lind"]),  # a name with capitals is a name of its own
+    ],
+)
+def test_a_kind_of_thing_is_not_a_thing_whose_name_ends_with_it(
+    store: Callable[..., StoredGraph], question: str, expected: list[str]
+) -> None:
+    facts = [("eta-service", "owned_by", "Routing"), ("fraud-guard", "owned_by", "Payments")]
+    assert topics(link(question, store([*facts, ("Ada Lind", "heads", "Payments")]))) == expected
+
+
 def test_a_far_better_connected_name_is_meant_by_its_last_word(store: Callable[..., StoredGraph]) -> None:
     """Rank 0 is Abraham Lincoln, with 40 facts; the film Lincoln has one and stands behind 1,500 others."""
     facts = [("Abraham Lincoln", "speech", f"speech {n}") for n in range(40)]

@@ -25,6 +25,7 @@ ALIKE_LETTERS = 5  # of a shorter word one typo leaves too little
 SURELY_ALIKE = 0.85
 # A word of a name that is not near enough to be chosen, and near enough to be offered: two typos in seven letters.
 FAINTLY_ALIKE = 0.7
+_ASKING = frozenset("which what whose many any every each all most least some no another other".split())
 MOST_NEAR = 6  # searches for near spellings in one question: 4 ms each at 43,000 names
 
 
@@ -148,13 +149,24 @@ def _near_name(text: Text, names: Names, first: int, last: int, *, bold: bool) -
     one_word = " " not in plain
     holds = _holding(plain, near) if bold else []
     if one_word:
-        holds = [one for one in holds if one.rank < names.well_connected]
+        holds = [one for one in holds if one.rank < names.well_connected and not _says_a_kind(text, first, one)]
     alike = _alike_names(plain, near, ALIKE if bold and (text.cased or not one_word) else SURELY_ALIKE)
     ranked = holds + alike if one_word else alike + holds
     if not ranked:
         return None
     why = "part of the name" if holds and ranked[0] is holds[0] else "near spelling"
     return Match(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
+
+
+def _says_a_kind(text: Text, at: int, one: Named) -> bool:
+    """Whether the last word of a name without capitals, in these words, says what kind of thing is meant, not which.
+
+    "Which service", "the cheapest service" and "the fraud service" do not mean eta-service; "the service" may.
+    """
+    name = one.found.name
+    if at == 0 or name != name.lower() or normalise(name).split()[0] == text.words[at].plain:
+        return False
+    return text.words[at - 1].plain in _ASKING or not text.function[at - 1]
 
 
 def _alike_names(plain: str, near: Iterable[Named], least: float) -> list[Named]:
