@@ -25,7 +25,8 @@ ALIKE_LETTERS = 5  # of a shorter word one typo leaves too little
 SURELY_ALIKE = 0.85
 # A word of a name that is not near enough to be chosen, and near enough to be offered: two typos in seven letters.
 FAINTLY_ALIKE = 0.7
-_ASKING = frozenset("which what whose many any every each all most least some no another other".split())
+_QUESTION = {"which", "what", "whose", "many"}
+_QUANTITY = {"any", "every", "each", "all", "most", "least", "some", "no", "other", "another"}
 MOST_NEAR = 6  # searches for near spellings in one question: 4 ms each at 43,000 names
 
 
@@ -166,7 +167,8 @@ def _says_a_kind(text: Text, at: int, one: Named) -> bool:
     name = one.found.name
     if at == 0 or name != name.lower() or normalise(name).split()[0] == text.words[at].plain:
         return False
-    return text.words[at - 1].plain in _ASKING or not text.function[at - 1]
+    before = text.words[at - 1].plain
+    return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
 
 
 def _alike_names(plain: str, near: Iterable[Named], least: float) -> list[Named]:
