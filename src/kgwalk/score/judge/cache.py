@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from kgwalk.runs.sqlite import share
 from kgwalk.score.judge.verdict import Verdict
 from kgwalk.types import StoreError
 
@@ -67,7 +68,7 @@ class VerdictCache:
 
     def _open(self) -> bytes:
         with self._errors():
-            self._db.execute("PRAGMA journal_mode = WAL")  # where a file system cannot, SQLite keeps its older journal
+            share(self._db, WAIT)
             self._db.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing; a power cut, the last few
             (found,) = self._db.execute("PRAGMA user_version").fetchone()
             if found not in (0, FORMAT):

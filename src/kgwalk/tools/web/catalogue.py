@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from kgwalk.runs.sqlite import share
 from kgwalk.tools.web.documents import SourceFile, cited
 from kgwalk.types import Document, StoreError
 
@@ -59,7 +60,7 @@ class Catalogue:
         with self.errors():
             self._db = sqlite3.connect(path, timeout=WAIT, check_same_thread=False, isolation_level=None)
             try:
-                self._db.execute("PRAGMA journal_mode = WAL")
+                share(self._db, WAIT)
                 self._db.execute("PRAGMA synchronous = NORMAL")
                 self._db.executescript(SCHEMA)
             except BaseException:

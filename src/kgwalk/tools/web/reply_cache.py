@@ -15,6 +15,7 @@ from pathlib import Path
 import orjson
 
 from kgwalk.config.cache import CACHE_VARIABLE
+from kgwalk.runs.sqlite import share
 from kgwalk.types import Document, StoreError
 
 WAIT = 30.0  # seconds for which a write waits for another process's
@@ -35,7 +36,7 @@ class ReplyCache:
                 f"  Set {CACHE_VARIABLE} to a folder that can be written to."
             ) from error
         with self._opened() as db:
-            db.execute("PRAGMA journal_mode = WAL")
+            share(db, WAIT)
             db.execute(SCHEMA)
             db.execute("DELETE FROM replies WHERE at < ?", (time.time() - self._age,))
 
