@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgwalk.cli.graphs import graph_called
-from kgwalk.cli.output import err, out, print_json, print_json_line
+from kgwalk.cli.output import ENGINES, err, out, print_json, print_json_line
 from kgwalk.cli.world import Web, world_values
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
@@ -53,9 +53,7 @@ def ask(
         str | None,
         typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
-    ] = "auto",
+    engine: Annotated[str, typer.Option(help=ENGINES)] = "auto",
     runs: Annotated[int, typer.Option(min=1, help="Walk so often and answer with the union.")] = 1,
     web: Web = None,
     values: Annotated[
@@ -189,11 +187,11 @@ class _Session:
         """
         answered, broken = True, 0
         for line in lines:
-            question = line.decode(errors="replace")
             try:
-                asked = self._walked(readable(line), self.start(readable(line), topics))
+                question = readable(line)
+                asked = self._walked(question, self.start(question, topics))
             except KgwalkError as error:
-                self._tell_refused(question, error)
+                self._tell_refused(line.decode(errors="replace"), error)
                 answered, broken = False, 0
                 continue
             self._tell(question, asked)

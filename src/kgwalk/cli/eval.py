@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import counted, err, out, print_json, print_table
+from kgwalk.cli.output import ENGINES, EVERY, counted, err, out, print_json, print_table
 from kgwalk.cli.world import GraphDrop, Web, world_values
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ GROUPS = {
 COLUMNS = ("n", "f1", "precision", "recall", "hits_at_1", "retrieval_rate", "generated_tokens", "turns")
 _TOGETHER = ("union", "majority", "oracle_max")
 _LINES = 20  # of one table on the screen; --json has them all
-_EVERY = 30.0  # seconds between lines of progress where there is no terminal
 
 EXAMPLES = (
     "kgwalk eval oracle --data world",
@@ -57,9 +56,7 @@ def eval(
         str | None,
         typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
-    ] = "local",
+    engine: Annotated[str, typer.Option(help=ENGINES)] = "local",
     runs: Annotated[
         int | None, typer.Option(min=1, help="Walk every question so often; more than one is sampled.")
     ] = None,
@@ -191,7 +188,7 @@ def _bars(*, quiet: bool) -> Iterator[tuple[Callable[[int, int, dict[str, float]
             if what not in tasks:
                 tasks[what] = bar.add_task(words, total=total)
             bar.update(tasks[what], completed=done, total=total, description=words)
-        elif not quiet and time.monotonic() - said > _EVERY:
+        elif not quiet and time.monotonic() - said > EVERY:
             said = time.monotonic()
             err.print(f"{done:,} of {total:,}  {words}" if total else f"{done:,}  {words}")
 

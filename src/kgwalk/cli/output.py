@@ -27,6 +27,9 @@ from rich.text import Text
 out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
 err = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
+EVERY = 30.0  # seconds between lines of progress where there is no terminal
+ENGINES = "auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY)."  # of --engine's help
+
 
 def print_json(value: Any) -> None:
     """One JSON object on stdout."""

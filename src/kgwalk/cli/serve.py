@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kgwalk.cli.graphs import bundled_path
+from kgwalk.cli.output import ENGINES, err
 from kgwalk.cli.world import GraphDrop, Web, world_values
 from kgwalk.types import EngineError, KgwalkError
 
@@ -45,9 +46,7 @@ def serve(
     model: Annotated[
         str | None, typer.Option(help="The language model of /v1/ask, a name or path (default: the agent's own).")
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY).")
-    ] = "auto",
+    engine: Annotated[str, typer.Option(help=ENGINES)] = "auto",
     base_url: Annotated[str | None, typer.Option(help="Of that API; else OPENAI_BASE_URL.")] = None,
     adapter: Annotated[
         str | None,
@@ -71,7 +70,6 @@ def serve(
     """
     if not graph and data is None:
         raise typer.BadParameter("there is nothing to serve; give --graph DIR, or --data DIR")
-    from kgwalk.cli.output import err
     from kgwalk.llm.open import check_kind
 
     try:
@@ -143,7 +141,8 @@ def _agent(
         dataset = load_dataset(data)
         stores.append(store_of(dataset.graph()) if dataset.has_graph() else None)
     choices = [choose(asked, store, chosen, model=model, engine=engine) for store in stores]
-    choice, words = choices[0], list[str]()
+    words: list[str] = []
+    choice = choices[0]
     if any(other.folder != choice.folder for other in choices):
         words.append("not used: agents beside the graphs, since they differ; choose one with --adapter")
         choice = choose(asked, None, chosen, model=model, engine=engine)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kgwalk.cli.mixture import DataOption
-from kgwalk.cli.output import err, out, print_json
+from kgwalk.cli.output import EVERY, err, out, print_json
 from kgwalk.cli.world import GraphDrop, Web, world_values
 
 EXAMPLES = (
@@ -24,7 +24,6 @@ EXAMPLES = (
 )
 # what a line of progress shows of a step, as far as the step has it
 LEARNING = ("sft", "grpo")  # stages
-EVERY = 30.0  # seconds between lines about another stage, where there is no terminal
 SHOWN = ("loss", "reward", "f1", "kl", "entropy", "tokens_a_second", "eval_f1")
 
 
