@@ -191,7 +191,7 @@ def test_every_metric_is_shown_somewhere(films: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_line_now_and_then_where_there_is_no_terminal(cli: Cli, films: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgwalk.cli.eval._EVERY", 0.0)
+    monkeypatch.setattr("kgwalk.cli.eval.EVERY", 0.0)
     done = cli("eval", "oracle", "--data", films)
     assert "\n3 of 5  f1 " in done.stderr
     assert "reading" in done.stderr  # the graph, built the first time
