@@ -94,28 +94,28 @@ def _engine(made: Any) -> Generate:
 def kgwalk_local(work: Path, threads: int) -> Generate:
     import torch
 
-    from kgwalk.llm.local import LocalEngine
+    from kgwalk.llm.torch_engine.engine import LocalEngine
 
     torch.set_num_threads(threads)
     return _engine(LocalEngine(device="cpu"))
 
 
 def kgwalk_cpu(work: Path, threads: int) -> Generate:
-    from kgwalk.llm.cpu.engine import CpuEngine
+    from kgwalk.llm.openvino_engine.engine import CpuEngine
 
     return _engine(CpuEngine(threads=threads, guesses=0))  # the prompts come again, and so would what it wrote
 
 
 def kgwalk_cpu_float32(work: Path, threads: int) -> Generate:
-    from kgwalk.llm.cpu.engine import CpuEngine
+    from kgwalk.llm.openvino_engine.engine import CpuEngine
 
     return _engine(CpuEngine(threads=threads, dtype="float32", guesses=0))
 
 
 def openvino_genai(work: Path, threads: int) -> Generate:
     """Intel's own pipeline over the graph of the engine cpu: the same kernels, with its scheduler."""
-    from kgwalk.llm.cpu.kept import kept_folder
-    from kgwalk.llm.cpu.runtime import ov  # before the others: it keeps the telemetry away
+    from kgwalk.llm.openvino_engine.converted import kept_folder
+    from kgwalk.llm.openvino_engine.paged_model import ov  # before the others: it keeps the telemetry away
 
     folder, kept = work / "openvino-genai", kept_folder("smollm2-135m", None, "int8")
     if not (folder / "openvino_detokenizer.xml").is_file():
@@ -298,12 +298,12 @@ def real_prompts(count: int) -> list[list[int]]:
     """Contexts of the kgwalk recipe at every turn of the gold walks of world questions, in the model's own tokens."""
     from transformers import AutoTokenizer
 
-    from kgwalk.agent.ask import ask
     from kgwalk.data.bundled import world_path, world_questions
     from kgwalk.kg.store import open_graph
     from kgwalk.llm.engine import Request
-    from kgwalk.llm.hf_tokens import HfTokenizer
     from kgwalk.llm.scripted import ScriptedEngine
+    from kgwalk.llm.tokenizers import HfTokenizer
+    from kgwalk.walk.agent import ask
 
     tokens, graph, found = HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder()))), open_graph(world_path()), []
     for question in world_questions("test"):

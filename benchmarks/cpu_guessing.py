@@ -21,13 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kgwalk.agent.adapters import shipped
-from kgwalk.agent.ask import ask_async
 from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.kg.store import open_graph
-from kgwalk.llm.cpu.engine import CpuEngine
-from kgwalk.llm.cpu.guessing import Followers
 from kgwalk.llm.engine import Generation, Request
+from kgwalk.llm.openvino_engine.engine import CpuEngine
+from kgwalk.llm.openvino_engine.prompt_lookup import Followers
+from kgwalk.walk.adapters import shipped
+from kgwalk.walk.agent import ask_async
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 

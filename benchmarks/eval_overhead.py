@@ -25,13 +25,13 @@ from typing import Any
 
 import orjson
 
-from kgwalk.agent.from_recipe import policy_of
-from kgwalk.agent.protocol import Task
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.walk.policy import policy_of
+from kgwalk.walk.protocol import Task
 
 RIGHT = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"]
 WRONG = [*RIGHT[:2], '<answer>["Nobody", "Somebody"]</answer>']

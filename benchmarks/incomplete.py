@@ -24,15 +24,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from kgwalk.config.run_folder import open_run
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.predictions import METRICS, check_finished
 from kgwalk.kg.store import StoredGraph
-from kgwalk.runs.folder import open_run
-from kgwalk.tools.web.graph_corpus import write_corpus
-from kgwalk.tools.web.open import open_web
-from kgwalk.tools.web.search import WebSearch
 from kgwalk.types import KgwalkError
+from kgwalk.walk.web.graph_corpus import write_corpus
+from kgwalk.walk.web.search import WebSearch, open_web
 
 LEVELS = [0.0, 0.2, 0.4, 0.6]
 NUMBERS = ("f1", "hits_at_1", "web_used", "web_calls", "web_failed")

@@ -6,8 +6,8 @@ Run: OMP_NUM_THREADS=1 python benchmarks/learn.py [--seeds 0 1 2] [--output runs
 A made-up graph of films, people, companies and cities is asked questions of one and two hops; the topics of test
 questions are in no question of training. For each seed a Llama with its own tokenizer is made from scratch, shown
 demonstrations of a tenth of the training questions (SFT), and then walks all of them by itself (GRPO), both through
-`kgwalk.build.pipeline.train` with the recipe `kgwalk` and the values below. Both models are evaluated greedily on the
-test split. A run that is stopped goes on when the same command is given again; a seed that is done is not done again.
+`kgwalk.training.pipeline.train` with the recipe `kgwalk` and the values below. Both models are evaluated greedily on
+the test split. A run that is stopped goes on when the same command is given again; a finished seed is not done again.
 """
 
 from __future__ import annotations
@@ -23,18 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import PROTOCOLS
-from kgwalk.agent.protocols.kgwalk import Kgwalk, KgwalkWalk
-from kgwalk.build.pipeline import train
 from kgwalk.config.recipe import Recipe, load_recipe
+from kgwalk.config.run_folder import read_json, read_rows, write_json
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.data.folder import DatasetWriter
+from kgwalk.demos.writer import WRITERS
 from kgwalk.llm.tiny import make_tiny
-from kgwalk.runs.folder import read_json, write_json
-from kgwalk.runs.rows import read_rows
-from kgwalk.training.demos.writers import WRITERS
+from kgwalk.systems.kgwalk.protocol import Kgwalk, KgwalkWalk
+from kgwalk.training.pipeline import train
 from kgwalk.types import Answer, Call, Message, Question, Triple
+from kgwalk.walk.protocol import PROTOCOLS, Task, World
 
 STEPS = 130
 A_WORDING = {"train": 16, "dev": 2, "test": 3}  # questions of each wording in a split

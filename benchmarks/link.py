@@ -21,13 +21,13 @@ from statistics import quantiles
 
 from rapidfuzz.distance import OSA
 
-from kgwalk.agent.link import FUNCTION_WORDS, Mention, link, topics
-from kgwalk.data.questions import read_questions
+from kgwalk.data.folder import read_questions
 from kgwalk.kg.build import build
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import open_graph
 from kgwalk.types import Question
+from kgwalk.walk.linking import FUNCTION_WORDS, Mention, link, topics
 
 SETS = "metaqa,pq-2h,pq-3h,wc2014,webqsp-fbpool"
 MOST = 5

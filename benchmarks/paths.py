@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kgwalk.agent.policies.chains import chain_of
 from kgwalk.data.dataset import load_dataset
-from kgwalk.training.paths.find import Asked, Finding
+from kgwalk.training.paths import Asked, Finding
 from kgwalk.types import Question
+from kgwalk.walk.facts import chain_of
 
 SETS = "metaqa,pq-3h,webqsp-fbpool"
 

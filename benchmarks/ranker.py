@@ -19,15 +19,10 @@ from typing import Any
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.ranking import Asked, Trimmed, Unranked, compare_rankers
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embed import MINILM_WIDTH, CachedEmbedder, MiniLM
-from kgwalk.tools.rank import Ranker, TextRanker
-from kgwalk.tools.ranker.bm25 import Bm25Ranker
-from kgwalk.tools.ranker.features import Near
-from kgwalk.tools.ranker.learned import open_ranker
-from kgwalk.tools.ranker.network import Shape
-from kgwalk.tools.ranker.saved import CARD, read_card
-from kgwalk.training.ranker.fit import FitSettings
-from kgwalk.training.ranker.train import RankSettings, train_ranker
+from kgwalk.llm.embeddings import MINILM_WIDTH, CachedEmbedder, MiniLM
+from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker
+from kgwalk.walk.ranker import CARD, Near, Shape, open_ranker, read_card
+from kgwalk.walk.ranking import Bm25Ranker, Ranker, TextRanker
 
 SETS = "metaqa,pq-3h,webqsp-fbpool"
 

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kgwalk.agent.protocols.eog import Eog
-from kgwalk.agent.world import world_for
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.score.exploration import gold_facts
-from kgwalk.tools.subgraph import SELECT, choose, scored_facts, write_row
+from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import Question, Triple
+from kgwalk.walk.environment import world_for
+from kgwalk.walk.subgraph import SELECT, choose, scored_facts, write_row
 
 SETS = "metaqa,webqsp-fbpool"
 ROOMS = (500, 1000, 2000, 3000, 6000)

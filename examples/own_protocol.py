@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kgwalk
-from kgwalk.agent.observation import Listing, Observation
-from kgwalk.agent.protocol import Protocol, Task, Walk, World, said
-from kgwalk.agent.rollout import rollout
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.types import Answer, Call, Malformed, Message, Question, Step
+from kgwalk.walk.protocol import Listing, Observation, Protocol, Task, Walk, World, said
+from kgwalk.walk.rollout import rollout
 
 
 @dataclass(frozen=True)

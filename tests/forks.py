@@ -115,7 +115,7 @@ class Forks:
 
 
 def serve() -> None:
-    for name in ("kgwalk.build.pipeline", "kgwalk.cli.train", "peft", "torch.utils.tensorboard"):
+    for name in ("kgwalk.training.pipeline", "kgwalk.cli.train", "peft", "torch.utils.tensorboard"):
         importlib.import_module(name)
     for name in ("AutoModelForCausalLM", "AutoTokenizer", "LlamaForCausalLM"):  # transformers imports on demand
         getattr(importlib.import_module("transformers"), name)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.graph import Graph
-from kgwalk.tools import relation_text
-from kgwalk.tools.actions import ACTIONS, ErrorKind, Result, run, sample_not_found
 from kgwalk.types import Neighbors, UnknownQuestion
+from kgwalk.walk import actions
+from kgwalk.walk.actions import ACTIONS, ErrorKind, Result, run, sample_not_found
 
 GRAPH = ScanGraph(
     [
@@ -104,7 +104,7 @@ def test_hierarchical_text_is_the_tree_of_table_10() -> None:
         "a.b.c.d",
         "x..y",
     ]
-    assert relation_text.hierarchical(relations) == (
+    assert actions.hierarchical(relations) == (
         "location\n"
         "  country: first_level_divisions\n"
         "  location: containedby, contains\n"
@@ -255,7 +255,7 @@ part = st.text("abc_", min_size=1, max_size=4)
 def test_the_tree_keeps_every_name(relations: list[str]) -> None:
     back = []
     domain = ""
-    for line in relation_text.hierarchical(relations).splitlines():
+    for line in actions.hierarchical(relations).splitlines():
         if line.startswith("  "):
             kind, _, props = line.strip().partition(": ")
             back += [f"{domain}.{kind}.{prop}" for prop in props.split(", ")]

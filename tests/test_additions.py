@@ -14,20 +14,15 @@ from hypothesis import strategies as st
 
 from commands import Cli
 from conftest import store_of
-from kgwalk.agent.linking.words import Text
-from kgwalk.evaluation.additions.accept import accept
-from kgwalk.evaluation.additions.confidence import Features, confidence
-from kgwalk.evaluation.additions.fit import Fit
-from kgwalk.evaluation.additions.mentions import mentions, names_of
-from kgwalk.evaluation.additions.phrases import Phrases
-from kgwalk.evaluation.additions.proposals import Proposal, ranked
-from kgwalk.evaluation.additions.propose import propose
-from kgwalk.evaluation.additions.reading import Finding, Reader
-from kgwalk.evaluation.additions.sentences import sentences
 from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.evaluation.web_facts.accept import accept
+from kgwalk.evaluation.web_facts.propose import Features, Proposal, confidence, propose, ranked
+from kgwalk.evaluation.web_facts.reading import Finding, Fit, Reader, sentences
+from kgwalk.evaluation.web_facts.roles import Phrases, mentions, names_of
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import Answer, Call, Document, Episode, InputError, KgwalkError, Question, Triple, Turn
+from kgwalk.walk.name_lookup import Text
 
 # Countries have a capital and a currency, cities a country. Norway's capital and both its names' facts are missing.
 LANDS = [

@@ -18,20 +18,19 @@ import pytest
 
 from conftest import FILMS
 from films_questions import write_films
-from kgwalk.agent.adapters import Choice, choose, place_of, shipped, store_of
-from kgwalk.agent.agent import Agent
-from kgwalk.agent.start import NoTopic
 from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.bundled import world_path
 from kgwalk.data.dataset import load_dataset
 from kgwalk.kg.open import load_graph
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.adapter import read_adapter
-from kgwalk.llm.open import open_engine
+from kgwalk.llm.engine import open_engine
+from kgwalk.llm.models import read_adapter
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import EngineError, KgwalkError
+from kgwalk.walk.adapters import Choice, choose, place_of, shipped, store_of
+from kgwalk.walk.agent import Agent, NoTopic
 from training_helpers import stir
 
 KGWALK = load_recipe("kgwalk")

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from conftest import FILMS
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.rollout import rollout, rollout_async
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm import api_client
+from kgwalk.llm import api as api_module
 from kgwalk.llm.api import ApiEngine, ApiGeneration, close_text, merge, render
 from kgwalk.llm.engine import Engine, Request, Sampling
-from kgwalk.llm.tokens import ByteTokenizer
+from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.types import EngineError, Episode, Message, Question, StopReason, Triple
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.rollout import rollout, rollout_async
 
 KEY = "sk-verysecret123"
 HELLO = [Message("user", "Hello")]
@@ -163,7 +163,7 @@ def text_of(engine: ApiEngine, generation: ApiGeneration) -> str:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_client, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(api_module, "FIRST_WAIT", 0.01)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 
@@ -338,7 +338,7 @@ def test_too_many_requests_then_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
         assert engine.usage.requests == 1
     assert api.times[1] - api.times[0] >= 0.2
     # an hour is not believed
-    monkeypatch.setattr(api_client, "LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(api_module, "LONGEST_WAIT", 0.05)
     wait_long = failure(429, "Rate limit reached", headers={"Retry_After": "3600"})
     wait_until = failure(503, "Overloaded", headers={"Retry_After": "Wed, 21 Oct 2099 07:28:00 GMT"})
     with serving([wait_long, wait_until, completion("x")]) as (api, url), engine_at(url) as engine:
@@ -502,7 +502,7 @@ def test_requests_at_once_are_bounded() -> None:
 
 
 def test_requests_a_minute_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_client, "MINUTE", 0.3)
+    monkeypatch.setattr(api_module, "MINUTE", 0.3)
 
     async def many(engine: ApiEngine) -> None:
         await asyncio.gather(*(engine.generate(Request([], HELLO, Sampling())) for _ in range(7)))

@@ -11,16 +11,15 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import FILMS
-from kgwalk.agent.ask import as_json, ask, ask_async
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.protocol import World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.start import NoTopic, start_of
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
+from kgwalk.walk.agent import NoTopic, as_json, ask, ask_async, start_of
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import World
 
 QUESTION = "who directed the films Tom Hanks starred in?"
 WALK = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"]

@@ -16,22 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import few_names, temporary_store
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.from_recipe import protocol_of
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.protocols.kg_reasoner import KgReasoner, KgReasonerWalk
-from kgwalk.agent.rollout import rollout
 from kgwalk.config.recipe import load_recipe
+from kgwalk.demos.demo import Demo
+from kgwalk.demos.filter import DemoSettings, Fallen
+from kgwalk.demos.make import make_demos
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.tools.rank import Candidate
-from kgwalk.training.demos.demo import Demo
-from kgwalk.training.demos.fallen import Fallen
-from kgwalk.training.demos.make import make_demos
-from kgwalk.training.demos.settings import DemoSettings
+from kgwalk.systems.kg_reasoner.protocol import KgReasoner, KgReasonerWalk
 from kgwalk.types import Call, Episode, KgwalkError, Malformed, Question, StopReason, Triple
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.policy import protocol_named, protocol_of
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.ranking import Candidate
+from kgwalk.walk.rollout import rollout
 
 Stores = Callable[..., StoredGraph]
 FIGURE = [("1", "to", "2"), ("1", "to", "3"), ("2", "to", "4"), ("2", "to", "7"), ("4", "to", "5"), ("4", "to", "6")]

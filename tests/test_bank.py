@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgwalk.data.bank.concepts import MANY, Concept, domain_names, load_bank, read_concepts
+from kgwalk.questions.bank import MANY, Concept, domain_names, load_bank, read_concepts
 from kgwalk.types import InputError, KgwalkError
 
 LEAST = {"labels": 6, "inverse_labels": 3, "forward": 8, "backward": 8, "forward_nouns": 3, "backward_nouns": 3}
@@ -122,7 +122,7 @@ def test_no_label_names_two_relations_between_the_same_kinds() -> None:
 
 def test_the_bank_lies_in_the_package() -> None:
     """Found as package data, so that an installed kgwalk has it; hatch packs every file below src/kgwalk."""
-    folder = files("kgwalk.data.bank")
+    folder = files("kgwalk.questions") / "concepts"
     found = {entry.name for entry in folder.iterdir() if entry.name.endswith(".toml")}
     assert {"film.toml", "person.toml", "kinship.toml", "music.toml"} <= found
     assert found == {f"{domain}.toml" for domain in domain_names()}

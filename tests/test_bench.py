@@ -14,23 +14,19 @@ import pytest
 import torch
 from transformers import LlamaConfig
 
-from kgwalk.agent.adapters import VARIABLE, shipped
 from kgwalk.bench.checks import Amount, check_rows, chi_square, chi_square_p, least_certain
-from kgwalk.bench.decode import decoder_of
+from kgwalk.bench.decode import Decoder, decoder_of, floor_seconds, step_bytes, step_operations
 from kgwalk.bench.engine import EngineBench, Scale
-from kgwalk.bench.episodes import Place
-from kgwalk.bench.goals import with_goals
-from kgwalk.bench.machine import Machine
-from kgwalk.bench.roofline import Decoder, floor_seconds, step_bytes, step_operations
-from kgwalk.bench.rows import Row
+from kgwalk.bench.episodes import Clock, Place, TimedPasses
+from kgwalk.bench.rows import Machine, Row, with_goals
 from kgwalk.bench.soak import soak
 from kgwalk.bench.train import step_rows
-from kgwalk.bench.watch import Clock, TimedPasses
 from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.dataset import load_dataset
-from kgwalk.llm.graphs import Recorded
 from kgwalk.llm.models import DEFAULT_MODEL
+from kgwalk.llm.torch_engine.cuda_graphs import Recorded
+from kgwalk.walk.adapters import VARIABLE, shipped
 from tiny_models import tiny_module  # also: one thread for torch
 
 

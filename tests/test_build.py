@@ -16,8 +16,8 @@ import pytest
 
 from conftest import FILMS, store_of, write_jsonl
 from kgwalk.kg.build import build
-from kgwalk.kg.sorting import RowSorter
-from kgwalk.kg.sources import Options
+from kgwalk.kg.external_memory import RowSorter
+from kgwalk.kg.sources.reading import Options
 from kgwalk.kg.store import open_graph
 from kgwalk.types import InputError, StoreError, Triple
 

@@ -27,8 +27,8 @@ from typer.main import get_command
 
 from commands import Done
 from kgwalk import __version__, load_graph
-from kgwalk.cli.graphs import graph_called
 from kgwalk.cli.main import main, make_app
+from kgwalk.cli.options import graph_called
 from kgwalk.data.dataset import load_dataset
 from kgwalk.kg.store import open_graph
 from kgwalk.types import InputError, KgwalkError

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from conftest import store_of
-from kgwalk.agent.link import Mention
 from kgwalk.cli.ask import is_count, no_agent, note_of
 from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe, names
 from kgwalk.types import Found, Triple
+from kgwalk.walk.linking import Mention
 
 ROOT = Path(__file__).parents[1]
 FINAL = '<answer>["Oslo"]</answer>'

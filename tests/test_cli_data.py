@@ -17,8 +17,8 @@ import pytest
 
 from commands import Done
 from kgwalk.cli.data import KNOWN_HELP
+from kgwalk.data.convert import KNOWN
 from kgwalk.data.dataset import load_dataset
-from kgwalk.data.get import KNOWN
 from test_cli import ENVIRONMENT, SCRIPT, quickly
 
 FIXTURES = Path(__file__).parent / "fixtures" / "formats"

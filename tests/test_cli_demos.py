@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from conftest import FILMS
 from kgwalk.cli.main import make_app
-from kgwalk.training.demos.demo import read_demos
+from kgwalk.demos.demo import read_demos
 from kgwalk.types import KgwalkError
 
 GOOD = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"]

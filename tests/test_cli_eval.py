@@ -20,11 +20,11 @@ import pytest
 from commands import Cli
 from films_questions import QUESTIONS, SCRIPT, TURNS, write_films
 from kgwalk.cli.eval import grouped, show
+from kgwalk.config.run_folder import read_rows
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.llm.engine import Request, Sampling
-from kgwalk.runs.rows import read_rows
-from kgwalk.score.judge.cases import BUILDERS
-from kgwalk.score.judge.scripted import reply_to
+from kgwalk.score.judge.judge import reply_to
+from kgwalk.score.judge.kinds import BUILDERS
 from kgwalk.types import Message
 
 

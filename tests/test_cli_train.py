@@ -12,9 +12,9 @@ import pytest
 
 from commands import Cli, Done
 from films_questions import write_films
-from kgwalk.build.pipeline import train
 from kgwalk.config.recipe import load_recipe
-from kgwalk.runs.rows import read_rows
+from kgwalk.config.run_folder import read_rows
+from kgwalk.training.pipeline import train
 from tiny_models import save_tiny  # also: one thread for torch
 
 RECIPES = ("kgwalk", "kg-r1", "eog", "kg-hopper", "kg-reasoner", "graph-rft")
@@ -264,7 +264,7 @@ def test_recipes_are_listed_and_shown(cli: Cli, tmp_path: Path) -> None:
 def test_the_loss_of_a_question_with_several_demonstrations() -> None:
     import doctest
 
-    from kgwalk.build import stages
+    from kgwalk.training import pipeline
 
-    result = doctest.testmod(stages)
+    result = doctest.testmod(pipeline)
     assert (result.attempted, result.failed) == (1, 0)

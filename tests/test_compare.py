@@ -11,10 +11,10 @@ import pytest
 
 from commands import Cli
 from films_questions import QUESTIONS, RIGHT, SCRIPT, TURNS, engine, write_films
-from kgwalk.evaluation.compare import compare
+from kgwalk.config.run_folder import begin_run
 from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.evaluation.report import compare
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.runs.folder import begin_run
 from kgwalk.types import KgwalkError
 
 approx = pytest.approx

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-pytest.importorskip("kgwalk.llm.cpu.runtime")  # not openvino itself: see there
+pytest.importorskip("kgwalk.llm.openvino_engine.paged_model")  # not openvino itself: see there
 
 import numpy as np
 import torch
@@ -25,18 +25,14 @@ from hypothesis import strategies as st
 
 from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
 from kgwalk.config.cache import CACHE_VARIABLE
-from kgwalk.llm.asked import draws, seed_at
-from kgwalk.llm.cpu.blocks import BlockTable
-from kgwalk.llm.cpu.choosing import choose
-from kgwalk.llm.cpu.eight_bits import quantise
-from kgwalk.llm.cpu.engine import CpuEngine
-from kgwalk.llm.cpu.export import check
-from kgwalk.llm.cpu.kept import kept_folder
-from kgwalk.llm.cpu.runtime import ov
-from kgwalk.llm.engine import Engine, Generation
-from kgwalk.llm.open import kind_here, open_engine
-from kgwalk.llm.slots import common_length
-from kgwalk.llm.stopping import first_stop
+from kgwalk.llm.engine import Engine, Generation, kind_here, open_engine
+from kgwalk.llm.openvino_engine.convert import check, quantise
+from kgwalk.llm.openvino_engine.converted import kept_folder
+from kgwalk.llm.openvino_engine.engine import CpuEngine
+from kgwalk.llm.openvino_engine.paged_model import BlockTable, ov
+from kgwalk.llm.openvino_engine.scheduler import choose
+from kgwalk.llm.requests import draws, first_stop, seed_at
+from kgwalk.llm.torch_engine.slots import common_length
 from kgwalk.types import EngineError, Message
 from tiny_models import save_tiny, tiny_model, tiny_module
 
@@ -318,7 +314,7 @@ def test_an_adapter_is_merged_once_and_the_next_start_needs_no_torch(folder: Pat
     code = (
         "import asyncio, json, sys\n"
         "from kgwalk.llm.engine import Request, Sampling\n"
-        "from kgwalk.llm.open import open_engine\n"
+        "from kgwalk.llm.engine import open_engine\n"
         f"engine = open_engine('cpu', {options})\n"
         f"made = asyncio.run(engine.generate(Request({ids}, [], Sampling(max_tokens=8))))\n"
         "asyncio.run(engine.close())\n"

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgwalk.llm.asked import draws
-from kgwalk.llm.cpu.blocks import BlockTable
-from kgwalk.llm.cpu.guessing import LONGEST, Followers, guess
-from kgwalk.llm.cpu.runner import Row, Runner
 from kgwalk.llm.engine import Generation, Sampling
-from kgwalk.llm.stop_watch import StopWatch
-from kgwalk.llm.tokens import ByteTokenizer
+from kgwalk.llm.openvino_engine.paged_model import BlockTable
+from kgwalk.llm.openvino_engine.prompt_lookup import LONGEST, Followers, guess
+from kgwalk.llm.openvino_engine.scheduler import Row, Runner
+from kgwalk.llm.requests import StopWatch, draws
+from kgwalk.llm.tokenizers import ByteTokenizer
 
 SIZE = 4  # tokens a block
 WORDS = 12
@@ -191,7 +190,7 @@ def test_guesses_are_what_followed_the_longest_match_last(ids: list[int], count:
 
 
 def test_what_is_noted_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgwalk.llm.cpu.guessing.MOST", 3)
+    monkeypatch.setattr("kgwalk.llm.openvino_engine.prompt_lookup.MOST", 3)
     followers = Followers()
     followers.note([1, 2, 3, 4])  # six beginnings: 1; 2, 1 2; 3, 2 3, 1 2 3
     followers.note([7, 8])

@@ -24,7 +24,7 @@ from conftest import FILMS, memory_folder, store_of, temporary_store
 from kgwalk.data.dataset import Dataset
 from kgwalk.evaluation.check import check
 from kgwalk.evaluation.findings import KINDS, Checked
-from kgwalk.evaluation.reach import distances
+from kgwalk.evaluation.ground import distances
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import KgwalkError

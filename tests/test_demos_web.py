@@ -8,21 +8,19 @@ from typing import Any
 
 import pytest
 
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.policy import Agent
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.rollout import rollout
-from kgwalk.agent.worlds import Worlds, WorldSettings
+from kgwalk.demos.demo import Demo, encode
+from kgwalk.demos.filter import DemoSettings, Fallen
+from kgwalk.demos.make import make_demos
+from kgwalk.demos.teacher import teacher_demos
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.training.demos.demo import Demo, encode
-from kgwalk.training.demos.fallen import Fallen
-from kgwalk.training.demos.make import make_demos
-from kgwalk.training.demos.settings import DemoSettings
-from kgwalk.training.demos.teacher import teacher_demos
 from kgwalk.types import Document, Question, RemoteError, Triple
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.environment import Worlds, WorldSettings
+from kgwalk.walk.policy import Agent, protocol_named
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.rollout import rollout
 
 Stores = Callable[..., StoredGraph]
 WIDE = Budget(turn_tokens=1 << 12, observation_tokens=1 << 12, total_tokens=1 << 16)

@@ -16,19 +16,15 @@ import pytest
 
 import kgwalk
 from films_questions import HANKS, QUESTIONS, RIGHT, TURNS, engine, write_films
-from kgwalk.evaluation.compare import compare
-from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.config.episode_rows import episode_from
+from kgwalk.config.run_folder import begin_run, open_run, read_rows
+from kgwalk.evaluation.evaluate import chosen, evaluate, groups, scored
 from kgwalk.evaluation.judged import check_judge, judged
-from kgwalk.evaluation.report import _order, summarise
-from kgwalk.evaluation.run import chosen, groups, scored
+from kgwalk.evaluation.report import _order, compare, summarise
 from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.runs.episodes import episode_from
-from kgwalk.runs.folder import begin_run, open_run
-from kgwalk.runs.rows import read_rows
 from kgwalk.score.gold import gold_of
-from kgwalk.score.judge.judge import Judge
-from kgwalk.score.judge.scripted import reply_to
+from kgwalk.score.judge.judge import Judge, reply_to
 from kgwalk.types import Answer, Episode, KgwalkError, Question, StopReason, Turn
 
 approx = pytest.approx
@@ -438,7 +434,7 @@ def timeless(report: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_public_door(films: Path) -> None:
     """`kgwalk.evaluate` is a function, also after the modules of the layer have been imported."""
-    importlib.import_module("kgwalk.evaluation.run")
+    importlib.import_module("kgwalk.evaluation.evaluate")
     dataset = kgwalk.load_dataset(films)
     assert dataset.splits() == ["test"]
     report = kgwalk.evaluate("oracle", dataset)

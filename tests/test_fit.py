@@ -13,19 +13,17 @@ import pytest
 
 from commands import Cli
 from conftest import FILMS, store_of
-from kgwalk.agent.adapters import choose, place_of
-from kgwalk.build.fit import fit
-from kgwalk.build.fit_plan import GENTLY, FitPlan, Speed, plan_for
-from kgwalk.build.fit_questions import make
-from kgwalk.build.fit_rehearsal import rehearsed
-from kgwalk.build.fit_time import FitTime, a_walk, stage_minutes
-from kgwalk.build.fit_walks import First
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.data.mixture import load_data
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.adapter import read_adapter
+from kgwalk.llm.models import read_adapter
+from kgwalk.training.fit.fit import fit
+from kgwalk.training.fit.plan import GENTLY, FitPlan, FitTime, Speed, a_walk, plan_for, stage_minutes
+from kgwalk.training.fit.questions import make, rehearsed
+from kgwalk.training.fit.result import First
 from kgwalk.types import KgwalkError
+from kgwalk.walk.adapters import choose, place_of
 from tiny_models import SIZES  # also: one thread for torch
 
 assert SIZES

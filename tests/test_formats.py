@@ -20,12 +20,11 @@ from kgwalk.cli.data import FormatName
 from kgwalk.data.convert import convert, read_names
 from kgwalk.data.dataset import load_dataset
 from kgwalk.data.formats import records
-from kgwalk.data.formats.fields import Answers
-from kgwalk.data.formats.format import Reading, split_of
-from kgwalk.data.formats.pathquestion import path_of, right_answers
+from kgwalk.data.formats.base import Answers, Reading, split_of
+from kgwalk.data.formats.freebase import described
+from kgwalk.data.formats.paths_and_time import path_of, right_answers
 from kgwalk.data.formats.records import Record, json_records
 from kgwalk.data.formats.table import FORMATS, format_of
-from kgwalk.data.formats.webquestions import described
 from kgwalk.types import InputError, KgwalkError, Question, Triple
 
 FIXTURES = Path(__file__).parent / "fixtures" / "formats"

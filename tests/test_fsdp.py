@@ -13,7 +13,7 @@ import pytest
 from safetensors.torch import load_file
 
 from forks import Command, Forks
-from kgwalk.runs.rows import read_rows
+from kgwalk.config.run_folder import read_rows
 from training_helpers import difference, same
 
 # Three questions and three demonstrations a step for two processes, and few tokens in a microbatch: one process has

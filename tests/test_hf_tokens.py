@@ -12,9 +12,8 @@ pytest.importorskip("transformers")
 
 from transformers import AutoTokenizer
 
-from kgwalk.llm.hf_tokens import HfTokenizer
 from kgwalk.llm.models import model_folder, packaged_gguf
-from kgwalk.llm.tokens import Tokenizer
+from kgwalk.llm.tokenizers import HfTokenizer, Tokenizer
 from kgwalk.types import EngineError, Message
 from tiny_models import tiny_tokenizer
 

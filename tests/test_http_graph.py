@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg import http
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.http import HttpGraph
@@ -331,7 +331,7 @@ def test_a_server_that_is_too_slow() -> None:
 
 
 SERVER = """
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.serve.run import run_server
 from kgwalk.serve.settings import ServeSettings
 graph = ScanGraph([("a", "r", "b")])

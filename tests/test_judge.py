@@ -20,25 +20,35 @@ from hypothesis import strategies as st
 
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.score.judge.blocks import LEAST, Part, cut, enclose, fair_limit
-from kgwalk.score.judge.cache import FILE, VerdictCache
-from kgwalk.score.judge.cases import (
+from kgwalk.score.judge.judge import FILE, Judge, VerdictCache, key_of, reply_to
+from kgwalk.score.judge.kinds import (
+    KINDS,
+    QUALITIES,
     Case,
     Said,
     case_of,
     correct_case,
     equivalence_case,
-    plan_case,
     quality_case,
     reasoning_case,
 )
-from kgwalk.score.judge.equivalence import pass_at_k, score_from_vector
-from kgwalk.score.judge.judge import Judge
-from kgwalk.score.judge.kinds import KINDS, QUALITIES
-from kgwalk.score.judge.scripted import key_of, reply_to
-from kgwalk.score.judge.verdict import Bit, JudgeCost, Unreadable, Verdict, read_reply
-from kgwalk.tools.text import unescape
+from kgwalk.score.judge.verdict import (
+    LEAST,
+    Bit,
+    JudgeCost,
+    Part,
+    Unreadable,
+    Verdict,
+    cut,
+    enclose,
+    fair_limit,
+    pass_at_k,
+    read_reply,
+    score_from_vector,
+)
+from kgwalk.systems.graph_rft.rewards import plan_case
 from kgwalk.types import Answer, Call, EngineError, Episode, KgwalkError, Question, StopReason, StoreError, Turn
+from kgwalk.walk.tagged_text import unescape
 from test_api_engine import completion, engine_at, serving
 
 KEY = "9f04c1d2"
@@ -505,9 +515,9 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.score.judge.cases import Case
+from kgwalk.score.judge.kinds import Case
 from kgwalk.score.judge.judge import Judge
-from kgwalk.score.judge.scripted import reply_to
+from kgwalk.score.judge.judge import reply_to
 
 folder, prefix, last = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 
@@ -614,9 +624,9 @@ def test_through_a_server(tmp_path: Path) -> None:
 # Documents
 
 
-@pytest.mark.parametrize("name", ["verdict", "blocks", "cases", "equivalence"])
+@pytest.mark.parametrize("name", ["score.judge.verdict", "systems.graph_rft.rewards"])
 def test_the_examples_in_the_docstrings(name: str) -> None:
-    results = doctest.testmod(importlib.import_module(f"kgwalk.score.judge.{name}"))
+    results = doctest.testmod(importlib.import_module(f"kgwalk.{name}"))
     assert results.failed == 0
     assert results.attempted
 

@@ -10,12 +10,12 @@ import torch
 from peft import LoraConfig, get_peft_model
 from torch.nn.attention.flex_attention import create_mask
 
-from kgwalk.training import lean
-from kgwalk.training.given import tree_mask
+from kgwalk.training import fused
+from kgwalk.training.fused import tree_mask
 from kgwalk.training.logprobs import TokenScorer
 from kgwalk.training.microbatch import Batch, pack
-from kgwalk.training.trial import apart as apart_of
-from kgwalk.training.trial import rounded
+from kgwalk.training.probes import apart as apart_of
+from kgwalk.training.probes import rounded
 from kgwalk.types import Flat
 from tiny_models import tiny_module
 
@@ -44,7 +44,7 @@ def walks(count: int = 6, after: int = 9) -> list[Flat]:
 
 
 def row(flats: list[Flat]) -> Batch:
-    [(_, batch)] = pack(flats, None, budget=2048, pad_id=0, side_by_side=True, multiple=lean.BLOCK)
+    [(_, batch)] = pack(flats, None, budget=2048, pad_id=0, side_by_side=True, multiple=fused.BLOCK)
     return batch
 
 
@@ -61,7 +61,7 @@ def test_an_adapter_in_the_weights_computes_and_learns_the_same(kind: str) -> No
     model = adapted(kind)
     scorer, batch = TokenScorer(model), row(walks())
     expected, gradients = scored(scorer, batch)
-    assert lean.join_adapters(model)
+    assert fused.join_adapters(model)
     found, others = scored(scorer, batch)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     assert gradients.keys() == others.keys()
@@ -69,14 +69,14 @@ def test_an_adapter_in_the_weights_computes_and_learns_the_same(kind: str) -> No
         torch.testing.assert_close(others[name], gradient, atol=1e-5, rtol=1e-4)
     with model.disable_adapter(), torch.no_grad():
         off = scorer(batch).logprobs_BT
-        lean.restore(model, model.get_base_model(), "sdpa")
+        fused.restore(model, model.get_base_model(), "sdpa")
         torch.testing.assert_close(off, scorer(batch).logprobs_BT)
     assert not torch.allclose(off, found, atol=1e-3)
 
 
 def test_dropout_keeps_an_adapter_as_it_is() -> None:
-    assert not lean.join_adapters(adapted(lora_dropout=0.1))
-    assert not lean.join_adapters(tiny_module())
+    assert not fused.join_adapters(adapted(lora_dropout=0.1))
+    assert not fused.join_adapters(tiny_module())
 
 
 def test_what_a_block_mask_shows_is_what_the_whole_mask_shows() -> None:
@@ -84,11 +84,11 @@ def test_what_a_block_mask_shows_is_what_the_whole_mask_shows() -> None:
     assert batch.end_RL is not None
     end = batch.end_RL[0]
     length = len(end)
-    assert length == 10 * lean.BLOCK  # 5 + 40 * 30 tokens, and padding
+    assert length == 10 * fused.BLOCK  # 5 + 40 * 30 tokens, and padding
     whole = tree_mask(end[None], torch.float32)[0, 0] == 0
-    mask = lean.sight(end)
+    mask = fused.sight(end)
     assert torch.equal(create_mask(mask.mask_mod, 1, 1, length, length, device="cpu")[0, 0], whole)
-    blocks = whole.view(10, lean.BLOCK, 10, lean.BLOCK)
+    blocks = whole.view(10, fused.BLOCK, 10, fused.BLOCK)
     some, every = blocks.any(3).any(1), blocks.all(3).all(1)
     for query in range(10):
         partly = mask.kv_indices[0, 0, query, : mask.kv_num_blocks[0, 0, query]].tolist()
@@ -97,11 +97,11 @@ def test_what_a_block_mask_shows_is_what_the_whole_mask_shows() -> None:
         assert not set(partly) & set(wholly)
         assert all(every[query, key] for key in wholly)
     assert mask.full_kv_num_blocks.sum() == 0  # nobody's 30 tokens fill a block
-    alone = lean.sight(torch.full((512,), 512))  # one sequence: blocks before a block are seen whole
+    alone = fused.sight(torch.full((512,), 512))  # one sequence: blocks before a block are seen whole
     assert alone.kv_num_blocks.tolist() == [[[1, 1, 1, 1]]]
     assert alone.full_kv_num_blocks.tolist() == [[[0, 1, 2, 3]]]
     with pytest.raises(ValueError, match="a row of 100 tokens is no multiple of 128"):
-        lean.sight(torch.full((100,), 100))
+        fused.sight(torch.full((100,), 100))
 
 
 def test_masks_of_one_sequence_and_of_many_are_one_kind_to_the_compiler() -> None:
@@ -109,7 +109,7 @@ def test_masks_of_one_sequence_and_of_many_are_one_kind_to_the_compiler() -> Non
     both = [torch.full((512,), 512), torch.full((2, 512), 512)[0]]
     assert [end._base is None for end in both] == [True, False]
     for end in both:
-        [cell] = lean.sight(end).mask_mod.__closure__
+        [cell] = fused.sight(end).mask_mod.__closure__
         assert cell.cell_contents._base is None
 
 
@@ -118,9 +118,9 @@ def test_queries_of_another_type_than_the_values_are_seen_in_theirs() -> None:
     """Under autocast, with weights in float32; attention by blocks has no gradient of two types."""
     torch.manual_seed(0)
     query, key, value = (torch.randn(1, heads, 128, 16) for heads in (4, 2, 2))
-    mask = lean.sight(torch.full((128,), 128))
-    mixed, _ = lean.tree_attention(torch.nn.Identity(), query, key, value.half(), mask)
-    alike, _ = lean.tree_attention(torch.nn.Identity(), query.half(), key.half(), value.half(), mask)
+    mask = fused.sight(torch.full((128,), 128))
+    mixed, _ = fused.tree_attention(torch.nn.Identity(), query, key, value.half(), mask)
+    alike, _ = fused.tree_attention(torch.nn.Identity(), query.half(), key.half(), value.half(), mask)
     assert mixed.dtype == torch.float16
     assert torch.equal(mixed, alike)
 
@@ -135,8 +135,8 @@ def test_attention_by_blocks_is_attention(kind: str) -> None:
     inputs = {"input_ids": batch.ids_RL, "position_ids": batch.position_RL, "use_cache": False}
     with torch.no_grad():
         expected = model(**inputs, attention_mask=tree_mask(batch.end_RL, torch.float32)).logits
-        lean.use_tree_attention(model)
-        found = model(**inputs, attention_mask=lean.sight(batch.end_RL[0])).logits
+        fused.use_tree_attention(model)
+        found = model(**inputs, attention_mask=fused.sight(batch.end_RL[0])).logits
         again = model(**inputs, attention_mask=tree_mask(batch.end_RL, torch.float32)).logits
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(again, expected)
@@ -162,7 +162,7 @@ def test_compiled_layers_share_their_code_and_change_nothing() -> None:
     with torch.no_grad():
         quick(batch)
     assert counters["stats"]["unique_graphs"] == made + 2  # a layer, the first as any other; the head's scores
-    assert torch._dynamo.config.recompile_limit >= lean.PROGRAMS  # more than 8, after which layers run as written
+    assert torch._dynamo.config.recompile_limit >= fused.PROGRAMS  # more than 8, after which layers run as written
 
 
 def test_what_is_computed_in_half_is_compared_as_such() -> None:

@@ -15,22 +15,21 @@ pytest.importorskip("transformers")
 
 from transformers import AutoTokenizer
 
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.protocol import World
-from kgwalk.agent.protocols import protocol_named
 from kgwalk.data.bundled import world_path, world_questions
+from kgwalk.demos.demo import Demo, Lessons, encode, read_demos, write_line
+from kgwalk.demos.filter import DemoSettings
+from kgwalk.demos.make import make_demos
+from kgwalk.demos.writer import WRITERS
 from kgwalk.kg.store import open_graph
-from kgwalk.llm import hf_tokens
-from kgwalk.llm.hf_tokens import HfTokenizer
+from kgwalk.llm import tokenizers
 from kgwalk.llm.models import model_folder, packaged_gguf
-from kgwalk.training.demos.demo import Demo, encode, read_demos, write_line
-from kgwalk.training.demos.lessons import Lessons
-from kgwalk.training.demos.make import make_demos
-from kgwalk.training.demos.settings import DemoSettings
-from kgwalk.training.demos.writers import WRITERS
+from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.types import EngineError, Flat, KgwalkError
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import World
 from tiny_models import tiny_tokenizer
 from training_helpers import policy, same, updater_of, weights_of
 
@@ -87,7 +86,7 @@ def test_neither_order_nor_what_a_tokenizer_knows_makes_a_difference(
     """A tokenizer that keeps 5 texts forgets those it was to foresee; one asks ahead for what is never wanted."""
     demos = demos_of("kgwalk")
     expected = one_by_one(demos, HfTokenizer(tiny_tokenizer()))
-    monkeypatch.setattr(hf_tokens, "KNOWN", 5)
+    monkeypatch.setattr(tokenizers, "KNOWN", 5)
     lessons = Lessons(demos, HfTokenizer(tiny_tokenizer()))
     chance = random.Random(seed)
     for _ in range(30):

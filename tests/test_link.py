@@ -10,14 +10,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from conftest import memory_folder, store_of, temporary_store
-from kgwalk.agent.link import FUNCTION_WORDS, Mention, link, topics
-from kgwalk.agent.linking.names import CLASS_STEMS
-from kgwalk.agent.linking.names import stem as _stem
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.build import build
 from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import Found
+from kgwalk.walk.linking import FUNCTION_WORDS, Mention, link, topics
+from kgwalk.walk.name_lookup import CLASS_STEMS
+from kgwalk.walk.name_lookup import stem as _stem
 
 FACTS = [
     ("Big", "starred_actors", "Tom Hanks"),

@@ -22,20 +22,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
-from kgwalk.llm import local
-from kgwalk.llm.asked import draws, seed_at
-from kgwalk.llm.choosing import choose_rows
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
-from kgwalk.llm.graphs import size_above
-from kgwalk.llm.hf_tokens import HfTokenizer
-from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import packaged_gguf
-from kgwalk.llm.slot_model import ROWS, SlotModel
-from kgwalk.llm.slots import Beginnings, Slot, SlotTable, marks
-from kgwalk.llm.stop_watch import StopWatch
-from kgwalk.llm.stopping import first_stop
-from kgwalk.llm.tokens import ByteTokenizer
-from kgwalk.llm.written import ROOM, Written
+from kgwalk.llm.requests import StopWatch, draws, first_stop, seed_at
+from kgwalk.llm.tokenizers import ByteTokenizer, HfTokenizer
+from kgwalk.llm.torch_engine import engine as torch_engine
+from kgwalk.llm.torch_engine.cuda_graphs import size_above
+from kgwalk.llm.torch_engine.engine import LocalEngine
+from kgwalk.llm.torch_engine.model import ROWS, SlotModel
+from kgwalk.llm.torch_engine.sampling import choose_rows
+from kgwalk.llm.torch_engine.sequence import ROOM, Written
+from kgwalk.llm.torch_engine.slots import Beginnings, Slot, SlotTable, marks
 from kgwalk.types import EngineError, Message
 from tiny_models import tiny_model, tiny_module, tiny_tokenizer
 
@@ -99,7 +96,7 @@ def test_a_batch_of_mixed_lengths_is_as_one_at_a_time(kind: str, make: Make) -> 
 
 
 def test_a_long_prompt_is_computed_in_parts_and_the_cache_grows(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(local.GROUP, "cpu", 32)
+    monkeypatch.setitem(torch_engine.GROUP, "cpu", 32)
     engine = make()
     passes = Passes(engine)
     ids = prompt(700)
@@ -184,7 +181,7 @@ def test_more_sessions_than_slots_give_the_same(make: Make) -> None:
 
 def test_waiting_for_more_rows_gives_the_same(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = walks(make(), 20, sessions=False)
-    monkeypatch.setitem(local.PATIENCE, "cpu", 8)
+    monkeypatch.setitem(torch_engine.PATIENCE, "cpu", 8)
     same(walks(make(), 20, sessions=True), expected)
 
 
@@ -668,7 +665,7 @@ def test_rounds_that_are_begun_before_the_last_is_read_choose_the_same(
     """As on a GPU: four steps a round, one round ahead, a few new rows kept waiting; slots are taken again at once."""
     plain = by_rounds(make(lockstep=True, batch=16), set())
     for name, value in (("STEPS", 4), ("AHEAD", 1), ("PATIENCE", 2)):
-        monkeypatch.setitem(getattr(local, name), "cpu", value)
+        monkeypatch.setitem(getattr(torch_engine, name), "cpu", value)
     for gone, batch in ((set(), 16), ({1, 2, 7}, 16), ({2, 3}, 4)):
         ahead = by_rounds(make(lockstep=True, batch=batch), gone)
         assert ahead.keys() == plain.keys() - gone

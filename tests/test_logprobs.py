@@ -20,11 +20,10 @@ from transformers import (
 )
 
 from kgwalk.llm.engine import Request, Sampling
-from kgwalk.llm.local import LocalEngine
-from kgwalk.training import given, logprobs
+from kgwalk.llm.torch_engine.engine import LocalEngine
+from kgwalk.training import fused, logprobs
 from kgwalk.training.logprobs import TokenScorer
-from kgwalk.training.microbatch import Batch, collate
-from kgwalk.training.trees import trees
+from kgwalk.training.microbatch import Batch, collate, trees
 from kgwalk.types import Flat, KgwalkError
 from tiny_models import tiny_model, tiny_module
 
@@ -101,7 +100,7 @@ def check_scores(model: Any, scorer: TokenScorer, given: Batch, alone: Batch, or
 
 
 def test_the_examples_in_the_modules() -> None:
-    for module, examples in ((logprobs, 4), (given, 1)):
+    for module, examples in ((logprobs, 4), (fused, 1)):
         result = doctest.testmod(module)
         assert (result.failed, result.attempted) == (0, examples)
 

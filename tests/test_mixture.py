@@ -12,14 +12,14 @@ import orjson
 import pytest
 
 from films_questions import write_films
-from kgwalk.agent.protocol import World
-from kgwalk.agent.worlds import KEPT, Worlds, WorldSettings
 from kgwalk.cli.main import main
+from kgwalk.config.run_folder import read_rows
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.data.mixture import Mixture, evenly, load_data
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.runs.rows import read_rows
 from kgwalk.types import KgwalkError, Question
+from kgwalk.walk.environment import KEPT, Worlds, WorldSettings
+from kgwalk.walk.protocol import World
 from tiny_models import SIZES  # also: one thread for torch
 
 assert SIZES

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from kgwalk.llm import gguf_cache
-from kgwalk.llm.local import LocalEngine
+from kgwalk.llm import models
+from kgwalk.llm.engine import open_engine
 from kgwalk.llm.models import find_model, load_model, model_folder, need, packaged_gguf, same_model
-from kgwalk.llm.open import open_engine
+from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.types import EngineError
 from tiny_models import save_tiny, tiny_module, tiny_tokenizer
 
@@ -126,7 +126,9 @@ def test_a_name_is_looked_for_on_the_hub_which_may_be_a_folder(folder: Path, tmp
 
 
 def test_the_engines_are_imported_without_torch(tmp_path: Path) -> None:
-    code = "import sys, kgwalk.llm.local, kgwalk.llm.open, kgwalk.llm.vllm; print('torch' in sys.modules)"
+    code = (
+        "import sys, kgwalk.llm.torch_engine.engine, kgwalk.llm.engine, kgwalk.llm.vllm; print('torch' in sys.modules)"
+    )
     assert offline(code, tmp_path).strip() == "False"
 
 
@@ -194,7 +196,7 @@ def test_a_gguf_file_is_read_once(file: Path, cache: Path, monkeypatch: pytest.M
     assert loaded.tokens.encode("Tom Hanks <|im_end|>") == load_model(file).tokens.encode("Tom Hanks <|im_end|>")
     assert loaded.tokens.decode(loaded.tokens.encode("Tom Hanks")) == "Tom Hanks"
 
-    monkeypatch.setattr(gguf_cache, "_convert", None)  # a second conversion would fail
+    monkeypatch.setattr(models, "_convert", None)  # a second conversion would fail
     again = load_model(file)
     assert torch.equal(again.module(IDS).logits, loaded.module(IDS).logits)
     assert again.tokens.end_ids == loaded.tokens.end_ids
@@ -221,12 +223,12 @@ def test_a_conversion_that_fails_leaves_nothing(file: Path, cache: Path, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(gguf_cache, "_convert", full)
+        patch.setattr(models, "_convert", full)
         with pytest.raises(EngineError, match=r"No space left on device\n  It takes about .* set KGWALK_CACHE"):
             model_folder(file)
     assert folders(cache) == []
 
-    left = cache / f"{gguf_cache.gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.killed.tmp"
+    left = cache / f"{models.gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.killed.tmp"
     left.mkdir()
     place = model_folder(file)
     assert place in folders(cache)
@@ -249,12 +251,12 @@ def test_a_broken_gguf_file_is_said(tmp_path: Path, cache: Path) -> None:
 
 def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGWALK_CACHE", "/a")
-    assert gguf_cache.cache_folder() == Path("/a")
+    assert models.cache_folder() == Path("/a")
     monkeypatch.delenv("KGWALK_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/b")
-    assert gguf_cache.cache_folder() == Path("/b/kgwalk")
+    assert models.cache_folder() == Path("/b/kgwalk")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert gguf_cache.cache_folder() == Path.home() / ".cache" / "kgwalk"
+    assert models.cache_folder() == Path.home() / ".cache" / "kgwalk"
 
 
 # Adapters.

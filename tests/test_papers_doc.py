@@ -66,7 +66,7 @@ def test_every_value_is_the_recipes(span: str) -> None:
 @pytest.mark.parametrize("name", ["eog", "graph-rft", "kg-hopper", "kg-r1", "kg-reasoner"])
 def test_every_value_that_a_paper_gives_is_on_the_page(name: str) -> None:
     """A value of [grpo] or [sft] whose comment names a place in the paper is told of here as well."""
-    text = (SOURCE / "config" / "recipes" / f"{name}.toml").read_text("utf-8")
+    text = (SOURCE / "systems" / name.replace("-", "_") / "recipe.toml").read_text("utf-8")
     told = {span.partition(" = ")[0] for span in VALUES}
     for section in ("sft", "grpo"):
         part = text.partition(f"\n[{section}]")[2].partition("\n[")[0]

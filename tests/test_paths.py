@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,22 +11,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgwalk.agent.policies.chains import Chain
+from kgwalk.demos import path_search
+from kgwalk.demos import path_search as searching
+from kgwalk.demos.path_search import Edges, FactEdges, FoundChain, GraphEdges, back, fact, search
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
 from kgwalk.llm.engine import Request
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.tools.facts import Way
 from kgwalk.training import paths
-from kgwalk.training.paths import search as searching
-from kgwalk.training.paths.agreement import agreed
-from kgwalk.training.paths.ask import AT_ONCE, TOO_LONG, read_verdict
-from kgwalk.training.paths.edges import Edges, FactEdges, GraphEdges, back, fact
-from kgwalk.training.paths.find import NO_ANSWER, NO_PATH, NO_TOPIC, REFUSED, Finding, answers_in, without_names
-from kgwalk.training.paths.measure import Measured, count_ends, measure
-from kgwalk.training.paths.rules import RULES
-from kgwalk.training.paths.search import FoundChain, search
+from kgwalk.training.paths import (
+    AT_ONCE,
+    NO_ANSWER,
+    NO_PATH,
+    NO_TOPIC,
+    REFUSED,
+    RULES,
+    TOO_LONG,
+    Finding,
+    Measured,
+    agreed,
+    answers_in,
+    count_ends,
+    measure,
+    read_verdict,
+    without_names,
+)
 from kgwalk.types import Question, Triple
+from kgwalk.walk.facts import Chain, Way
 
 Stores = Callable[..., StoredGraph]
 
@@ -54,9 +63,10 @@ def ways_of(around: Edges, topic: str, answers: list[str], hops: int) -> list[tu
 
 
 def test_the_docstrings_are_right() -> None:
-    for module in pkgutil.iter_modules(paths.__path__):
-        loaded = importlib.import_module(f"{paths.__name__}.{module.name}")
-        assert doctest.testmod(loaded).failed == 0, module.name
+    for module in (paths, path_search):
+        result = doctest.testmod(module)
+        assert result.attempted
+        assert not result.failed, module.__name__
 
 
 # Search

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgwalk.agent.from_recipe import protocol_of
-from kgwalk.agent.plain_answer import plain_names
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols.closed_book import COT_EXAMPLES, VANILLA_EXAMPLES, parse
-from kgwalk.agent.rollout import rollout
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.config.recipe import load_recipe
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.score.episode import measure
+from kgwalk.systems.baselines.protocol import COT_EXAMPLES, VANILLA_EXAMPLES, parse
 from kgwalk.types import Answer, Malformed, Question
+from kgwalk.walk.policy import protocol_of
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.rollout import rollout
+from kgwalk.walk.tagged_text import plain_names
 
 READ = {
     # the form that is asked for

@@ -14,23 +14,16 @@ from typing import Any
 import pytest
 
 from conftest import FILMS
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.counted import tokens_used
-from kgwalk.agent.from_recipe import needs_engine, policy_of, protocol_of
-from kgwalk.agent.policies import POLICIES, Oracle, RandomWalk, Tog
-from kgwalk.agent.policies.chains import Chain, chain_of, chains_of
-from kgwalk.agent.policies.tog_prompts import Prompts, read_choice
-from kgwalk.agent.policy import Agent, Policy
-from kgwalk.agent.protocol import Task
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.kg.views import incomplete
-from kgwalk.llm.api_client import Usage
+from kgwalk.llm.api import Usage
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.scripted import LOGPROB, ScriptedEngine
-from kgwalk.tools.facts import Way
+from kgwalk.systems.baselines.policy import Oracle, RandomWalk, Tog
+from kgwalk.systems.baselines.tog import Prompts, read_choice
 from kgwalk.types import (
     Answer,
     Call,
@@ -44,6 +37,10 @@ from kgwalk.types import (
     Triple,
     Turn,
 )
+from kgwalk.walk.budget import Budget, tokens_used
+from kgwalk.walk.facts import Chain, Way, chain_of, chains_of
+from kgwalk.walk.policy import POLICIES, Agent, Policy, needs_engine, policy_of, protocol_of
+from kgwalk.walk.protocol import Task
 
 FIVE = [
     ("Big", "starred", "Tom Hanks"),

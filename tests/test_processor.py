@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from kgwalk.build import speed
-from kgwalk.build.fit_plan import GENTLY, MORE_GENTLY, rate_after
-from kgwalk.config import threads
+from kgwalk.config import runtime
 from kgwalk.training import updater as updating
-from kgwalk.training.half import half_is_quicker
-from kgwalk.training.host_memory import host_free
+from kgwalk.training.fit import plan
+from kgwalk.training.fit.plan import GENTLY, MORE_GENTLY, rate_after
+from kgwalk.training.memory import host_free
+from kgwalk.training.probes import half_is_quicker
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
 from training_helpers import policy, sequences, updater_of
@@ -57,26 +57,26 @@ def test_two_threads_of_one_core_are_one_core(tmp_path: Path, monkeypatch: pytes
     info = tmp_path / "cpuinfo"
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2, 3}, raising=False)
     info.write_text(cpus((0, 0, 0), (1, 0, 1), (2, 0, 0), (3, 0, 1)))
-    assert threads.cores(info) == 2
+    assert runtime.cores(info) == 2
     info.write_text(cpus((0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)))
-    assert threads.cores(info) == 4
+    assert runtime.cores(info) == 4
     info.write_text(cpus((0, 0, 0), (1, 0, 1), (4, 1, 0), (5, 1, 1)))  # two of them are not for this process
-    assert threads.cores(info) == 2
+    assert runtime.cores(info) == 2
     info.write_text("processor : 0\n\nprocessor : 1")  # a virtual machine that tells no places
-    assert threads.cores(info) == 4
-    assert threads.cores(tmp_path / "another system") == 4
+    assert runtime.cores(info) == 4
+    assert runtime.cores(tmp_path / "another system") == 4
 
 
 def test_half_of_the_cores_unless_somebody_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    monkeypatch.setattr(threads, "cores", lambda: 6)
-    monkeypatch.setattr(threads, "_ours", [])
-    monkeypatch.setenv(threads.VARIABLE, "1")
-    threads.settle()
-    assert (os.environ[threads.VARIABLE], threads.most()) == ("1", None)  # no more is tried
-    monkeypatch.delenv(threads.VARIABLE)
-    threads.settle()
-    assert (os.environ[threads.VARIABLE], threads.most()) == ("3", 6)
+    monkeypatch.setattr(runtime, "cores", lambda: 6)
+    monkeypatch.setattr(runtime, "_ours", [])
+    monkeypatch.setenv(runtime.VARIABLE, "1")
+    runtime.settle()
+    assert (os.environ[runtime.VARIABLE], runtime.most()) == ("1", None)  # no more is tried
+    monkeypatch.delenv(runtime.VARIABLE)
+    runtime.settle()
+    assert (os.environ[runtime.VARIABLE], runtime.most()) == ("3", 6)
 
 
 def test_instructions_that_are_announced_and_missing_kill_another_process(
@@ -141,22 +141,22 @@ def test_threads_are_an_updates_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_cores_are_tried_unless_somebody_said_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "most", lambda: torch.get_num_threads() + 1)
+    monkeypatch.setattr(plan, "most", lambda: torch.get_num_threads() + 1)
 
     def course(**options: int) -> Sft:
         return Sft(updater_of(policy(), **options), sequences(2), ["a", "b"], SftSettings(batch=2), 0)
 
     own = course()
-    tried = speed._with_more_threads(own)
+    tried = plan._with_more_threads(own)
     assert tried is not None
     assert tried.threads == torch.get_num_threads() + 1
     assert tried.seconds > 0
     assert own.updater.threads == 0  # what comes next is measured as it would be without
-    assert speed._with_more_threads(course(threads=1)) is None  # by `sft.threads`
-    monkeypatch.setattr(speed, "most", lambda: None)  # by OMP_NUM_THREADS
-    assert speed._with_more_threads(course()) is None
-    monkeypatch.setattr(speed, "most", torch.get_num_threads)  # there are no more
-    assert speed._with_more_threads(course()) is None
+    assert plan._with_more_threads(course(threads=1)) is None  # by `sft.threads`
+    monkeypatch.setattr(plan, "most", lambda: None)  # by OMP_NUM_THREADS
+    assert plan._with_more_threads(course()) is None
+    monkeypatch.setattr(plan, "most", torch.get_num_threads)  # there are no more
+    assert plan._with_more_threads(course()) is None
 
 
 def test_who_walks_a_graph_well_learns_a_small_course_more_gently() -> None:

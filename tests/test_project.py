@@ -16,8 +16,21 @@ import kgwalk
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "kgwalk"
-LAYERS = ["types", "config", "runs", "kg", "llm", "data", "tools", "agent", "score", "questions", "training"]
-LAYERS += ["evaluation", "backends", "build", "serve", "bench", "cli"]
+LAYERS = [
+    "types",
+    "config",
+    "kg",
+    "llm",
+    "data",
+    "walk",
+    "score",
+    "demos",
+    "systems",
+    "questions",
+    "evaluation",
+    "training",
+]
+LAYERS += ["serve", "bench", "cli"]
 
 
 def _layer(module: str) -> str:

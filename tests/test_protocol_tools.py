@@ -13,23 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import FILMS, store_of
-from kgwalk.agent.plan import PlanError, read_plan
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols.kg_hopper import KgHopper
-from kgwalk.agent.protocols.kg_reasoner import KgReasoner
-from kgwalk.agent.protocols.kgwalk import Kgwalk
-from kgwalk.agent.rollout import rollout
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
-from kgwalk.llm.embed import CachedEmbedder, MiniLM, relation_file, words
+from kgwalk.llm.embeddings import CachedEmbedder, MiniLM, relation_file, words
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.tools.facts import entity_named
-from kgwalk.tools.numbers import as_written, number_of
-from kgwalk.tools.rank import Candidate, TextRanker, rank
-from kgwalk.tools.sets import MOST_COUNTED, SetError, Sets
-from kgwalk.tools.subgraph import subgraph_text
+from kgwalk.systems.graph_rft.plan import PlanError, read_plan
+from kgwalk.systems.kg_hopper.protocol import KgHopper
+from kgwalk.systems.kg_reasoner.protocol import KgReasoner
+from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, Neighbors, Question, RemoteError, StopReason, Triple, UnknownEntity
+from kgwalk.walk.facts import entity_named
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.ranking import Candidate, TextRanker, rank
+from kgwalk.walk.rollout import rollout
+from kgwalk.walk.sets import MOST_COUNTED, SetError, Sets, as_written, number_of
+from kgwalk.walk.subgraph import subgraph_text
 
 Stores = Callable[..., StoredGraph]
 
@@ -128,7 +127,7 @@ def test_a_store_that_cannot_be_written_is_no_obstacle(store: Stores, monkeypatc
         raise PermissionError("read-only")
 
     graph = store(FILMS)
-    monkeypatch.setattr("kgwalk.llm.vectors.tempfile.mkstemp", refuse)
+    monkeypatch.setattr("kgwalk.llm.embeddings.tempfile.mkstemp", refuse)
     assert CachedEmbedder(Letters(), graph.store).embed(["directed by"]).shape == (1, 26)
     assert not relation_file(graph.store, "letters").exists()
 

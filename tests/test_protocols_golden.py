@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from conftest import FILMS
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import PROTOCOLS, protocol_named
-from kgwalk.agent.rollout import rollout
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.types import Document, Episode, Question
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import PROTOCOLS, Task, World
+from kgwalk.walk.rollout import rollout
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = "KGWALK_REWRITE_GOLDENS"

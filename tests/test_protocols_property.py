@@ -14,25 +14,26 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from conftest import AWKWARD, FILMS, awkward_names, store_of
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.plan import Combine, Plan, PlanStep, SearchKG, read_plan
-from kgwalk.agent.protocol import Task, Walk, World
-from kgwalk.agent.protocols import PROTOCOLS, protocol_named
-from kgwalk.agent.protocols.closed_book import ClosedBook
-from kgwalk.agent.protocols.eog import Eog
-from kgwalk.agent.protocols.graph_rft import INFORMATION, GraphRft
-from kgwalk.agent.protocols.kg_hopper import KgHopper
-from kgwalk.agent.protocols.kg_r1 import KgR1
-from kgwalk.agent.protocols.kg_reasoner import KgReasoner
-from kgwalk.agent.protocols.kgwalk import DATED_TOOLS, TOOLS, Kgwalk
-from kgwalk.agent.rollout import rollout
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.llm.tokens import ByteTokenizer
-from kgwalk.tools.actions import ACTIONS
-from kgwalk.tools.facts import read_name, spell
+from kgwalk.llm.tokenizers import ByteTokenizer
+from kgwalk.systems.baselines.protocol import ClosedBook
+from kgwalk.systems.eog.protocol import Eog
+from kgwalk.systems.graph_rft.plan import Combine, Plan, PlanStep, SearchKG, read_plan
+from kgwalk.systems.graph_rft.protocol import INFORMATION, GraphRft
+from kgwalk.systems.kg_hopper.protocol import KgHopper
+from kgwalk.systems.kg_r1.protocol import KgR1
+from kgwalk.systems.kg_reasoner.protocol import KgReasoner
+from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Answer, Call, Document, Episode, Malformed, Message, Question, Step
+from kgwalk.walk.actions import ACTIONS
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.facts import read_name, spell
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import PROTOCOLS, Task, Walk, World
+from kgwalk.walk.rollout import rollout
+from kgwalk.walk.sets import DATED_TOOLS, TOOLS
 
 # Each protocol's tags: those the model writes, and those of its observations.
 WRITTEN = {

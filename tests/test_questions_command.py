@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from kgwalk.cli.main import make_app
 from kgwalk.cli.output import first_of
-from kgwalk.cli.questions import shares_of
-from kgwalk.cli.questions_worlds import example
+from kgwalk.cli.questions import example, shares_of
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.check import check
 from kgwalk.kg.normalise import normalise

@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.drawing import Drawing
-from kgwalk.questions.inverses import Inverses
 from kgwalk.questions.make import make_questions
-from kgwalk.questions.name_lexicon import NameLexicon
-from kgwalk.questions.schema import survey
-from kgwalk.questions.settings import MakeSettings
-from kgwalk.questions.words import Wording
-from kgwalk.tools.facts import Way
+from kgwalk.questions.plan import MakeSettings
+from kgwalk.questions.schema import Inverses, survey
+from kgwalk.questions.wording.name_lexicon import NameLexicon
+from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import Triple
+from kgwalk.walk.facts import Way
 
 # Ann and Bob have Cid and Dot; Dot has Eve. Of Eve nobody wrote down the parents, and of Cid one only.
 FAMILY = [

@@ -14,22 +14,17 @@ from hypothesis import strategies as st
 from conftest import store_of
 from kgwalk.data.dataset import load_dataset
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions import balance, literals, plan, rounding, settings, split
-from kgwalk.questions.balance import Cell, Shares, quotas
-from kgwalk.questions.building import Building, Refused, walk
-from kgwalk.questions.drawing import Drawing
-from kgwalk.questions.evidence import facts_used, gold_paths
-from kgwalk.questions.make import make_questions
+from kgwalk.questions import make, plan, schema, split
+from kgwalk.questions.drawing import Drawing, Starts
+from kgwalk.questions.make import Cell, Shares, make_questions, quotas
 from kgwalk.questions.patterns import DRAWS
-from kgwalk.questions.plan import PATTERNS, Plan
-from kgwalk.questions.rounding import in_words, round_between
+from kgwalk.questions.plan import PATTERNS, Building, MakeSettings, Plan, Refused, facts_used, gold_paths, walk
 from kgwalk.questions.schema import survey
-from kgwalk.questions.settings import MakeSettings
-from kgwalk.questions.starts import Starts
-from kgwalk.tools.facts import Way
-from kgwalk.tools.numbers import number_of
-from kgwalk.tools.sets import COMPARISONS
+from kgwalk.questions.wording import measures
+from kgwalk.questions.wording.measures import in_words, round_between
 from kgwalk.types import Call, KgwalkError, Question, Triple
+from kgwalk.walk.facts import Way
+from kgwalk.walk.sets import COMPARISONS, number_of
 
 FILMS = [
     ("Big", "directed_by", "Penny Marshall"),
@@ -66,7 +61,7 @@ def world() -> StoredGraph:
     return graph
 
 
-@pytest.mark.parametrize("module", [balance, literals, plan, rounding, settings, split], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("module", [make, schema, plan, measures, split], ids=lambda one: one.__name__)
 def test_the_examples_in_the_documentation(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from conftest import store_of
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions import recent
-from kgwalk.questions.drawing import Drawing
-from kgwalk.questions.recent import Recent
-from kgwalk.questions.settings import MakeSettings
+from kgwalk.questions import drawing
+from kgwalk.questions.drawing import Drawing, Recent
+from kgwalk.questions.plan import MakeSettings
 from kgwalk.types import UnknownEntity
 
 HUB = [("Hub", "leads_to", f"Town {number}") for number in range(9)]
@@ -48,7 +47,7 @@ def test_whatever_was_asked_before_the_answers_are_the_graphs(
 
 
 def test_what_is_remembered_is_not_looked_up_again(hub: StoredGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "AT_LEAST", 4)
+    monkeypatch.setattr(drawing, "AT_LEAST", 4)
     near = Recent(hub)
     few = near.neighbors("Hub", "leads_to", limit=3)
     assert (len(few.names), few.total, near.held) == (3, 9, 5)  # four were looked up
@@ -60,14 +59,14 @@ def test_what_is_remembered_is_not_looked_up_again(hub: StoredGraph, monkeypatch
 
 
 def test_what_is_held_is_bounded(hub: StoredGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "HELD", 20)
+    monkeypatch.setattr(drawing, "HELD", 20)
     near = Recent(hub)
     for number in range(9):  # each time two answers of one name: the relation, and the hub
         near.relations(f"Town {number}", out=False)
         near.neighbors(f"Town {number}", "leads_to", out=False)
         assert near.held <= 20
     near.neighbors("Hub", "leads_to")
-    monkeypatch.setattr(recent, "LONGEST", 5)
+    monkeypatch.setattr(drawing, "LONGEST", 5)
     longer = Recent(hub)
     assert len(longer.neighbors("Hub", "leads_to").names) == 9
     assert longer.held == 0  # too long to be kept

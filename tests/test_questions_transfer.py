@@ -12,23 +12,20 @@ from pathlib import Path
 import pytest
 
 from conftest import store_of
-from kgwalk.data.bank.concepts import Concept, load_bank
-from kgwalk.questions import one_clause, terms
-from kgwalk.questions.bank_lexicon import BankLexicon, Heard
-from kgwalk.questions.building import Building, Refused
+from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.drawing import Drawing, reverse
-from kgwalk.questions.english import values
-from kgwalk.questions.english.values import wording_of
+from kgwalk.questions.invented.facts import End, WorldLexicon, passes_through
+from kgwalk.questions.invented.graph import World, WorldSettings
+from kgwalk.questions.invented.join import JoinSettings, Made, make_worlds
+from kgwalk.questions.invented.values import HAPPENS, LASTS
 from kgwalk.questions.patterns import DRAWS
-from kgwalk.questions.plan import Plan
-from kgwalk.questions.settings import MakeSettings
-from kgwalk.questions.words import Wording
-from kgwalk.questions.worlds.join import JoinSettings, Made, make_worlds
-from kgwalk.questions.worlds.kinds import HAPPENS, LASTS
-from kgwalk.questions.worlds.mediators import End, WorldLexicon, passes_through
-from kgwalk.questions.worlds.world import World, WorldSettings
-from kgwalk.tools.facts import Way
+from kgwalk.questions.plan import Building, MakeSettings, Plan, Refused
+from kgwalk.questions.wording import chains, joins, values
+from kgwalk.questions.wording.bank_lexicon import BankLexicon, Heard
+from kgwalk.questions.wording.speaker import Wording
+from kgwalk.questions.wording.values import wording_of
 from kgwalk.types import Call, Question
+from kgwalk.walk.facts import Way
 
 BANK = {concept.id: concept for concept in load_bank()}
 OUT, IN = "tail_entities", "head_entities"
@@ -43,7 +40,7 @@ def said(lexicon: BankLexicon | WorldLexicon, plan: Plan, seeds: int = 400, leve
     return {text.lower().rstrip("?. ").replace(" 's", "'s") for text in texts if text is not None}
 
 
-@pytest.mark.parametrize("module", [one_clause, terms, values], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("module", [joins, chains, values], ids=lambda one: one.__name__)
 def test_the_examples_in_the_documentation(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 

@@ -10,27 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgwalk.data.bank.concepts import Concept, load_bank
 from kgwalk.kg.build import build
 from kgwalk.kg.open import load_graph
-from kgwalk.questions.bank_lexicon import BankLexicon, bare_nouns
-from kgwalk.questions.bank_match import BankMatch, plain_label
-from kgwalk.questions.dress import dress
-from kgwalk.questions.english.fitting import fits
-from kgwalk.questions.english.inflect import a, base, past_of, plural, singular
-from kgwalk.questions.english.phrases import Phrase, as_many, fill, is_many, parts
-from kgwalk.questions.lexicon import Sayings
-from kgwalk.questions.name_lexicon import NameLexicon
-from kgwalk.questions.name_sayings import name_sayings
-from kgwalk.questions.noise import noisy
+from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.plan import PATTERNS, Plan
-from kgwalk.questions.reading import Acts, By, Done, Event, Noun, Placed, Whole, read
-from kgwalk.questions.relation_name import read_name
-from kgwalk.questions.said.ends import Ends
 from kgwalk.questions.schema import survey
-from kgwalk.questions.words import Wording
-from kgwalk.tools.facts import Way
+from kgwalk.questions.wording.bank_lexicon import BankLexicon, BankMatch, bare_nouns, plain_label
+from kgwalk.questions.wording.english import a, base, past_of, plural, singular
+from kgwalk.questions.wording.lexicon import Sayings, name_sayings
+from kgwalk.questions.wording.name_lexicon import NameLexicon
+from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, is_many, parts
+from kgwalk.questions.wording.reading import Acts, By, Done, Event, Noun, Placed, Whole, read
+from kgwalk.questions.wording.relation_names import read_name
+from kgwalk.questions.wording.speaker import Wording, dress, noisy
+from kgwalk.questions.wording.templates import Ends
 from kgwalk.types import Call, KgwalkError
+from kgwalk.walk.facts import Way
 
 FACTS = """Rooks\tdirected_by\tAda Lumen
 Glass Tide\tdirected_by\tAda Lumen

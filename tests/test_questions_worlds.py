@@ -15,38 +15,42 @@ import orjson
 import pyarrow as pa
 import pytest
 
-import kgwalk.questions.worlds
-from kgwalk.agent.protocol import Task
-from kgwalk.agent.protocol import World as Surroundings
-from kgwalk.agent.protocols.kgwalk import Kgwalk
-from kgwalk.data.bank.concepts import Concept, load_bank
+import kgwalk.questions.invented
 from kgwalk.data.dataset import Dataset, load_dataset
-from kgwalk.data.questions import line_of
-from kgwalk.evaluation.run import groups
+from kgwalk.data.folder import line_of
+from kgwalk.evaluation.evaluate import groups
 from kgwalk.kg.times import parse_time
-from kgwalk.questions.literals import askable
+from kgwalk.questions.bank import Concept, load_bank
+from kgwalk.questions.invented.concepts import (
+    STYLES,
+    LeftOut,
+    Placed,
+    Stock,
+    Style,
+    asked_as,
+    asked_in,
+    keys_of,
+    label_key,
+    oddly,
+    style_of,
+)
+from kgwalk.questions.invented.facts import End, WorldLexicon, draw_facts, draw_things, passes_through
+from kgwalk.questions.invented.graph import World, WorldSettings, make_world
+from kgwalk.questions.invented.join import JoinReport, JoinSettings, Voices, make_worlds, write_worlds
+from kgwalk.questions.invented.names import MANNERS, PATTERNS, Manner, Namer, family_of
+from kgwalk.questions.invented.values import LATER, LITERALS, NARROWER, SYMMETRIC, Span, Values, random_span
+from kgwalk.questions.invented.words import CLOSED, TONGUES
 from kgwalk.questions.plan import PATTERNS as QUESTIONS
 from kgwalk.questions.plan import Plan
-from kgwalk.questions.words import Wording
-from kgwalk.questions.worlds.choice import Placed, Stock
-from kgwalk.questions.worlds.facts import draw_facts, draw_things
-from kgwalk.questions.worlds.families import family_of
-from kgwalk.questions.worlds.join import JoinReport, JoinSettings, Voices, make_worlds, write_worlds
-from kgwalk.questions.worlds.kinds import LATER, NARROWER, SYMMETRIC
-from kgwalk.questions.worlds.labels import STYLES, Style, label_key, oddly, style_of
-from kgwalk.questions.worlds.left_out import LeftOut, asked_as, asked_in, keys_of
-from kgwalk.questions.worlds.mediators import End, WorldLexicon, passes_through
-from kgwalk.questions.worlds.names import MANNERS, Manner, Namer
-from kgwalk.questions.worlds.patterns import PATTERNS
-from kgwalk.questions.worlds.sounds import TONGUES
-from kgwalk.questions.worlds.values import LITERALS, Span, Values, random_span
-from kgwalk.questions.worlds.vocabulary import CLOSED
-from kgwalk.questions.worlds.world import World, WorldSettings, make_world
+from kgwalk.questions.schema import askable
+from kgwalk.questions.wording.speaker import Wording
 from kgwalk.score.gold import gold_of
-from kgwalk.tools.facts import Way
-from kgwalk.tools.numbers import number_of
-from kgwalk.tools.sets import Sets
+from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, KgwalkError, Question
+from kgwalk.walk.facts import Way
+from kgwalk.walk.protocol import Task
+from kgwalk.walk.protocol import World as Surroundings
+from kgwalk.walk.sets import Sets, number_of
 from test_cli import ENVIRONMENT, quickly
 
 BANK = {concept.id: concept for concept in load_bank()}
@@ -67,8 +71,8 @@ def pairs(concept: str, head: str, tail: str, total: int = 120) -> tuple[list[tu
 
 
 def test_worked_examples() -> None:
-    for found in pkgutil.iter_modules(kgwalk.questions.worlds.__path__):
-        module = importlib.import_module(f"kgwalk.questions.worlds.{found.name}")
+    for found in pkgutil.iter_modules(kgwalk.questions.invented.__path__):
+        module = importlib.import_module(f"kgwalk.questions.invented.{found.name}")
         assert doctest.testmod(module).failed == 0, found.name
 
 

@@ -12,20 +12,24 @@ import orjson
 import pytest
 
 from conftest import FILMS
+from kgwalk.evaluation.ranking import Place, expand, places_of, sample
 from kgwalk.kg.store import StoredGraph
-from kgwalk.tools.rank import Candidate
-from kgwalk.tools.ranker.bm25 import Bm25Ranker
-from kgwalk.tools.ranker.candidates import candidates_around
-from kgwalk.tools.ranker.features import Encoder, Near, Texts, joined
-from kgwalk.tools.ranker.recall import Recalls
-from kgwalk.training.ranker.examples import example, labels
-from kgwalk.training.ranker.expansions import Place, expand, places_of, sample
+from kgwalk.training.ranker import example, labels
 from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.walk.facts import candidates_around
+from kgwalk.walk.ranker import Encoder, Near, Texts, joined
+from kgwalk.walk.ranking import Bm25Ranker, Candidate, Recalls
 
 torch = pytest.importorskip("torch")
-from kgwalk.tools.ranker.learned import open_ranker  # noqa: E402
-from kgwalk.tools.ranker.network import Batch, Network, Shape, attend  # noqa: E402
-from kgwalk.tools.ranker.saved import load_ranker, save_ranker  # noqa: E402
+from kgwalk.walk.ranker import (  # noqa: E402  # noqa: E402
+    Batch,
+    Network,
+    Shape,
+    attend,
+    load_ranker,
+    open_ranker,
+    save_ranker,
+)
 
 Stores = Callable[..., StoredGraph]
 BIG = Triple("Big", "starred_actors", "Tom Hanks")

@@ -10,25 +10,31 @@ from typing import Any
 import orjson
 import pytest
 
-from kgwalk.agent.protocol import World
-from kgwalk.agent.worlds import Worlds, WorldSettings
+from kgwalk.config.run_folder import read_rows
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.ranking import Asked, Unranked, compare_rankers
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embed import CachedEmbedder, installed_minilm
+from kgwalk.llm.embeddings import CachedEmbedder, installed_minilm
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.runs.rows import read_rows
-from kgwalk.tools.ranker.bm25 import Bm25Ranker
-from kgwalk.tools.ranker.features import Near
 from kgwalk.types import KgwalkError
+from kgwalk.walk.environment import Worlds, WorldSettings
+from kgwalk.walk.protocol import World
+from kgwalk.walk.ranker import Near
+from kgwalk.walk.ranking import Bm25Ranker
 from test_protocol_tools import Letters
 
 torch = pytest.importorskip("torch")
-from kgwalk.tools.ranker.learned import LearnedRanker, open_ranker  # noqa: E402
-from kgwalk.tools.ranker.network import Shape  # noqa: E402
-from kgwalk.training.ranker.fit import FitSettings  # noqa: E402
-from kgwalk.training.ranker.train import RankSettings, train_ranker  # noqa: E402
+from kgwalk.training.ranker import (  # noqa: E402
+    FitSettings,
+    RankSettings,
+    train_ranker,
+)
+from kgwalk.walk.ranker import (  # noqa: E402
+    LearnedRanker,
+    Shape,
+    open_ranker,
+)
 
 ASKED = {
     "directed_by": "who made",

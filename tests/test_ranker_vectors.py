@@ -11,8 +11,7 @@ import pytest
 
 from conftest import FILMS
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embed import CachedEmbedder, words
-from kgwalk.llm.vectors import entity_file, make_entities, open_entities
+from kgwalk.llm.embeddings import CachedEmbedder, entity_file, make_entities, open_entities, words
 from test_protocol_tools import Letters
 
 Stores = Callable[..., StoredGraph]
@@ -43,7 +42,7 @@ def test_names_are_embedded_once_and_found_by_their_words(store: Stores) -> None
 
 
 def test_what_was_stopped_goes_on(store: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgwalk.llm.vectors.AT_ONCE", 2)
+    monkeypatch.setattr("kgwalk.llm.embeddings.NAMES_AT_ONCE", 2)
     graph, letters = store([("a", "r", "bb"), ("ccc", "r", "dddd"), ("eeeee", "r", "ffffff")]), Letters()
     asked: list[str] = []
 

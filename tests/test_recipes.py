@@ -10,19 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgwalk.agent.from_recipe import budget_of, policy_of, protocol_of
-from kgwalk.agent.policies import POLICIES
-from kgwalk.agent.protocols import PROTOCOLS, protocol_kind, protocol_named
-from kgwalk.build.checks import check_recipe
-from kgwalk.config.recipe import Recipe, load_recipe, names, profiles
-from kgwalk.config.section import read_section
+from kgwalk.config.recipe import Recipe, load_recipe, names, profiles, read_section
+from kgwalk.demos.filter import DemoSettings
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.score.rewards.function import RewardFunction
+from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.curriculum import CurriculumSettings
-from kgwalk.training.demos.settings import DemoSettings
+from kgwalk.training.run import check_recipe
 from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
 from kgwalk.types import KgwalkError
+from kgwalk.walk.policy import POLICIES, budget_of, policy_of, protocol_kind, protocol_named, protocol_of
+from kgwalk.walk.protocol import PROTOCOLS
 
 ROOT = Path(__file__).parents[1]
 
@@ -81,8 +79,8 @@ def test_a_key_of_two_other_sections_names_both() -> None:
 
 OWN = """
 from dataclasses import dataclass
-from kgwalk.agent.protocol import Protocol
-from kgwalk.agent.protocols.kgwalk import Kgwalk
+from kgwalk.walk.protocol import Protocol
+from kgwalk.systems.kgwalk.protocol import Kgwalk
 
 @dataclass(frozen=True)
 class Kind(Kgwalk):
@@ -131,7 +129,7 @@ def test_the_guide_to_protocols_has_a_recipe_that_works(tmp_path: Path, monkeypa
     [
         ("own_protocols.py:Kin", "unknown protocol `own_protocols.py:Kin`; did you mean `own_protocols.py:Kind`?"),
         ("none.py:Kind", "the protocol `none.py:Kind` cannot be imported"),
-        ("own_protocols.py:word", "`own_protocols.py:word` is no protocol; it must be a subclass of kgwalk.agent"),
+        ("own_protocols.py:word", "`own_protocols.py:word` is no protocol; it must be a subclass of kgwalk.walk"),
         ("own_protocols.py:Nameless", "the protocol `own_protocols.py:Nameless` has no `name`; give the class one"),
         ("own_protocols.py:Same", "is called kgwalk, as one of kgwalk's is; give it another `name`"),
     ],

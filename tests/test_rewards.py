@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -16,21 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import FILMS, awkward_names
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import PROTOCOLS
-from kgwalk.agent.rollout import rollout
+from kgwalk.config.plugins import system_folders
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.score import rewards
 from kgwalk.score.episode import measure
-from kgwalk.score.rewards.function import Rewarded, RewardFunction, needs_judge
-from kgwalk.score.rewards.graph_rft import web_documents
-from kgwalk.score.rewards.outcome import Outcome
-from kgwalk.score.rewards.registry import TURN, WHOLE, judge_of, whole_reward
-from kgwalk.score.rewards.thought import facts_named
-from kgwalk.tools.facts import Fact, write_fact
-from kgwalk.tools.subgraph import write_row
+from kgwalk.score.rewards import (
+    TURN,
+    WHOLE,
+    Outcome,
+    Rewarded,
+    RewardFunction,
+    facts_named,
+    judge_of,
+    needs_judge,
+    whole_reward,
+)
+from kgwalk.systems.graph_rft.rewards import web_documents
 from kgwalk.types import (
     Answer,
     Call,
@@ -44,6 +45,10 @@ from kgwalk.types import (
     Triple,
     Turn,
 )
+from kgwalk.walk.facts import Fact, write_fact
+from kgwalk.walk.protocol import PROTOCOLS, Task, World
+from kgwalk.walk.rollout import rollout
+from kgwalk.walk.subgraph import write_row
 
 ROOT = Path(__file__).parents[1]
 HANKS = Question(
@@ -79,9 +84,11 @@ JUNK = a_turn(Malformed("junk"))
 
 
 def test_the_docstrings_are_right() -> None:
-    for module in pkgutil.iter_modules(rewards.__path__):
-        loaded = importlib.import_module(f"{rewards.__name__}.{module.name}")
-        assert doctest.testmod(loaded).failed == 0, module.name
+    own = [folder.name for folder in system_folders() if (folder / "rewards.py").exists()]
+    assert len(own) == 6
+    for name in ("score.rewards", *(f"systems.{name}.rewards" for name in own)):
+        loaded = importlib.import_module(f"kgwalk.{name}")
+        assert doctest.testmod(loaded).failed == 0, name
         assert loaded.__doc__
 
 
@@ -448,7 +455,7 @@ def test_two_rewards_of_one_name() -> None:
 
 
 OWN = """
-from kgwalk.score.rewards.registry import judged_by
+from kgwalk.score.rewards import judged_by
 
 def named(outcome, *, least: int):
     return float(len(outcome.episode.answers) >= least)

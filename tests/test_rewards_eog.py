@@ -12,24 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import FILMS
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols.eog import Eog
-from kgwalk.agent.rollout import rollout
 from kgwalk.config.recipe import load_recipe
+from kgwalk.config.run_folder import read_rows
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.runs.rows import read_rows
-from kgwalk.score import edit_distance as editing
-from kgwalk.score.edit_distance import EXACT, Facts, edit_distance, likeness
+from kgwalk.score import exploration as editing
 from kgwalk.score.episode import measure
-from kgwalk.score.rewards.function import RewardFunction
-from kgwalk.score.rewards.outcome import Outcome
-from kgwalk.score.rewards.registry import WHOLE
-from kgwalk.tools.facts import Fact
-from kgwalk.tools.subgraph import write_row
+from kgwalk.score.exploration import EXACT, Facts, edit_distance, likeness
+from kgwalk.score.rewards import WHOLE, Outcome, RewardFunction
+from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import Episode, Question, Triple
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.facts import Fact
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.rollout import rollout
+from kgwalk.walk.subgraph import write_row
 
 Stores = Callable[..., StoredGraph]
 FORMS = ("path", "path_substring", "path_edit")
@@ -166,8 +164,8 @@ def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) ->
     from kgwalk.training.curriculum import Curriculum, CurriculumSettings
     from kgwalk.training.grpo import EPISODES, Grpo
     from kgwalk.training.loop import Care, run_stage
+    from kgwalk.training.rollouts import Course, Walker
     from kgwalk.training.settings import GrpoSettings
-    from kgwalk.training.walks import Course, Walker
     from training_helpers import policy, updater_of, worlds_over
 
     graph, model = store(FILMS), policy()

@@ -17,11 +17,7 @@ import orjson
 import pytest
 
 from conftest import FILMS, store_of
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.rollout import rollout, rollout_async
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.http import HttpGraph
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.scripted import LOGPROB, ScriptedEngine
@@ -37,6 +33,10 @@ from kgwalk.types import (
     StopReason,
     Triple,
 )
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.rollout import rollout, rollout_async
 
 QUESTION = Question("q", "who directed the films Tom Hanks starred in?", ["Tom Hanks"], [])
 WALK = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"]

@@ -16,23 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import awkward_names, memory_folder
-from kgwalk.runs import folder as folders
-from kgwalk.runs.episodes import episode_from, episode_row
-from kgwalk.runs.folder import begin_run, open_run, read_json, write_json
-from kgwalk.runs.question_rows import question_of, row_of
-from kgwalk.runs.rows import Rows, read_rows
-from kgwalk.types import (
-    Answer,
-    Call,
-    Episode,
-    InputError,
-    KgwalkError,
-    Malformed,
-    Question,
-    StopReason,
-    Triple,
-    Turn,
-)
+from kgwalk.config import run_folder as folders
+from kgwalk.config.episode_rows import episode_from, episode_row, question_of, row_of
+from kgwalk.config.run_folder import Rows, begin_run, open_run, read_json, read_rows, write_json
+from kgwalk.types import Answer, Call, Episode, InputError, KgwalkError, Malformed, Question, StopReason, Triple, Turn
 
 # --- rows
 
@@ -345,7 +332,7 @@ def test_the_commit_is_this_projects_or_none(tmp_path: Path) -> None:
 
 
 def test_the_command_is_the_one_typed(tmp_path: Path) -> None:
-    code = "import json, sys; sys.argv = json.loads(sys.argv[1]); from kgwalk.runs.folder import surroundings\n"
+    code = "import json, sys; sys.argv = json.loads(sys.argv[1]); from kgwalk.config.run_folder import surroundings\n"
     code += "print(json.dumps(surroundings()['command']))"
     for argv, wanted in (
         (["/usr/bin/kgwalk", "eval", "oracle"], ["kgwalk", "eval", "oracle"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.graph import Graph
 from kgwalk.types import Neighbors, Triple, UnknownEntity, UnknownRelation
 

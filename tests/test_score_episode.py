@@ -10,19 +10,17 @@ from typing import Any
 
 import pytest
 
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.counted import BYTES_A_TOKEN, tokens, tokens_used
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.rollout import rollout
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.llm.engine import Engine
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.score.episode import measure, measure_all
+from kgwalk.score.episode import measure, measure_all, retrieved, shown_to
 from kgwalk.score.exploration import exploration, explored, gold_facts, named
 from kgwalk.score.gold import gold_of
-from kgwalk.score.retrieval import retrieved, shown_to
 from kgwalk.types import Answer, Call, Episode, Question, StopReason, Triple, Turn
+from kgwalk.walk.budget import BYTES_A_TOKEN, Budget, tokens, tokens_used
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.rollout import rollout
 
 FACTS = [
     Triple("Big", "starred_actors", "Tom Hanks"),

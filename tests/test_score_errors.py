@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.rollout import rollout
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.score.errors import error_class, gold_steps
 from kgwalk.types import Episode, Question, StopReason, Triple
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.rollout import rollout
 
 FACTS = [
     Triple("Kenya", "borders", "Uganda"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgwalk.score.several import agreed, majority, mean, oracle_max, pass_at_k, union, united, votes
+from kgwalk.score.episode import agreed, majority, mean, oracle_max, pass_at_k, union, united, votes
 from kgwalk.score.statistics import bootstrap_interval, flip_p, mcnemar, paired_test
 from kgwalk.types import KgwalkError, Question
 

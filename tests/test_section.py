@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgwalk.config.recipe import Recipe
-from kgwalk.config.section import read_section, setting
+from kgwalk.config.recipe import Recipe, read_section, setting
 from kgwalk.types import KgwalkError
 
 

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.build import build
 from kgwalk.kg.graph import Graph
 from kgwalk.serve import schemas, security
@@ -642,7 +642,7 @@ def test_starting_imports_no_framework() -> None:
 
 SLOW_SERVER = """
 import sys, time
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.serve.run import run_server
 from kgwalk.serve.settings import ServeSettings
 

@@ -22,18 +22,18 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import FILMS
-from kgwalk.agent.ask import ask
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.api import ApiEngine
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.serve import agent, agent_schemas, engine, schemas
+from kgwalk.serve import agent, schemas
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background, run_server
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError, Message, Neighbors, RemoteError
+from kgwalk.walk.agent import ask
 
 QUESTION = "who directed the films Tom Hanks starred in?"
 WALK = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"]
@@ -105,7 +105,7 @@ def films() -> Iterator[httpx.Client]:
 def asked(client: httpx.Client, **body: Any) -> dict[str, Any]:
     response = client.post("/v1/ask", json=body)
     assert response.status_code == 200, response.text
-    agent_schemas.AskReply.model_validate_json(response.content)
+    schemas.AskReply.model_validate_json(response.content)
     value: dict[str, Any] = response.json()
     return value
 
@@ -114,7 +114,7 @@ def chat(client: httpx.Client, *messages: str, **body: Any) -> dict[str, Any]:
     listed = [{"role": "user", "content": content} for content in messages]
     response = client.post("/v1/chat/completions", json={"model": "kgwalk", "messages": listed, **body})
     assert response.status_code == 200, response.text
-    agent_schemas.ChatReply.model_validate_json(response.content)
+    schemas.ChatReply.model_validate_json(response.content)
     value: dict[str, Any] = response.json()
     return value
 
@@ -268,7 +268,7 @@ def test_the_engine_is_opened_once_at_the_first_use_and_closed(monkeypatch: pyte
         opened.append(Closing(walking))
         return opened[-1]
 
-    monkeypatch.setattr(engine, "open_engine", open_engine)
+    monkeypatch.setattr(agent, "open_engine", open_engine)
     app = create_app(ServeSettings(model="tiny", warm=False), {"films": ScanGraph(FILMS)})
     with in_background(app) as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
         assert client.get("/v1/models").json()["data"][0]["id"] == "tiny"
@@ -297,7 +297,7 @@ def test_an_engine_that_opens_for_longer_than_a_request_may_take(monkeypatch: py
         opened.append(ScriptedEngine(walking))
         return opened[-1]
 
-    monkeypatch.setattr(engine, "open_engine", open_engine)
+    monkeypatch.setattr(agent, "open_engine", open_engine)
     app = create_app(ServeSettings(model="tiny", agent_time_limit=0.3), {"films": ScanGraph(FILMS)})
     with in_background(app) as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
         assert error_of(client.post("/v1/ask", json={"question": QUESTION})) == (504, "time_limit")
@@ -311,7 +311,7 @@ def test_an_engine_that_opens_for_longer_than_a_request_may_take(monkeypatch: py
 
 def test_models(films: httpx.Client) -> None:
     response = films.get("/v1/models")
-    agent_schemas.ModelList.model_validate_json(response.content)
+    schemas.ModelList.model_validate_json(response.content)
     names = [entry["id"] for entry in response.json()["data"]]
     assert names[:2] == ["tiny-llm", "kgwalk"]
     assert {"kgwalk/kgwalk", "kgwalk/kg-r1"} <= set(names)
@@ -451,7 +451,7 @@ def events(client: httpx.Client, content: str, **body: Any) -> list[tuple[float,
     chunks = [(at, json.loads(text)) for at, text in found]
     for _, chunk in chunks:
         if "error" not in chunk:
-            agent_schemas.ChatChunk.model_validate(chunk)
+            schemas.ChatChunk.model_validate(chunk)
     return chunks
 
 

@@ -19,18 +19,18 @@ import httpx
 import pytest
 
 from conftest import FILMS, store_of
-from kgwalk.agent.ask import NOTE
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.llm.tokens import ByteTokenizer
-from kgwalk.serve import agent_schemas, schemas
+from kgwalk.llm.tokenizers import ByteTokenizer
+from kgwalk.serve import schemas
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import StoreError
+from kgwalk.walk.agent import NOTE
 
 QUESTION = "who directed Big?"
 WALK = ['tail_entities($1, "directed_by")', "<answer>$2</answer>"]
@@ -57,7 +57,7 @@ def saying(content: str, **fields: Any) -> dict[str, Any]:
 SLOW_SERVER = """
 import asyncio, sys
 from conftest import FILMS
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.serve.run import run_server
 from kgwalk.serve.settings import ServeSettings
@@ -282,10 +282,10 @@ def test_the_note_is_there_below_the_threshold_of_confidence() -> None:
         for log_chance, expected in ((-1.0, NOTE), (-0.5, None)):  # of the walk: 37% and 61%; the threshold is 40%
             engine.chance = log_chance
             asked = client.post("/v1/ask", json={"question": QUESTION})
-            agent_schemas.AskReply.model_validate_json(asked.content)
+            schemas.AskReply.model_validate_json(asked.content)
             assert asked.json()["note"] == expected
             chatted = client.post("/v1/chat/completions", json=saying(QUESTION))
-            agent_schemas.ChatReply.model_validate_json(chatted.content)
+            schemas.ChatReply.model_validate_json(chatted.content)
             assert chatted.json()["choices"][0]["message"]["kgwalk"]["note"] == expected
 
 

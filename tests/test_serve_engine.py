@@ -18,15 +18,15 @@ import httpx
 import pytest
 
 from conftest import FILMS
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.cli.serve import _agent as served_agent
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm import open as kinds
+from kgwalk.llm import engine as kinds
 from kgwalk.llm.engine import Engine
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.serve import engine
+from kgwalk.serve import agent
+from kgwalk.serve.agent import check_engine
 from kgwalk.serve.app import create_app
-from kgwalk.serve.engine import check_engine
 from kgwalk.serve.run import in_background
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError
@@ -62,7 +62,7 @@ class Closing(ScriptedEngine):
 @pytest.fixture
 def opening(monkeypatch: pytest.MonkeyPatch) -> Opening:
     made = Opening()
-    monkeypatch.setattr(engine, "open_engine", made)
+    monkeypatch.setattr(agent, "open_engine", made)
     return made
 
 
@@ -156,7 +156,7 @@ def test_a_server_that_is_stopped_does_not_wait_for_the_model(
 
 SLOW_TO_OPEN = """
 import sys, time
-from kgwalk.serve import engine
+from kgwalk.serve import agent as engine
 from kgwalk.serve.run import run_server
 from kgwalk.serve.settings import ServeSettings
 
@@ -190,7 +190,7 @@ from kgwalk.serve.settings import ServeSettings
 import os, signal
 threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
 run_server(ServeSettings({"films": sys.argv[1]}, port=0))
-print(*({"torch", "transformers", "openvino", "kgwalk.agent.ask", "httpx"} & set(sys.modules)))
+print(*({"torch", "transformers", "openvino", "kgwalk.walk.agent", "httpx"} & set(sys.modules)))
 """
     path = str(store(FILMS).store.folder.path)
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True, timeout=60)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from conftest import FILMS
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.serve.app import create_app
 from kgwalk.serve.page import page
 from kgwalk.serve.run import in_background

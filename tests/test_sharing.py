@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kgwalk.llm.engine import Sampling
-from kgwalk.llm.row import Row
-from kgwalk.llm.sharing import WORTH, Sharing
-from kgwalk.llm.slots import Slot
-from kgwalk.llm.stop_watch import StopWatch
-from kgwalk.llm.tokens import ByteTokenizer
+from kgwalk.llm.requests import StopWatch
+from kgwalk.llm.tokenizers import ByteTokenizer
+from kgwalk.llm.torch_engine.prefix_cache import WORTH, Sharing
+from kgwalk.llm.torch_engine.sequence import Row
+from kgwalk.llm.torch_engine.slots import Slot
 
 PROMPT = list(range(100, 164))  # four blocks of 16 tokens
 

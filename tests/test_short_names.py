@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import awkward_names, store_of
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols.kgwalk import Kgwalk
-from kgwalk.kg import short_names
-from kgwalk.kg.short_names import ShortNames
-from kgwalk.tools.sets import Sets
+from kgwalk.kg import normalise
+from kgwalk.kg.normalise import ShortNames
+from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, Question, Triple
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.sets import Sets
 
 FREEBASE = [
     ("Big", "film.film.directed_by", "Penny Marshall"),
@@ -25,8 +25,8 @@ FREEBASE = [
 
 
 def test_the_examples_in_the_module() -> None:
-    result = doctest.testmod(short_names)
-    assert (result.failed, result.attempted) == (0, 4)
+    result = doctest.testmod(normalise)
+    assert (result.failed, result.attempted) == (0, 6)
 
 
 def test_addresses_and_prefixes() -> None:

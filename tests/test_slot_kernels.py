@@ -14,10 +14,9 @@ import torch
 if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("needs a GPU, or TRITON_INTERPRET=1", allow_module_level=True)
 
-from kgwalk.llm import slot_kernels
-from kgwalk.llm.slot_cache import Pass, side_by_side, slot_attention
-from kgwalk.llm.slot_model import Job, SlotModel
-from kgwalk.llm.slot_state import SlotState, Start
+from kgwalk.llm.torch_engine import kernels
+from kgwalk.llm.torch_engine.kv_cache import Pass, SlotState, Start, side_by_side, slot_attention
+from kgwalk.llm.torch_engine.model import Job, SlotModel
 from tiny_models import tiny_module
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -53,7 +52,7 @@ def test_attention_reads_each_slot_as_far_as_it_goes(groups: int, width: int) ->
         torch.nn.Module(), query.cpu(), key.cpu(), value.cpu(), None, slot_pass=Pass(nothing, nothing, rows=rows)
     )
     key[3, :, 151:], value[3, :, 151:] = float("nan"), float("nan")  # past the end: whatever is there
-    found = slot_kernels.attend(query, key, value, table_of(slots, counts, starts, 16), 16, width**-0.5)
+    found = kernels.attend(query, key, value, table_of(slots, counts, starts, 16), 16, width**-0.5)
     assert torch.allclose(found.cpu(), plain, atol=1e-5)
 
 
@@ -64,7 +63,7 @@ def test_keys_and_values_are_put_into_their_places() -> None:
     wanted = keys.clone(), values.clone()
     for store, new in zip(wanted, (new_keys, new_values), strict=True):
         store[slot, :, at] = new[0].transpose(0, 1)
-    slot_kernels.store(keys, values, new_keys, new_values, slot.to(DEVICE), at.to(DEVICE))
+    kernels.store(keys, values, new_keys, new_values, slot.to(DEVICE), at.to(DEVICE))
     assert torch.equal(keys, wanted[0])
     assert torch.equal(values, wanted[1])
 
@@ -73,7 +72,7 @@ def test_beginnings_are_copied() -> None:
     store = numbers(N, H, S, 24)
     wanted = store.clone()
     wanted[2, :, :70], wanted[4, :, :5] = store[0, :, :70], store[1, :, :5]
-    slot_kernels.copy(store, torch.tensor([[0, 2, 70], [1, 4, 5]], device=DEVICE), 70)
+    kernels.copy(store, torch.tensor([[0, 2, 70], [1, 4, 5]], device=DEVICE), 70)
     assert torch.equal(store, wanted)
 
 
@@ -94,7 +93,7 @@ def test_tokens_are_chosen_as_in_torch() -> None:
         for step in range(3):
             logits = 3 * torch.randn(7, vocabulary, generator=torch.Generator().manual_seed(step))
             plain.advance(logits, slots, move=move, sampled=True, nucleus=False)
-            slot_kernels.choose(logits.to(DEVICE), slots.to(DEVICE), quick, move=move)
+            kernels.choose(logits.to(DEVICE), slots.to(DEVICE), quick, move=move)
             plain.turn += 1
             quick.turn += 1
         assert torch.equal(quick.out_ids[:, :7].cpu(), plain.out_ids[:, :7])
@@ -112,7 +111,7 @@ def test_a_row_stops_at_a_token_that_may_be_its_end() -> None:
     for best in (3, 1, 5):
         logits = torch.zeros(1, 50)
         logits[0, best] = 9.0
-        slot_kernels.choose(logits.to(DEVICE), torch.tensor([0], device=DEVICE), state, move=True)
+        kernels.choose(logits.to(DEVICE), torch.tensor([0], device=DEVICE), state, move=True)
         state.turn += 1
     assert state.out_ids[:, 0].tolist() == [3, 1, -1]  # token 1 may be an end
     assert int(state.left[0]) == 0
@@ -125,7 +124,7 @@ def test_rotation_and_gating_are_as_in_torch() -> None:
     cos, sin = numbers(T, width, seed=3), numbers(T, width, seed=4)
     keys, values = torch.zeros(N, H, S, width, device=DEVICE), torch.zeros(N, H, S, width, device=DEVICE)
     slot, at = torch.tensor([0, 0, 1, 3, 4], device=DEVICE), torch.tensor([5, 6, 0, 190, 8], device=DEVICE)
-    turned = slot_kernels.rotate_and_store(query, key, value, cos, sin, keys, values, slot, at)
+    turned = kernels.rotate_and_store(query, key, value, cos, sin, keys, values, slot, at)
 
     def rotated(x: torch.Tensor) -> torch.Tensor:
         half = torch.cat([-x[..., width // 2 :], x[..., : width // 2]], -1)
@@ -135,18 +134,16 @@ def test_rotation_and_gating_are_as_in_torch() -> None:
     assert torch.allclose(keys[slot, :, at], rotated(key), atol=1e-6)
     assert torch.equal(values[slot, :, at], value)
     both = numbers(1, T, 2 * 40)
-    assert torch.allclose(
-        slot_kernels.gated(both), torch.nn.functional.silu(both[..., :40]) * both[..., 40:], atol=1e-6
-    )
+    assert torch.allclose(kernels.gated(both), torch.nn.functional.silu(both[..., :40]) * both[..., 40:], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
 def test_a_model_with_kernels_chooses_as_without(kind: str) -> None:
     ids = torch.randint(10, 400, (3, 40), generator=torch.Generator().manual_seed(1)).tolist()
     found = []
-    for kernels in (False, True):
-        module = tiny_module(kind).to(DEVICE if kernels else "cpu")
-        model = SlotModel(module, most_slots=4, context=128, kernels=kernels)
+    for with_kernels in (False, True):
+        module = tiny_module(kind).to(DEVICE if with_kernels else "cpu")
+        model = SlotModel(module, most_slots=4, context=128, kernels=with_kernels)
         ends = model.kind_of(frozenset({2}))
         jobs = [Job(slot, row[: 20 + slot], 0, None) for slot, row in enumerate(ids)]
         assert model.prefill(jobs) is None

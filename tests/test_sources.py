@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from kgwalk.kg.sources import FORMATS, Labels, Options, Rows, Tally, detect_format, read, read_labels
-from kgwalk.kg.sources.source import Source
-from kgwalk.kg.sources.stream import line_blocks, open_stream
+from kgwalk.kg.sources.reading import FORMATS, Labels, Options, Rows, Tally, detect_format, read, read_labels
+from kgwalk.kg.sources.source import Source, line_blocks, open_stream
 from kgwalk.types import InputError
 
 ROWS = b"Big\tstarred\tTom Hanks\nCast Away\tstarred\tTom Hanks\n"

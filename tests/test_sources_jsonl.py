@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kgwalk.kg.sources import Rows, Tally
+from kgwalk.kg.sources.reading import Rows, Tally
 from test_sources import blocks, error, labels, triples, write
 
 SKIP = "  give --on-error skip to leave such rows out"

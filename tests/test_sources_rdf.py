@@ -7,8 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgwalk.kg.sources import Labels, Rows, Tally, rdf
+from kgwalk.kg.sources import rdf
 from kgwalk.kg.sources.rdf import fallback_labels, local_part
+from kgwalk.kg.sources.reading import Labels, Rows, Tally
 from test_sources import blocks, error, labels, triples, write
 
 EX = "http://example.org/"

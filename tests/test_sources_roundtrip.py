@@ -15,10 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, serialize
 
-from kgwalk.kg.sources import ESCAPED_MARK, Options, Tally, csvfile, escape, tsv
-from kgwalk.kg.sources.layout import LABELS, TRIPLES, Layout
-from kgwalk.kg.sources.source import Source
-from kgwalk.kg.sources.stream import Lines
+from kgwalk.kg.sources import delimited
+from kgwalk.kg.sources.delimited import LABELS, TRIPLES, Layout
+from kgwalk.kg.sources.reading import ESCAPED_MARK, Options, Tally, escape
+from kgwalk.kg.sources.source import Lines, Source
 from kgwalk.types import InputError
 from test_sources import labels, triples
 
@@ -108,8 +108,8 @@ def skipping() -> Source:
 def test_tsv_quick_and_careful_agree(data: bytes, escaped: bool, layout: Layout) -> None:
     """The quick reader takes a block only if the careful one finds nothing wrong, and then gives the same."""
     source = skipping()
-    careful = lists(tsv.checked_columns(source, Lines(1, data), layout, escaped))
-    quick = lists(tsv.clean_columns(data, layout, escaped))
+    careful = lists(delimited.checked_columns(source, Lines(1, data), layout, escaped))
+    quick = lists(delimited.clean_tsv_columns(data, layout, escaped))
     assert quick is None or (quick == careful and source.tally.skipped == 0)
     if quick is None and not source.tally.skipped:
         # Nothing is wrong: then it must be one of the unusual things that the quick reader leaves.
@@ -122,10 +122,12 @@ def test_tsv_quick_and_careful_agree(data: bytes, escaped: bool, layout: Layout)
 @settings(max_examples=300)
 def test_csv_quick_and_careful_agree(data: bytes, layout: Layout) -> None:
     source = skipping()
-    feed = csvfile._Feed(iter(()), 1 << 20)
+    feed = delimited._Feed(iter(()), 1 << 20)
     feed.start_block(Lines(1, data))
-    careful = [lists(columns) for columns in csvfile._checked_columns(source, layout, csvfile._records(source, feed))]
-    quick = lists(csvfile.clean_columns(data, layout))
+    careful = [
+        lists(columns) for columns in delimited._checked_columns(source, layout, delimited._csv_records(source, feed))
+    ]
+    quick = lists(delimited.clean_csv_columns(data, layout))
     if quick is None:
         assert source.tally.skipped > 0
     else:

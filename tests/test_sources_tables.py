@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgwalk.kg.sources import ESCAPED_MARK, Rows, Tally, escape, unescape
+from kgwalk.kg.sources.reading import ESCAPED_MARK, Rows, Tally, escape, unescape
 from test_sources import error, triples, write
 
 SKIP = "  give --on-error skip to leave such rows out"

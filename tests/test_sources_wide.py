@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kgwalk.kg.sources import Tally
-from kgwalk.kg.sources.block import Rows, strings
-from kgwalk.kg.sources.table_look import LOOKED_AT, TableLook
+from kgwalk.kg.sources.reading import Tally
+from kgwalk.kg.sources.source import Rows, strings
+from kgwalk.kg.sources.tables import LOOKED_AT, TableLook
 from test_sources import error, triples, write
 
 PEOPLE = "name,born,team\nAnn,1990,X\nBob,1991,Y\n"

@@ -21,10 +21,8 @@ from hypothesis import strategies as st
 
 from kgwalk.kg import sparql_client
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.sparql import SparqlGraph
-from kgwalk.kg.sparql_client import Lru
-from kgwalk.kg.sparql_names import local_part, rank
-from kgwalk.kg.sparql_terms import XSD, Term, iri, is_iri, is_wellformed, literal, render
+from kgwalk.kg.sparql import SparqlGraph, local_part, rank
+from kgwalk.kg.sparql_client import XSD, Lru, Term, iri, is_iri, is_wellformed, literal, render
 from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownEntity, UnknownRelation
 
 EX = "http://example.org/"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgwalk.runs.sqlite import share
+from kgwalk.config.cache import share
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import FILMS, awkward_names, few_names, store_of, temporary_store
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.kg.times import parse_time, parse_window

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgwalk.agent.from_recipe import protocol_of
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols.eog import Eog
 from kgwalk.config.recipe import load_recipe
 from kgwalk.kg.store import StoredGraph
-from kgwalk.tools import pagerank as ranking
-from kgwalk.tools.pagerank import edge_flows, pagerank
-from kgwalk.tools.subgraph import SELECT, scored_facts, subgraph_text
+from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.walk import subgraph as ranking
+from kgwalk.walk.policy import protocol_of
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.subgraph import SELECT, edge_flows, pagerank, scored_facts, subgraph_text
 
 Stores = Callable[..., StoredGraph]
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgwalk.llm.engine import Request, Sampling
-from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import load_model
 from kgwalk.llm.tiny import TINY, make_tiny, tiny_folder
+from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.types import Message
 from tiny_models import tiny_model  # also: one thread for torch
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 import torch
 
-from kgwalk.runs.folder import read_json
+from kgwalk.config.run_folder import read_json
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints
 from kgwalk.training.microbatch import collate
 from kgwalk.training.updater import Updater

@@ -14,11 +14,10 @@ from typing import Any
 import orjson
 import pytest
 
-from kgwalk.build.pipeline import train
 from kgwalk.config.recipe import load_recipe
+from kgwalk.config.run_folder import read_json, read_rows
 from kgwalk.data.dataset import Dataset, load_dataset
-from kgwalk.runs.folder import read_json
-from kgwalk.runs.rows import read_rows
+from kgwalk.training.pipeline import train
 from test_api_engine import completion, serving
 from tiny_models import save_tiny  # noqa: F401  also: one thread for torch
 

@@ -13,23 +13,22 @@ import pytest
 import torch
 
 from conftest import FILMS, store_of
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.from_recipe import protocol_of
+from kgwalk.config.episode_rows import episode_from
 from kgwalk.config.recipe import load_recipe
+from kgwalk.config.run_folder import read_rows
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Sampling
-from kgwalk.runs.episodes import episode_from
-from kgwalk.runs.rows import read_rows
-from kgwalk.score.rewards.function import Part, RewardFunction
-from kgwalk.score.rewards.outcome import Outcome
+from kgwalk.score.rewards import Outcome, Part, RewardFunction
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
 from kgwalk.training.grpo import EPISODES, Grpo
 from kgwalk.training.loop import Care, run_stage
 from kgwalk.training.model import PolicyModel
-from kgwalk.training.processes import Processes
+from kgwalk.training.rollouts import VALIDATED, Course, Walker
 from kgwalk.training.settings import GrpoSettings, ModelSettings
-from kgwalk.training.walks import VALIDATED, Course, Walker
+from kgwalk.training.shards import Processes
 from kgwalk.types import Episode, KgwalkError, Question, StopReason
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.policy import protocol_of
 from tiny_models import tiny_model
 from training_helpers import difference, policy, same, sequences, stir, updater_of, weights_of, worlds_over
 

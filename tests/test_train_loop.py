@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from kgwalk.runs.folder import read_json
-from kgwalk.runs.rows import read_rows
+from kgwalk.config.run_folder import read_json, read_rows
 from kgwalk.training.checkpoint import STATE, Checkpoints
-from kgwalk.training.loop import Care, Numbers, Stage, run_stage
+from kgwalk.training.loop import Care, Numbers, Stage, Tracking, keep_rows, run_stage
 from kgwalk.training.microbatch import collate
-from kgwalk.training.schedule import rate
-from kgwalk.training.tracking import Tracking, keep_rows
-from kgwalk.training.updater import Updater
+from kgwalk.training.updater import Updater, rate
 from kgwalk.types import KgwalkError
 from training_helpers import Weights, longest_file, policy, same, sequences, updater_of, weights_of
 

@@ -12,8 +12,6 @@ import pytest
 import torch
 
 from conftest import FILMS, store_of
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.from_recipe import protocol_of
 from kgwalk.config.recipe import load_recipe
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.models import load_model
@@ -22,11 +20,13 @@ from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loss import Tally, Totals, policy_loss, token_weights
 from kgwalk.training.microbatch import Batch, collate, pack
 from kgwalk.training.model import PolicyModel
+from kgwalk.training.rollouts import Course, Walker
 from kgwalk.training.settings import ModelSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import Diverged, Updater
-from kgwalk.training.walks import Course, Walker
 from kgwalk.types import Episode, Flat, KgwalkError, Question
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.policy import protocol_of
 from tiny_models import save_tiny, tiny_model
 from training_helpers import Weights, difference, policy, same, sequences, stir, updater_of, weights_of, worlds_over
 

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from kgwalk.cli.main import main
-from kgwalk.runs.folder import read_json
-from kgwalk.runs.rows import read_rows
+from kgwalk.config.run_folder import read_json, read_rows
 from kgwalk.training.checkpoint import STATE, Checkpoints
 from kgwalk.training.loop import Care, Numbers, Stage, run_stage
 from kgwalk.training.microbatch import collate
-from kgwalk.training.pace import SAVE, STEP, VALIDATION, Pace
-from kgwalk.training.schedule import rate
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
+from kgwalk.training.time_budget import SAVE, STEP, VALIDATION, Pace
+from kgwalk.training.updater import rate
 from kgwalk.types import KgwalkError
 from training_helpers import Weights, policy, same, sequences, updater_of, weights_of
 

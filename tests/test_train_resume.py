@@ -19,7 +19,7 @@ import pytest
 from safetensors.torch import load_file
 
 from forks import Forks
-from kgwalk.runs.rows import read_rows
+from kgwalk.config.run_folder import read_rows
 from kgwalk.training.checkpoint import OPTIMISER, Checkpoints
 from training_helpers import difference, same
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from kgwalk.training.timing import Clock
+from kgwalk.training.time_budget import Clock
 
 
 def test_parts_add_up_and_are_read_once() -> None:

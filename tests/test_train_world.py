@@ -10,16 +10,15 @@ from typing import Any
 import orjson
 import pytest
 
-from kgwalk.agent.protocol import World
-from kgwalk.agent.worlds import Worlds, WorldSettings
-from kgwalk.build.pipeline import train
 from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
+from kgwalk.config.run_folder import read_json, read_rows
 from kgwalk.data.dataset import Dataset, load_dataset
-from kgwalk.runs.folder import read_json
-from kgwalk.runs.rows import read_rows
-from kgwalk.training.demos.demo import read_demos
+from kgwalk.demos.demo import read_demos
+from kgwalk.training.pipeline import train
 from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.walk.environment import Worlds, WorldSettings
+from kgwalk.walk.protocol import World
 from tiny_models import save_tiny  # noqa: F401  also: one thread for torch
 
 CAPITALS = {

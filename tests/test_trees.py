@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgwalk.training import trees as module
-from kgwalk.training.trees import Tree, forests, microbatches, room, trees, work
+from kgwalk.training import microbatch as module
+from kgwalk.training.microbatch import Tree, forests, microbatches, room, trees, work
 from kgwalk.types import Flat, KgwalkError
 
 
@@ -34,7 +34,7 @@ def test_the_examples_of_the_page_on_shared_prompts() -> None:
 
 def test_the_examples_in_the_module() -> None:
     result = doctest.testmod(module)
-    assert (result.failed, result.attempted) == (0, 12)
+    assert (result.failed, result.attempted) == (0, 20)
 
 
 def laid_out(flats: list[Flat], row: Tree) -> list[list[int]]:

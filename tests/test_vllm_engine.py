@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from kgwalk.llm.engine import Engine, Generation, Request, Sampling
-from kgwalk.llm.open import open_engine
+from kgwalk.llm.engine import Engine, Generation, Request, Sampling, open_engine
 from kgwalk.types import EngineError
 
 installed = importlib.util.find_spec("vllm") is not None

@@ -15,9 +15,15 @@ from kgwalk.cli.main import make_app
 from kgwalk.data.bundled import world_path
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph, open_graph
-from kgwalk.tools.web.fact_sentences import Named, heads_sentence, tails_sentence
-from kgwalk.tools.web.graph_corpus import documents, entity_documents, write_corpus
-from kgwalk.tools.web.local import LocalCorpus
+from kgwalk.walk.web.corpus import LocalCorpus
+from kgwalk.walk.web.graph_corpus import (
+    Named,
+    documents,
+    entity_documents,
+    heads_sentence,
+    tails_sentence,
+    write_corpus,
+)
 
 FACTS = """\
 Norway\tcapital\tOslo\t

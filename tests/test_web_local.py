@@ -21,14 +21,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgwalk.llm.embed import F32
-from kgwalk.tools.web.catalogue import Catalogue
-from kgwalk.tools.web.local import LocalCorpus, corpus_folder
-from kgwalk.tools.web.open import open_web
-from kgwalk.tools.web.refresh import index_folder
-from kgwalk.tools.web.rerank import Reranked
-from kgwalk.tools.web.word_index import WordIndex
+from kgwalk.llm.embeddings import F32
 from kgwalk.types import Document, InputError, StoreError
+from kgwalk.walk.web.corpus import LocalCorpus, Reranked, corpus_folder, index_folder
+from kgwalk.walk.web.index import Catalogue, WordIndex
+from kgwalk.walk.web.search import open_web
 
 Rows = list[tuple[str, str]]
 
@@ -273,7 +270,7 @@ def test_files_come_and_go(tmp_path: Path) -> None:
 
 INDEX = """
 import sys; from pathlib import Path
-from kgwalk.tools.web.local import LocalCorpus
+from kgwalk.walk.web.corpus import LocalCorpus
 corpus = LocalCorpus(Path(sys.argv[1]), cache=Path(sys.argv[2]))
 print(len(corpus), [one.title for one in corpus.search("w7 x")])
 """

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgwalk.tools.web.html_text import decode, page, plain
-from kgwalk.tools.web.passages import passages, sentences
+from kgwalk.walk.web.documents import decode, page, passages, plain, sentences
 
 # Texts rich in what matters: spaces, line ends, full stops, abbreviations, other scripts.
 PIECES = st.sampled_from(

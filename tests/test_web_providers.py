@@ -18,11 +18,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from kgwalk.tools.web.client import WebClient
-from kgwalk.tools.web.engine import SearchEngine
-from kgwalk.tools.web.open import open_web
-from kgwalk.tools.web.providers import PROVIDERS
 from kgwalk.types import Document, KgwalkError, RemoteError
+from kgwalk.walk.web.providers import PROVIDERS, SearchEngine, WebClient
+from kgwalk.walk.web.search import open_web
 
 FIXTURES = Path(__file__).parent / "fixtures" / "web"
 KEY = "sk-very-secret-0123456789"

@@ -21,33 +21,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import FILMS, store_of
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.protocol import World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.protocols.kgwalk import Kgwalk
-from kgwalk.agent.worlds import Worlds, WorldSettings
+from kgwalk.config.runtime import without_collecting
 from kgwalk.llm.engine import Request, Sampling
-from kgwalk.llm.tokens import ByteTokenizer
-from kgwalk.training.collecting import without_collecting
-from kgwalk.training.course import Course, Measured
-from kgwalk.training.walks import Walker, worker_count
-from kgwalk.training.workers.episodes import pack_episode, unpack_episode
-from kgwalk.training.workers.frames import Frames, framed
-from kgwalk.training.workers.luggage import pack
-from kgwalk.training.workers.messages import IDS, unpacked
-from kgwalk.training.workers.remote_engine import RemoteEngine
-from kgwalk.types import (
-    Answer,
-    Call,
-    Document,
-    Episode,
-    KgwalkError,
-    Malformed,
-    Question,
-    StopReason,
-    Triple,
-    Turn,
-)
+from kgwalk.llm.tokenizers import ByteTokenizer
+from kgwalk.systems.kgwalk.protocol import Kgwalk
+from kgwalk.training.curriculum import Course, Measured
+from kgwalk.training.rollouts import Walker, worker_count
+from kgwalk.training.workers.messages import IDS, Frames, framed, pack, pack_episode, unpack_episode, unpacked
+from kgwalk.training.workers.process import RemoteEngine
+from kgwalk.types import Answer, Call, Document, Episode, KgwalkError, Malformed, Question, StopReason, Triple, Turn
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.environment import Worlds, WorldSettings
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import World
 from training_helpers import policy, worlds_over
 from worker_parts import Buggy, Opened, Refuses, away
 
@@ -186,7 +172,7 @@ def interrupted(walker: Walker, after: int, act: Callable[[], None]) -> Iterator
 def test_a_protocol_of_a_file_is_found_by_a_worker() -> None:
     """`file.py:Class` of a recipe: no module has the file's name, so the worker reads the file again."""
     packed = pack(protocol_named(f"{ROOT / 'examples' / 'own_protocol.py'}:Go", turns=3))
-    code = "import sys; from kgwalk.training.workers.luggage import unpack; print(unpack(sys.stdin.buffer.read()))"
+    code = "import sys; from kgwalk.training.workers.messages import unpack; print(unpack(sys.stdin.buffer.read()))"
     done = subprocess.run([sys.executable, "-c", code], input=packed, capture_output=True, check=True, timeout=60)
     assert done.stdout == b"Go(turns=3)\n"
 
@@ -227,7 +213,7 @@ def test_a_bug_in_a_worker_is_a_traceback(course: Course) -> None:
 
 
 def test_workers_do_not_outlive_a_process_that_is_killed() -> None:
-    code = "import os; from kgwalk.training.workers.link import Link\n"
+    code = "import os; from kgwalk.training.workers.pool import Link\n"
     code += "print(Link(1, 1).pid, flush=True); os.kill(os.getpid(), 9)"
     killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert gone(int(killed.stdout), within=30)
@@ -321,7 +307,7 @@ def test_where_no_circles_were_made_all_counts_as_old() -> None:
 
 
 def test_a_worker_needs_no_torch() -> None:
-    code = "import sys, kgwalk.training.workers.process, kgwalk.llm.hf_tokens; print('torch' in sys.modules)"
+    code = "import sys, kgwalk.training.workers.process, kgwalk.llm.tokenizers; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 

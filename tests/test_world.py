@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from conftest import FILMS
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.world import world_for
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embed import installed_minilm
-from kgwalk.tools.rank import rank
+from kgwalk.llm.embeddings import installed_minilm
+from kgwalk.walk.environment import world_for
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.ranking import rank
 
 
 def test_only_where_it_is_asked_for(store: Callable[..., StoredGraph]) -> None:

@@ -15,29 +15,28 @@ import pytest
 from commands import Cli
 from conftest import store_of
 from films_questions import write_films
-from kgwalk.agent.budget import Budget
-from kgwalk.agent.policies import Oracle
-from kgwalk.agent.protocol import Task, World
-from kgwalk.agent.protocols import protocol_named
-from kgwalk.agent.rollout import rollout
-from kgwalk.agent.web import WEB_FAILED, cut
-from kgwalk.agent.world import world_for
-from kgwalk.agent.worlds import Worlds, WorldSettings, crucial_facts, hidden_count, hides, world_settings
-from kgwalk.bench.scan import ScanGraph
+from kgwalk.bench.servers import ScanGraph
+from kgwalk.config.episode_rows import episode_from, episode_row
 from kgwalk.config.recipe import load_recipe
+from kgwalk.config.run_folder import read_rows
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.kg.http import HttpGraph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.runs.episodes import episode_from, episode_row
-from kgwalk.runs.rows import read_rows
 from kgwalk.score.episode import measure
-from kgwalk.score.rewards.graph_rft import web_documents
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background
 from kgwalk.serve.settings import ServeSettings
+from kgwalk.systems.baselines.policy import Oracle
+from kgwalk.systems.graph_rft.rewards import web_documents
 from kgwalk.types import Call, Document, Episode, KgwalkError, Question, RemoteError, StopReason, Triple
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.environment import Worlds, WorldSettings, crucial_facts, hidden_count, hides, world_for, world_settings
+from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.rollout import rollout
+from kgwalk.walk.web.search import WEB_FAILED, cut
 
 # 0 and 2 lead from Tom Hanks to Penny Marshall, 1 and 3 to Robert Zemeckis; 4 is another relation of the pair of 2
 FIVE = [

@@ -19,8 +19,8 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from kgwalk.llm.hf_tokens import HfTokenizer
 from kgwalk.llm.models import LoadedModel
+from kgwalk.llm.tokenizers import HfTokenizer
 
 # Two cores, two test processes, and other work beside them: threads that wait for each other would wait for long.
 torch.set_num_threads(1)

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from kgwalk.agent.protocol import World
-from kgwalk.agent.worlds import Worlds, WorldSettings
 from kgwalk.kg.graph import Graph
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.training.updater import Updater
 from kgwalk.types import Flat
+from kgwalk.walk.environment import Worlds, WorldSettings
+from kgwalk.walk.protocol import World
 from tiny_models import tiny_model, tiny_tokenizer
 
 Weights = dict[str, torch.Tensor]

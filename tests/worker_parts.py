@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgwalk.agent.protocol import Task, Walk, World
-from kgwalk.agent.protocols.kgwalk import Kgwalk
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import open_graph
+from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Question, RemoteError
+from kgwalk.walk.protocol import Task, Walk, World
 
 
 class Away:

@@ -5,6 +5,6 @@
     python -m benchmarks.agents tables WORK --plots FIGURES
 
 DATA is a folder of question sets (metaqa, pq-2h, ..., as `kgwalk data convert` writes them). `run` without names lists
-the experiments (experiments.py); each is a run of `kgwalk.build.pipeline.train` in WORK/runs, tested into WORK/evals.
-What is done is not done again.
+the experiments (experiments.py); each is a run of `kgwalk.training.pipeline.train` in WORK/runs, tested into
+WORK/evals. What is done is not done again.
 """

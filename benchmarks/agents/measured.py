@@ -11,8 +11,7 @@ from typing import Any
 
 from benchmarks.agents.experiments import EXPERIMENTS, FIT, folder_name
 
-from kgwalk.runs.folder import read_json
-from kgwalk.runs.rows import read_rows
+from kgwalk.config.run_folder import read_json, read_rows
 
 LAST = 10  # steps that a speed is taken of
 

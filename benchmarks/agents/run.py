@@ -14,14 +14,14 @@ from typing import Any
 
 from benchmarks.agents.experiments import BUNDLED, EXPERIMENTS, FIT, VALIDATED, Experiment, checked, folder_name, plain
 
-from kgwalk.build.fit import fit
-from kgwalk.build.pipeline import REPORT, train
 from kgwalk.config.recipe import Recipe, load_recipe
+from kgwalk.config.run_folder import read_json, write_json
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.llm.gpu_memory import VARIABLE
-from kgwalk.llm.open import open_engine
-from kgwalk.runs.folder import read_json, write_json
+from kgwalk.llm.engine import open_engine
+from kgwalk.llm.torch_engine.cuda_graphs import VARIABLE
+from kgwalk.training.fit.fit import fit
+from kgwalk.training.pipeline import REPORT, train
 from kgwalk.types import KgwalkError
 
 SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens")

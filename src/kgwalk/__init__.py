@@ -19,9 +19,6 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kgwalk.agent.agent import Agent
-    from kgwalk.agent.ask import ask
-    from kgwalk.build.pipeline import train
     from kgwalk.data.dataset import load_dataset
     from kgwalk.evaluation.evaluate import evaluate
     from kgwalk.kg.build import build as build_graph
@@ -30,10 +27,12 @@ if TYPE_CHECKING:
     from kgwalk.kg.open import load_graph
     from kgwalk.kg.sparql import SparqlGraph
     from kgwalk.kg.views import incomplete
+    from kgwalk.training.pipeline import train
     from kgwalk.types import Found, KgwalkError, Neighbors, Question, Triple
+    from kgwalk.walk.agent import Agent, ask
 
 _WHERE = {
-    "Agent": "kgwalk.agent.agent",
+    "Agent": "kgwalk.walk.agent",
     "Found": "kgwalk.types",
     "Graph": "kgwalk.kg.graph",
     "HttpGraph": "kgwalk.kg.http",
@@ -42,13 +41,13 @@ _WHERE = {
     "Question": "kgwalk.types",
     "SparqlGraph": "kgwalk.kg.sparql",
     "Triple": "kgwalk.types",
-    "ask": "kgwalk.agent.ask",
+    "ask": "kgwalk.walk.agent",
     "build_graph": "kgwalk.kg.build:build",
     "evaluate": "kgwalk.evaluation.evaluate",
     "incomplete": "kgwalk.kg.views",
     "load_dataset": "kgwalk.data.dataset",
     "load_graph": "kgwalk.kg.open",
-    "train": "kgwalk.build.pipeline",
+    "train": "kgwalk.training.pipeline",
 }
 
 __all__ = [

@@ -1,1 +1,1 @@
-"""Benchmarks: the figures of the README, measured again on your machine."""
+"""Benchmarks: the figures of the docs, measured again on your machine."""

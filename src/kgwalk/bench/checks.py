@@ -16,16 +16,15 @@ from typing import Any
 
 import torch
 
-from kgwalk.agent.protocol import Task
 from kgwalk.bench.episodes import Place, opened
-from kgwalk.bench.machine import Machine
-from kgwalk.bench.rows import Row
+from kgwalk.bench.rows import Machine, Row
 from kgwalk.llm.engine import Generation, Request, Sampling
-from kgwalk.llm.local import LocalEngine
 from kgwalk.llm.models import LoadedModel, load_model
+from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.training.logprobs import TokenScorer
 from kgwalk.training.microbatch import pack
 from kgwalk.types import Flat
+from kgwalk.walk.protocol import Task
 
 LEAST = 5.0  # expected draws of a class: with fewer, chi-square is not what it says
 DRAWN = 8  # prompts whose next token is drawn often

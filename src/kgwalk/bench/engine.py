@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from kgwalk.agent.adapters import choose
 from kgwalk.bench.checks import CHECKED, CHECKS, Amount, check_rows
 from kgwalk.bench.decode import MANY, Limits, compared, decoder_of, generate_speed, slot_speed, speed_rows
 from kgwalk.bench.episodes import Place, Rollouts, episode_rows, soak_rows
-from kgwalk.bench.goals import with_goals
-from kgwalk.bench.machine import Machine
-from kgwalk.bench.rows import Row
+from kgwalk.bench.rows import Machine, Row, with_goals
 from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model
-from kgwalk.llm.slot_model import SlotModel
+from kgwalk.llm.torch_engine.model import SlotModel
+from kgwalk.walk.adapters import choose
 
 Progress = Callable[[str, int, int | None], None]
 SOAKED = 10_000  # episodes

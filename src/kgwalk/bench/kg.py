@@ -16,14 +16,13 @@ from typing import Any
 
 import orjson
 
-from kgwalk.bench import worlds
-from kgwalk.bench.load import Load, ask, bodies
+from kgwalk.bench import servers
 from kgwalk.bench.rows import Row
-from kgwalk.bench.servers import Running, scan_server, store_server
+from kgwalk.bench.servers import Load, Running, ask, bodies, scan_server, store_server
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import open_graph
-from kgwalk.tools.actions import run
 from kgwalk.types import KgwalkError, UnknownName
+from kgwalk.walk.actions import run
 
 Progress = Callable[[str, int, int | None], None]
 ACTIONS = ("get_tail_relations", "get_head_relations", "get_tail_entities", "get_head_entities")
@@ -74,7 +73,7 @@ def _world(folder: Path, name: str, triples: int, progress: Progress) -> tuple[P
     """A random graph of so many triples: its TSV file and its store."""
     source, store = folder / f"{name}.tsv", folder / f"{name}.kg"
     if not source.exists():
-        worlds.write_tsv(source, triples, triples // 10, 300, lambda n: progress(f"making {name}", n, triples))
+        servers.write_tsv(source, triples, triples // 10, 300, lambda n: progress(f"making {name}", n, triples))
     if not store.exists():
         _build(source, store, "1G")
     return source, store
@@ -112,7 +111,7 @@ def _build(source: Path, store: Path, memory: str) -> Built:
 
 def _build_rows(folder: Path, triples: int, progress: Progress, full: bool) -> list[Row]:
     source, store = folder / "10m.tsv", folder / "10m.kg"
-    worlds.write_tsv(source, 10 * triples, triples, 300, lambda n: progress("making 10m", n, 10 * triples))
+    servers.write_tsv(source, 10 * triples, triples, 300, lambda n: progress("making 10m", n, 10 * triples))
     progress("building 10m", 0, None)
     built = _build(source, store, "1G")
     source.unlink()
@@ -141,7 +140,7 @@ def _store_rows(store: Path, built: Built, label: str, full: bool) -> list[Row]:
 def bench_huge(folder: Path, progress: Progress, triples: int = 100_000_000) -> list[Row]:
     """100M triples: build, size, open, actions. Needs about 12 GB of disk."""
     source, store = folder / "huge.tsv", folder / "huge.kg"
-    worlds.write_tsv(source, triples, triples // 10, 1000, lambda n: progress("making huge", n, triples))
+    servers.write_tsv(source, triples, triples // 10, 1000, lambda n: progress("making huge", n, triples))
     progress("building huge", 0, None)
     built = _build(source, store, "1G")
     source.unlink()
@@ -197,7 +196,7 @@ def _in_turns(stores: Sequence[tuple[Path, int]], scale: Scale, rounds: int = 8)
     graphs, asked = [], []
     for store, times in stores:
         entities = scale.triples * times // 10
-        names = [worlds.entity(n) for n in random.Random(3).sample(range(entities), min(entities, 5000))]
+        names = [servers.entity(n) for n in random.Random(3).sample(range(entities), min(entities, 5000))]
         graphs.append(open_graph(store))
         asked.append(_questions_for(graphs[-1], names, scale.samples))
         _times(graphs[-1], asked[-1])  # once to bring the pages in
@@ -249,7 +248,7 @@ def _actions(graph: Graph, names: Sequence[str], count: int, question: str | Non
 def _over_http(source: Path, store: Path, scale: Scale, full: bool, progress: Progress) -> list[Row]:
     graph = open_graph(store)
     entities = scale.triples // 10
-    names = [worlds.entity(n) for n in random.Random(11).sample(range(entities), min(entities, 5000))]
+    names = [servers.entity(n) for n in random.Random(11).sample(range(entities), min(entities, 5000))]
     actions = _actions(graph, names, scale.samples)
     progress("asking over HTTP", 0, None)
     with store_server(store) as server:
@@ -297,7 +296,7 @@ def _good(load: Load) -> Load:
 def _questions(folder: Path, scale: Scale, full: bool, progress: Progress) -> list[Row]:
     source, store = folder / "questions.jsonl", folder / "questions.kg"
     progress("making question subgraphs", 0, scale.questions)
-    worlds.write_rog(
+    servers.write_rog(
         source,
         scale.questions,
         scale.question_triples,

@@ -16,10 +16,9 @@ from typing import Any
 
 import orjson
 
-from kgwalk.bench import worlds
-from kgwalk.bench.load import Load, ask
+from kgwalk.bench import servers
 from kgwalk.bench.rows import Row
-from kgwalk.bench.servers import store_server
+from kgwalk.bench.servers import Load, ask, store_server
 from kgwalk.kg.build import build
 from kgwalk.types import KgwalkError
 
@@ -54,7 +53,7 @@ class Checked:
 
 def soak(folder: Path, *, seconds: float, clients: int = 64, triples: int = 200_000) -> list[Row]:
     source, store = folder / "soak.tsv", folder / "soak.kg"
-    worlds.write_tsv(source, triples, triples // 20, 200)
+    servers.write_tsv(source, triples, triples // 20, 200)
     build([source], store)
     answers = _answers(source)
     batches = _batches(answers, 400, random.Random(1))

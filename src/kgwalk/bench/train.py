@@ -15,19 +15,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kgwalk.bench.goals import with_goals
-from kgwalk.bench.machine import Machine
-from kgwalk.bench.rows import Row
-from kgwalk.build.run import Run
-from kgwalk.build.stages import check, grpo
-from kgwalk.config.recipe import Recipe
-from kgwalk.config.section import read_section
+from kgwalk.bench.rows import Machine, Row, with_goals
+from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.data.dataset import Dataset
-from kgwalk.score.rewards.function import Rewarded, RewardFunction
-from kgwalk.score.rewards.outcome import Outcome
-from kgwalk.training.course import Measured
-from kgwalk.training.processes import Processes
+from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
+from kgwalk.training.curriculum import Measured
+from kgwalk.training.pipeline import check, grpo
+from kgwalk.training.run import Run
 from kgwalk.training.settings import GrpoSettings
+from kgwalk.training.shards import Processes
 from kgwalk.types import KgwalkError
 
 Progress = Callable[[str, int, int | None], None]

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.graphs import graph_called
+from kgwalk.cli.options import Web, graph_called, world_values
 from kgwalk.cli.output import ENGINES, err, out, print_json, print_json_line
-from kgwalk.cli.world import Web, world_values
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
 if TYPE_CHECKING:
-    from kgwalk.agent.agent import Agent
-    from kgwalk.agent.ask import Asked
-    from kgwalk.agent.link import Mention
-    from kgwalk.agent.start import Start
+    from kgwalk.walk.agent import Agent, Asked, Start
+    from kgwalk.walk.linking import Mention
 
 GRAPH = "world"  # the bundled graph
 MOST_BROKEN = 3  # questions in a row whose engine failed: an API that is down
@@ -70,9 +67,9 @@ def ask(
     It exits with 0 if there is an answer (to every question on stdin), with 1 if there is none or something failed,
     with 2 if it is used wrongly.
     """
-    from kgwalk.agent.adapters import NONE, store_of
-    from kgwalk.agent.agent import Agent
     from kgwalk.config.recipe import load_recipe
+    from kgwalk.walk.adapters import NONE, store_of
+    from kgwalk.walk.agent import Agent
 
     if question == "-":
         question = None
@@ -153,7 +150,7 @@ class _Session:
 
     def ask(self, question: str, start: Start) -> bool:
         """Walk, and show what came of it; whether there is an answer."""
-        from kgwalk.agent.ask import as_json
+        from kgwalk.walk.agent import as_json
 
         asked = self._walked(question, start)
         if self.quiet:
@@ -202,7 +199,7 @@ class _Session:
         return answered
 
     def _tell(self, question: str, asked: Asked) -> None:
-        from kgwalk.agent.ask import as_json
+        from kgwalk.walk.agent import as_json
 
         if self.quiet:
             print_json_line({"question": question, **as_json(asked)})
@@ -262,7 +259,7 @@ def _line(text: str, limit: int = 160) -> str:
 
 
 def _show_answer(asked: Any) -> None:
-    from kgwalk.tools.sets import MOST_COUNTED
+    from kgwalk.walk.sets import MOST_COUNTED
 
     if not asked.answers:
         out.print(f"no answer ({asked.failure or asked.stop})")

@@ -113,9 +113,9 @@ def engine(
     from dataclasses import replace
 
     from kgwalk.bench.engine import PARTS, SOAKED, EngineBench, Scale, wrong
-    from kgwalk.bench.machine import Machine
+    from kgwalk.bench.rows import Machine
     from kgwalk.data.dataset import load_dataset
-    from kgwalk.training.walks import worker_count
+    from kgwalk.training.rollouts import worker_count
 
     parts = ("check",) if check else PARTS if only is None else _parts(only, PARTS)
     recipes = [_recipe(name, profile, values) for name in recipe or ["kgwalk"]]
@@ -162,7 +162,7 @@ def train(
 
     The seconds of each step are told on stderr as it is done.
     """
-    from kgwalk.bench.machine import Machine
+    from kgwalk.bench.rows import Machine
     from kgwalk.bench.train import EPISODES, TrainBench
     from kgwalk.data.dataset import load_dataset
 
@@ -194,7 +194,7 @@ def _tell(row: Row) -> None:
 
 def _parts(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     """`decode,check`."""
-    from kgwalk.config.recipe import unknown
+    from kgwalk.config.plugins import unknown
 
     parts = tuple(part.strip() for part in text.split(","))
     for part in parts:

@@ -21,7 +21,7 @@ def compare(
     """Compare two evaluations question by question: the difference, its 95% interval, and how likely by chance."""
     from rich.table import Table
 
-    from kgwalk.evaluation.compare import compare as compared
+    from kgwalk.evaluation.report import compare as compared
 
     found = compared(first, second)
     if json:

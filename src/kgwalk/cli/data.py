@@ -116,7 +116,7 @@ def get(
 
     HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE are honoured. What is fetched without -o goes by its name.
     """
-    from kgwalk.data.get import get as get_dataset
+    from kgwalk.data.convert import get as get_dataset
 
     with progress_bar(quiet=quiet or json) as progress:
         folder, report = get_dataset(
@@ -168,8 +168,7 @@ def show(
     json: Json = False,
 ) -> None:
     """How many questions of which kind there are, how large the graph is, and a few questions."""
-    from kgwalk.data.dataset import load_dataset
-    from kgwalk.data.summary import graph_facts, question_facts, summary
+    from kgwalk.data.dataset import graph_facts, load_dataset, question_facts, summary
 
     opened = load_dataset(dataset)
     asked = {name: opened.questions(name) for name in ([split] if split else opened.splits())}

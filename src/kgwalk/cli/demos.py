@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from kgwalk.cli.mixture import DataOption
+from kgwalk.cli.options import DataOption, GraphDrop, Web, world_values
 from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
-from kgwalk.cli.world import GraphDrop, Web, world_values
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
-    from kgwalk.training.demos.fallen import Fallen
-    from kgwalk.training.demos.gather import Gathering
+    from kgwalk.demos.filter import Fallen
+    from kgwalk.demos.make import Gathering
 
 EXAMPLES = (
     "kgwalk demos kgwalk --data world -o demos.jsonl",
@@ -91,16 +90,14 @@ def _gathering(
     from dataclasses import replace
     from functools import partial
 
-    from kgwalk.agent.from_recipe import budget_of, check_web, protocol_of
-    from kgwalk.agent.policy import Agent
-    from kgwalk.agent.world import world_for
-    from kgwalk.agent.worlds import worlds_of
-    from kgwalk.build.checks import check_protocol
     from kgwalk.config.recipe import load_recipe
     from kgwalk.data.mixture import load_data
-    from kgwalk.llm.open import open_engine
-    from kgwalk.training.demos.gather import Gathering
-    from kgwalk.training.demos.settings import DemoSettings
+    from kgwalk.demos.filter import DemoSettings
+    from kgwalk.demos.make import Gathering
+    from kgwalk.llm.engine import open_engine
+    from kgwalk.training.run import check_protocol
+    from kgwalk.walk.environment import world_for, worlds_of
+    from kgwalk.walk.policy import Agent, budget_of, check_web, protocol_of
 
     chosen = load_recipe(recipe).with_values(values)
     settings = DemoSettings.of(chosen)
@@ -137,14 +134,14 @@ def _tokens(model: str | None) -> Any:
     need("transformers")
     from transformers import AutoTokenizer
 
-    from kgwalk.llm.hf_tokens import HfTokenizer
+    from kgwalk.llm.tokenizers import HfTokenizer
 
     return HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder(model))))
 
 
 def _write(gathering: Gathering, output: Path, *, quiet: bool) -> dict[str, Any]:
     """The file appears whole or not at all."""
-    from kgwalk.training.demos.demo import write_line
+    from kgwalk.demos.demo import write_line
 
     by: dict[str, Counter[str]] = {name: Counter() for name in ("source", "style", "hops", "wrong", "web")}
     score = 0.0

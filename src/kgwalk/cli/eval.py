@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgwalk.cli.options import GraphDrop, Web, world_values
 from kgwalk.cli.output import ENGINES, EVERY, counted, err, out, print_json, print_table
-from kgwalk.cli.world import GraphDrop, Web, world_values
 
 if TYPE_CHECKING:
     from kgwalk.data.dataset import Dataset
@@ -72,7 +72,7 @@ def eval(
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a language model judge the answers too.")
     ] = None,
     judge_kinds: Annotated[
-        str, typer.Option(help="Separated by commas: equivalence, correct, reasoning, plan, quality.")
+        str, typer.Option(help="Separated by commas: equivalence, correct, reasoning, quality, plan.")
     ] = "equivalence,correct",
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Walk those again whose engine or tool had failed.")
@@ -132,8 +132,8 @@ def _agent(
     asked: str | None, recipe: str, dataset: Dataset, model: str | None, engine: str, building: Callable[..., None]
 ) -> str | None:
     """The adapter's folder: the one asked for, else what is found for the dataset's graph."""
-    from kgwalk.agent.adapters import choose, store_of
     from kgwalk.config.recipe import load_recipe
+    from kgwalk.walk.adapters import choose, store_of
 
     chosen = load_recipe(recipe)
     looks = asked is None and "protocol" in chosen.sections and dataset.has_graph()

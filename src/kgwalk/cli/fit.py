@@ -58,8 +58,8 @@ def fit(
     --resume goes on; Ctrl-C stops after the step under way, saved.
     """
     started = time.monotonic()  # imports take seconds
-    from kgwalk.build.fit import fit as run
-    from kgwalk.cli.graphs import stored_graph
+    from kgwalk.cli.options import stored_graph
+    from kgwalk.training.fit.fit import fit as run
 
     name, opened = stored_graph(graph)
     folder = folder or Path("runs") / f"fit-{name}{'-smoke' if smoke else ''}"

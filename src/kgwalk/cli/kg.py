@@ -12,13 +12,72 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli import kg_relations
-from kgwalk.cli.additions import ACCEPT_EXAMPLES, PROPOSE_EXAMPLES, accept, propose
-from kgwalk.cli.graphs import OnError, OnErrorOption, graph_called, store_at
-from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
+from kgwalk.cli.options import OnError, OnErrorOption, graph_called, store_at, stored_graph
+from kgwalk.cli.output import counted, err, out, parse_size, print_json, print_table, progress_bar, size
+from kgwalk.cli.propose import ACCEPT_EXAMPLES, PROPOSE_EXAMPLES, accept, propose
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Neighbors, UnknownName
+
+# ----------------------------------------------------------------------------------------------------
+# `kgwalk kg relations`: every relation of a graph with one of its facts, which is what a question can be about.
+#
+# Knows nothing of how a store is built.
+
+
+EXAMPLES = "kgwalk kg relations facts.kg · kgwalk kg relations facts.kg --like birth · kgwalk kg relations world --json"
+WIDTH = 40  # characters of a name in an example
+
+
+def relations(
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A store folder, a dataset with a graph, or `world`.")],
+    like: Annotated[str, typer.Option(help="Those whose names have this text in them, in any case.")] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Every relation: how many facts it has, between how many heads and tails, and one of them.
+
+    Relations that say the same from the other end (children and parents) name each other; their facts tell.
+    """
+    every = _rows(stored_graph(graph)[1])
+    rows = [row for row in every if like.lower() in row["relation"].lower()]
+    if json:
+        print_json({"relations": rows})
+        return
+    if not rows:
+        out.print(f"none of {counted(len(every), 'relation')} has {like!r} in its name")
+        raise typer.Exit(1)
+    from rich.table import Table
+
+    table = Table(title=f"{len(rows):,} of {counted(len(every), 'relation')}", title_justify="left")
+    for name in ("facts", "heads", "tails"):
+        table.add_column(name, justify="right")
+    for name in ("relation", "for example", "inverse"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        counts = (f"{row[name]:,}" for name in ("facts", "heads", "tails"))
+        example = " -> ".join(name if len(name) <= WIDTH else name[: WIDTH - 1] + "…" for name in row["example"])
+        table.add_row(*counts, row["relation"], example, ", ".join(row["inverse"]))
+    print_table(table)
+
+
+def _rows(graph: StoredGraph) -> list[dict[str, Any]]:
+    """The most used first."""
+    from kgwalk.questions.schema import Inverses, survey
+
+    inverses = Inverses(graph)
+    found = sorted(survey(graph).relations.values(), key=lambda relation: (-relation.facts, relation.name))
+    return [
+        {
+            "relation": one.name,
+            "facts": one.facts,
+            "heads": one.heads,
+            "tails": one.tails,
+            "example": [one.sample_heads[0], one.sample_tails[0]],
+            "inverse": sorted(inverses.of(one.name)),
+        }
+        for one in found
+    ]
+
 
 app = typer.Typer(help="Build, query and export knowledge graphs.", no_args_is_help=True)
 
@@ -105,7 +164,7 @@ def build(
     they are tables of any width, in which every cell is a fact. The store appears whole or not at all.
     """
     from kgwalk.kg.build import build as build_store
-    from kgwalk.kg.sources import RDFS_LABEL, Options
+    from kgwalk.kg.sources.reading import RDFS_LABEL, Options
 
     options = Options(
         format=format.value if format else None,
@@ -197,7 +256,7 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
     }
 
 
-app.command(epilog=f"Examples: {kg_relations.EXAMPLES}")(kg_relations.relations)
+app.command(epilog=f"Examples: {EXAMPLES}")(relations)
 
 
 @app.command(
@@ -386,7 +445,7 @@ def subgraphs(
     json: Json = False,
 ) -> None:
     """Store a subgraph for each question, as lists of triples over the shared graph."""
-    from kgwalk.data.questions import read_questions
+    from kgwalk.data.folder import read_questions
     from kgwalk.kg.subgraphs import Seeds, write_subgraphs
 
     opened = open_graph(graph)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from kgwalk import __version__
-from kgwalk.config.threads import settle
+from kgwalk.config.runtime import settle
 from kgwalk.types import KgwalkError
 
 # Each is a module here: a group has `app`; a command has a function of its name, and EXAMPLES for the end of its help.

@@ -15,7 +15,7 @@ from kgwalk.cli.output import counted, err, out, print_json, print_table, progre
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
-    from kgwalk.training.paths.find import Finding
+    from kgwalk.training.paths import Finding
     from kgwalk.types import Question
 
 app = typer.Typer(help="Find the paths behind a question's answers.", no_args_is_help=True)
@@ -65,8 +65,8 @@ def find(
     place; a question without a path stays as it is, without gold paths.
     """
     from kgwalk.data.dataset import load_dataset
-    from kgwalk.llm.open import open_engine
-    from kgwalk.training.paths.find import Finding
+    from kgwalk.llm.engine import open_engine
+    from kgwalk.training.paths import Finding
 
     _check(output, force)
     dataset = load_dataset(data)
@@ -91,7 +91,7 @@ def find(
 
 
 def _check(output: Path | None, force: bool) -> None:
-    from kgwalk.data.layout import is_split_name, stem_and_suffix
+    from kgwalk.data.folder import is_split_name, stem_and_suffix
 
     if output is None:
         return
@@ -114,8 +114,8 @@ def _ask(finding: Finding, engine: Any) -> None:
 def _write(output: Path, questions: list[Question]) -> None:
     import gzip
 
-    from kgwalk.data.questions import line_of
-    from kgwalk.runs.question_rows import row_of
+    from kgwalk.config.episode_rows import row_of
+    from kgwalk.data.folder import line_of
 
     output.parent.mkdir(parents=True, exist_ok=True)
     part = output.with_name(f".{output.name}.partial")

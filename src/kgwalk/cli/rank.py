@@ -11,7 +11,7 @@ from kgwalk.cli.output import counted, err, out, print_json, print_table, progre
 
 if TYPE_CHECKING:
     from kgwalk.data.dataset import Dataset
-    from kgwalk.llm.embed import CachedEmbedder
+    from kgwalk.llm.embeddings import CachedEmbedder
 
 app = typer.Typer(help="Train and compare rankers of candidate entities (KG-Reasoner).", no_args_is_help=True)
 
@@ -48,11 +48,9 @@ def train(
 
     The names of the graph are embedded first; that is done once for a graph, and goes on where it was stopped.
     """
-    from kgwalk.config.recipe import unknown
-    from kgwalk.tools.ranker.features import Near
-    from kgwalk.tools.ranker.network import INPUTS, Shape
-    from kgwalk.training.ranker.fit import FitSettings
-    from kgwalk.training.ranker.train import RankSettings, train_ranker
+    from kgwalk.config.plugins import unknown
+    from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker
+    from kgwalk.walk.ranker import INPUTS, Near, Shape
 
     if inputs not in INPUTS:
         raise unknown("inputs", inputs, INPUTS)
@@ -116,8 +114,7 @@ def eval(
     of the same text with the question, also with the name of where the walk stands left out of it (trimmed).
     """
     from kgwalk.evaluation.ranking import Asked, Trimmed, Unranked, compare_rankers
-    from kgwalk.tools.rank import Ranker, TextRanker
-    from kgwalk.tools.ranker.bm25 import Bm25Ranker
+    from kgwalk.walk.ranking import Bm25Ranker, Ranker, TextRanker
 
     with progress_bar(quiet=json) as progress:
         dataset, embedder = _opened(data, progress)
@@ -128,7 +125,7 @@ def eval(
             "MiniLM, trimmed": Trimmed(TextRanker(embedder)),
         }
         if ranker:
-            from kgwalk.tools.ranker.learned import open_ranker
+            from kgwalk.walk.ranker import open_ranker
 
             rankers |= {str(folder): open_ranker(folder, embedder) for folder in ranker}
         report = compare_rankers(dataset, rankers, Asked(split, limit, facts, visited_last, seed), progress)
@@ -146,7 +143,7 @@ def eval(
 def _opened(data: str, progress: Any) -> tuple[Dataset, CachedEmbedder]:
     from kgwalk.data.dataset import load_dataset
     from kgwalk.kg.store import StoredGraph
-    from kgwalk.llm.embed import CachedEmbedder, MiniLM
+    from kgwalk.llm.embeddings import CachedEmbedder, MiniLM
 
     dataset = load_dataset(data)
     graph = dataset.graph(progress)

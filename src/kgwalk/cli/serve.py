@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kgwalk.cli.graphs import bundled_path
+from kgwalk.cli.options import GraphDrop, Web, bundled_path, world_values
 from kgwalk.cli.output import ENGINES, err
-from kgwalk.cli.world import GraphDrop, Web, world_values
 from kgwalk.types import EngineError, KgwalkError
 
 EXAMPLES = (
@@ -70,7 +69,7 @@ def serve(
     """
     if not graph and data is None:
         raise typer.BadParameter("there is nothing to serve; give --graph DIR, or --data DIR")
-    from kgwalk.llm.open import check_kind
+    from kgwalk.llm.engine import check_kind
 
     try:
         from kgwalk.config.recipe import Recipe
@@ -129,9 +128,9 @@ def _agent(
 
     A server has one agent: where several graphs have their own, none of these is taken.
     """
-    from kgwalk.agent.adapters import choose, store_of
     from kgwalk.config.recipe import load_recipe
-    from kgwalk.llm.open import check_kind
+    from kgwalk.llm.engine import check_kind
+    from kgwalk.walk.adapters import choose, store_of
 
     chosen = load_recipe(recipe)
     stores: list[Path | None] = [Path(path) for path in graphs.values()]
@@ -160,8 +159,8 @@ def _agent(
 
 def _check_model(model: str, engine: str) -> None:
     """Find a model that runs here now: a server whose every answer is an error is no use. Loads no weights."""
+    from kgwalk.llm.engine import check_kind
     from kgwalk.llm.models import find_model
-    from kgwalk.llm.open import check_kind
 
     check_kind(engine)
     if engine != "api":

@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.mixture import DataOption
+from kgwalk.cli.options import DataOption, GraphDrop, Web, world_values
 from kgwalk.cli.output import EVERY, err, out, print_json
-from kgwalk.cli.world import GraphDrop, Web, world_values
 
 EXAMPLES = (
     "kgwalk train kgwalk --data world",
@@ -72,8 +71,8 @@ def train(
 
     Killed at any moment, the same command with --resume goes on. Ctrl-C stops after the step under way, saved.
     """
-    from kgwalk.agent.adapters import NONE, asked_for
-    from kgwalk.build.pipeline import train as run
+    from kgwalk.training.pipeline import train as run
+    from kgwalk.walk.adapters import NONE, asked_for
 
     if smoke and profile:
         raise typer.BadParameter("--smoke is a profile of its own; leave --profile out")

@@ -33,7 +33,7 @@ def index(
     """
     from dataclasses import asdict
 
-    from kgwalk.tools.web.local import LocalCorpus
+    from kgwalk.walk.web.corpus import LocalCorpus
 
     started = time.perf_counter()
     with progress_bar(quiet=quiet or json) as progress:
@@ -69,7 +69,7 @@ def search(
     Engines are set up by the environment: KGWALK_SEARXNG_URL; BRAVE_API_KEY; KGWALK_BING_URL and KGWALK_BING_KEY;
     TAVILY_API_KEY. Answers are kept for 30 days (KGWALK_WEB_DAYS); KGWALK_WEB_RATE is in requests a second.
     """
-    from kgwalk.tools.web.open import open_web
+    from kgwalk.walk.web.search import open_web
 
     opened = open_web(web)
     started = time.perf_counter()
@@ -101,9 +101,9 @@ def corpus(
     So facts that `--graph-drop` hides from a graph can be found "on the web". Every fact stands in the documents of
     both its ends.
     """
-    from kgwalk.cli.graphs import graph_called
+    from kgwalk.cli.options import graph_called
     from kgwalk.kg.store import StoredGraph
-    from kgwalk.tools.web.graph_corpus import write_corpus
+    from kgwalk.walk.web.graph_corpus import write_corpus
 
     if not output.name.endswith((".jsonl", ".jsonl.gz")):
         raise typer.BadParameter(f"{output.name} does not end in .jsonl or .jsonl.gz")

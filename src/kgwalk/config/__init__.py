@@ -1,1 +1,1 @@
-"""Recipes: what differs between the systems, as data."""
+"""Recipes and run folders: what is to be run, as data, and what was run."""

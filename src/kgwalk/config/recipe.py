@@ -8,20 +8,22 @@ no system by name.
 
 from __future__ import annotations
 
-import difflib
 import json
+import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import date, time
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from kgwalk.config.plugins import BUNDLED, add_system, unknown
 from kgwalk.types import KgwalkError
 
-_FOLDER = resources.files("kgwalk.config") / "recipes"
 _PROFILES = resources.files("kgwalk.config") / "profiles"
 # who walks, over what, with what budget; what is trained, on what, how, for what
 SECTIONS = (
@@ -29,6 +31,7 @@ SECTIONS = (
     *("train", "model", "demos", "sft", "grpo", "turn_rewards", "rewards", "reward_settings", "curriculum"),
 )
 PROFILES = "profiles"
+RECIPE = "recipe"  # the file of a system's folder is recipe.toml
 
 
 @dataclass(frozen=True)
@@ -86,20 +89,22 @@ def profiles() -> list[str]:
 
 def names() -> list[str]:
     """The bundled recipes."""
-    return sorted(entry.name.removesuffix(".toml") for entry in _FOLDER.iterdir() if entry.name.endswith(".toml"))
+    return sorted(_bundled())
+
+
+def _bundled() -> dict[str, Path]:
+    """Their files: `kg_r1/recipe.toml` is kg-r1; a folder of several, as the baselines', has `oracle.toml`."""
+    files = list(BUNDLED.glob("*/*.toml"))
+    return {file.parent.name.replace("_", "-") if file.stem == RECIPE else file.stem: file for file in files}
 
 
 def load_recipe(name: str) -> Recipe:
-    """A bundled recipe by its name, or a file by its path."""
-    if name.endswith(".toml"):
-        try:
-            text = Path(name).read_text("utf-8")
-        except OSError as error:
-            raise KgwalkError(f"cannot read the recipe {name}: {error.strerror}") from error
-    elif name in names():
-        text = (_FOLDER / f"{name}.toml").read_text("utf-8")
-    else:
-        raise unknown("recipe", name, names())
+    """A bundled recipe by its name, a file by its path, or a system's folder by its path."""
+    called, file = _find_recipe(name)
+    try:
+        text = file.read_text("utf-8")
+    except OSError as error:
+        raise KgwalkError(f"cannot read the recipe {name}: {error.strerror}") from error
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -111,7 +116,24 @@ def load_recipe(name: str) -> Recipe:
             raise unknown(f"section of the recipe {name}", section, SECTIONS)
     _check_profiles(name, values.get(PROFILES, {}))
     about = "\n".join(line.lstrip("# ") for line in text.split("\n\n")[0].splitlines() if line.startswith("#"))
-    return Recipe(Path(name).stem, values, about)
+    return Recipe(called, values, about)
+
+
+def _find_recipe(name: str) -> tuple[str, Path]:
+    """What the recipe is called, and its file."""
+    if name.endswith(".toml"):
+        return Path(name).stem, Path(name)
+    bundled = _bundled()
+    if name in bundled:
+        return name, bundled[name]
+    folder = Path(name)
+    file = folder / f"{RECIPE}.toml"
+    if file.is_file():
+        add_system(folder)
+        return folder.resolve().name.replace("_", "-"), file
+    if folder.is_dir():
+        raise KgwalkError(f"the folder {name} is no system: it has no {file.name}")
+    raise unknown("recipe", name, bundled)
 
 
 def _check_profiles(name: str, own: dict[str, Any]) -> None:
@@ -128,20 +150,6 @@ def unknown_setting(recipe: Recipe, section: str, key: str, known: Iterable[str]
     """The error for a key that a section does not have; first among the guesses are other sections that have it."""
     elsewhere = [f"{other}.{key}" for other, values in recipe.resolved().items() if other != section and key in values]
     return unknown("setting", f"{section}.{key}", (f"{section}.{name}" for name in known), elsewhere)
-
-
-def unknown(what: str, name: str, known: Iterable[str], first: Sequence[str] = ()) -> KgwalkError:
-    """The error for a name that is not there, with the nearest that is, after those that are meant `first`."""
-    names = sorted(known)
-    section = name[: name.rfind(".") + 1]
-    if not all(one.startswith(section) for one in names):
-        section = ""
-    # what all have in common is left out, or any two keys of a section would be much alike
-    tails = {one.removeprefix(section): one for one in names}
-    near = difflib.get_close_matches(name.removeprefix(section), tails, 1)
-    meant = " or ".join(f"`{one}`" for one in (*first, *(tails[tail] for tail in near)))
-    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
-    return KgwalkError(f"unknown {what} `{name}`; {hint}")
 
 
 def _value(text: str) -> Any:
@@ -170,3 +178,81 @@ def _toml(value: Any) -> str:
             return value.isoformat()
         case _:  # a number: inf and nan are written alike
             return str(value)
+
+
+# ----------------------------------------------------------------------------------------------------
+# One section of a recipe as a dataclass: known keys, right types, sensible numbers, or an error that says so.
+#
+#     @dataclass(frozen=True)
+#     class Sft:
+#         lr: float = setting(1e-5, above=0)
+#         schedule: str = setting("cosine", among=("cosine", "constant"))
+#
+#     read_section(Sft, recipe, "sft")
+#
+# Knows no section by name.
+
+
+T = TypeVar("T")
+
+
+def setting(
+    default: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    among: tuple[str, ...] | None = None,
+) -> Any:
+    """A field of a section with what its value may be."""
+    bounds = {"above": above, "least": least, "most": most, "among": among}
+    return field(default=default, metadata=bounds)
+
+
+def read_section(kind: type[T], recipe: Recipe, section: str) -> T:
+    """The section's values over the defaults of its fields."""
+    values = recipe.section(section)
+    known = {entry.name: entry for entry in fields(kind)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(kind)
+    for key, value in values.items():
+        if key not in known:
+            raise unknown_setting(recipe, section, key, known)
+        values[key] = _checked(f"{section}.{key}", value, hints[key], known[key].metadata)
+    for name, entry in known.items():
+        if name not in values and entry.default is MISSING and entry.default_factory is MISSING:
+            raise KgwalkError(f"the recipe {recipe.name} has no `{section}.{name}`, and there is no default")
+    return kind(**values)
+
+
+def _checked(name: str, value: Any, hint: Any, bounds: Any) -> Any:
+    allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if value == "none" and types.NoneType in allowed:  # TOML has no null
+        return None
+    kinds = [typing.get_origin(entry) or entry for entry in allowed]
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if tuple in kinds and isinstance(value, list):
+        value = tuple(value)
+    if not any(type(value) is entry for entry in kinds):
+        wanted = " or ".join(_WORDS.get(entry, entry.__name__) for entry in kinds if entry is not types.NoneType)
+        raise KgwalkError(f"`{name}` must be {wanted}, not {value!r}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _check_number(name, value, bounds)
+    among = bounds.get("among")
+    if among and isinstance(value, str) and value not in among:
+        raise unknown(f"value of {name}", value, among)
+    return value
+
+
+_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", tuple: "a list"}
+
+
+def _check_number(name: str, value: float, bounds: Any) -> None:
+    if not math.isfinite(value):
+        raise KgwalkError(f"`{name}` must be a finite number, not {value}")
+    if bounds.get("above") is not None and not value > bounds["above"]:
+        raise KgwalkError(f"`{name}` must be above {bounds['above']}, not {value}")
+    if bounds.get("least") is not None and not value >= bounds["least"]:
+        raise KgwalkError(f"`{name}` must be at least {bounds['least']}, not {value}")
+    if bounds.get("most") is not None and not value <= bounds["most"]:
+        raise KgwalkError(f"`{name}` must be at most {bounds['most']}, not {value}")

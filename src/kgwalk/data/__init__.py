@@ -1,1 +1,1 @@
-"""Question sets."""
+"""Question sets: the folder format, public formats, the hub, the bundled world."""

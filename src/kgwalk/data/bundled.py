@@ -22,7 +22,7 @@ def world_path() -> Path:
 
 def world_questions(split: str) -> list[Question]:
     """The questions about the world graph of one split; `extra["program"]` holds the walk to the answer."""
-    from kgwalk.data.questions import read_questions  # the command line asks this module for paths alone
+    from kgwalk.data.folder import read_questions  # needs pyarrow
 
     if split not in SPLITS:
         raise KgwalkError(f"no split {split!r} of the world questions; there are {', '.join(SPLITS)}")

@@ -8,26 +8,143 @@ Knows nothing of who answers.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+import xxhash
 
-from kgwalk.config.cache import cache_folder
-from kgwalk.config.recipe import unknown
+from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
+from kgwalk.config.episode_rows import row_of
+from kgwalk.config.plugins import unknown
 from kgwalk.data.bundled import BUNDLED, world_folder
-from kgwalk.data.graph_cache import cached_store
-from kgwalk.data.layout import Layout, layout_of
-from kgwalk.data.questions import read_questions
-from kgwalk.kg.build import Progress
-from kgwalk.kg.files import is_store, naming_read_errors
+from kgwalk.data.folder import Layout, layout_of, read_questions
+from kgwalk.kg.build import Progress, build
+from kgwalk.kg.files import HEADER, is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.sources import detect_format
-from kgwalk.kg.store import StoredGraph, open_graph
-from kgwalk.types import KgwalkError, Question
+from kgwalk.kg.sources.reading import Options, detect_format
+from kgwalk.kg.store import VERSION, StoredGraph, open_graph
+from kgwalk.types import KgwalkError, Question, StoreError
+
+# ----------------------------------------------------------------------------------------------------
+# Graphs of datasets as stores in the cache: built once from the files of a folder, opened ever after.
+#
+# A store is named by what the files hold, so one graph that several datasets share is built once, and a file that
+# changes is built anew. Rows that cannot be read are left out with a warning, unless told to stop at them; the store's
+# header counts them. The source folder is never written to. Knows nothing of questions.
+
+
+log = logging.getLogger(__name__)
+
+OnError = Literal["stop", "skip"]
+READ_BYTES = 64 << 20  # files up to this size are known by their content, larger ones by path, size and date
+
+
+def cached_store(
+    sources: Sequence[Path], labels: Path | None, progress: Progress, *, on_error: OnError = "skip"
+) -> Path:
+    """The store folder of these files, built if it is not there yet; other processes that want it wait.
+
+    `on_error` is what becomes of rows that cannot be read, as for `build`: with "stop" the first is an InputError, also
+    where a store without these rows was built before.
+    """
+    place = cache_folder() / "graphs" / f"{_digest(sources, labels)}-{VERSION}.kg"
+    if _is_there(place, on_error):
+        return place
+    try:
+        with one_at_a_time(place):
+            if not _is_there(place, on_error):
+                _build(sources, place, labels, progress, on_error)
+    except (OSError, StoreError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise StoreError(
+            f"the graph of {sources[0]} cannot be kept as {place}: {why}\n"
+            f"  Set {CACHE_VARIABLE} to a folder that can be written to."
+        ) from error
+    return place
+
+
+def _is_there(place: Path, on_error: OnError) -> bool:
+    if not (place / HEADER).is_file():
+        return False
+    return on_error == "skip" or not open_graph(place).store.folder.header["skipped"]
+
+
+def _build(sources: Sequence[Path], place: Path, labels: Path | None, progress: Progress, on_error: OnError) -> None:
+    options = Options(on_error=on_error)
+    report = build(
+        sources, place, options=options, labels=labels, replace=(place / HEADER).is_file(), progress=progress
+    )
+    if report.skipped:
+        first = "".join(f"\n  {message}" for message in report.first_skipped)
+        where = sources[0] if len(sources) == 1 else sources[0].parent.resolve()
+        rows = "1 malformed row was" if report.skipped == 1 else f"{report.skipped:,} malformed rows were"
+        log.warning("%s: %s left out:%s", where, rows, first)
+
+
+def _digest(sources: Sequence[Path], labels: Path | None) -> str:
+    digest = xxhash.xxh3_128()
+    for file in (*sources, labels):
+        digest.update(b"\0none\0" if file is None else f"\0{''.join(file.suffixes)}\0".encode())
+        if file is None:
+            continue
+        status = file.stat()
+        if status.st_size <= READ_BYTES:
+            digest.update(file.read_bytes())
+        else:
+            digest.update(f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}".encode())
+    return str(digest.hexdigest())
+
+
+# ----------------------------------------------------------------------------------------------------
+# What a dataset holds, in counts: questions by split, hops, type and kind of answer, and the graph's size.
+#
+# Knows nothing of how it is shown.
+
+
+def summary(splits: dict[str, list[Question]]) -> dict[str, Any]:
+    """For each split: how many questions, answers a question, and counts by hops, type and kind of answer."""
+    return {name: _split(questions) for name, questions in splits.items()}
+
+
+def _split(questions: list[Question]) -> dict[str, Any]:
+    answers = sum(len(question.answers) for question in questions)
+    return {
+        "questions": len(questions),
+        "answers_a_question": round(answers / max(1, len(questions)), 2),
+        "unanswered": sum(not question.answers for question in questions),
+        "with_gold_path": sum(bool(question.gold_paths) for question in questions),
+        "hops": dict(sorted(_counts(question.hops for question in questions).items())),
+        "type": _counts(question.type for question in questions),
+        "answer_kind": _counts(question.extra.get("answer_kind") for question in questions),
+    }
+
+
+def _counts(values: Any) -> dict[str, int]:
+    """The most frequent first; {} where nothing is known of any question."""
+    counts = Counter("unknown" if value is None else str(value) for value in values)
+    return {} if set(counts) <= {"unknown"} else dict(counts.most_common())
+
+
+def graph_facts(dataset: Dataset, progress: Progress) -> dict[str, Any] | None:
+    """The size of the graph; None where the dataset has none."""
+    if not dataset.has_graph():
+        return None
+    graph = dataset.graph(progress)
+    assert isinstance(graph, StoredGraph)
+    info = graph.info()
+    facts = {key: info[key] for key in ("path", "triples", "entities", "relations", "timed", "questions")}
+    return facts | {"skipped": graph.store.folder.header["skipped"]}
+
+
+def question_facts(question: Question, split: str) -> dict[str, Any]:
+    return {"split": split, **row_of(question)}
+
 
 GRAPH_ID = "graph_id"  # of a question that shares its facts with others: their id in graphs.jsonl, beside its own
 

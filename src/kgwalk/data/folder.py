@@ -8,23 +8,154 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
-from kgwalk.data.layout import GRAPHS, KG, KG_SUFFIXES, NAMES, STORE, is_split_name, stem_and_suffix
-from kgwalk.data.questions import line_of
-from kgwalk.kg.files import is_store, naming_disk_errors, naming_read_errors
-from kgwalk.kg.sources import ESCAPED_MARK, escape
-from kgwalk.kg.sources.layout import TRIPLES
-from kgwalk.runs.question_rows import row_of
+from kgwalk.config.episode_rows import question_of, row_of
+from kgwalk.kg.files import HEADER, is_store, naming_disk_errors, naming_read_errors
+from kgwalk.kg.sources.delimited import TRIPLES
+from kgwalk.kg.sources.reading import ESCAPED_MARK, Options, Tally, escape
+from kgwalk.kg.sources.source import Source, line_blocks, open_stream, shown
 from kgwalk.types import InputError, KgwalkError, Question, Triple
+
+# ----------------------------------------------------------------------------------------------------
+# Which file of a dataset folder is what: splits, the graph, graphs of single questions, names.
+#
+# Knows file names alone, never what the files hold.
+
+
+KG = "kg"  # kg.tsv.gz, kg.nt, ...: the facts
+STORE = "graph.kg"  # the same as a built store
+GRAPHS = "graphs"  # graphs.jsonl.zst: facts of single questions, {"id": ..., "graph": [[h, r, t], ...]}
+NAMES = "names"  # names.tsv: what the ids in kg are called
+KG_SUFFIXES = (".tsv", ".csv", ".nt", ".ttl", ".nq", ".jsonl", ".ndjson")
+_COMPRESSED = (".gz", ".zst")
+_NOT_SPLITS = {KG, GRAPHS, "passages", "descriptions"}  # JSON lines that are no questions
+_ORDER = ("train", "dev", "valid", "validation", "test")
+
+
+@dataclass
+class Layout:
+    """The files of one folder; `splits` in the order train, dev, test, then by name."""
+
+    folder: Path
+    splits: dict[str, Path] = field(default_factory=dict)
+    store: Path | None = None
+    kg: Path | None = None
+    graphs: Path | None = None
+    names: Path | None = None
+
+
+def layout_of(folder: Path) -> Layout:
+    """What is where in a dataset folder; the splits may stand in a folder `questions` inside it."""
+    found = Layout(folder)
+    inner = folder / "questions"
+    files = [*_files(folder), *(_files(inner) if inner.is_dir() else [])]
+    for file in files:
+        name, suffix = stem_and_suffix(file)
+        if name == KG and suffix in KG_SUFFIXES:
+            found.kg = _only(found.kg, file)
+        elif name == NAMES and suffix == ".tsv":
+            found.names = _only(found.names, file)
+        elif name == GRAPHS and suffix == ".jsonl":
+            found.graphs = _only(found.graphs, file)
+        elif suffix == ".jsonl" and name not in _NOT_SPLITS:
+            found.splits[name] = _only(found.splits.get(name), file)
+    found.splits = {name: found.splits[name] for name in in_order(found.splits)}
+    stores = (folder / STORE, folder / f"{folder.name}.kg")
+    found.store = next((path for path in stores if (path / HEADER).is_file()), None)
+    return found
+
+
+def in_order(splits: Iterable[str]) -> list[str]:
+    """train, dev, test, then the others by name."""
+    return sorted(splits, key=lambda split: (_ORDER.index(split) if split in _ORDER else len(_ORDER), split))
+
+
+def is_split_name(name: str) -> bool:
+    """Whether `name.jsonl.gz` would be read as a split of that name."""
+    return re.fullmatch(r"\w[\w-]*", name) is not None and name not in _NOT_SPLITS
+
+
+def stem_and_suffix(file: Path) -> tuple[str, str]:
+    """The name without its suffixes, and the suffix but for the compression's.
+
+    >>> stem_and_suffix(Path("a/kg.tsv.gz"))
+    ('kg', '.tsv')
+    """
+    plain = file.with_suffix("") if file.suffix.lower() in _COMPRESSED else file
+    return plain.stem, plain.suffix.lower()
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def _only(first: Path | None, second: Path) -> Path:
+    if first is not None:
+        raise InputError(
+            f"{first.parent} has both {first.name} and {second.name}, which are the same part of a dataset",
+            hint="remove one of the two",
+        )
+    return second
+
+
+# ----------------------------------------------------------------------------------------------------
+# Questions as JSON lines, plain, .gz or .zst: read, checked, and written back the same.
+#
+# What a line may hold stands in config/episode_rows.py. Knows nothing of graphs, nor of other formats.
+
+
+GRAPH = "graph"  # the key of a question's own facts
+
+
+def read_questions(path: str | Path, *, with_graph: bool = True) -> Iterator[Question]:
+    """The questions of a file; a line that is not one is an InputError with its number.
+
+    `with_graph=False` leaves out the questions' own facts, which may be a thousand times the rest.
+    """
+    source = Source(str(path), Options(), Tally())
+    found = False
+    with open_stream(source) as stream:
+        for block in line_blocks(source, stream):
+            for number, raw in enumerate(block.data.split(b"\n"), block.first):
+                if raw.strip():
+                    found = True
+                    yield _question(source, number, raw, with_graph)
+    if not found:
+        raise source.error("no questions")
+
+
+def _question(source: Source, number: int, raw: bytes, with_graph: bool) -> Question:
+    try:
+        row = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise source.error(f"not JSON: {error}", line=number, text=shown(raw)) from None
+    if isinstance(row, dict) and not with_graph:
+        row.pop(GRAPH, None)
+    try:
+        return question_of(row, str(number))
+    except ValueError as error:
+        raise source.error(str(error), line=number, text=shown(raw)) from None
+
+
+def line_of(row: dict[str, Any]) -> bytes:
+    """A line of JSON; KgwalkError for what JSON cannot hold."""
+    try:
+        return orjson.dumps(row) + b"\n"
+    except (orjson.JSONEncodeError, RecursionError) as error:
+        raise KgwalkError(f"question {row.get('id')!r} cannot be written as JSON: {error}") from error
+
 
 _HEADER_WORDS = {word for column in TRIPLES.words for word in column}
 

@@ -6,10 +6,20 @@ Knows nothing of how anything is found.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import orjson
+
+from kgwalk.config.episode_rows import kind, question_of
+from kgwalk.data.folder import GRAPH
+from kgwalk.kg.build import Progress
+from kgwalk.kg.normalise import normalise
+from kgwalk.kg.sources.reading import Options, Tally
+from kgwalk.kg.sources.source import Source, line_blocks, not_utf8, open_stream
+from kgwalk.types import InputError, Question
 
 ERROR, NOTE = "error", "note"
 
@@ -122,3 +132,161 @@ def quoted(names: Sequence[str], most: int = 3) -> str:
     """
     shown = ", ".join(repr(name if len(name) <= 60 else f"{name[:60]}...") for name in names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+# ----------------------------------------------------------------------------------------------------
+# Every line of a split, in turn: a question with its place, or a finding that says what is wrong with it.
+#
+# Where reading a dataset stops at the first bad line, this goes on, so that all of them are listed; and it does not
+# take a number for a text, as reading does. Knows nothing of graphs.
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and where it stands."""
+
+    question: Question
+    split: str
+    path: Path
+    line: int
+
+    def finding(self, kind: str, text: str) -> Finding:
+        return Finding(kind, text, self.path, self.split, self.question.id, self.line)
+
+
+def read_lines(path: Path, split: str, progress: Progress) -> Iterator[Asked | Finding]:
+    """The questions of a file and what is wrong with its other lines; a file that breaks off ends with a finding."""
+    source = Source(str(path), Options(), Tally())
+    empty = True
+    try:
+        with open_stream(source) as stream:
+            for block in line_blocks(source, stream):
+                for number, raw in enumerate(block.data.split(b"\n"), block.first):
+                    if raw.strip():
+                        empty = False
+                        yield from _line(raw, number, split, path)
+                progress(f"reading {path.name}", source.tally.bytes_read, source.tally.bytes_total)
+    except InputError as error:
+        yield unreadable(error, path, split)
+    else:
+        if empty:
+            yield Finding("unreadable_file", "no questions", path, split)
+
+
+def unreadable(error: Exception, path: Path, split: str | None = None, *, kind: str = "unreadable_file") -> Finding:
+    """An error as a finding: its first line, without the place, which the finding has."""
+    if isinstance(error, OSError):
+        return Finding(kind, f"cannot be read: {error.strerror}", path, split)
+    text, line = str(error).partition("\n")[0], None
+    if isinstance(error, InputError) and error.path == str(path):
+        line = error.line
+        text = text.removeprefix(f"{path}:").removeprefix(f"{line}:").strip()
+    return Finding(kind, text, path, split, line=line)
+
+
+def _line(raw: bytes, number: int, split: str, path: Path) -> Iterator[Asked | Finding]:
+    try:
+        row = _row(raw)
+        asked = Asked(_question(row, number), split, path, number)
+    except ValueError as error:
+        yield Finding("bad_line", str(error), path, split, line=number)
+        return
+    yield asked
+    if "id" not in row:
+        yield asked.finding("no_id", "no `id`: the line's number stands for it")
+
+
+def _row(raw: bytes) -> dict[str, Any]:
+    """The object of a line, without the question's own facts, which may be a thousand times the rest."""
+    try:
+        row = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        try:
+            raw.decode("utf-8")
+        except UnicodeDecodeError as why:
+            raise ValueError(not_utf8(why)) from None
+        raise ValueError(f"not JSON: {error.msg} (column {error.colno})") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"expected an object, got {kind(row)}")
+    row.pop(GRAPH, None)
+    return row
+
+
+def _question(row: dict[str, Any], number: int) -> Question:
+    """The question of an object; ValueError says what is wrong."""
+    if "question" not in row:
+        raise ValueError("no `question`")
+    for key, kinds in (("id", (str, int)), ("question", (str,))):
+        if key in row and type(row[key]) not in kinds:
+            raise ValueError(f"expected `{key}`, text, got {kind(row[key])}")
+    question = question_of(row, str(number))
+    if question.hops is not None and question.hops < 0:
+        raise ValueError(f"expected `hops`, a whole number from 0 on, got {question.hops}")
+    return question
+
+
+# ----------------------------------------------------------------------------------------------------
+# Questions that are there more than once: ids and texts twice in a split, and from one split to another.
+#
+# Two texts are the same if they agree but for case, accents and punctuation. Knows nothing of graphs.
+
+
+_Key = tuple[str, frozenset[str]]  # the text, and the topics
+
+
+def repeats(asked: Mapping[str, Sequence[Asked]], split: str | None = None) -> Iterator[Finding]:
+    """A question of a later split that an earlier one has is the finding: train, dev, test.
+
+    With `split`, findings are about that one's questions alone, compared with all other splits.
+    """
+    ids: dict[str, dict[str, Asked]] = {}  # what: the first question that has it, by split
+    texts: dict[str, dict[str, Asked]] = {}
+    wholes: dict[_Key, dict[str, Asked]] = {}
+    later: list[tuple[Asked, _Key]] = []
+    for name in asked:
+        for one in asked[name]:
+            text = normalise(one.question.question)
+            whole = (text, frozenset(one.question.topic_entities))
+            ids.setdefault(one.question.id, {}).setdefault(name, one)
+            if text:  # a blank text is a finding of its own
+                texts.setdefault(text, {}).setdefault(name, one)
+                wholes.setdefault(whole, {}).setdefault(name, one)
+            if split in (None, name):
+                later.append((one, whole))
+    before = {name: set(list(asked)[:at]) if split is None else asked.keys() - {name} for at, name in enumerate(asked)}
+    for one, whole in later:
+        others = before[one.split]
+        yield from _same_id(one, ids[one.question.id], others)
+        if whole[0]:
+            yield from _same_text(one, texts[whole[0]], wholes[whole], others)
+
+
+def _same_id(one: Asked, by_split: Mapping[str, Asked], others: set[str]) -> Iterator[Finding]:
+    first = by_split[one.split]
+    if first is not one:
+        yield one.finding("duplicate_id", f"the same id as line {first.line}")
+    elif other := next((name for name in by_split if name in others), None):
+        yield one.finding("id_in_two_splits", f"the same id as {_place(by_split[other])}")
+
+
+def _same_text(
+    one: Asked, texts: Mapping[str, Asked], wholes: Mapping[str, Asked], others: set[str]
+) -> Iterator[Finding]:
+    text = quoted([one.question.question])
+    first = texts[one.split]
+    if first is not one:
+        nearest = first if wholes[one.split] is one else wholes[one.split]
+        yield one.finding("same_text", f"{text} is {_place(nearest)}, {_answers(one, nearest)}")
+    if other := next((name for name in wholes if name in others), None):
+        yield one.finding("leak", f"{text} is {_place(wholes[other])}, {_answers(one, wholes[other])}")
+    elif other := next((name for name in texts if name in others), None):
+        yield one.finding("leak_of_text", f"{text} is {_place(texts[other])}, {_answers(one, texts[other])}")
+
+
+def _answers(one: Asked, other: Asked) -> str:
+    """Whether two questions want the same: two films of one name make one question with two answers."""
+    return f"with {'the same' if set(one.question.answers) == set(other.question.answers) else 'other'} answers"
+
+
+def _place(asked: Asked) -> str:
+    return f"line {asked.line} of {asked.split} ({asked.question.id})"

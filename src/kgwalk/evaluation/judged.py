@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.config.cache import cache_folder
-from kgwalk.config.notebook import outside_a_loop
-from kgwalk.config.recipe import unknown
+from kgwalk.config.episode_rows import episode_from
+from kgwalk.config.plugins import unknown
+from kgwalk.config.run_folder import Rows, RunFolder, open_run
+from kgwalk.config.runtime import outside_a_loop
+from kgwalk.evaluation.evaluate import Progress, silent
 from kgwalk.evaluation.predictions import PREDICTIONS, Key, Row, check_finished, key_of, whole_rows
 from kgwalk.evaluation.report import JUDGED, finish
-from kgwalk.evaluation.run import Progress, silent
-from kgwalk.llm.open import KINDS, needs_model, open_engine
-from kgwalk.runs.episodes import episode_from
-from kgwalk.runs.folder import RunFolder, open_run
-from kgwalk.runs.rows import Rows
+from kgwalk.llm.engine import KINDS, needs_model, open_engine
 from kgwalk.score.answers import distinct
-from kgwalk.score.judge.cases import BUILDERS, Case, case_of
-from kgwalk.score.judge.equivalence import score_from_vector
 from kgwalk.score.judge.judge import Judge, name_of
-from kgwalk.score.judge.verdict import JudgeCost, Verdict
+from kgwalk.score.judge.kinds import BUILDERS, Case, case_of
+from kgwalk.score.judge.verdict import JudgeCost, Verdict, score_from_vector
 from kgwalk.types import KgwalkError
 
 JUDGEMENTS = "judgements.jsonl"

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kgwalk.runs.folder import RunFolder
-from kgwalk.runs.rows import read_rows
+from kgwalk.config.run_folder import RunFolder, read_rows
 from kgwalk.types import InputError, KgwalkError, Question
 
 PREDICTIONS = "predictions.jsonl"

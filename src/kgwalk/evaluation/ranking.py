@@ -7,18 +7,128 @@ that the cap cut off count as missed. Knows rankers by their interface only.
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kgwalk.data.dataset import Dataset
 from kgwalk.kg.graph import Graph
-from kgwalk.tools.rank import Candidate, Ranker
-from kgwalk.tools.ranker.features import without_source
-from kgwalk.tools.ranker.recall import Recalls, best_first
-from kgwalk.training.ranker.expansions import Expansion, expansions, sample
-from kgwalk.types import KgwalkError
+from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.walk.facts import candidates_around
+from kgwalk.walk.ranker import without_source
+from kgwalk.walk.ranking import Candidate, Ranker, Recalls, best_first
+
+# ----------------------------------------------------------------------------------------------------
+# Expansions along gold paths: where a walk stands, where it may go, and which facts the right paths take from there.
+#
+# A ranker is told the question and the candidates, not how the walk came here. So a place is an entity: what several
+# gold paths take from it, early or late, is gold there together. Knows no ranker.
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An entity on a gold path of a question, and the facts that gold paths take from it.
+
+    `hop` 0 is a topic; `before` are the entities that paths to here have been at.
+    """
+
+    question: Question
+    entity: str
+    facts: frozenset[Triple]
+    hop: int
+    before: frozenset[str] = frozenset()
+
+    @property
+    def gold(self) -> frozenset[str]:
+        """The right entities to go to next."""
+        return frozenset(other_end(fact, self.entity) for fact in self.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    place: Place
+    candidates: list[Candidate]
+
+
+def other_end(fact: Triple, entity: str) -> str:
+    """
+    >>> other_end(Triple("Big", "directed_by", "Penny Marshall"), "Penny Marshall")
+    'Big'
+    """
+    return fact.tail if fact.head == entity else fact.head
+
+
+def places_of(question: Question) -> list[Place]:
+    """The places of a question's gold paths that start at one of its topics, but for the last of each path.
+
+    >>> path = [Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")]
+    >>> asked = Question("q", "who directed the films of Tom Hanks?", ["Tom Hanks"], [], gold_paths=[path])
+    >>> [(place.entity, sorted(place.gold), place.hop) for place in places_of(asked)]
+    [('Tom Hanks', ['Big'], 0), ('Big', ['Penny Marshall'], 1)]
+    """
+    facts: dict[str, set[Triple]] = {}
+    before: dict[str, set[str]] = {}
+    hops: dict[str, int] = {}
+    for path in question.gold_paths or []:
+        steps = _steps(path, question.topic_entities)
+        for hop, (entity, fact) in enumerate(steps):
+            facts.setdefault(entity, set()).add(fact)
+            before.setdefault(entity, set()).update(step[0] for step in steps[:hop])
+            hops[entity] = min(hop, hops.get(entity, hop))
+    return [
+        Place(question, entity, frozenset(there), hops[entity], frozenset(before[entity]))
+        for entity, there in facts.items()
+    ]
+
+
+def _steps(path: Sequence[Triple], topics: Iterable[str]) -> list[tuple[str, Triple]]:
+    """The facts of a path, each with the end that the walk comes from; none if they do not join, or at no topic."""
+    for topic in topics:
+        at, steps = topic, list[tuple[str, Triple]]()
+        for fact in path:
+            if at not in (fact.head, fact.tail):
+                break
+            steps.append((at, Triple(*fact[:3])))
+            at = other_end(fact, at)
+        else:
+            return steps
+    return []
+
+
+def expand(place: Place, graph: Graph, each: int, *, with_gold: bool = False) -> Expansion | None:
+    """The candidates at a place, at most `each` of one relation and direction; None where there is no such entity.
+
+    `with_gold`: gold facts that this would cut off are added, to learn from; whoever measures does not.
+    """
+    if place.entity not in graph:
+        return None
+    candidates = candidates_around(graph, place.entity, each)
+    if with_gold:
+        there = {fact for one in candidates for fact in one.facts}
+        for fact in sorted(place.facts - there):
+            candidates.append(Candidate(other_end(fact, place.entity), (fact,)))
+    return Expansion(place, candidates) if candidates else None
+
+
+def expansions(
+    dataset: Dataset, questions: Iterable[Question], each: int, *, with_gold: bool = False
+) -> Iterator[tuple[Expansion, Graph]]:
+    """The expansions along the gold paths of some questions, each with its graph."""
+    for question in questions:
+        graph = dataset.graph_for(question)
+        for place in places_of(question):
+            made = expand(place, graph, each, with_gold=with_gold)
+            if made is not None:
+                yield made, graph
+
+
+def sample(questions: Sequence[Question], limit: int | None, seed: int) -> list[Question]:
+    """A seeded sample in the order given; all where there are no more."""
+    if limit is None or limit >= len(questions):
+        return list(questions)
+    return [questions[at] for at in sorted(random.Random(seed).sample(range(len(questions)), limit))]
 
 
 class Unranked:

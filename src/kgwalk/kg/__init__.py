@@ -1,1 +1,1 @@
-"""Knowledge graphs: the store on disk, views over it, remote graphs, and how sources become a store."""
+"""Knowledge graphs: the store on disk, its build, views over it, names, remote graphs."""

@@ -19,14 +19,12 @@ import pyarrow as pa
 from kgwalk import __version__
 from kgwalk.kg.csr import CsrWriter, Edges
 from kgwalk.kg.entity_names import EntityWriter, write_relations
+from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, Pool, RowSorter, alphabetical
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
-from kgwalk.kg.intern import FewNames, Interner, alphabetical
 from kgwalk.kg.name_arrays import write_table
 from kgwalk.kg.names import U32
 from kgwalk.kg.question_sets import BothEdges, QuestionWriter, grouped
-from kgwalk.kg.sorting import RowSorter
-from kgwalk.kg.sources import Labels, Options, Rows, Tally, read, read_labels
-from kgwalk.kg.spool import NumberSpool, Pool
+from kgwalk.kg.sources.reading import Labels, Options, Rows, Tally, read, read_labels
 from kgwalk.kg.store import KIND, VERSION
 from kgwalk.kg.times import parse_time
 from kgwalk.types import InputError

@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kgwalk.kg.external_memory import Interner, RowSorter, alphabetical
 from kgwalk.kg.files import FolderWriter
 from kgwalk.kg.find import hashes, normalise, signatures
-from kgwalk.kg.intern import Interner, alphabetical
 from kgwalk.kg.name_arrays import NameWriter, from_parts, hash_names, string_parts, write_table
 from kgwalk.kg.names import U32, U64
-from kgwalk.kg.sorting import RowSorter
 
 _BLOCK = 1 << 18  # names handled at once
 _LITERAL = re.compile(r'".*"(?:@([A-Za-z0-9-]+)|\^\^<(.*)>)?', re.DOTALL)

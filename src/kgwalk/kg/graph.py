@@ -7,9 +7,13 @@ Knows nothing of how triples are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
+from kgwalk.kg.find import LEAST_SCORE, similarity
+from kgwalk.kg.normalise import normalise
 from kgwalk.types import Found, Neighbors, Triple, UnknownName, UnknownRelation
 
 
@@ -55,3 +59,25 @@ def with_nearest(graph: Graph, error: UnknownName, k: int = 3) -> UnknownName:
     """The same error with the nearest names that are in the graph. Looking for them takes milliseconds."""
     look = graph.find_relation if isinstance(error, UnknownRelation) else graph.find
     return type(error)(error.name, [found.name for found in look(error.name, k)], where=error.where)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The nearest of a few names to a text: relations, or the entities of a small subgraph.
+#
+# Compares with every name given; for all the names of a graph there is `find.Finder`.
+
+
+def find_among(text: str, names: Sequence[str], k: int) -> list[Found]:
+    """The k names nearest to the text, best first; among equals, in the order given. None is better than a far one."""
+    query = normalise(text)
+    plain = [normalise(name) for name in names]
+    score_N = similarity(query, plain) if query else np.zeros(len(names))
+    exact = [2.0 if name == text else 1.0 if same == query else 0.0 for name, same in zip(names, plain, strict=True)]
+    order = np.lexsort((np.arange(len(names)), -score_N, -np.array(exact)))[:k]
+    found = [_found(names[at], exact[at], float(score_N[at])) for at in order.tolist()]
+    return [one for one in found if one.score >= LEAST_SCORE]
+
+
+def _found(name: str, exact: float, score: float) -> Found:
+    how = {2.0: "exact", 1.0: "normalised"}.get(exact, "fuzzy")
+    return Found(name, score if how == "fuzzy" else 1.0, how)

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from kgwalk.kg.csr import I64, Edges
 from kgwalk.kg.files import Folder, damaged
 from kgwalk.kg.find import Finder
+from kgwalk.kg.graph import find_among
 from kgwalk.kg.names import U32, NameTable
-from kgwalk.kg.near import find_among
+from kgwalk.kg.normalise import ShortNames
 from kgwalk.kg.question_sets import QuestionSets
-from kgwalk.kg.short_names import ShortNames
 from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
 if TYPE_CHECKING:

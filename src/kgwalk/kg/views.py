@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgwalk.kg.csr import I64, Edges
-from kgwalk.kg.near import find_among
+from kgwalk.kg.graph import find_among
 from kgwalk.kg.question_sets import BothEdges, in_positions
 from kgwalk.kg.store import StoredGraph, naming_damage
 from kgwalk.kg.times import parse_window

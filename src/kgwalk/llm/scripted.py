@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kgwalk.llm.engine import Generation, Request
-from kgwalk.llm.stopping import first_stop
-from kgwalk.llm.tokens import ByteTokenizer, Tokenizer
+from kgwalk.llm.requests import first_stop
+from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer
 from kgwalk.types import EngineError
 
 LOGPROB = -0.125

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kgwalk.config.cache import cache_folder, one_at_a_time
-from kgwalk.llm.quiet import quiet
+from kgwalk.config.runtime import quiet
 
 TINY = "tiny-random"
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]

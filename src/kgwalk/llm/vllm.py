@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from kgwalk.config.runtime import LoopClosed, LoopThread
 from kgwalk.llm.engine import Generation, Request
-from kgwalk.llm.hf_tokens import HfTokenizer
-from kgwalk.llm.loop import LoopClosed, LoopThread
 from kgwalk.llm.models import DEFAULT_MODEL, find_model, model_folder
-from kgwalk.llm.stopping import first_stop
+from kgwalk.llm.requests import first_stop
+from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError
 
 
@@ -95,7 +95,7 @@ class VllmEngine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        from kgwalk.llm.asked import seed_at
+        from kgwalk.llm.requests import seed_at
 
         sampling = request.sampling
         seed = self._seed if sampling.seed is None else sampling.seed

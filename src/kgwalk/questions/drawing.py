@@ -11,19 +11,185 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
+import numpy as np
+
+from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions.building import Building, Refused
-from kgwalk.questions.inverses import Inverses
-from kgwalk.questions.literals import ID, NAME, askable
-from kgwalk.questions.recent import Recent, remember
-from kgwalk.questions.schema import MOSTLY, Relation, Schema, survey
-from kgwalk.questions.settings import MakeSettings
-from kgwalk.questions.starts import Starts
-from kgwalk.tools.facts import Way
-from kgwalk.types import UnknownName
+from kgwalk.questions.plan import Building, MakeSettings, Refused
+from kgwalk.questions.schema import ID, MOSTLY, NAME, Inverses, Relation, Schema, askable, survey
+from kgwalk.types import Found, Neighbors, Triple, UnknownName
+from kgwalk.walk.facts import Way
+
+# ----------------------------------------------------------------------------------------------------
+# A graph that remembers what it was asked lately: draws ask for the same neighbours and relations again and again.
+#
+#     near = Recent(graph)
+#     near.neighbors("Toy Story", "directed_by")  # looked up
+#     near.neighbors("Toy Story", "directed_by")  # remembered
+#
+# Answers are shared, so nobody may change one. What is held is bounded, however large the graph. Knows no questions.
+
+
+HELD = 300_000  # names in all, some 50 MB with what holds them; then all is forgotten
+AT_LEAST = 200  # names that are looked up, if fewer are asked for: soon more of them will be
+LONGEST = 2000  # names of one answer; a longer one is looked up each time
+REMEMBERED = 1 << 14  # things of one kind that are remembered; then all are forgotten
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def remember(known: dict[Key, Value], key: Key, value: Value) -> Value:
+    """The value, which is known from now on. (An `lru_cache` over a method of its owner would be a circle, and keep the
+    files of a graph open until somebody looks for garbage.)
+    """
+    if len(known) >= REMEMBERED:
+        known.clear()
+    known[key] = value
+    return value
+
+
+class Recent:
+    def __init__(self, graph: StoredGraph) -> None:
+        self._graph, self.between = graph, graph.between
+        self._near: dict[tuple[str, str, bool], Neighbors] = {}
+        self._relations: dict[tuple[str, bool], list[str]] = {}
+        self.held = 0
+
+    def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
+        key = (entity, relation, out)
+        found = self._near.get(key)
+        if found is None or (len(found.names) < found.total and (limit is None or limit > len(found.names))):
+            most = None if limit is None else max(limit, AT_LEAST)
+            found = self._graph.neighbors(entity, relation, out=out, limit=most)
+            if len(found.names) > LONGEST:
+                return found
+            self._hold(len(found.names) - (len(self._near[key].names) + 1 if key in self._near else 0))
+            self._near[key] = found
+        if limit is None or limit >= len(found.names):
+            return found
+        return Neighbors(found.names[:limit], found.total, None if found.times is None else found.times[:limit])
+
+    def relations(self, entity: str, *, out: bool = True) -> list[str]:
+        key = (entity, out)
+        found = self._relations.get(key)
+        if found is None:
+            found = self._graph.relations(entity, out=out)
+            self._hold(len(found))
+            self._relations[key] = found
+        return found
+
+    def _hold(self, names: int) -> None:
+        self.held += names + 1
+        if self.held > HELD:
+            self._near.clear()
+            self._relations.clear()
+            self.held = names + 1
+
+    # What is not asked for often
+
+    def __contains__(self, entity: object) -> bool:
+        return entity in self._graph
+
+    def has_relation(self, relation: str) -> bool:
+        return self._graph.has_relation(relation)
+
+    def match(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        limit: int | None = None,
+    ) -> Iterator[Triple]:
+        return self._graph.match(head, relation, tail, limit=limit)
+
+    def find(self, text: str, k: int = 5) -> list[Found]:
+        return self._graph.find(text, k)
+
+    def find_relation(self, text: str, k: int = 5) -> list[Found]:
+        return self._graph.find_relation(text, k)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Where a relation can be followed from: for each way, the entities that have it, and draws among them.
+#
+# Entities are numbered with the most mentioned first, so a draw that leans to small numbers leans to the better known.
+# Knows nothing of questions.
+
+
+COMPARED = 2000  # entities of a way that are compared with those of another
+
+
+class Starts:
+    """One pass over the facts of a graph or a view; then every draw is a few lookups."""
+
+    def __init__(self, graph: StoredGraph) -> None:
+        store = graph.store
+        heads_E, relations_E, tails_E = graph.facts_by_number()
+        self._entities = max(1, len(store.entity))
+        self._name = store.entity.__getitem__
+        self._number = {store.relation_name(number): number for number in np.unique(relations_E).tolist()}
+        self._pairs = tuple(np.unique(relations_E * self._entities + ends) for ends in (tails_E, heads_E))
+        self._all, self._heads = np.unique(np.concatenate((heads_E, tails_E))), np.unique(heads_E)
+        self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
+        self._spans: dict[Way, tuple[int, int]] = {}  # of each way, where its entities are among the pairs
+        self._likeness: dict[tuple[Way, Way], float] = {}
+        self._in_both: dict[str, I64] = {}
+
+    def of(self, way: Way) -> I64:
+        """The numbers of the entities that have the way, ascending."""
+        low, high = self._span(way)
+        found: I64 = self._pairs[way.out][low:high] - self._number[way.relation] * self._entities
+        return found
+
+    def _span(self, way: Way) -> tuple[int, int]:
+        found = self._spans.get(way)
+        if found is None:
+            first = self._number[way.relation] * self._entities
+            low, high = np.searchsorted(self._pairs[way.out], [first, first + self._entities]).tolist()
+            found = self._spans[way] = (low, high)
+        return found
+
+    def draw(self, way: Way, chance: random.Random, known: float, *, both: bool = False) -> str:
+        """One of them: u ** (1 + known) of the way down the list, so 0 draws them all alike.
+
+        With `both`, one that has the relation in the other direction too, where there are such.
+        """
+        if both and len(some := self.both(way.relation)):
+            return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
+        low, high = self._span(way)
+        pair = int(self._pairs[way.out][low + int((high - low) * chance.random() ** (1 + known))])
+        return self._name(pair % self._entities)
+
+    def anyone(self, chance: random.Random, known: float, *, told_of: bool = False) -> str:
+        """An entity of the graph, whatever ways it has; drawn as one of a way's is. `told_of`: a head of facts."""
+        some = self._heads if told_of else self._all
+        return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
+
+    def both(self, relation: str) -> I64:
+        """The numbers of the entities that a relation leaves and enters: who reports to one, and has a boss too."""
+        found = self._in_both.get(relation)
+        if found is None:
+            heads, tails = self.of(Way(relation, True)), self.of(Way(relation, False))
+            found = remember(self._in_both, relation, np.intersect1d(heads, tails, assume_unique=True))
+        return found
+
+    def alike(self, one: Way, two: Way) -> float:
+        """How many of the entities that two ways lead to are the same, as a share of the smaller set."""
+        found = self._likeness.get((one, two))
+        return remember(self._likeness, (one, two), self._alike(one, two)) if found is None else found
+
+    def _alike(self, one: Way, two: Way) -> float:
+        ends = [self.of(Way(way.relation, not way.out)) for way in (one, two)]
+        small, large = sorted(ends, key=len)
+        sample = small[:: max(1, len(small) // COMPARED)]
+        places = np.minimum(np.searchsorted(large, sample), len(large) - 1)  # both are ascending
+        return float((large[places] == sample).mean()) if len(sample) else 0.0
+
 
 TRIES = 8  # draws of a topic before a way is given up
 CHOSEN_FROM = 3  # ways drawn, of which the least used is taken

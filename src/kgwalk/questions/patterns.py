@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
-from kgwalk.questions.building import Building, Refused
 from kgwalk.questions.drawing import TRIES, Drawing, Path
 from kgwalk.questions.plan import (
     CHAIN,
@@ -22,11 +21,13 @@ from kgwalk.questions.plan import (
     SUPERLATIVE,
     TIME,
     UNION,
+    Building,
+    Refused,
 )
-from kgwalk.questions.rounding import round_between
 from kgwalk.questions.schema import Relation
-from kgwalk.tools.facts import Way
-from kgwalk.tools.numbers import number_of
+from kgwalk.questions.wording.measures import round_between
+from kgwalk.walk.facts import Way
+from kgwalk.walk.sets import number_of
 
 LEAST_FAN = 1.5  # entities that the last hop leads to on average, where one of them is to be chosen
 ONWARD = 0.3  # the share of questions of several hops whose last hop comes after the choice or combination

@@ -1,4 +1,4 @@
-"""A plan: how a made question is answered, as calls of tools/sets.py.
+"""A plan: how a made question is answered, as calls of walk/sets.py.
 
     Plan("chain", ("Toy Story",), (Call("tail_entities", (1, "directed_by")), Call("tail_entities", (2, "born_in"))))
 
@@ -7,11 +7,17 @@ The topics are $1, $2, ...; each step makes the next set, the last is the answer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
-from kgwalk.tools.facts import Way
-from kgwalk.types import Call
+from kgwalk.config.plugins import unknown
+from kgwalk.kg.graph import Graph
+from kgwalk.questions.schema import ID, LITERALS, literal_kind
+from kgwalk.systems.kgwalk.protocol import Kgwalk
+from kgwalk.types import Call, KgwalkError, Triple
+from kgwalk.walk.facts import Way
+from kgwalk.walk.sets import SetError, Sets, TooMany
 
 CHAIN, INTERSECTION, UNION, DIFFERENCE = "chain", "intersection", "union", "difference"
 COUNT, SUPERLATIVE, COMPARISON, TIME = "count", "superlative", "comparison", "time"
@@ -83,3 +89,322 @@ class Plan:
 def _without_values(step: Call) -> str:
     named = {"filter": 3, "between": 2}.get(step.tool, len(step.args))  # after these come numbers and dates
     return f"{step.tool}({', '.join(f'${arg}' if isinstance(arg, int) else arg for arg in step.args[:named])})"
+
+
+# ----------------------------------------------------------------------------------------------------
+# What kinds of questions are made, and how many of each. Knows no graph.
+
+
+MOST_HOPS = {CHAIN: 4, INTERSECTION: 3, UNION: 2, DIFFERENCE: 2, COUNT: 3, SUPERLATIVE: 3, COMPARISON: 3, TIME: 2}
+SIZES = ("1", "2-5", "6-20", "more")  # of answers; of a count, of what is counted
+_SHARES = {CHAIN: 0.51, INTERSECTION: 0.15, UNION: 0.03, DIFFERENCE: 0.05, COUNT: 0.06, SUPERLATIVE: 0.07}
+
+
+def size_of(count: int) -> str:
+    """
+    >>> [size_of(count) for count in (1, 2, 5, 6, 21)]
+    ['1', '2-5', '2-5', '6-20', 'more']
+    """
+    return SIZES[(count > 1) + (count > 5) + (count > 20)]
+
+
+@dataclass(frozen=True)
+class MakeSettings:
+    """Shares are relative to each other; what a graph cannot give goes to the patterns that it can."""
+
+    count: int = 5000
+    seed: int = 0
+    name: str = "made"  # questions are name-00001, name-00002, ...
+    patterns: Mapping[str, float] = field(default_factory=lambda: {**_SHARES, COMPARISON: 0.06, TIME: 0.07})
+    hops: Mapping[int, float] = field(default_factory=lambda: {1: 0.25, 2: 0.35, 3: 0.3, 4: 0.1})
+    sizes: Mapping[str, float] = field(default_factory=lambda: dict(zip(SIZES, (0.4, 0.3, 0.2, 0.1), strict=True)))
+    most_answers: int = 100
+    most_members: int = 2000  # of a set on the way
+    most_onward: int = 150  # of a set that a walk goes on from, or chooses from by a value
+    known: float = 0.5  # the pull towards entities with many facts; 0 draws them all alike
+    # the share of topics, of relations between things of one kind, that have it in both directions: "who reports to X?"
+    # can be walked either way, and only the words tell which is meant
+    either: float = 0.8
+    loops: float = 0.35  # of longer chains drawn; many come to nothing: the other films of a film's director
+    literal_topics: bool = False  # whether numbers, dates and ids may be what a question is about
+    shown: int = Kgwalk.relations  # a relation further down the list around a set is not asked for: nobody sees it
+
+    def __post_init__(self) -> None:
+        for pattern in self.patterns:
+            if pattern not in PATTERNS:
+                raise unknown("pattern", pattern, PATTERNS)
+        if not self.patterns:
+            raise KgwalkError(f"no pattern is given; there are {', '.join(PATTERNS)}")
+        if not self.hops or not set(self.hops) <= {1, 2, 3, 4}:
+            raise KgwalkError(f"hops {', '.join(map(str, self.hops)) or 'not given'}: give some of 1 to 4")
+        shares = [*self.patterns.values(), *self.hops.values(), *self.sizes.values()]
+        if min(shares) < 0 or self.count < 1:
+            raise KgwalkError("shares are 0 or more, and the count at least 1")
+
+    def cells(self) -> dict[tuple[str, int], float]:
+        """The share of each pattern at each number of hops; together 1.
+
+        Chains have the shares of hops. Other patterns have more to say than their hops, so of these each number of hops
+        has its share divided by the number.
+        """
+        shares: dict[tuple[str, int], float] = {}
+        for pattern, share in self.patterns.items():
+            hops = {number: one for number, one in self.hops.items() if number <= MOST_HOPS[pattern] and one}
+            hops = hops if pattern == CHAIN else {number: one / number for number, one in hops.items()}
+            for number, one in hops.items():
+                shares[pattern, number] = share * one / sum(hops.values())
+        total = sum(shares.values())
+        if not total:
+            raise KgwalkError(
+                f"no pattern among {', '.join(self.patterns)} has {' or '.join(map(str, self.hops))} hops"
+            )
+        return {cell: share / total for cell, share in shares.items() if share}
+
+
+# ----------------------------------------------------------------------------------------------------
+# A plan being built on a graph: each step is walked as it is added, so that a plan that says nothing is refused.
+#
+#     building = Building(graph, ["Toy Story"], settings)
+#     directors = building.hop(1, Way("directed_by", True), start=1)
+#
+# Only members are kept, as most plans come to nothing; `walk` makes the sets of one that is kept, with their facts.
+# Knows one plan; patterns.py knows which steps make which question.
+
+
+MOST_EXTREMES = 2  # members that share the largest value; more is no superlative
+TOO_LARGE = "a set on the way is too large"
+LEAST_COMPARED = 3  # members with a value, for one of them to be the largest
+
+
+class Refused(Exception):
+    """A plan that makes no good question; the message is the reason, for counting."""
+
+
+class Building:
+    def __init__(self, graph: Graph, topics: Sequence[str], settings: MakeSettings) -> None:
+        if len(set(topics)) < len(topics):
+            raise Refused("the same topic twice")
+        self.settings, self.topics, self.steps = settings, tuple(topics), list[Call]()
+        self.sets = Sets(graph, topics, most=settings.most_members, facts=False)
+        self._relations: dict[int, tuple[list[str], list[str]]] = {}
+
+    def members(self, number: int) -> tuple[str, ...]:
+        return self.sets.made[number - 1].members
+
+    def around(self, number: int) -> tuple[list[str], list[str]]:
+        """The relations that leave and that enter a set, the most shared first."""
+        if number not in self._relations:
+            self._relations[number] = self.sets.relations_around(number)
+        return self._relations[number]
+
+    def plan(self, pattern: str) -> Plan:
+        return Plan(pattern, self.topics, tuple(self.steps))
+
+    def values(self, name: str, relation: str) -> Sequence[str]:
+        """What a relation says of a member."""
+        return self.sets.graph.neighbors(name, relation).names
+
+    # Steps
+
+    def hop(
+        self, source: int, way: Way, start: int, *, keeps: bool = False, again: bool = False, goes_on: bool = False
+    ) -> int:
+        """Follow a relation. A walk that comes back over its start leaves that out, as people mean it.
+
+        With `keeps` it does not, and with `again` it may come back to just where it was. With `goes_on` another hop
+        follows, so that a set too large for that is not made; one member more is allowed, which may be the start.
+        """
+        self.few(source)
+        most, onward = self.settings.most_members, self.settings.most_onward + 1
+        self.sets.most = min(most, onward) if goes_on else most
+        number = self._add("tail_entities" if way.out else "head_entities", source, way.relation)
+        if not keeps:
+            number = self._without_start(number, start)
+        if not again and any(self._same(number, earlier) for earlier in range(1, number)):
+            raise Refused("comes back to where it was")  # the country of the players of a country
+        return number
+
+    def follow(self, start: int, ways: Sequence[Way], *, keeps: bool = False, again: bool = False) -> int:
+        """A chain of hops from a topic; `keeps` holds for sets on the way, the answer never has the topic."""
+        number = start
+        for place, way in enumerate(ways, 1):
+            on_the_way = place < len(ways)
+            number = self.hop(number, way, start, keeps=keeps and on_the_way, again=again, goes_on=on_the_way)
+        return number
+
+    def between(self, source: int, relation: str, first: str, last: str, start: int) -> int:
+        """A hop by facts of a time; there must be facts of other times, or the time says nothing."""
+        self.few(source)
+        graph = self.sets.graph
+        always = {other for name in self.members(source) for other in graph.neighbors(name, relation)}
+        number = self._add("between", source, relation, first, last)
+        if len(self.members(number)) == len(always):
+            raise Refused("a step changes nothing")
+        return self._without_start(number, start)
+
+    def combine(self, tool: str, left: int, right: int) -> int:
+        number = self._add(tool, left, right)
+        sizes = {len(self.members(left))} if tool == "minus" else {len(self.members(one)) for one in (left, right)}
+        if len(self.members(number)) in sizes:
+            raise Refused("a step changes nothing")
+        return number
+
+    def count(self, source: int) -> int:
+        if len(self.members(source)) < 2:
+            raise Refused("a count of one")
+        kinds = set(map(literal_kind, self.members(source)))
+        if ID in kinds:
+            raise Refused("an answer is an id")
+        if not kinds.isdisjoint(LITERALS):
+            raise Refused("a count of values")
+        return self._add("count", source)
+
+    def extreme(self, tool: str, source: int, relation: str) -> int:
+        """argmax or argmin; most members must have a value, and few the best one."""
+        self.few(source)
+        valued = sum(bool(self.values(name, relation)) for name in self.members(source))
+        if valued < LEAST_COMPARED or 2 * valued <= len(self.members(source)):
+            raise Refused("too few values to compare")
+        number = self._add(tool, source, relation)
+        if len(self.members(number)) > MOST_EXTREMES:
+            raise Refused("a superlative of many")
+        return number
+
+    def filter(self, source: int, relation: str, comparison: str, value: str) -> int:
+        self.few(source)
+        number = self._add("filter", source, relation, comparison, value)
+        if len(self.members(number)) == len(self.members(source)):
+            raise Refused("a step changes nothing")
+        return number
+
+    def within(self, source: int, low: tuple[str, str], high: tuple[str, str]) -> int:
+        """Two filters that mean one thing: a relation of at least some value, and one (or the same) below another."""
+        self.few(source)
+        number = self._add("filter", source, low[0], ">=", low[1])
+        number = self._add("filter", number, high[0], "<", high[1])
+        if len(self.members(number)) == len(self.members(source)):
+            raise Refused("a step changes nothing")
+        return number
+
+    # Whether the plan as a whole is a question
+
+    def check(self, relations: int | None = None) -> None:
+        """The answer is there, of a size to be given, no id, no topic; and every relation is shown where it is used.
+
+        `relations` is how many the graph has, where that is known: if all of them are shown, none needs to be counted.
+        """
+        last = len(self.sets.made)
+        answers = self.members(last)
+        if len(answers) > self.settings.most_answers:
+            raise Refused("too many answers")
+        if not set(answers).isdisjoint(self.topics):
+            raise Refused("an answer is a topic")
+        if any(literal_kind(name) == ID for name in answers):
+            raise Refused("an answer is an id")
+        if relations is not None and relations <= self.settings.shown:
+            return
+        if not all(self._shows(step) for step in self.steps if step.tool in HOPS + CHOICES):
+            raise Refused("a relation too far down the list")
+
+    def _shows(self, step: Call) -> bool:
+        source, relation = step.args[0], step.args[1]
+        assert isinstance(source, int)
+        leaving, entering = self.around(source)
+        around = entering if step.tool == "head_entities" else leaving
+        return relation in around[: self.settings.shown]
+
+    def few(self, source: int) -> None:
+        """Refuse to go on from a set that is too large to look at each of its members."""
+        if len(self.members(source)) > self.settings.most_onward:
+            raise Refused("goes on from too many")
+
+    def _same(self, one: int, two: int) -> bool:
+        return len(self.members(one)) == len(self.members(two)) and set(self.members(one)) == set(self.members(two))
+
+    def _without_start(self, number: int, start: int) -> int:
+        if self.members(start)[0] not in self.members(number):
+            return number
+        if len(self.members(number)) == 1:
+            raise Refused("comes back to its start alone")
+        return self._add("minus", number, start)
+
+    def _add(self, tool: str, *args: str | int) -> int:
+        try:
+            number: int = getattr(self.sets, tool)(*args)
+        except TooMany as error:
+            raise Refused(TOO_LARGE) from error
+        except SetError as error:
+            raise Refused(str(error).partition(";")[0]) from error  # without the advice, which is a relation's own
+        self.steps.append(Call(tool, args))
+        if len(self.members(number)) > self.settings.most_members:
+            raise Refused(TOO_LARGE)
+        return number
+
+
+def walk(plan: Plan, graph: Graph) -> Sets:
+    """The sets of a plan that was drawn from a graph, with the facts that lead to their members."""
+    sets = Sets(graph, plan.topics)
+    for step in plan.steps:
+        getattr(sets, step.tool)(*step.args)
+    return sets
+
+
+# ----------------------------------------------------------------------------------------------------
+# The facts behind an answer: all that a plan used, and a few paths from a topic to an answer.
+#
+# Knows sets and the steps that made them, nothing of how they were drawn.
+
+
+MOST_PATHS = 3
+MOST_FACTS = 200
+
+
+def gold_paths(plan: Plan, sets: Sets) -> list[list[Triple]] | None:
+    """At most MOST_PATHS paths, all those to the first answer before those to the next; None of a count."""
+    if plan.steps[-1].tool == "count":
+        return None
+    members = sets.made[plan.last - 1].members
+    found = (path for name in members for path in _paths(plan, sets, name, plan.last) if path)
+    return list(islice(found, MOST_PATHS)) or None
+
+
+def _paths(plan: Plan, sets: Sets, name: str, number: int) -> Iterator[list[Triple]]:
+    """The paths to a member of a set: one for each topic that it is reached from."""
+    step = plan.made_by(number)
+    if step is None:
+        yield []
+        return
+    if step.tool in HOPS:
+        fact = sets.made[number - 1].came[name]
+        source = step.args[0]
+        assert isinstance(source, int)
+        for path in _paths(plan, sets, fact.tail if step.tool == "head_entities" else fact.head, source):
+            yield [*path, fact]
+        return
+    sources = [arg for arg in step.args if isinstance(arg, int) and name in sets.made[arg - 1].members]
+    for source in sources:
+        yield from _paths(plan, sets, name, source)
+
+
+def facts_used(plan: Plan, sets: Sets) -> list[Triple]:
+    """One fact for each member of each set that led to an answer, and the values that members were chosen by."""
+    needed: list[dict[str, None]] = [{} for _ in sets.made]
+    needed[plan.last - 1] = dict.fromkeys(sets.made[plan.last - 1].members)
+    facts: dict[Triple, None] = {}
+    for number in range(plan.last, len(plan.topics), -1):
+        step, wanted = plan.made_by(number), needed[number - 1]
+        assert step is not None
+        sources = [arg for arg in step.args if isinstance(arg, int)]
+        if step.tool in HOPS:
+            for fact in (sets.made[number - 1].came[name] for name in wanted):
+                facts[fact] = None
+                needed[sources[0] - 1][fact.tail if step.tool == "head_entities" else fact.head] = None
+            continue
+        if step.tool in ("count", "argmax", "argmin"):  # all were counted, all were compared
+            wanted = dict.fromkeys(sets.made[sources[0] - 1].members)
+        if step.tool in CHOICES:
+            facts |= {fact: None for name in wanted for fact in sets._values(name, str(step.args[1]))}
+        for source in sources:
+            there = sets.made[source - 1].members
+            needed[source - 1] |= dict.fromkeys(name for name in there if name in wanted)
+    return list(reversed(facts))[:MOST_FACTS]

@@ -9,15 +9,68 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from kgwalk.config.recipe import unknown
+from kgwalk.config.plugins import unknown
 from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions.literals import DATE, LITERALS, NUMBER, YEAR, literal_kind
+
+# ----------------------------------------------------------------------------------------------------
+# What kind of thing a name is by its looks: a number, a year, a date, a link, an id, a long text, or a plain name.
+#
+# Knows one text at a time, no graph.
+
+
+LONGEST_NAME = 80  # characters; what is longer is a sentence, not the name of something
+REMEMBERED = 200  # characters: what longer names are is looked at each time
+NUMBER, YEAR, DATE, LINK, ID, TEXT, NAME = "number", "year", "date", "link", "id", "text", "name"
+LITERALS = (NUMBER, YEAR, DATE, LINK, TEXT)  # values, as opposed to things
+
+_DATE = re.compile(r"[+-]?\d{3,6}-\d\d(?:-\d\d(?:[T ][\d:.,]*(?:Z|[+-]\d\d:?\d\d)?)?)?")
+_YEAR = re.compile(r"[12]\d{3}")
+_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][+-]?\d+)?%?")
+_LINK = re.compile(r"(?:\w+://|www\.|mailto:)\S+")
+# Freebase's ids and mediators, Wikidata's, blank nodes, digests
+_ID = re.compile(r"/?[mg][./][0-9a-z_]{3,}|cvt\.\S+|[QPL]\d{2,}|_:\S+|(?=.*\d)[0-9a-f]{8,}(?:-[0-9a-f]+)*|\W*")
+
+_WITH_ID = re.compile(r"[(\[]/?(?:[mg][./][0-9a-z_]{3,}|Q\d+)[)\]]$")
+
+
+def literal_kind(name: str) -> str:
+    """
+    >>> [literal_kind(name) for name in ("Paris", "1999", "1999-05-01", "67,391", "m.0abc1", "https://a.b/c")]
+    ['name', 'year', 'date', 'number', 'id', 'link']
+    """
+    return _kind(name) if len(name) <= REMEMBERED else _kind.__wrapped__(name)
+
+
+@lru_cache(maxsize=1 << 15)
+def _kind(name: str) -> str:
+    text = name.strip()
+    if len(text) > LONGEST_NAME or "\n" in text:
+        return LINK if _LINK.fullmatch(text) else TEXT
+    if any(sign.isdigit() for sign in text[:2]) or text[:1] in "+-.":
+        for kind, pattern in ((DATE, _DATE), (YEAR, _YEAR), (NUMBER, _NUMBER)):
+            if text and pattern.fullmatch(text) and any(map(str.isdigit, text)):
+                return kind
+    for kind, pattern in ((LINK, _LINK), (ID, _ID)):
+        if pattern.fullmatch(text):
+            return kind
+    return NAME
+
+
+def askable(name: str) -> bool:
+    """Whether a person could put this name into a question: some letters, no id (nor one added to it), no value.
+
+    >>> askable("Drama"), askable("Drama (/m/07s9rl0)"), askable("19")
+    (True, False, False)
+    """
+    return literal_kind(name) == NAME and any(map(str.isalpha, name)) and not _WITH_ID.search(name)
+
 
 SAMPLED = 60  # facts of each relation whose names are looked at
 ENOUGH = 20  # tails that look alike, before they are taken for codes
@@ -142,3 +195,64 @@ def _distinct(relations_E: I64, ends_E: I64, entities: int, relations: int) -> I
 def _kinds(names: Sequence[str]) -> dict[str, float]:
     counts = Counter(map(literal_kind, names))
     return {kind: count / len(names) for kind, count in counts.most_common()}
+
+
+# ----------------------------------------------------------------------------------------------------
+# Which relations of a graph say the same from the other end: `children` and `parents`, a symmetric one and itself.
+#
+# Someone who asks for the children of X means `children`, where X has it, and not who has X for a parent; a graph that
+# lacks facts gives other answers for the second. So a plan goes backwards only where no such relation goes forwards.
+# Found by the facts alone; knows no names.
+
+
+COMPARED = 500  # facts of a relation, at most
+# The share of facts, of either relation, that the other has turned round: PathQuestion's graph, which lacks many, has
+# 0.31 of `parents` in `children` and 0.28 the other way.
+MUTUAL = 0.25
+# The smaller of the two shares over the larger: every `captain` of a club `plays_for` it, but few who do are captains.
+EVEN = 0.6
+
+
+class Inverses:
+    """One pass over the facts of a graph or a view."""
+
+    def __init__(self, graph: StoredGraph) -> None:
+        store = graph.store
+        heads_E, relations_E, tails_E = graph.facts_by_number()
+        entities = max(1, len(store.entity))
+        by_pair = np.argsort(heads_E * entities + tails_E, kind="stable")
+        pairs_E, relation_of_pair_E = (heads_E * entities + tails_E)[by_pair], relations_E[by_pair]
+        by_relation = np.argsort(relations_E, kind="stable")
+        present, first, counts = np.unique(relations_E[by_relation], return_index=True, return_counts=True)
+        share: dict[int, dict[int, float]] = {}  # of the facts of one, those that another has turned round
+        for number, start, count in zip(present.tolist(), first.tolist(), counts.tolist(), strict=True):
+            facts = by_relation[start : start + count : max(1, count // COMPARED)]
+            turned = tails_E[facts] * entities + heads_E[facts]
+            low, high = np.searchsorted(pairs_E, turned), np.searchsorted(pairs_E, turned, "right")
+            found = Counter(
+                other
+                for begin, end in zip(low.tolist(), high.tolist(), strict=True)
+                for other in set(relation_of_pair_E[begin:end].tolist())
+            )
+            share[number] = {other: times / len(facts) for other, times in found.items()}
+        self._of: dict[str, frozenset[str]] = {}
+        for number, others in share.items():
+            mutual = [other for other, much in others.items() if _mutual(much, share[other].get(number, 0.0))]
+            if mutual:
+                self._of[store.relation_name(number)] = frozenset(map(store.relation_name, mutual))
+
+    def of(self, relation: str) -> frozenset[str]:
+        """The relations that say the same from the other end; a symmetric one is its own."""
+        return self._of.get(relation, frozenset())
+
+    def said_forwards(self, relation: str, leaving: Collection[str]) -> bool:
+        """Whether one of the relations that leave here says what this one says backwards."""
+        return not self.of(relation).isdisjoint(leaving)
+
+
+def _mutual(one: float, two: float) -> bool:
+    """
+    >>> _mutual(0.31, 0.28), _mutual(1.0, 0.33), _mutual(0.1, 0.1)
+    (True, False, False)
+    """
+    return min(one, two) >= MUTUAL and min(one, two) >= EVEN * max(one, two)

@@ -1,1 +1,1 @@
-"""Metrics and rewards: pure functions of an episode, and a judge for what no rule can tell."""
+"""Metrics, statistics, error classes, the reward registry, and a judge for what no rule can tell."""

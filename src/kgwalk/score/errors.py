@@ -31,14 +31,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgwalk.agent.evidence import path_to
 from kgwalk.kg.graph import Graph
 from kgwalk.score.answers import match
+from kgwalk.score.episode import retrieved, shown_to
 from kgwalk.score.exploration import explored, gold_facts
-from kgwalk.score.gold import Gold, gold_of
-from kgwalk.score.names import forms
-from kgwalk.score.retrieval import retrieved, shown_to
+from kgwalk.score.gold import Gold, forms, gold_of
 from kgwalk.types import Call, Episode, Question, StopReason, Triple, Turn
+from kgwalk.walk.facts import path_to
 
 
 class ErrorClass(StrEnum):

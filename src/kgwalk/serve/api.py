@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from kgwalk import __version__
-from kgwalk.serve import agent_schemas, schemas
+from kgwalk.serve import schemas
 from kgwalk.serve.agent import Stream
 from kgwalk.serve.asgi import HttpError, Reply, error_reply
 
@@ -54,20 +54,20 @@ _REPLIES: dict[str, tuple[type[BaseModel], str]] = {
     ),
     "/kg/graphs": (schemas.GraphList, "The graphs served, and their counts."),
     "/health": (schemas.Health, "Whether the server answers. Needs no key."),
-    "/v1/ask": (agent_schemas.AskReply, "Answer a question by walking a graph, with the facts behind each answer."),
+    "/v1/ask": (schemas.AskReply, "Answer a question by walking a graph, with the facts behind each answer."),
     "/v1/chat/completions": (
-        agent_schemas.ChatReply,
+        schemas.ChatReply,
         "OpenAI's shape. The model `kgwalk` is the agent: the last message of the user's is the question, and "
         "the message's field `kgwalk` has answers and evidence. The language model's own name completes the "
         "messages. With `stream`, ChatChunk objects as server-sent events.",
     ),
-    "/v1/models": (agent_schemas.ModelList, "The names that /v1/chat/completions takes."),
+    "/v1/models": (schemas.ModelList, "The names that /v1/chat/completions takes."),
 }
 _BODIES: dict[str, type[BaseModel]] = {
     "/kg/actions": schemas.ActionBatch,
     "/kg/query": schemas.QueryBatch,
-    "/v1/ask": agent_schemas.AskBody,
-    "/v1/chat/completions": agent_schemas.ChatBody,
+    "/v1/ask": schemas.AskBody,
+    "/v1/chat/completions": schemas.ChatBody,
 }
 _AGENT = "/v1/"
 _TOO_LONG = ", or its text is longer than the language model can read"
@@ -108,7 +108,7 @@ def _describe(api: FastAPI, *, with_key: bool) -> dict[str, Any]:
             *_BODIES.values(),
             *(model for model, _ in _REPLIES.values()),
             schemas.RequestError,
-            agent_schemas.ChatChunk,
+            schemas.ChatChunk,
         ]
         _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
         components = described.setdefault("components", {})

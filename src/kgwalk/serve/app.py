@@ -20,7 +20,6 @@ import orjson
 from kgwalk import __version__
 from kgwalk.kg.graph import Graph
 from kgwalk.serve import batch, security
-from kgwalk.serve.actions import ActionRoute
 from kgwalk.serve.agent import Agent, AskRoute, ModelsRoute, Stream, send_answer
 from kgwalk.serve.asgi import (
     STOPPING,
@@ -36,10 +35,10 @@ from kgwalk.serve.asgi import (
     send_reply,
 )
 from kgwalk.serve.chat import ChatRoute
+from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
 from kgwalk.serve.graphs import Graphs
 from kgwalk.serve.metrics import Metrics
 from kgwalk.serve.page import PATH, page, wants_page
-from kgwalk.serve.query import QueryRoute
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import KgwalkError
 
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from kgwalk.llm.engine import Engine
-    from kgwalk.tools.web.search import WebSearch
+    from kgwalk.walk.web.search import WebSearch
 
 log = logging.getLogger("kgwalk.serve")
 
@@ -96,8 +95,8 @@ def open_web(settings: ServeSettings) -> WebSearch | None:
     """What the agent's web searches ask; imports the agent only where there is a world to read."""
     if not settings.world:
         return None
-    from kgwalk.agent.worlds import opened_web
     from kgwalk.serve.questions import settings_of
+    from kgwalk.walk.environment import opened_web
 
     world = settings_of(settings.world)
     if world.drop > 0 and settings.data is None:

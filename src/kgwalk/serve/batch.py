@@ -134,7 +134,7 @@ def check_fields(item: object, known: frozenset[str], what: str) -> dict[str, An
     return item
 
 
-def text(item: dict[str, Any], name: str) -> str | None:
+def text_of(item: dict[str, Any], name: str) -> str | None:
     """A field that is a string; null and absence are both None."""
     value = item.get(name)
     if value is None or isinstance(value, str):
@@ -143,7 +143,7 @@ def text(item: dict[str, Any], name: str) -> str | None:
 
 
 def needed(item: dict[str, Any], name: str) -> str:
-    value = text(item, name)
+    value = text_of(item, name)
     if value is None:
         raise ItemError("bad_request", f'"{name}" is missing')
     return value

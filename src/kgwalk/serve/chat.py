@@ -18,14 +18,13 @@ import orjson
 
 from kgwalk.serve import batch
 from kgwalk.serve.agent import AGENT, Agent, Stream, Wanted, parse, question_of, refusing, runs_of, topics_of
-from kgwalk.serve.asgi import STOPPING, HttpError, Reply
+from kgwalk.serve.asgi import STOPPING, HttpError, Reply, check_characters, too_long
 from kgwalk.serve.batch import ItemError
-from kgwalk.serve.length import check_characters, too_long
 from kgwalk.types import Episode, Message, StopReason, Turn
 
 if TYPE_CHECKING:
-    from kgwalk.agent.ask import Asked
     from kgwalk.llm.engine import Engine, Generation, Request, Sampling
+    from kgwalk.walk.agent import Asked
 
 MAX_TOKENS = 1024  # of a completion that sets no bound itself
 MOST_STOPS = 16
@@ -166,11 +165,11 @@ def _message(value: object) -> Message:
 def _question(chat: Chat, recipe: str | None) -> Wanted:
     asked = next((one.content for one in reversed(chat.messages) if one.role == "user"), "")
     fields = chat.fields
-    return Wanted(question_of(asked), batch.text(fields, "graph"), topics_of(fields), recipe, runs_of(fields))
+    return Wanted(question_of(asked), batch.text_of(fields, "graph"), topics_of(fields), recipe, runs_of(fields))
 
 
 def _of_agent(asked: Asked) -> Said:
-    from kgwalk.agent.ask import as_json
+    from kgwalk.walk.agent import as_json
 
     whole = as_json(asked)
     about = {
@@ -234,7 +233,7 @@ class _Sampled:
     def said(self, request: Request, generation: Generation, text: str) -> Said:
         met = [(text.index(stop), stop) for stop in request.sampling.stop if stop in text]
         at, stop = min(met, default=(len(text), None))
-        from kgwalk.agent.counted import server_counts
+        from kgwalk.walk.budget import server_counts
 
         counts = server_counts(generation) or (len(request.ids), len(generation.ids))
         return Said(text[:at], "length" if generation.finish == "length" else "stop", *counts, {}, stop)

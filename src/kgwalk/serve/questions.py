@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgwalk.agent.protocol import World
-from kgwalk.agent.worlds import Worlds, WorldSettings, crucial_facts, world_settings
 from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.types import KgwalkError, Question, UnknownQuestion
+from kgwalk.walk.environment import Worlds, WorldSettings, crucial_facts, world_settings
+from kgwalk.walk.protocol import World
 
 
 def settings_of(values: Mapping[str, Any]) -> WorldSettings:

@@ -26,8 +26,8 @@ import uvicorn
 
 from kgwalk.kg.graph import Graph
 from kgwalk.serve import security
+from kgwalk.serve.agent import check_engine
 from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
-from kgwalk.serve.engine import check_engine
 from kgwalk.serve.metrics import FOLDER_VARIABLE
 from kgwalk.serve.settings import ENVIRONMENT, ServeSettings
 from kgwalk.types import KgwalkError

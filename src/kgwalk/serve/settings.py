@@ -35,7 +35,7 @@ class ServeSettings:
     limit: int = 1000  # most names in one action's result, whatever the request asks for
     access_log: bool = False
     model: str | None = None  # the language model of the /v1 routes; without one they answer 503
-    engine: str = "auto"  # how it runs: see kgwalk.llm.open
+    engine: str = "auto"  # how it runs: see kgwalk.llm.engine
     base_url: str | None = None  # of that API; else OPENAI_BASE_URL. Its key is OPENAI_API_KEY, never a setting
     adapter: str | None = None  # a LoRA adapter's folder, for a model that runs here
     recipe: str = "kgwalk"  # how the agent walks, unless a request names a recipe

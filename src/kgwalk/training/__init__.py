@@ -1,1 +1,1 @@
-"""Learning from walks: rewards to advantages, advantages to a loss, and batches that fit the memory."""
+"""Learning from walks: demonstrations, SFT, GRPO, the fit of a graph, and what they need."""

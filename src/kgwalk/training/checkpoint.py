@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from kgwalk.runs.folder import read_json, write_json
+from kgwalk.config.run_folder import read_json, write_json
 from kgwalk.training.model import PolicyModel, read_tensors
 from kgwalk.training.shards import like, whole
 from kgwalk.types import KgwalkError

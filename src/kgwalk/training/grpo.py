@@ -18,24 +18,20 @@ from typing import Any
 
 import torch
 
+from kgwalk.config.episode_rows import episode_row
+from kgwalk.config.run_folder import Rows
 from kgwalk.llm.engine import Sampling
-from kgwalk.runs.episodes import episode_row
-from kgwalk.runs.rows import Rows
-from kgwalk.score.rewards.function import Rewarded, RewardFunction
-from kgwalk.score.rewards.outcome import Outcome
+from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
 from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
-from kgwalk.training.course import Course, Measured
-from kgwalk.training.curriculum import Curriculum
+from kgwalk.training.curriculum import Course, Curriculum, Measured
 from kgwalk.training.logprobs import TokenScores
-from kgwalk.training.loop import Numbers, Stage
+from kgwalk.training.loop import Numbers, Stage, keep_rows
 from kgwalk.training.loss import Tally, Totals, policy_loss, token_weights
 from kgwalk.training.microbatch import Batch, computed
-from kgwalk.training.pace import Pace
-from kgwalk.training.schedule import rate
+from kgwalk.training.rollouts import Walker
 from kgwalk.training.settings import GrpoSettings
-from kgwalk.training.tracking import keep_rows
-from kgwalk.training.updater import Updater
-from kgwalk.training.walks import Walker
+from kgwalk.training.time_budget import Pace
+from kgwalk.training.updater import Updater, rate
 from kgwalk.types import Episode, Flat, KgwalkError, StopReason
 
 EPISODES = "episodes.jsonl"

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from kgwalk.llm.head import widen_head
-from kgwalk.training import lean
-from kgwalk.training.given import Head, computed_in, inputs_of, parts_of, plain_of
+from kgwalk.llm.torch_engine.fused import widen_head
+from kgwalk.training import fused
+from kgwalk.training.fused import Head, computed_in, inputs_of, parts_of, plain_of
 from kgwalk.training.microbatch import Batch
-from kgwalk.training.trial import apart, head_is_last, new_adapter, rounded, takes_trees, tried
+from kgwalk.training.probes import apart, head_is_last, new_adapter, rounded, takes_trees, tried
 from kgwalk.types import KgwalkError
 
 # Rows of so many MULTIPLEs are compared by `quicken`: what is compiled for one length is made anew for any at the next.
@@ -78,9 +78,9 @@ class TokenScorer(torch.nn.Module):
         before, dtype = plain.config._attn_implementation, computed_in(self.model, plain.device.type)
         with new_adapter(self.model):
             expected = [tried(self.model, self._logprobs, rows) for rows in TRIED]
-        self.joined = lean.join_adapters(self.model)
-        lean.use_tree_attention(plain)
-        lean.compile_layers(plain, **options)
+        self.joined = fused.join_adapters(self.model)
+        fused.use_tree_attention(plain)
+        fused.compile_layers(plain, **options)
         self.quick, self._scored = True, torch.compile(logprob_and_entropy, dynamic=True, **options)
         try:
             kind = plain.device.type
@@ -100,7 +100,7 @@ class TokenScorer(torch.nn.Module):
         except Exception as error:  # noqa: BLE001 - of the compiler, or of what it made: there is a way without it
             log.warning("this model cannot be compiled (%s); its layers are run as written", str(error).split("\n")[0])
         self.quick, self.joined, self._scored = False, False, logprob_and_entropy
-        lean.restore(self.model, plain, before)
+        fused.restore(self.model, plain, before)
         return False
 
     def _logprobs(self, batch: Batch) -> torch.Tensor:

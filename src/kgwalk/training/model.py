@@ -20,16 +20,16 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from kgwalk.config.run_folder import read_json, write_json
+from kgwalk.config.runtime import quiet
 from kgwalk.llm.models import LoadedModel, load_model, need, same_model
-from kgwalk.llm.quiet import quiet
-from kgwalk.runs.folder import read_json, write_json
 from kgwalk.training.settings import ModelSettings
 from kgwalk.training.shards import Shards, put, whole
-from kgwalk.training.timing import Clock
+from kgwalk.training.time_budget import Clock
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
-    from kgwalk.llm.hf_tokens import HfTokenizer
+    from kgwalk.llm.tokenizers import HfTokenizer
 
 ADAPTER, WHOLE, CARD = "adapter_model.safetensors", "model.safetensors", "kgwalk.json"
 ONE_FILE = "1000TB"  # as transformers writes sizes: a model is never cut into several files

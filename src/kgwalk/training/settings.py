@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgwalk.config.section import setting
+from kgwalk.config.recipe import setting
 from kgwalk.llm.models import DEFAULT_MODEL
 
 AGGREGATIONS = ("token-mean", "sequence-mean", "sequence-sum-constant")

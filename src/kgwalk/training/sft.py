@@ -17,10 +17,9 @@ from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loop import Numbers, Stage
 from kgwalk.training.loss import Tally, Totals, imitation_loss
 from kgwalk.training.microbatch import Batch, computed
-from kgwalk.training.pace import Pace
-from kgwalk.training.schedule import rate
 from kgwalk.training.settings import SftSettings
-from kgwalk.training.updater import Updater
+from kgwalk.training.time_budget import Pace
+from kgwalk.training.updater import Updater, rate
 from kgwalk.types import Flat, KgwalkError
 
 

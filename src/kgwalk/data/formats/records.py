@@ -16,10 +16,9 @@ from typing import Any
 
 import orjson
 
-from kgwalk.kg.sources import Options, Tally
-from kgwalk.kg.sources.source import Source, not_utf8, shown
-from kgwalk.kg.sources.stream import line_blocks, open_stream
-from kgwalk.runs.question_rows import kind
+from kgwalk.config.episode_rows import kind
+from kgwalk.kg.sources.reading import Options, Tally
+from kgwalk.kg.sources.source import Source, line_blocks, not_utf8, open_stream, shown
 from kgwalk.types import InputError
 
 SKIP_HINT = "give --skip-bad to leave such records out"

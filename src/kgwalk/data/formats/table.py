@@ -7,42 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgwalk.config.recipe import unknown
-from kgwalk.data.formats import (
-    creak,
-    cwq,
-    grailqa,
-    kilt,
-    metaqa,
-    multitq,
-    own,
-    pathquestion,
-    qald,
-    rog,
-    simplequestions,
-    twowiki,
-    webqsp,
-    webquestions,
-)
-from kgwalk.data.formats.format import Format
+from kgwalk.config.plugins import unknown
+from kgwalk.data.formats.base import Format
+from kgwalk.data.formats.freebase import CWQ, GRAILQA, ROG, SIMPLEQUESTIONS, WEBQSP, WEBQUESTIONS
+from kgwalk.data.formats.paths_and_time import METAQA, MULTITQ, OWN, PATHQUESTION
+from kgwalk.data.formats.wikidata import CREAK, KILT, QALD, TWOWIKI
 
-_MODULES: tuple[Any, ...] = (
-    rog,
-    webqsp,
-    cwq,
-    webquestions,
-    grailqa,
-    simplequestions,
-    qald,
-    kilt,
-    creak,
-    multitq,
-    metaqa,
-    pathquestion,
-    twowiki,
-    own,
-)
-FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in _MODULES}
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        *(ROG, WEBQSP, CWQ, WEBQUESTIONS, GRAILQA, SIMPLEQUESTIONS, QALD),
+        *(KILT, CREAK, MULTITQ, METAQA, PATHQUESTION, TWOWIKI, OWN),
+    )
+}
 
 
 def format_called(name: str) -> Format:

@@ -16,9 +16,20 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgwalk.kg.sources.block import GIVEN_RANK, Block, Labels, Rows, strings
-from kgwalk.kg.sources.source import ENCODING_HINT, Source, TimeCheck, not_utf8, shown
-from kgwalk.kg.sources.stream import line_blocks, open_stream
+from kgwalk.kg.sources.source import (
+    ENCODING_HINT,
+    GIVEN_RANK,
+    Block,
+    Labels,
+    Rows,
+    Source,
+    TimeCheck,
+    line_blocks,
+    not_utf8,
+    open_stream,
+    shown,
+    strings,
+)
 
 _FIELD_NAMES = (("head", "relation", "tail"), ("subject", "predicate", "object"), ("h", "r", "t"))
 _TRIPLE = '{"head", "relation", "tail"} or [head, relation, tail], with an optional time'

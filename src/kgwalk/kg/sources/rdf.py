@@ -20,9 +20,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
 
-from kgwalk.kg.sources.block import FALLBACK_RANK, GIVEN_RANK, Block, Labels, Rows, strings
-from kgwalk.kg.sources.source import Source, TimeCheck, shown
-from kgwalk.kg.sources.stream import Lines, line_blocks, open_stream
+from kgwalk.kg.sources.source import (
+    FALLBACK_RANK,
+    GIVEN_RANK,
+    Block,
+    Labels,
+    Lines,
+    Rows,
+    Source,
+    TimeCheck,
+    line_blocks,
+    open_stream,
+    shown,
+    strings,
+)
 
 # A graph name that starts so is the row's time, percent-encoded: <urn:kgwalk:time:2005-05>.
 # What an export calls entities and relations whose keys are no IRIs.

@@ -15,13 +15,135 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple
 
-from kgwalk.config.recipe import unknown
-from kgwalk.score.judge.blocks import Part, cut, enclose
-from kgwalk.score.judge.cases import Case
-from kgwalk.score.judge.verdict import Bit, Bits, Scores, Shape, Share, Unreadable, Value, form_line, read_reply
-from kgwalk.types import Message
+from kgwalk.config.plugins import Parts, unknown
+from kgwalk.score.judge.verdict import (
+    Bit,
+    Bits,
+    Part,
+    Scores,
+    Shape,
+    Share,
+    Unreadable,
+    Value,
+    cut,
+    enclose,
+    form_line,
+    read_reply,
+)
+from kgwalk.types import Episode, Message
+
+# ----------------------------------------------------------------------------------------------------
+# What there is to judge: a case of one kind, written by hand or read off an episode.
+#
+# Knows nothing of prompts or engines.
+
+
+class Said(NamedTuple):
+    """A piece of an episode: what the model wrote, or what its tools told it."""
+
+    by: Literal["model", "tools"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`kind` is one of `kinds.KINDS`; which of the other fields it looks at stands there.
+
+    `gold` is None where no answer is known. `aliases` are other names of gold entities. `given` is what the model was
+    told at first. `void` says why there is nothing to judge: such a case fails without a call.
+    """
+
+    kind: str
+    question: str
+    gold: Sequence[str] | None = None
+    aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    predicted: Sequence[str] = ()
+    steps: Sequence[Said] = ()
+    plan: str = ""
+    given: str = ""
+    void: str | None = None
+
+
+# by the kind's name; Graph-RFT adds the case of its plans
+BUILDERS: Parts[Callable[[Episode], Case]] = Parts("kind of judgement", "rewards")
+
+
+@BUILDERS.add("equivalence")
+def equivalence_case(episode: Episode) -> Case:
+    """For each gold answer: is it among the answers given, by whatever name? (KG-R1, appendix C.1)"""
+    question = episode.question
+    return Case(
+        "equivalence",
+        question.question,
+        gold=list(question.answers),
+        aliases=question.aliases,
+        predicted=list(episode.answers),
+        void=void_of(episode),
+    )
+
+
+@BUILDERS.add("correct")
+def correct_case(episode: Episode, *, gold: bool | None = None) -> Case:
+    """Is the answer right: by the gold answers, or without them by what the judge knows? (KG-Hopper, equation 4)
+
+    `gold`: whether they are shown; None: if there are any.
+    """
+    question = episode.question
+    gold = bool(question.answers) if gold is None else gold
+    return Case(
+        "correct",
+        question.question,
+        gold=list(question.answers) if gold else None,
+        aliases=question.aliases if gold else {},
+        predicted=list(episode.answers),
+        void=void_of(episode),
+    )
+
+
+@BUILDERS.add("reasoning")
+def reasoning_case(episode: Episode) -> Case:
+    """How sound is the reasoning? The judge sees the walk, and no gold answer (KG-Hopper, equation 3)."""
+    return Case("reasoning", episode.question.question, steps=steps(episode), void=void_of(episode))
+
+
+@BUILDERS.add("quality")
+def quality_case(episode: Episode) -> Case:
+    """Six scores of the reasoning (Explore-on-Graph, section 4.4). The prompt is shown too: EoG's graph is in it."""
+    question = episode.question
+    return Case(
+        "quality",
+        question.question,
+        gold=list(question.answers) or None,
+        aliases=question.aliases,
+        steps=steps(episode),
+        given=episode.prompt,
+        void=void_of(episode),
+    )
+
+
+def case_of(kind: str, episode: Episode) -> Case:
+    """The case of a kind by its name, with the gold answers if there are any."""
+    return BUILDERS.named(kind)(episode)
+
+
+def steps(episode: Episode) -> list[Said]:
+    """The walk: each turn's text, and what was told after it."""
+    said: list[Said] = []
+    for turn in episode.turns:
+        said.append(Said("model", turn.text))
+        if turn.observation:
+            said.append(Said("tools", turn.observation))
+    return said
+
+
+def void_of(episode: Episode) -> str | None:
+    """An episode that a backend ended says nothing of the model: to judge its empty answer would be to score it."""
+    return None if episode.trainable else f"the episode failed ({episode.stop}): {episode.failure}"
+
 
 NAME_ROOM = 300  # characters of one name
 QUESTION_ROOM = 4000  # characters of a question

@@ -1,1 +1,0 @@
-"""Linking, step by step: the question's words, the graph's names, equal names weighed, then near spellings."""

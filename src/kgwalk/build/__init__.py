@@ -1,1 +1,0 @@
-"""From questions to an agent: the stages of training in one call."""

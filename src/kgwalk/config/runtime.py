@@ -1,0 +1,193 @@
+"""How many threads a processor's work has: half of the cores unless told, and all of them where that was seen to pay.
+
+With all of them torch waits at every step for threads that other programs keep from running: two busy cores decode 25
+times slower than one. Long products, as in training, lose less by it and gain more. Knows not what is computed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+VARIABLE = "OMP_NUM_THREADS"  # torch and OpenVINO go by it
+_ours: list[str] = []  # what this process set it to, if nobody else had
+
+
+def settle() -> None:
+    """To be called before torch is imported."""
+    if VARIABLE not in os.environ:
+        os.environ[VARIABLE] = str(max(1, (os.cpu_count() or 1) // 2))
+        _ours.append(os.environ[VARIABLE])
+
+
+def most() -> int | None:
+    """As many as may be tried: a thread for each core that this process may use. None if somebody has said how many."""
+    told = os.environ.get(VARIABLE)
+    return None if told is not None and told not in _ours else cores()
+
+
+def cores(info: Path = Path("/proc/cpuinfo")) -> int:
+    """Those with registers of their own: two threads of one core take turns at its multipliers."""
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    try:
+        places = {
+            (one["physical id"], one["core id"])
+            for one in map(_named, info.read_text().strip().split("\n\n"))
+            if int(one["processor"]) in usable
+        }
+    except (OSError, KeyError, ValueError):  # another system, or one that does not say
+        return len(usable)
+    return len(places)
+
+
+def _named(lines: str) -> dict[str, str]:
+    """`core id : 3` and so on."""
+    parts = (line.partition(":") for line in lines.splitlines())
+    return {name.strip(): value.strip() for name, _, value in parts}
+
+
+# ----------------------------------------------------------------------------------------------------
+# Work that runs an event loop of its own, called where one is running already, as in a notebook.
+
+
+T = TypeVar("T")
+
+
+def outside_a_loop(work: Callable[[], T]) -> T:
+    """What the work returns, done here; where an event loop is running, in a thread beside it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    with ThreadPoolExecutor(1, "kgwalk-work") as thread:
+        return thread.submit(work).result()
+
+
+# ----------------------------------------------------------------------------------------------------
+# An event loop in a thread of its own, for what must outlive the loops that use it: connections, a shared engine.
+#
+# Every `asyncio.run` makes a new loop, and a connection belongs to the loop that opened it. What runs here keeps its
+# loop whoever calls, and cannot hold up the caller's. Knows nothing of what it runs.
+
+
+class LoopClosed(Exception):
+    """The loop was closed before, or while, the work was done."""
+
+
+async def _nothing() -> None:
+    pass
+
+
+class LoopThread:
+    """Starts with the first work. `at_end` runs last in it, when all work is done or cancelled."""
+
+    def __init__(self, name: str, at_end: Callable[[], Awaitable[None]] = _nothing) -> None:
+        self._name, self._at_end = name, at_end
+        self._lock = threading.RLock()  # close() may be called by the garbage collector, in the middle of anything
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._closed = False
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What the work returns or raises; cancelling this cancels the work."""
+        loop = self._started()
+        future = asyncio.run_coroutine_threadsafe(work(), loop)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and (task is None or not task.cancelling()):
+                raise LoopClosed from None  # it is the work that was cancelled, not the caller
+            raise
+
+    def close(self) -> None:
+        """Cancel what is under way, run `at_end`, and wait for the thread; a second call does nothing."""
+        with self._lock:
+            self._closed = True
+            thread, loop, self._loop = self._thread, self._loop, None
+        if thread is None or loop is None:
+            return
+        loop.call_soon_threadsafe(self._stop.set)
+        if thread is not threading.current_thread():
+            thread.join()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._closed:
+                raise LoopClosed
+            if self._loop is None:
+                ready = threading.Event()
+                # A daemon: a program that forgets to close must still end.
+                self._thread = threading.Thread(target=self._main, args=(ready,), name=self._name, daemon=True)
+                self._thread.start()
+                ready.wait()
+            if self._loop is None:
+                raise LoopClosed  # it could not start; the thread has said why
+            return self._loop
+
+    def _main(self, ready: threading.Event) -> None:
+        async def stay() -> None:
+            self._loop = asyncio.get_running_loop()
+            ready.set()
+            await self._stop.wait()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            await self._at_end()
+
+        try:
+            asyncio.run(stay())
+        finally:
+            ready.set()
+
+
+# ----------------------------------------------------------------------------------------------------
+# Silence: standard error belongs to the command line, not to the progress bars of a library.
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars of transformers' own: standard error belongs to the command line."""
+    from transformers import utils
+
+    logging: Any = utils.logging  # untyped
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+# ----------------------------------------------------------------------------------------------------
+# Walks without garbage collection: Python looks through all objects every few thousand new ones, and theirs stay.
+#
+# Of a thousand episodes' time that is the better half, in the process that keeps them. What is in no circle is freed as
+# ever. Needs no torch. Knows nothing of walks.
+
+
+@contextmanager
+def without_collecting(*, circles: bool = True) -> Iterator[None]:
+    """Until it is left, circles of objects stay where they are. Where there are no new `circles`, all that was made
+    counts as old at once: to look through a thousand episodes costs a tenth of what it costs to take them in.
+    """
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not circles and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()  # to the oldest generation
+        if before:
+            gc.enable()

@@ -1,1 +1,0 @@
-"""The bank of relation concepts: what relations are called and how people ask for them."""

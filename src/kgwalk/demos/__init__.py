@@ -1,0 +1,1 @@
+"""Demonstrations for supervised fine-tuning: what the systems' writers share."""

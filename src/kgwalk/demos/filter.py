@@ -1,0 +1,215 @@
+"""What a walk must pass to be a demonstration: named filters, each with a reason for those that fall out.
+
+Graph-RFT, appendix A.1: the format (no tags but its own, one plan), the answer, the retrieval (what was answered was
+retrieved, and the web was asked for what the graph lacks and for nothing else) and the plan. There GPT-4 judges the
+plan; here its steps must be those that were walked. Explore-on-Graph and KG-Hopper ask for the right form and the right
+answer. Knows walks, not how they came about.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgwalk.config.plugins import Parts, unknown
+from kgwalk.config.recipe import Recipe, read_section, setting
+from kgwalk.demos.voice import STYLES
+from kgwalk.score.episode import shown_to
+from kgwalk.types import Answer, Call, Episode, KgwalkError, Question, StopReason, Turn
+from kgwalk.walk.protocol import World
+from kgwalk.walk.web.search import WEB_SEARCH, names
+
+_TAG = re.compile(r"</?([A-Za-z][\w-]*)[^<>]*>")
+_COMMON = {"think", "answer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A walk and what is known of it. Turns in `untrained` are wrong on purpose; `counted`: the answer is a count of
+    what was shown, as its writer saw to; `lacking`: the graph lacked a fact, and there was a web to ask."""
+
+    episode: Episode
+    protocol: str
+    f1: float
+    untrained: Collection[int] = ()
+    answer_f1: float = 1.0
+    counted: bool = False
+    lacking: bool = False
+
+
+FILTERS: Parts[Callable[[Walked], str | None]] = Parts("filter", "demos")  # a system's own are in its demos.py
+
+
+def reason_against(walked: Walked, filters: Sequence[str]) -> str | None:
+    """Why the walk is no demonstration, by the first filter that it does not pass; None if it passes all."""
+    for name in filters:
+        why = FILTERS.named(name)(walked)
+        if why is not None:
+            return f"{name}: {why}"
+    return None
+
+
+@FILTERS.add("length")
+def by_length(walked: Walked) -> str | None:
+    reasons = {StopReason.tokens: "the context is full", StopReason.prompt: "the prompt is too long"}
+    return reasons.get(walked.episode.stop)
+
+
+@FILTERS.add("format")
+def by_format(walked: Walked) -> str | None:
+    episode = walked.episode
+    for place, turn in enumerate(episode.turns):
+        if not turn.ok and place not in walked.untrained:
+            return turn.error or "a call fails"
+    if episode.stop != StopReason.answered:
+        return f"no answer ({episode.stop})"
+    own = _COMMON | {found.lower() for found in _TAG.findall(episode.prompt)}
+    for turn in episode.turns:
+        foreign = [found for found in _TAG.findall(turn.text) if found.lower() not in own]
+        if foreign:
+            return "a tag that is not the protocol's"
+    return None
+
+
+@FILTERS.add("answer")
+def by_answer(walked: Walked) -> str | None:
+    return None if walked.f1 >= walked.answer_f1 else f"F1 below {walked.answer_f1:g}"
+
+
+@FILTERS.add("retrieval")
+def by_retrieval(walked: Walked) -> str | None:
+    """Every answer was shown: by a set that a tool made, as an entity, in a document, or as a number to be counted."""
+    episode, web = walked.episode, web_turns(walked.episode)
+    if walked.lacking and not web:
+        return "the web was not searched for what the graph lacks"
+    last = episode.turns[-1].step if episode.turns else None
+    by_set = isinstance(last, Answer) and last.names and all(isinstance(name, int) for name in last.names)
+    if by_set or walked.counted:
+        return None
+    shown = shown_to(episode)
+    missing = [name for name in episode.answers if name not in shown]
+    if web and not missing and not walked.lacking:
+        return "the web was searched for what the graph had"
+    missing = [name for name in missing if not read_of(name, episode)]
+    sizes = {str(size) for size in _sizes(episode)}
+    return "an answer was never shown" if any(name not in sizes for name in missing) else None
+
+
+def lacking(world: World) -> bool:
+    """Whether a walk in this world should ask the web."""
+    return not world.complete and world.web is not None
+
+
+def web_turns(episode: Episode) -> list[Turn]:
+    return [turn for turn in episode.turns if isinstance(turn.step, Call) and turn.step.tool == WEB_SEARCH]
+
+
+def read_of(name: str, episode: Episode) -> bool:
+    """Whether a document that the walk was shown has the name."""
+    return any(names(document, name) for turn in web_turns(episode) for document in turn.documents)
+
+
+def _sizes(episode: Episode) -> set[int]:
+    """How many entities each relation was shown to lead to from each entity: what a count may come from."""
+    ends: dict[tuple[str, str, bool], set[str]] = {}
+    for head, relation, tail, _ in episode.seen:
+        ends.setdefault((head, relation, True), set()).add(tail)
+        ends.setdefault((tail, relation, False), set()).add(head)
+    return {len(names) for names in ends.values()}
+
+
+# ----------------------------------------------------------------------------------------------------
+# The section [demos] of a recipe: where demonstrations come from, how they speak, and what they must pass.
+
+
+SOURCES = ("program", "gold", "evidence", "search", "teacher")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSettings:
+    """Each setting is documented here, once."""
+
+    sources: tuple[str, ...] = ("program", "gold", "evidence", "search")  # in the order of preference
+    styles: tuple[str, ...] = ()  # of the thoughts; none given: all that the protocol's writer has
+    wrong: float = setting(0.1, least=0, most=1)  # share of demos with a wrong turn that is taken back
+    filters: tuple[str, ...] = ("length", "format", "answer", "retrieval", "plan")
+    answer_f1: float = setting(1.0, least=0, most=1)  # of the filter "answer": the least F1
+    per_question: int = setting(1, least=1)  # demos of one question, in other words and styles
+    hops: int = setting(3, least=1)  # the longest chain that "search" looks for
+    limit: int | None = setting(None, least=1)  # demos in all
+    samples: int = setting(4, least=1)  # of a teacher, for each question
+    temperature: float = setting(1.0, least=0)  # of a teacher
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> DemoSettings:
+        """What the recipe says; a key or value that is none is an error that names the nearest."""
+        return read_section(cls, recipe, "demos").checked()
+
+    def asked(self, questions: Iterable[Question], seed: int) -> Iterable[Question]:
+        """The questions in the order in which they are tried: a seeded one where not all of them may be needed."""
+        if self.limit is None:
+            return questions
+        shuffled = list(questions)
+        random.Random(f"{seed}/demos").shuffle(shuffled)
+        return shuffled
+
+    def checked(self) -> DemoSettings:
+        _known("source", self.sources, SOURCES)
+        _known("style", self.styles, STYLES)
+        _known("filter", self.filters, FILTERS)
+        if not self.sources:
+            raise KgwalkError(f"`demos.sources` is empty; there are {', '.join(SOURCES)}")
+        return self
+
+
+def _known(what: str, given: Iterable[object], known: Collection[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise unknown(what, str(name), known)
+
+
+# ----------------------------------------------------------------------------------------------------
+# What became of the walks that no demo came of: how many fell out, why, and a few to look at.
+
+
+EXAMPLES = 5  # ids kept for each reason
+
+
+@dataclass
+class Fallen:
+    """Filled while demos are made. A reason is a filter's name and what it found, such as `answer: F1 below 1`.
+
+    >>> fallen = Fallen()
+    >>> fallen.add("route: none was found", "q7"); fallen.keep(wrong=True)
+    >>> fallen.as_json()
+    {'tried': 2, 'kept': 1, 'wrong': 1, 'web': 0, 'fallen': {'route: none was found': {'count': 1, 'examples': ['q7']}}}
+    """
+
+    kept: int = 0
+    wrong: int = 0  # of those kept: with a wrong turn
+    web: int = 0  # with a web search
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def tried(self) -> int:
+        return self.kept + sum(self.counts.values())
+
+    def keep(self, *, wrong: bool = False, web: bool = False) -> None:
+        self.kept += 1
+        self.wrong += wrong
+        self.web += web
+
+    def add(self, reason: str, example: str) -> None:
+        self.counts[reason] = self.counts.get(reason, 0) + 1
+        shown = self.examples.setdefault(reason, [])
+        if len(shown) < EXAMPLES and example not in shown:
+            shown.append(example)
+
+    def as_json(self) -> dict[str, Any]:
+        most_first = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason))
+        fallen = {reason: {"count": self.counts[reason], "examples": self.examples[reason]} for reason in most_first}
+        return {"tried": self.tried, "kept": self.kept, "wrong": self.wrong, "web": self.web, "fallen": fallen}

@@ -1,0 +1,266 @@
+"""Questions in, demonstrations out: find a route, write it, play it, filter it, count what fell out.
+
+The same questions, settings and seed give the same demos, whatever else was asked for before. Knows no protocol.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from kgwalk.config.plugins import unknown
+from kgwalk.demos.demo import Demo, RoughTokenizer, messages_of
+from kgwalk.demos.filter import DemoSettings, Fallen, Walked, lacking, reason_against, web_turns
+from kgwalk.demos.route import (
+    Route,
+    Survey,
+    route_from_evidence,
+    route_from_gold,
+    route_from_program,
+    route_from_search,
+)
+from kgwalk.demos.teacher import teacher_demos
+from kgwalk.demos.voice import Voice
+from kgwalk.demos.writer import WRITERS, Played, Unwritable, Writer, play
+from kgwalk.kg.graph import Graph
+from kgwalk.llm.tokenizers import Tokenizer
+from kgwalk.score.answers import f1
+from kgwalk.types import KgwalkError, Question
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.environment import world_for
+from kgwalk.walk.policy import Agent
+from kgwalk.walk.protocol import Protocol, Task, Walk, World
+
+# ----------------------------------------------------------------------------------------------------
+# How each protocol would walk a route: a writer for each, by the protocol's name.
+
+
+GIVEN: dict[str, Callable[[Survey, int], Route | None]] = {  # what a question itself says of the way
+    "program": lambda survey, hops: route_from_program(survey),
+    "gold": lambda survey, hops: route_from_gold(survey),
+    "evidence": route_from_evidence,
+}
+
+
+def make_demos(
+    questions: Iterable[Question],
+    graph_for: Callable[[Question], Graph],
+    protocol: Protocol,
+    *,
+    settings: DemoSettings | None = None,
+    budget: Budget | None = None,
+    tokens: Tokenizer | None = None,
+    seed: int = 0,
+    world_of: Callable[[Question], World] | None = None,
+) -> tuple[Iterator[Demo], Fallen]:
+    """Demos as they are made, and the counts of what fell out, which are filled meanwhile.
+
+    `graph_for` gives the whole graph of a question, in which its route is found; `world_of` the world in which it is
+    walked, where facts may be hidden, if that is not the whole graph. `tokens` is the learner's tokenizer: by it
+    observations are cut and lengths bounded. With a limit the demos are those of a seeded sample of the questions.
+    """
+    fallen = Fallen()
+    maker = _Maker(
+        protocol,
+        settings or DemoSettings(),
+        budget or Budget(),
+        tokens or RoughTokenizer(),
+        seed,
+        world_of or (lambda question: world_for(graph_for(question), protocol)),
+        fallen,
+    )
+    return maker.make(questions, graph_for), fallen
+
+
+class _Maker:
+    def __init__(
+        self,
+        protocol: Protocol,
+        settings: DemoSettings,
+        budget: Budget,
+        tokens: Tokenizer,
+        seed: int,
+        world_of: Callable[[Question], World],
+        fallen: Fallen,
+    ) -> None:
+        self.writer = WRITERS.named(protocol.name)
+        for style in settings.styles:
+            if style not in self.writer.styles:
+                raise unknown(f"style of {protocol.name}'s thoughts", style, self.writer.styles)
+        self.protocol, self.settings, self.tokens, self.seed = protocol, settings.checked(), tokens, seed
+        self.budget = replace(budget, seconds=float("inf"))  # a slow machine makes the same demos
+        self.world_of, self.fallen = world_of, fallen
+
+    def make(self, questions: Iterable[Question], graph_for: Callable[[Question], Graph]) -> Iterator[Demo]:
+        for question in self.settings.asked(questions, self.seed):
+            for demo in self._of(question, graph_for(question)):
+                if self.settings.limit is not None and self.fallen.kept >= self.settings.limit:
+                    return
+                self.fallen.keep(wrong=demo.wrong, web=demo.web)
+                yield demo
+
+    def _of(self, question: Question, graph: Graph) -> Iterator[Demo]:
+        survey = Survey(question, graph)
+        found = self._route(survey)
+        if isinstance(found, str):
+            self.fallen.add(found, question.id)
+            return
+        route, source = found
+        made: list[list[dict[str, object]]] = []
+        for copy in range(self.settings.per_question):
+            demo = self._demo(survey, route, source, copy)
+            if isinstance(demo, Demo) and demo.messages in made:
+                demo = "repeat: the same in other words is the same"
+            if isinstance(demo, str):
+                self.fallen.add(demo, question.id)
+            else:
+                made.append(demo.messages)
+                yield demo
+
+    def _route(self, survey: Survey) -> tuple[Route, str] | str:
+        """The best of the routes that the question itself gives, by F1; search only where none of them will do."""
+        if not survey.topics:
+            return "route: no topic is in the graph"
+        settings, best = self.settings, None
+        least = settings.answer_f1 if "answer" in settings.filters else 0.0
+        for source in settings.sources:
+            route = GIVEN[source](survey, settings.hops) if source in GIVEN else None
+            if route is not None and (best is None or route.f1 > best[0].f1):
+                best = route, source
+            if best is not None and best[0].f1 == 1:
+                break
+        if "search" in settings.sources and (best is None or best[0].f1 < least):
+            route = route_from_search(survey, settings.hops)
+            if route is not None and (best is None or route.f1 > best[0].f1):
+                best = route, "search"
+        if best is None:
+            return "route: none was found"
+        return best if best[0].f1 >= least else f"route: the best that was found has F1 below {least:g}"
+
+    def _demo(self, survey: Survey, route: Route, source: str, copy: int) -> Demo | str:
+        question, settings = survey.question, self.settings
+        chance = _chance(self.seed, question.id, copy)
+        style = chance.choice(settings.styles or self.writer.styles)
+        wrong = chance.random() < settings.wrong
+        try:
+            played = self._play(survey, route, style, copy, wrong)
+        except Unwritable as why:
+            return str(why)
+        episode = played.episode
+        score = f1(episode.answers, survey.gold, survey.graph)
+        counted = route.steps[-1].tool == "count"
+        walked = Walked(
+            episode,
+            self.protocol.name,
+            score,
+            played.untrained,
+            settings.answer_f1,
+            counted=counted,
+            lacking=lacking(self.world_of(question)),
+        )
+        turns = [(turn.text, turn.observation) for turn in episode.turns]
+        return reason_against(walked, settings.filters) or Demo(
+            id=question.id if settings.per_question == 1 else f"{question.id}#{copy}",
+            question=question.question,
+            protocol=self.protocol.name,
+            inline=self.protocol.inline,
+            messages=messages_of(played.prompt, turns, played.untrained),
+            answers=episode.answers,
+            gold=question.answers,
+            f1=score,
+            source=source,
+            style=style,
+            hops=question.hops or route.hops,
+            wrong=played.writer.strayed,
+            web=bool(web_turns(episode)),
+        )
+
+    def _play(self, survey: Survey, route: Route, style: str, copy: int, wrong: bool) -> Played:
+        """A wrong turn may be one turn too many; then there may be room without it."""
+        try:
+            return self._walk(survey, route, style, copy, wrong)
+        except Unwritable:
+            if not wrong:
+                raise
+        return self._walk(survey, route, style, copy, False)
+
+    def _walk(self, survey: Survey, route: Route, style: str, copy: int, wrong: bool) -> Played:
+        question = survey.question
+        chance = _chance(self.seed, question.id, copy, "words")
+
+        def writer(walk: Walk) -> Writer:
+            return self.writer(question, route, walk, survey.graph, Voice(style, chance), chance, wrong)
+
+        task = Task(question, survey.topics)
+        return play(task, self.world_of(question), self.protocol, writer, self.tokens, self.budget)
+
+
+def _chance(seed: int, *what: object) -> random.Random:
+    text = "/".join(map(str, (seed, *what)))
+    return random.Random(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()))
+
+
+# ----------------------------------------------------------------------------------------------------
+# Demonstrations from all the sources that a recipe names: written ones, then a teacher's where no route would do.
+
+
+@dataclass
+class Gathering:
+    """What is asked for. `written` and `taught` are filled as `demos` goes on; `world_of` is that of `make_demos`."""
+
+    questions: Sequence[Question]
+    graph_for: Callable[[Question], Graph]
+    protocol: Protocol
+    settings: DemoSettings
+    budget: Budget = field(default_factory=Budget)
+    tokens: Tokenizer | None = None  # the learner's
+    teacher: Agent | None = None
+    teacher_name: str = "teacher"
+    seed: int = 0
+    world_of: Callable[[Question], World] | None = None
+    written: Fallen = field(default_factory=Fallen)
+    taught: Fallen = field(default_factory=Fallen)
+
+    def __post_init__(self) -> None:
+        if "teacher" in self.settings.sources and self.teacher is None:
+            raise KgwalkError("the source `teacher` needs a language model; give one, or leave it out of the sources")
+
+    def demos(self) -> Iterator[Demo]:
+        questions, settings = self.questions, self.settings
+        if set(settings.sources) != {"teacher"}:
+            made, self.written = make_demos(
+                questions,
+                self.graph_for,
+                self.protocol,
+                settings=settings,
+                budget=self.budget,
+                tokens=self.tokens,
+                seed=self.seed,
+                world_of=self.world_of,
+            )
+            done = set()
+            for demo in made:
+                done.add(demo.id.rsplit("#", 1)[0] if settings.per_question > 1 else demo.id)
+                yield demo
+            questions = [question for question in questions if question.id not in done]
+        yield from self._taught(questions)
+
+    def _taught(self, questions: Sequence[Question]) -> Iterator[Demo]:
+        settings = self.settings
+        if settings.limit is not None:
+            settings = replace(settings, limit=settings.limit - self.written.kept)
+        if "teacher" not in settings.sources or settings.limit == 0:
+            return
+        assert self.teacher is not None
+        made, self.taught = teacher_demos(
+            questions,
+            self.graph_for,
+            self.teacher,
+            settings=settings,
+            name=self.teacher_name,
+            seed=self.seed,
+            world_of=self.world_of,
+        )
+        yield from made

@@ -1,0 +1,248 @@
+"""A route: how to get from a question's topics to its answers, in the language of named sets, whatever the protocol.
+
+    tail_entities($1, "borders")        the topics are $1, $2, ...; each step makes the next set, the last is the answer
+    tail_entities($2, "capital")
+
+Routes come from the question's own program, or from its gold paths and evidence; `search` finds them where neither
+is given. All are walked on the graph, so that a route's answers are what the graph says. Knows no protocol.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
+
+from kgwalk.demos.path_search import Edges, FactEdges, FoundChain, GraphEdges, search
+from kgwalk.kg.graph import Graph
+from kgwalk.llm.embeddings import words
+from kgwalk.score.answers import f1
+from kgwalk.score.gold import Gold, gold_of
+from kgwalk.types import Call, Question
+from kgwalk.walk.facts import Chain, Way, chain_of
+from kgwalk.walk.ranking import scores
+from kgwalk.walk.sets import DATED_TOOLS, TOOLS, Reference, SetError, Sets
+
+HOPS = ("tail_entities", "head_entities")
+CHOICES = ("argmax", "argmin", "filter")  # of members by a value of theirs
+COMBINED = ("intersect", "union", "minus")
+MOST_COMBINED = 16  # intersections that are tried for one question
+ARGUMENTS = {tool: len(inspect.signature(getattr(Sets, tool)).parameters) - 1 for tool in TOOLS + DATED_TOOLS}
+_SET = re.compile(r"\$(\d{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`steps` are calls of walk/sets.py; step i (from 1) makes the set len(topics) + i. `f1` is that of its end."""
+
+    topics: tuple[str, ...]
+    steps: tuple[Call, ...]
+    f1: float
+
+    @property
+    def hops(self) -> int:
+        """Relations on the longest way from a topic to the answer; a value looked up to choose by is no hop."""
+        depth = [0] * len(self.topics)
+        for step in self.steps:
+            before = max((depth[arg - 1] for arg in step.args if isinstance(arg, int)), default=0)
+            depth.append(before + (step.tool in HOPS))
+        return depth[-1]
+
+    def walk(self, graph: Graph) -> Sets:
+        """The sets that the route makes."""
+        sets = Sets(graph, self.topics)
+        for step in self.steps:
+            _make(sets, step.tool, step.args)
+        return sets
+
+
+def way_of(step: Call) -> Way:
+    """The relation that a hop follows, and in which direction."""
+    return Way(str(step.args[1]), step.tool == "tail_entities")
+
+
+def topics_of(question: Question, graph: Graph) -> list[str]:
+    """The topics that the graph has, each once: $1, $2, ... of every route."""
+    return [topic for topic in dict.fromkeys(question.topic_entities) if topic in graph]
+
+
+@dataclass
+class Survey:
+    """All that was tried for one question: sets are made once, however many routes share them."""
+
+    question: Question
+    graph: Graph
+    topics: list[str] = field(init=False)
+    gold: Gold = field(init=False)
+    sets: Sets = field(init=False)
+    _number: dict[Call, int | None] = field(default_factory=dict)
+    _step: dict[int, Call] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.topics = topics_of(self.question, self.graph)
+        self.gold = gold_of(self.question)
+        self.sets = Sets(self.graph, self.topics)
+
+    def make(self, tool: str, *args: Reference) -> int | None:
+        """The number of the set; None if there is no such set, or it is empty."""
+        step = Call(tool, args)
+        if step not in self._number:
+            try:
+                number = self._number[step] = _make(self.sets, tool, args)
+                self._step[number] = step
+            except SetError:
+                self._number[step] = None
+        return self._number[step]
+
+    def members(self, number: int) -> tuple[str, ...]:
+        return self.sets.made[number - 1].members
+
+    def follow(self, chain: Chain, leave: str = "") -> int | None:
+        """The set at the end of a chain. `leave` takes the topic out of where the walk comes back to it: "end", "each".
+
+        (The films of a film's actors hold that film again, and questions rarely mean it.)
+        """
+        if chain.topic not in self.topics:
+            return None
+        start = self.topics.index(chain.topic) + 1
+        number: int | None = start
+        for place, (relation, out) in enumerate(chain.ways, 1):
+            assert number is not None
+            number = self.make(HOPS[not out], number, relation)
+            if number is None:
+                return None
+            wanted = leave == "each" or (leave == "end" and place == len(chain.ways))
+            if wanted and chain.topic in self.members(number) and len(self.members(number)) > 1:
+                number = self.make("minus", number, start)
+                assert number is not None
+        return number
+
+    def together(self, tool: str, numbers: Sequence[int]) -> int | None:
+        whole: int | None = numbers[0]
+        for number in numbers[1:]:
+            whole = None if whole is None else self.make(tool, whole, number)
+        return whole
+
+    def score(self, number: int) -> float:
+        return f1(self.members(number), self.gold, self.graph)
+
+    def route(self, number: int) -> Route:
+        """The steps that lead to a set and no others, numbered anew."""
+        needed: set[int] = set()
+        open_ = [number]
+        while open_:
+            at = open_.pop()
+            if at in self._step and at not in needed:
+                needed.add(at)
+                open_ += [arg for arg in self._step[at].args if isinstance(arg, int)]
+        topics = len(self.topics)
+        new = {old: old for old in range(1, topics + 1)}
+        steps: list[Call] = []
+        for old in sorted(needed):
+            args = tuple(new[arg] if isinstance(arg, int) else arg for arg in self._step[old].args)
+            steps.append(Call(self._step[old].tool, args))
+            new[old] = topics + len(steps)
+        return Route(tuple(self.topics), tuple(steps), self.score(number))
+
+    def best(self, numbers: Iterable[int | None]) -> Route | None:
+        """The route to the set with the best F1; among equals the one with fewest steps, then the first."""
+        routes = [self.route(number) for number in dict.fromkeys(numbers) if number is not None]
+        routes = [route for route in routes if route.steps]
+        return min(routes, key=lambda route: (-route.f1, len(route.steps)), default=None)
+
+
+def route_from_program(survey: Survey) -> Route | None:
+    """The question's own `program`, if it has one that this graph can run."""
+    program = survey.question.extra.get("program")
+    if not isinstance(program, list) or len(survey.topics) != len(survey.question.topic_entities):
+        return None
+    number: int | None = None
+    numbers = list(range(1, len(survey.topics) + 1))  # of the program's own sets
+    for tool, *written in program:
+        found = [(_SET.fullmatch(str(arg)), str(arg)) for arg in written]
+        places = [int(match.group(1)) for match, _ in found if match]
+        if any(not 1 <= place <= len(numbers) for place in places):
+            return None
+        number = survey.make(str(tool), *(numbers[int(match.group(1)) - 1] if match else arg for match, arg in found))
+        if number is None:
+            return None
+        numbers.append(number)
+    return None if number is None else survey.route(number)
+
+
+def route_from_gold(survey: Survey) -> Route | None:
+    """The best route along the relation chains of the gold paths."""
+    chains = dict.fromkeys(chain_of(path, survey.topics) for path in survey.question.gold_paths or [])
+    return survey.best(combinations(survey, [chain for chain in chains if chain is not None]))
+
+
+def combinations(survey: Survey, chains: Iterable[Chain]) -> list[int | None]:
+    """Sets that chains give alone, united (those of one topic) and intersected (those of several)."""
+    found: list[int | None] = []
+    for leave in ("", "end", "each"):
+        ends: dict[str, list[int]] = {}
+        for chain in chains:
+            number = survey.follow(chain, leave)
+            if number is not None:
+                ends.setdefault(chain.topic, []).append(number)
+        ends = {topic: list(dict.fromkeys(numbers)) for topic, numbers in ends.items()}
+        united = [survey.together("union", numbers) for numbers in ends.values()]
+        found += [number for numbers in ends.values() for number in numbers] + united
+        if len(ends) > 1:
+            found += [survey.together("intersect", one) for one in islice(product(*ends.values()), MOST_COMBINED)]
+            found.append(survey.together("intersect", [number for number in united if number is not None]))
+    return found
+
+
+def _make(sets: Sets, tool: str, args: Sequence[Reference]) -> int:
+    """Programs come from files: a tool or number of arguments that is none makes no set."""
+    if ARGUMENTS.get(tool) != len(args):
+        raise SetError(f"no such step: {tool} with {len(args)} arguments")
+    number: int = getattr(sets, tool)(*args)
+    return number
+
+
+# ----------------------------------------------------------------------------------------------------
+# Routes found by search: relation chains between a question's topics and its answers, where no path is given.
+#
+# The search is that of training/paths: from both ends until they meet. Here the chains that reach most answers are
+# walked whole, and the one with the best F1 is taken. A chain may fit by accident: among equals the shorter one is
+# taken, then the one whose words are nearer to the question's. (`kgwalk paths find` verifies chains over a whole
+# split.) The same search over a question's `evidence` alone knows which facts matter. Knows no protocol.
+
+
+WALKED = 16  # of a topic, the best of those that were found
+
+
+def route_from_search(survey: Survey, hops: int) -> Route | None:
+    """The best route of at most `hops` relations."""
+    return _best(survey, GraphEdges(survey.graph), hops)
+
+
+def route_from_evidence(survey: Survey, hops: int) -> Route | None:
+    """The best route whose chains the question's evidence shows."""
+    return _best(survey, FactEdges(survey.question.evidence or []), hops)
+
+
+def _best(survey: Survey, edges: Edges, hops: int) -> Route | None:
+    found: list[int | None] = []
+    best_of: list[list[Chain]] = []
+    for topic in survey.topics:
+        chains = _rank(survey.question, search(edges, topic, survey.question.answers, hops, paths=0).chains)
+        if chains:
+            found += combinations(survey, chains)
+            best_of.append(chains[:4])
+    if len(best_of) > 1:
+        for some in product(*best_of):
+            found += combinations(survey, some)
+    return survey.best(found)
+
+
+def _rank(question: Question, found: Sequence[FoundChain]) -> list[Chain]:
+    """Those first that reach most answers, then the shortest, then those nearest to the question's words."""
+    texts = [" ".join(words(way.relation) for way in one.chain.ways) for one in found]
+    near = scores(question.question, texts).tolist()
+    order = sorted(range(len(found)), key=lambda at: (-len(found[at].answers), len(found[at].chain.ways), -near[at]))
+    return [found[at].chain for at in order[:WALKED]]

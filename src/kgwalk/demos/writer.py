@@ -1,0 +1,424 @@
+"""What a writer is: turns that walk a route in one protocol, each written when the answer to the one before is known.
+
+A writer sees what a model would see: it calls the protocol's tools and reads their observations, so that it names no
+entity before the graph did. It knows the route; the words come from a voice. Knows no protocol.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from kgwalk.config.plugins import Parts
+from kgwalk.demos.demo import turn_ids
+from kgwalk.demos.route import CHOICES, COMBINED, HOPS, Route, way_of
+from kgwalk.demos.voice import STYLES, Voice, listed, spoken, together
+from kgwalk.kg.graph import Graph
+from kgwalk.llm.engine import Generation, Request, Sampling
+from kgwalk.llm.tokenizers import Tokenizer
+from kgwalk.types import Answer, Call, Episode, Message, Neighbors, Question, StopReason, Triple, Turn, UnknownName
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.facts import Way, ways_of
+from kgwalk.walk.protocol import Protocol, Task, Walk, World
+from kgwalk.walk.ranking import rank
+from kgwalk.walk.rollout import Run
+
+
+class Unwritable(Exception):
+    """The route cannot be walked in this protocol within its bounds; the message is the reason, for the counts."""
+
+
+TURNS = "turns: the route takes more calls than the protocol allows"
+NOT_SHOWN = "shown: what the route needs is not shown"
+TURN_LENGTH = "length: a turn is too long"
+CONTEXT_LENGTH = "length: the context is full"
+PROMPT_LENGTH = "length: the prompt is too long"
+FAILS = "route: a call fails"
+NO_STEP = "route: the protocol has nothing for one of its steps"
+GRAPH_FAILED = "graph: it did not answer"
+PARTLY = "hidden: a part of a list, which nothing shows"
+NO_WEB = "hidden: what the route needs, and there is no web to ask"
+NOT_NAMED = "web: no document names what is hidden"
+WEB_FAILED = "web: it did not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A turn. `train` is False for a wrong one: it stays in the context and is not learned."""
+
+    text: str
+    train: bool = True
+
+
+Script = Generator[Said, Turn, None]  # a turn out, the same turn with its observation in
+
+
+@dataclass
+class Writer(ABC):
+    """The turns of one demo. `walk` is the protocol's own walk, begun; `whole` the graph in which the route was found,
+    of which the walk's may lack some facts; `wrong` asks for a wrong turn, if one can be."""
+
+    styles: ClassVar[tuple[str, ...]] = STYLES[1:]
+
+    question: Question
+    route: Route
+    walk: Any  # the protocol's Walk
+    whole: Graph
+    voice: Voice
+    chance: random.Random
+    wrong: bool = False
+    strayed: bool = False  # whether a wrong turn was taken
+    note: str = ""  # to be said with the next turn
+    gist: str = ""  # after that: what was just found
+
+    @abstractmethod
+    def script(self) -> Script: ...
+
+    # What is said on the way.
+
+    def opening(self) -> str:
+        text = self.question.question.strip()
+        return self.voice.say(
+            "start",
+            topics=listed(self.route.topics),
+            question=text if text.endswith(("?", ".", "!")) else f"{text}.",
+            steps=outline(self.route.steps),
+        )
+
+    def intention(self, way: Way, entity: str) -> str:
+        occasion = "forwards" if way.out else "backwards"
+        return self.voice.say(occasion, entity=entity, relation=way.relation, words=spoken(way.relation))
+
+    def finding(self, names: Sequence[str], relation: str) -> str:
+        return self.voice.say("found", names=listed(names), words=spoken(relation))
+
+    def before(self, *sentences: str) -> str:
+        """The thought before a turn: what was to be said, and what the turn is for."""
+        thought = together(self.note, self.gist, *sentences)
+        self.note = self.gist = ""
+        return thought
+
+    def verdict(self, names: Sequence[str]) -> str:
+        """The thought before the answer; names that it lists need not be listed as found as well."""
+        last = self.voice.say("answer", names=listed(names))
+        if listed(names) in last:
+            self.gist = ""
+        return self.before(last)
+
+
+WRITERS: Parts[type[Writer]] = Parts("protocol with a writer of demos", "demos")  # by the protocol's name
+
+
+def outline(steps: Sequence[Call]) -> str:
+    """The steps of a route in a sentence.
+
+    >>> outline([Call("tail_entities", (1, "borders")), Call("argmax", (2, "population"))])
+    'This takes 2 steps: borders, then the largest population.'
+    """
+    parts = [part for step in steps if (part := _part(step))]
+    if len(parts) < 2:
+        return f"One step should do: {parts[0]}." if parts else ""
+    return f"This takes {len(parts)} steps: {', then '.join(parts)}."
+
+
+def _part(step: Call) -> str:
+    if step.tool in HOPS:
+        return spoken(way_of(step).relation)
+    if step.tool in CHOICES:
+        value = spoken(str(step.args[1]))
+        most = {"argmax": "the largest", "argmin": "the smallest"}
+        return f"{most[step.tool]} {value}" if step.tool in most else f"{value} {bound(step)}"
+    return {"intersect": "what is in both", "count": "how many there are", "minus": "leave out the others"}.get(
+        step.tool, ""
+    )
+
+
+def bound(step: Call) -> str:
+    """The condition of a filter as words.
+
+    >>> bound(Call("filter", (2, "population", ">", "1000000")))
+    'above 1000000'
+    """
+    said = {">": "above", ">=": "at least", "<": "below", "<=": "at most", "=": "equal to", "!=": "other than"}
+    return f"{said[str(step.args[2])]} {step.args[3]}"
+
+
+# ----------------------------------------------------------------------------------------------------
+# A writer's turns played against the protocol's own walk: true observations, and the ids that a rollout would have.
+#
+# The rollout itself plays, with the writer in the engine's place; so nothing of it is written twice. No event loop: a
+# writer answers at once.
+
+
+CONTEXT = 1 << 30  # the budget bounds a demo; the model that will learn from it has a context of its own
+
+
+@dataclass
+class Played:
+    """The episode, the messages of its prompt, and the places of its wrong turns, which are not to be learned."""
+
+    episode: Episode
+    prompt: list[Message]
+    untrained: set[int]
+    writer: Writer
+
+
+def play(
+    task: Task,
+    world: World,
+    protocol: Protocol,
+    writer_of: Callable[[Walk], Writer],
+    tokens: Tokenizer,
+    budget: Budget,
+) -> Played:
+    """One demo; raises Unwritable with the reason if there is none."""
+    actor = _Actor(writer_of, tokens)
+    sampling = Sampling(stop=protocol.stop, max_tokens=budget.turn_tokens)
+    actor.run = Run(task, world, protocol, actor, sampling, budget, lambda episode, turn: None, task.question.id)
+    episode = actor.run.run_now()
+    if episode.stop == StopReason.tool_failed:
+        raise Unwritable(GRAPH_FAILED)
+    if episode.stop == StopReason.prompt:
+        raise Unwritable(PROMPT_LENGTH)
+    assert actor.writer is not None
+    return Played(episode, actor.prompt, actor.untrained, actor.writer)
+
+
+@dataclass
+class _Actor:
+    """An engine that says what the writer writes."""
+
+    writer_of: Callable[[Walk], Writer]
+    tokens: Tokenizer
+    context: int = CONTEXT
+    exact: bool = True
+    at_once: int = 1
+    prompt: list[Message] = field(default_factory=list)
+    untrained: set[int] = field(default_factory=set)
+    writer: Writer | None = None
+    run: Run = field(init=False)
+    _script: Script = field(init=False)
+
+    async def generate(self, request: Request) -> Generation:
+        turns = self.run.episode.turns
+        if self.writer is None:
+            self.prompt = list(request.messages)
+            self.writer = self.writer_of(self.run.walk)
+            self._script = self.writer.script()
+        said = self._script.send(turns[-1]) if turns else next(self._script)
+        if not said.train:
+            self.untrained.add(len(turns))
+        ids, ended = turn_ids(self.tokens, said.text, request.sampling.stop)
+        if len(ids) > request.sampling.max_tokens:
+            raise Unwritable(TURN_LENGTH if len(ids) > self.run.budget.turn_tokens else CONTEXT_LENGTH)
+        return Generation(ids, [0.0] * len(ids), "eos" if ended else "stop")
+
+    async def forget(self, session: str) -> None:
+        if self.writer is not None:
+            self._script.close()
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
+# ----------------------------------------------------------------------------------------------------
+# Walking a route entity by entity, for protocols whose tools know no sets: what was told is kept, and reckoned with.
+#
+# The sets of the route are those of the facts that the walk was told, so a list that was cut is short here as well, and
+# an answer holds only names that were seen. Which turns reach an entity's facts is for the protocol's writer to say.
+
+
+VALUES = 6  # that a thought compares by name
+
+
+@dataclass
+class Explorer(Writer):
+    members: list[tuple[str, ...]] = field(default_factory=list)  # of the route's sets, as far as they were told
+    sizes: list[int] = field(default_factory=list)  # of the route's sets, on the graph
+    told: dict[tuple[str, Way], dict[str, None]] = field(default_factory=dict)
+    read: int = 0  # facts of the walk that are in `told`
+    left: int = 0  # calls that may still be made
+    astray: int | None = None  # the step before which a wrong turn is taken
+
+    def script(self) -> Script:
+        self.members = [(topic,) for topic in self.route.topics]
+        self.sizes = [len(made) for made in self.route.walk(self.whole).made]
+        self.left = self.walk.protocol.turns
+        crossroads = self.crossroads()
+        self.astray = self.chance.choice(crossroads) if self.wrong and crossroads else None
+        self.note = self.opening()
+        self.learn()
+        for at, step in enumerate(self.route.steps):
+            yield from self._step(at, step)
+        yield from self.before_answer()
+        names = self.members[-1]
+        yield Said(self.say(Answer(names), self.verdict(names)))
+
+    def crossroads(self) -> list[int]:
+        """Places of steps before which a wrong turn may be taken."""
+        return [at for at, step in enumerate(self.route.steps) if step.tool in HOPS]
+
+    def before_answer(self) -> Script:
+        """What a protocol's demos may do once all was found."""
+        yield from ()
+
+    @abstractmethod
+    def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
+        """Turns after which the facts of this relation are told for the entities, or for as many as there is room."""
+
+    @abstractmethod
+    def say(self, step: Call | Answer, think: str) -> str:
+        """The text of a turn."""
+
+    def ask(self, call: Call, think: str, *, train: bool = True) -> Generator[Said, Turn, Turn]:
+        """One call; what it tells is learned."""
+        if not self.left:
+            raise Unwritable(TURNS)
+        self.left -= 1
+        turn = yield Said(self.say(call, think), train)
+        self.learn()
+        return turn
+
+    def learn(self) -> None:
+        for fact in self.walk.seen[self.read :]:
+            self.tell(fact)
+        self.read = len(self.walk.seen)
+
+    def tell(self, fact: Triple) -> None:
+        self.told.setdefault((fact.head, Way(fact.relation, True)), {})[fact.tail] = None
+        self.told.setdefault((fact.tail, Way(fact.relation, False)), {})[fact.head] = None
+
+    def needed(self, at: int) -> int:
+        """The calls from this step on, one for each entity that a relation is followed from."""
+        return sum(
+            self.sizes[step.args[0] - 1] if isinstance(step.args[0], int) else 1
+            for step in self.route.steps[at:]
+            if step.tool in HOPS + CHOICES
+        )
+
+    def steps_after(self, at: int) -> int:
+        """The steps after this one that need at least one call."""
+        return sum(step.tool in HOPS + CHOICES for step in self.route.steps[at + 1 :])
+
+    def _step(self, at: int, step: Call) -> Script:
+        if step.tool in HOPS:
+            source, way = self._source(step), way_of(step)
+            yield from self.reach(at, source, way)
+            found = tuple(dict.fromkeys(name for entity in source for name in self.told.get((entity, way), ())))
+            self.gist = self.finding(found, way.relation)
+        elif step.tool in CHOICES:
+            source, way = self._source(step), Way(str(step.args[1]), True)
+            self._whole(step)
+            yield from self.reach(at, source, way)
+            found = self._chosen(at, source, way)
+            values = [f"{name} {next(iter(self.told[name, way]))}" for name in source]
+            self.note = self.before(self.voice.say("compared", values=listed(values, VALUES), names=listed(found)))
+        elif step.tool == "count":
+            self._whole(step)
+            source = self._source(step)
+            found = (str(len(source)),)
+            self.gist = ""  # they are named as they are counted
+            self.note = self.before(self.voice.say("counted", names=listed(source, len(source)), count=found[0]))
+        elif step.tool in COMBINED:
+            found = self._combined(step)
+            if found != self._source(step):
+                self.note = self.before(self.voice.say(step.tool, names=listed(found)))
+        else:
+            raise Unwritable(NO_STEP)
+        if not found:
+            raise Unwritable(NOT_SHOWN)
+        self.members.append(found)
+
+    def _source(self, step: Call) -> tuple[str, ...]:
+        first = step.args[0]
+        return self.members[first - 1] if isinstance(first, int) else (first,)
+
+    def _whole(self, step: Call) -> None:
+        """To compare or count, all must have been told."""
+        first = step.args[0]
+        if isinstance(first, int) and len(self.members[first - 1]) != self.sizes[first - 1]:
+            raise Unwritable(NOT_SHOWN)
+
+    def _chosen(self, at: int, source: Sequence[str], way: Way) -> tuple[str, ...]:
+        """Every member's value was told, so the choice is that of the whole graph."""
+        if any((name, way) not in self.told for name in source):
+            raise Unwritable(NOT_SHOWN)
+        chosen = set(self.route.walk(self.whole).made[len(self.route.topics) + at].members)
+        return tuple(name for name in source if name in chosen)
+
+    def _combined(self, step: Call) -> tuple[str, ...]:
+        one, two = (self.members[arg - 1] if isinstance(arg, int) else (arg,) for arg in step.args)
+        if step.tool == "union":
+            return tuple(dict.fromkeys([*one, *two]))
+        return tuple(name for name in one if (name in two) == (step.tool == "intersect"))
+
+    def entity_thought(self, place: int, entity: str, way: Way) -> str:
+        """Before a call for the entity at a place of its set: the first time the intention, then that it goes on."""
+        return self.before(self.intention(way, entity) if place == 0 else self.voice.say("another", entity=entity))
+
+    def mistaken(self, names: Sequence[str], way: Way, *, ok: bool) -> str:
+        """What is said after a wrong turn."""
+        if not ok:
+            return self.voice.say("error")
+        return self.voice.say("wrong", names=listed(names), words=spoken(way.relation))
+
+
+# ----------------------------------------------------------------------------------------------------
+# What is really there around an entity: wrong turns that a walker might take, and where a relation can be seen.
+#
+# A wrong turn is another relation of the entity, or the right one in the wrong direction. Knows graphs and relations,
+# no protocol.
+
+
+NEAR = 4  # the wrong relation is one of so many that are nearest to the right one
+
+
+def wrong_way(
+    graph: Graph, entities: Sequence[str], right: Way, answers: Collection[str], chance: random.Random
+) -> Way | None:
+    """Another relation of the first entity, near in its words, that leads elsewhere; None if there is none.
+
+    Nor does it lead to an answer: that would not be wrong.
+    """
+    first = entities[0]
+    others = [way for way in ways_of(graph, first) if way.relation != right.relation]
+    order = rank(spoken(right.relation), [spoken(way.relation) for way in others])
+    near = [others[at] for at in order[:NEAR]]
+    chance.shuffle(near)
+    target = _ends(graph, first, right)
+    for way in near:
+        ends = _ends(graph, first, way)
+        if ends != target and not any(answer in ends for answer in answers):
+            return way
+    return None
+
+
+def turned(graph: Graph, entities: Sequence[str], right: Way) -> Way | None:
+    """The same relation in the other direction, where that leads nowhere."""
+    other = Way(right.relation, not right.out)
+    return None if any(_ends(graph, entity, other) for entity in entities) else other
+
+
+def has(graph: Graph, entity: str, way: Way) -> bool:
+    """Whether the entity has a fact of this relation, in this direction."""
+    return bool(_ends(graph, entity, way))
+
+
+def ends_of(graph: Graph, entity: str, way: Way, limit: int = 20) -> Neighbors:
+    """Where the relation leads; nowhere from an entity or by a relation that the graph does not have."""
+    try:
+        return graph.neighbors(entity, way.relation, out=way.out, limit=limit)
+    except UnknownName:
+        return Neighbors([], 0)
+
+
+def with_way(graph: Graph, entities: Sequence[str], way: Way) -> str:
+    """The first entity that has the relation, else the first: where a look at its relations shows it."""
+    return next((entity for entity in entities if has(graph, entity, way)), entities[0])
+
+
+def _ends(graph: Graph, entity: str, way: Way) -> set[str]:
+    return set(ends_of(graph, entity, way).names)

@@ -1,0 +1,333 @@
+"""A run's web searches to proposals: every finding that the walk's graph lacks, merged and weighed.
+
+Knows the folder of an evaluation; not how sentences are read, nor what becomes of a proposal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgwalk.config.episode_rows import episode_from, kind, triples_of
+from kgwalk.config.run_folder import open_run, read_rows
+from kgwalk.data.dataset import load_dataset
+from kgwalk.evaluation.predictions import PREDICTIONS, key_of, whole_rows
+from kgwalk.evaluation.web_facts.reading import Finding, Reader
+from kgwalk.evaluation.web_facts.roles import Phrases
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.normalise import normalise
+from kgwalk.kg.store import Store, StoredGraph
+from kgwalk.types import Call, Episode, InputError, KgwalkError, Question, Triple
+from kgwalk.walk.environment import Worlds, WorldSettings, crucial_facts
+from kgwalk.walk.protocol import World
+
+# ----------------------------------------------------------------------------------------------------
+# How sure a proposed fact is: five features, each from 0 to 1, and their weights.
+#
+#     confidence = 0.4 sentence + 0.3 fit + 0.2 agreed + 0.1 repeated - 0.3 taken, at least 0.01
+#
+# The weights are set by hand so that each step can be told in words. A sentence that says it plainly, of things of the
+# right kinds, is worth proposing (0.7) and not yet worth adding without a look (0.8): for that the walk must have used
+# it (0.9) or a second document say it (0.8). Neither use nor repetition makes up for a wrong kind: 0.4 + 0.2 + 0.1 is
+# 0.7. Knows nothing of where the features come from.
+
+
+WEIGHTS = {"sentence": 0.4, "fit": 0.3, "agreed": 0.2, "repeated": 0.1, "taken": -0.3}
+LEAST = 0.01  # a confidence is above 0
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """
+    sentence: how plainly it says so: nearness of the names to the relation's words times the share of words there
+    fit: whether both ends are of the kinds that the relation has in the graph (`Fit.of`)
+    agreed: 1 if a walk searched for the other end later, or answered with it, or had it on an answer's path
+    repeated: 1 if two independent documents say so
+    taken: 1 if the relation has one value and the graph knows another
+    """
+
+    sentence: float
+    fit: float
+    agreed: float = 0.0
+    repeated: float = 0.0
+    taken: float = 0.0
+
+
+def confidence(features: Features) -> float:
+    """
+    >>> confidence(Features(sentence=0.8, fit=1.0, agreed=1.0))
+    0.82
+    """
+    total = sum(weight * getattr(features, name) for name, weight in WEIGHTS.items())
+    return float(round(min(1.0, max(LEAST, total)), 4))
+
+
+# ----------------------------------------------------------------------------------------------------
+# Proposed facts: findings of the same triple merged, and their rows in a file that a person may edit.
+#
+#     {"triple": ["Norway", "capital", "Oslo"], "confidence": 0.9, "features": {...}, "sources": [...], "questions": 2}
+#
+# A row may be given `"accept": true` or `false`. Knows nothing of runs and stores.
+
+
+MOST_SOURCES = 5  # in a row
+
+
+@dataclass(slots=True)
+class Proposal:
+    """A triple and all that speaks for it: of several findings the best, and how many there are."""
+
+    triple: Triple
+    sentence: float = 0.0
+    fit: float = 0.0
+    agreed: bool = False
+    taken: bool = False
+    sources: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # by title and snippet
+    questions: set[str] = field(default_factory=set)
+
+    def add(self, finding: Finding, question: str) -> None:
+        self.sentence = max(self.sentence, finding.sentence)
+        self.fit = max(self.fit, finding.fit)
+        self.agreed |= finding.agreed
+        self.taken |= finding.taken
+        document = finding.document
+        place = {"title": document.title, "source": document.source, "snippet": finding.snippet, "question": question}
+        self.sources.setdefault((normalise(document.title), normalise(finding.snippet)), place)
+        self.questions.add(question)
+
+    @property
+    def features(self) -> Features:
+        titles, snippets = ({key[at] for key in self.sources} for at in (0, 1))
+        # Parts of one document are not independent, nor are two that copy one sentence.
+        repeated = len(titles) > 1 and len(snippets) > 1
+        return Features(self.sentence, self.fit, float(self.agreed), float(repeated), float(self.taken))
+
+    @property
+    def confidence(self) -> float:
+        return confidence(self.features)
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "triple": list(self.triple[:3]),
+            "confidence": self.confidence,
+            "features": asdict(self.features),
+            "sources": list(self.sources.values())[:MOST_SOURCES],
+            "questions": len(self.questions),
+        }
+
+
+def ranked(proposals: Iterable[Proposal], least: float) -> list[Proposal]:
+    """Those sure enough, the surest first."""
+    kept = (proposal for proposal in proposals if proposal.confidence >= least)
+    return sorted(kept, key=lambda proposal: (-proposal.confidence, proposal.triple))
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """One row a line; the file is there whole or not at all."""
+    beside = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(beside, "wb") as file:
+            file.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+        beside.replace(path)
+    except OSError as error:
+        raise KgwalkError(f"cannot write {path}: {error.strerror}; choose another place with -o") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_proposals(path: Path) -> Iterator[tuple[Triple, float, bool | None, dict[str, Any]]]:
+    """Each row's triple, its confidence (1 where a person wrote a row without one), its `accept`, and the row."""
+    if not path.is_file():
+        raise KgwalkError(f"{path} is no file; `kgwalk kg propose RUN -o {path}` writes proposals")
+    if path.read_bytes()[-1:] not in (b"\n", b""):  # an editor may leave the last line without its end
+        raise InputError("the last line is not ended", path=str(path), hint="add a line break at the end of the file")
+    for number, row in enumerate(read_rows(path), 1):
+        sure, accept = row.get("confidence", 1.0), row.get("accept")
+        try:
+            (triple,) = triples_of([row.get("triple")], "triple")
+        except ValueError as error:
+            raise InputError(str(error), path=str(path), line=number) from None
+        if "" in triple[:3]:
+            raise InputError("a name in `triple` is empty", path=str(path), line=number)
+        if isinstance(sure, bool) or not isinstance(sure, int | float):
+            raise InputError(f"expected `confidence`, a number, got {kind(sure)}", path=str(path), line=number)
+        if not (accept is None or isinstance(accept, bool)):
+            raise InputError(f"expected `accept`, true or false, got {kind(accept)}", path=str(path), line=number)
+        yield triple, float(sure), accept, row
+
+
+# ----------------------------------------------------------------------------------------------------
+# What a run hid from its questions, and how much of that its proposals bring back.
+#
+# Knows views and proposals; not how either was made.
+
+
+BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
+
+
+class Hidden:
+    """The facts that questions did not see, each triple once however many questions it was hidden from.
+
+    `needed` are crucial facts of a question (its gold paths, else its evidence) that its view lacks and the whole
+    graph has. `hidden` are these and every other fact between the two entities, which a view hides with them.
+    `lone` are the needed ones with an end that has no fact left in the view: such a name is known from the store's list
+    of names alone, and a graph that never had the fact would not have it.
+    """
+
+    def __init__(self) -> None:
+        self.questions: set[str] = set()
+        self.needed: set[Triple] = set()
+        self.hidden: set[Triple] = set()
+        self.lone: set[Triple] = set()
+        self._whole: dict[Triple, bool] = {}
+
+    def add(self, question: Question, whole: Graph, seen: Graph) -> None:
+        for fact in crucial_facts(question):
+            if not _has(seen, fact) and _has(whole, fact):
+                self.questions.add(question.id)
+                self.needed.add(fact)
+                if fact.head not in seen or fact.tail not in seen:
+                    self.lone.add(fact)
+                pair = [*whole.match(fact.head, None, fact.tail), *whole.match(fact.tail, None, fact.head)]
+                self.hidden.update(Triple(*one[:3]) for one in pair if not _has(seen, one))
+
+    def look_up(self, triple: Triple, whole: Graph) -> None:
+        """Remember whether a proposal is a fact of a question's whole graph."""
+        self._whole[triple] = self._whole.get(triple, False) or _has(whole, triple)
+
+    def is_fact(self, triple: Triple) -> bool:
+        return self._whole[triple]
+
+    def report(self, every: Sequence[Proposal], least: float) -> dict[str, Any]:
+        """Recall of what was hidden and precision of what is proposed, at `least` and in bands of confidence."""
+        proposed = [one for one in every if one.confidence >= least]
+        right = [one for one in proposed if self.is_fact(one.triple)]
+        found = {one.triple for one in right}
+        return {
+            "questions": len(self.questions),
+            "needed": len(self.needed),
+            "recovered": len(self.needed & found),
+            "recall": _share(len(self.needed & found), len(self.needed)),
+            "lone": len(self.lone),
+            "lone_recovered": len(self.lone & found),
+            "hidden": len(self.hidden),
+            "recall_of_hidden": _share(len(self.hidden & found), len(self.hidden)),
+            "right": len(right),
+            "precision": _share(len(right), len(proposed)),
+            "bands": self._bands(every),
+        }
+
+    def _bands(self, every: Sequence[Proposal]) -> list[dict[str, Any]]:
+        bands = []
+        for low, high in pairwise(BANDS):
+            inside = [one for one in every if low <= one.confidence < high]
+            right = [one.triple for one in inside if self.is_fact(one.triple)]
+            counts = {"proposals": len(inside), "right": len(right), "precision": _share(len(right), len(inside))}
+            bands.append({"from": low, "to": min(high, 1.0), **counts, "needed": len(self.needed.intersection(right))})
+        return bands
+
+
+def _has(graph: Graph, fact: Triple) -> bool:
+    return next(graph.match(*fact[:3], limit=1), None) is not None
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Proposed:
+    rows: list[dict[str, Any]]
+    report: dict[str, Any]
+
+
+def propose(run: Path, *, least: float = 0.5, progress: Progress = lambda what, done, total: None) -> Proposed:
+    """The proposals of an evaluation's folder that are at least so sure, best first, and what was read for them."""
+    folder = open_run(run)
+    if folder.kind != "eval":
+        raise KgwalkError(f"{run} is a run of kind {folder.kind!r}; proposals come from an evaluation, `kgwalk eval`")
+    settings = folder.about["settings"]
+    dataset = load_dataset(settings["data"])
+    work = _Work(Worlds(dataset.graph_for, WorldSettings(**settings.get("world", {})), World))
+    total = sum(1 for _ in _episodes(folder.file(PREDICTIONS)))
+    for done, episode in enumerate(_episodes(folder.file(PREDICTIONS)), 1):
+        work.add(episode)
+        progress("episodes", done, total)
+    every = list(work.proposals.values())
+    kept = ranked(every, least)
+    dropped = work.worlds.settings.drop > 0
+    rows = [one.row() | ({"in_whole_graph": work.hidden.is_fact(one.triple)} if dropped else {}) for one in kept]
+    report = {**work.report(), "proposals": len(kept), "less_sure": len(every) - len(kept), "least": least}
+    return Proposed(rows, report | ({"drop": work.hidden.report(every, least)} if dropped else {}))
+
+
+def _episodes(path: Path) -> Iterator[Episode]:
+    """Each episode, of one that was walked again the last. Two readings of the file: it may be larger than memory."""
+    last = {key_of(row): number for number, row in enumerate(whole_rows(path))}
+    kept = set(last.values())
+    for number, row in enumerate(whole_rows(path)):
+        if number in kept:
+            yield episode_from(row["episode"])
+
+
+class _Work:
+    """The proposals so far, and the counts."""
+
+    def __init__(self, worlds: Worlds) -> None:
+        self.worlds, self.hidden = worlds, Hidden()
+        self.proposals: dict[Triple, Proposal] = {}
+        self.counts: Counter[str] = Counter()
+        self._known: set[Triple] = set()
+        self._phrases: tuple[Store | None, Phrases] = (None, Phrases([]))
+
+    def add(self, episode: Episode) -> None:
+        question = episode.question
+        whole, seen = self.worlds.graph_for(question), self.worlds.of(question).graph
+        self.counts["episodes"] += 1
+        self.hidden.add(question, whole, seen)
+        searches = [at for at, turn in enumerate(episode.turns) if isinstance(turn.step, Call) and _is_web(turn.step)]
+        self.counts["searches"] += len(searches)
+        reader = Reader(whole, seen, self._phrases_of(whole)) if searches else None
+        for number in searches:
+            assert reader is not None
+            self._read(reader, episode, number, question)
+
+    def _read(self, reader: Reader, episode: Episode, number: int, question: Question) -> None:
+        turn = episode.turns[number]
+        self.counts["documents"] += len(turn.documents)
+        asked = reader.asked(turn)
+        if asked is None:
+            self.counts["not_in_graph"] += 1
+            return
+        for finding in reader.read(episode, number, *asked):
+            self.counts["findings"] += 1
+            if finding.known:
+                self._known.add(finding.triple)
+                continue
+            self.proposals.setdefault(finding.triple, Proposal(finding.triple)).add(finding, question.id)
+            self.hidden.look_up(finding.triple, reader.whole)
+
+    def report(self) -> dict[str, Any]:
+        names = ("episodes", "searches", "not_in_graph", "documents", "findings")
+        return {name: self.counts[name] for name in names} | {"known": len(self._known)}
+
+    def _phrases_of(self, graph: Graph) -> Phrases:
+        """Those of a store's relations, made once; a graph elsewhere cannot list its own."""
+        store = graph.store if isinstance(graph, StoredGraph) else None
+        if store is not self._phrases[0] and store is not None:
+            self._phrases = store, Phrases(store.relation.several(range(len(store.relation))))
+        return self._phrases[1]
+
+
+def _is_web(step: Call) -> bool:
+    return step.tool == "web_search"

@@ -1,0 +1,117 @@
+"""Relation concepts, read from the TOML files of this folder: one file a domain, one entry a concept.
+
+A concept is one kind of fact: the names graphs give it, read either way, and how people ask for either end. Knows the
+shape of an entry; how many phrasings one must have, and what they may say, is for tests/test_bank.py. Knows no graph.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from kgwalk.config.plugins import unknown
+from kgwalk.types import InputError
+
+_FOLDER = files("kgwalk.questions") / "concepts"
+MANY = ("n:1", "1:n", "n:m", "1:1")
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """`forward` questions give the head as `{}` and ask for the tail, `backward` ones the other way round."""
+
+    id: str  # "film-director": the domain first
+    head: str  # kind of the head, a plain noun: "film"
+    tail: str  # "person"; a literal is a "year", "date", "number" or "text"
+    many: str  # "n:1": a head has one tail, and a tail many heads
+    labels: tuple[str, ...]  # names of the relation, head to tail: "directed_by"
+    inverse_labels: tuple[str, ...]  # names of the same fact, tail to head: "films_directed"
+    forward: tuple[str, ...]
+    backward: tuple[str, ...]
+    forward_nouns: tuple[str, ...]  # "the director of {}"
+    backward_nouns: tuple[str, ...]  # "the films directed by {}"
+    domain: str  # the file's name, without its ending
+    # What people call the tail of a head, and the heads of a tail, in a word or two: X's "dad", X's "kids". May be left
+    # out; the nouns that labels give need not be written again.
+    nouns: tuple[str, ...] = ()
+    inverse_nouns: tuple[str, ...] = ()
+    # What happens there, where the tail is a place, or has one: "does {} play" of a team, so that "In which country
+    # does X play?" asks for the country of X's team.
+    where: tuple[str, ...] = ()
+
+
+_TEXTS = ("id", "head", "tail", "many")
+_OPTIONAL = ("nouns", "inverse_nouns", "where")
+_LISTS = tuple(field.name for field in fields(Concept) if field.name not in (*_TEXTS, *_OPTIONAL, "domain"))
+
+
+def domain_names() -> list[str]:
+    """The domains of the bank, one for each file."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _FOLDER.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_bank(domains: Iterable[str] | None = None) -> list[Concept]:
+    """The concepts of these domains, in the order of the domains and of the entries; of all domains unless told."""
+    concepts: dict[str, Concept] = {}
+    known = domain_names()
+    for domain in dict.fromkeys(known if domains is None else domains):
+        if domain not in known:
+            raise unknown("domain of the bank", domain, known)
+        for concept in _domain(domain):
+            if concept.id in concepts:
+                raise InputError(
+                    f"concept `{concept.id}` stands in {concepts[concept.id].domain}.toml as well",
+                    path=f"{domain}.toml",
+                    hint="give one of the two another id, or join them",
+                )
+            concepts[concept.id] = concept
+    return list(concepts.values())
+
+
+@cache
+def _domain(domain: str) -> tuple[Concept, ...]:
+    return tuple(read_concepts(_FOLDER / f"{domain}.toml", domain))
+
+
+def read_concepts(file: Traversable, domain: str) -> list[Concept]:
+    """The concepts of one file."""
+    path = f"{domain}.toml"
+    try:
+        values = tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not TOML: {error}", path=path) from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    entries = values.pop("concept", None)
+    if not isinstance(entries, list) or values:
+        extra = f", but there is `{next(iter(values))}`" if values else ""
+        raise InputError(f"expected [[concept]] entries and nothing else{extra}", path=path)
+    return [_concept(entry, number, path, domain) for number, entry in enumerate(entries, 1)]
+
+
+def _concept(entry: Any, number: int, path: str, domain: str) -> Concept:
+    if not isinstance(entry, dict):
+        raise InputError(f"concept {number} is no table", path=path, hint="write [[concept]] above its keys")
+    name = f"concept `{entry['id']}`" if isinstance(entry.get("id"), str) else f"concept {number}"
+    for key in entry:
+        if key not in (*_TEXTS, *_LISTS, *_OPTIONAL):
+            raise InputError(f"{name}: {unknown('key', key, (*_TEXTS, *_LISTS, *_OPTIONAL))}", path=path)
+    for key in (*_TEXTS, *_LISTS):
+        if key not in entry:
+            raise InputError(f"{name} lacks `{key}`", path=path)
+    for key in _TEXTS:
+        if not isinstance(entry[key], str) or not entry[key]:
+            raise InputError(f"{name}: `{key}` must be a text, given {entry[key]!r}", path=path)
+    if entry["many"] not in MANY:
+        raise InputError(f"{name}: `many` must be one of {', '.join(MANY)}, given {entry['many']!r}", path=path)
+    given = (*_LISTS, *(key for key in _OPTIONAL if key in entry))
+    for key in given:
+        if not isinstance(entry[key], list) or not all(isinstance(one, str) and one for one in entry[key]):
+            raise InputError(f"{name}: `{key}` must be a list of texts", path=path)
+    values: dict[str, Any] = {key: entry[key] for key in _TEXTS} | {key: tuple(entry[key]) for key in given}
+    return Concept(**values, domain=domain)

@@ -1,1 +1,0 @@
-"""Light English: inflection, kinds of nouns, and how noun phrases fit into sentences."""

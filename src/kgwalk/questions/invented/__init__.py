@@ -1,0 +1,1 @@
+"""Invented graphs: small, with schemas drawn from the bank and names that nothing else has."""

@@ -1,0 +1,468 @@
+"""Which concepts make up a world: some that lead on from each other, and near ones that are easily confused.
+
+    Stock(load_bank()).choose(20, ["film", "place"], chance)
+
+A film's director, writer and producer stand together on purpose: only the words of a question tell them apart.
+Knows concepts and kinds; labels and facts come after.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from kgwalk.kg.normalise import normalise
+from kgwalk.questions.bank import Concept
+from kgwalk.questions.invented.values import LITERALS, fitting, wider
+from kgwalk.types import KgwalkError, Question
+
+# ----------------------------------------------------------------------------------------------------
+# What a world calls its relations: labels of the bank in the world's own style, inverse ones, short and odd ones.
+#
+#     World style "camel": directed_by -> directedBy, or hasDirector as the bank has it.
+#
+# Knows concepts and spelling. Which label may not be used is said by a test that the caller gives.
+
+
+# How worlds write relations, and how often one does.
+STYLES: dict[str, float] = {
+    "snake": 0.30,
+    "path": 0.17,
+    "camel": 0.11,
+    "words": 0.13,
+    "word": 0.08,
+    "shouting": 0.05,
+    "prefix": 0.08,
+    "identifier": 0.05,
+    "foreign": 0.03,
+}
+_SHAPES = (
+    ("foreign", r".*[^\x00-\x7f].*"),
+    ("identifier", r"[A-Z]\d+\b.*"),
+    ("prefix", r"\w+:\S+"),
+    ("path", r"[^ ]+[./][^ ]+"),
+    ("shouting", r"[A-Z0-9_ -]+"),
+    ("snake", r"\w+_\w+"),
+    ("camel", r"[A-Za-z]+[a-z][A-Z]\w*"),
+    ("words", r".+[ -].+"),
+)
+_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9\x80-\U0010ffff']+")
+_PREFIXES = ("dbo:", "ex:", "schema:", "rel:", "wdt:", "kg:", "onto:", "http://example.org/rel/", "ns1:")
+_INVERSES = ("{}_inverse", "{}_inverse", "inverse_of_{}", "{}_inv", "{}_reverse", "{} (inverse)")
+# Words for the beginning, the end and the date of a node in between.
+_TIMES = tuple(
+    tuple(zip(("start", "end", "date"), names.split(", "), strict=True))
+    for names in (
+        "from, to, date", "start date, end date, on date", "start time, end time, point in time", "begin, end, year",
+        "since, until, when", "start year, end year, in year", "valid from, valid until, happened on",
+    )
+)  # fmt: skip
+_BEST_KNOWN = 3  # the first labels of a concept are English: others cannot be read any more when shortened
+_TRIES = 12
+
+
+def style_of(label: str) -> str:
+    """How a label is written.
+
+    >>> [style_of(label) for label in ("directed_by", "film.film.directed_by", "P57: director", "director")]
+    ['snake', 'path', 'identifier', 'word']
+    """
+    return next((style for style, shape in _SHAPES if re.fullmatch(shape, label)), "word")
+
+
+def words_of(label: str) -> list[str]:
+    """The words of a label, in lower case: of a path the last part, of an identifier the text after it.
+
+    >>> [words_of(label) for label in ("film.film.directed_by", "hasDirector", "P57: director", "dbo:birthPlace")]
+    [['directed', 'by'], ['has', 'director'], ['director'], ['birth', 'place']]
+    """
+    last = re.sub(r"^[A-Z]\d+\b[:\s]*", "", label) or label
+    last = re.split(r"[/.:](?=[^/.:]*$)", last.rstrip("/.:"))[-1]
+    return [word.lower() for word in _BOUNDARY.split(last) if word]
+
+
+def label_key(label: str) -> str:
+    """Equal for labels that differ in spelling alone: film.film.directed_by, directedBy, DIRECTED_BY.
+
+    >>> {label_key(label) for label in ("film.film.directed_by", "directedBy", "DIRECTED_BY", "directed by")}
+    {'directed by'}
+    """
+    return normalise(" ".join(words_of(label)))
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one world writes relations."""
+
+    main: str
+    mixed: float  # the share of relations in any other style
+    odd: float  # the share with a short or odd label
+    prefix: str
+
+    @classmethod
+    def of(cls, chance: random.Random) -> Style:
+        (main,) = chance.choices(list(STYLES), list(STYLES.values()))
+        mixed = chance.choice((0.0, 0.05, 0.15, 0.5))
+        return cls(main, mixed, chance.choice((0.0, 0.0, 0.05, 0.15)), chance.choice(_PREFIXES))
+
+    def label(self, concept: Concept, turned: bool, chance: random.Random, free: Callable[[str], bool]) -> str | None:
+        """A label for a concept, or for the same fact turned round; None where all that come to mind are not `free`."""
+        labels = concept.inverse_labels if turned else concept.labels
+        for attempt in range(_TRIES):
+            mixed = chance.random() < self.mixed or attempt > _TRIES // 2
+            style = chance.choice(list(STYLES)) if mixed else self.main
+            label = self._one(labels, style, concept, turned, chance)
+            if free(label):
+                return label
+        return next((label for label in chance.sample(labels, len(labels)) if free(label)), None)
+
+    def _one(self, labels: Sequence[str], style: str, concept: Concept, turned: bool, chance: random.Random) -> str:
+        own = [label for label in labels if style_of(label) == style]
+        if own and chance.random() < 0.6:
+            return chance.choice(own)
+        plain = [label for label in labels if label.isascii()]
+        if style == "foreign" or not plain:
+            return chance.choice(own or labels)
+        odd = chance.random() < self.odd
+        words = words_of(chance.choice(plain[:_BEST_KNOWN] if odd else plain))
+        if odd:
+            words = oddly(words, chance)
+        kinds = (concept.tail, concept.head) if turned else (concept.head, concept.tail)
+        return self.written(words, style, concept.domain, kinds[0], chance)
+
+    def written(self, words: Sequence[str], style: str, domain: str, kind: str, chance: random.Random) -> str:
+        """Words in a style; a path opens with the domain and the kind that it leaves from."""
+        snake = "_".join(words)
+        camel = words[0] + "".join(word.capitalize() for word in words[1:])
+        match style:
+            case "path":
+                kind = kind.replace(" ", "_")
+                return chance.choice((f"{domain}.{kind}.{snake}", f"{domain}.{kind}.{snake}", f"{kind}.{snake}"))
+            case "camel":
+                has = words[0] not in ("has", "is") and len(words) == 1
+                return f"has{camel[0].upper()}{camel[1:]}" if has else camel
+            case "shouting":
+                return snake.upper()
+            case "prefix":
+                return f"{self.prefix}{camel}"
+            case "identifier":
+                return f"P{chance.randrange(10, 9000)}: {' '.join(words)}"
+            case "words":
+                return " ".join(words)
+            case "word":
+                return snake
+            case _:
+                return f"has_{snake}" if len(words) == 1 and chance.random() < 0.5 else snake
+
+    def far_label(self, label: str, concept: Concept, chance: random.Random) -> str:
+        """For a fact with a node in between, the relation at the tail; `label` is the one at the head.
+
+        `film.film.starring` leads to the node, `film.starring.person` from it on.
+        """
+        words, kind = words_of(label), concept.tail.split()
+        if self.main == "path":
+            return f"{concept.domain}.{'_'.join(words)}.{'_'.join(kind)}"
+        ending = ["value"] if kind[-1] in words else kind
+        return self.written([*words, *ending], self.main, concept.domain, concept.head, chance)
+
+    def mark_labels(self, label: str, concept: Concept, ats: Sequence[str], chance: random.Random) -> list[str]:
+        """For the times of a node in between; `label` is the one that leads to the node, `ats` what the times are.
+
+        `film.film.starring` leads to it, `film.starring.from` and `film.starring.to` from it to two dates.
+        """
+        names = dict(chance.choice(_TIMES))
+        words = [names[at].split() for at in ats]
+        if self.main == "path":
+            return [f"{concept.domain}.{'_'.join(words_of(label))}.{'_'.join(some)}" for some in words]
+        return [
+            self.written(some, self.main if self.main != "identifier" else "words", "", "", chance) for some in words
+        ]
+
+    def opaque(self, chance: random.Random) -> str:
+        """A label that says nothing: such relations are there, and are not asked for."""
+        number = chance.randrange(10, 9000)
+        return chance.choice(
+            (f"P{number}", f"rel_{number}", f"r{number}", f"{self.prefix}{number:04x}", f"attr{number}")
+        )
+
+
+def inverted(label: str, chance: random.Random) -> str:
+    """The name of the same relation read backwards, as graphs derive it: `plays_for_inverse`."""
+    return chance.choice(_INVERSES).format(label)
+
+
+def oddly(words: Sequence[str], chance: random.Random) -> list[str]:
+    """The words as someone in a hurry writes them: shortened, without vowels, or with a number after them."""
+    how = chance.choice(("cut", "vowels", "number", "longest"))
+    if how == "number":
+        return [*words, str(chance.randrange(1, 4))]
+    if how == "cut":
+        return [word if len(word) < 6 else word[: chance.choice((3, 4, 5))] for word in words]
+    longest = max(words, key=len)
+    if how == "longest" and len(longest) > 4:
+        return [longest]
+    return [word[0] + re.sub("[aeiou]", "", word[1:]) if len(word) > 6 else word for word in words]
+
+
+# How a world grows: a concept near to one that is there, one that leads on, a value, or for a concept that says where
+# something happens another that says where that is.
+_MOVES = {"near": 0.39, "on": 0.37, "value": 0.16, "where": 0.08}
+_MOST_BETWEEN = 9  # concepts between the same two kinds
+_HOME, _WANTED = 8.0, 8.0  # weights of the world's own domains, and of wanted concepts
+_PLACES = 4.0  # of concepts that say where something happens: two in a row are asked as one
+_LIKE = 3.0  # of concepts between things of one kind: which way one is walked, only the words of a question tell
+# What most graphs say of people and things, and people ask by: "the youngest", "the largest", "the first".
+_ORDINARY = (
+    *("person-birthdate", "person-deathdate", "person-height", "film-release-year", "book-year", "music-album-year"),
+    *("business-company-founded-year", "business-company-employees", "workplace-employee-hired", "product-price"),
+    *("building-completed", "building-height", "place-city-population", "place-area", "place-mountain-height"),
+    *("place-river-length", "sport-player-goals"),
+)
+_ORDINARY_WEIGHT = 20.0
+_GENERIC = "generic"  # the domain of relations between things of any kind, which would be everywhere otherwise
+_GENERIC_SHARE = 0.06
+_MOVES_EACH = 15  # tries to place a concept, for each that is wanted
+_STARTS, _ENOUGH = 4, 0.7  # a world that finds too few concepts, as a share of those wanted, starts again elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A concept in a world, between two kinds of that world."""
+
+    concept: Concept
+    head: str
+    tail: str
+
+    @property
+    def literal(self) -> bool:
+        return self.tail in LITERALS
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    concept: Concept
+    forward: frozenset[str]  # what is asked of the head, in one spelling
+    backward: frozenset[str]
+    keys: frozenset[str]  # of its labels
+    inverse_keys: frozenset[str]
+
+
+class Stock:
+    """Concepts that worlds are drawn from, found by their kinds. It counts `uses`: what was rare comes up more."""
+
+    def __init__(self, concepts: Sequence[Concept]) -> None:
+        if not any(concept.tail not in LITERALS for concept in concepts):
+            raise KgwalkError("no concept is left to make worlds of; give more domains, or leave fewer labels out")
+        self.entries = {concept.id: _entry(concept) for concept in concepts}
+        self.domains = sorted({concept.domain for concept in concepts})
+        self.uses: Counter[str] = Counter()  # worlds that a concept was in, by its id
+        self._by_head: dict[str, list[Concept]] = defaultdict(list)
+        self._by_tail: dict[str, list[Concept]] = defaultdict(list)
+        for concept in concepts:
+            self._by_head[concept.head].append(concept)
+            self._by_tail[concept.tail].append(concept)
+
+    def choose(
+        self, count: int, domains: Collection[str], chance: random.Random, wanted: Collection[str] = ()
+    ) -> list[Placed]:
+        """Up to `count` concepts around these domains; those of the `wanted` ids are taken more often."""
+        best: list[Placed] = []
+        for _ in range(_STARTS):
+            found = self._grown(count, frozenset(domains), frozenset(wanted), chance)
+            best = max(best, found, key=len)
+            if len(best) >= _ENOUGH * count:
+                break
+        self.uses.update(one.concept.id for one in best)
+        return best
+
+    def _grown(
+        self, count: int, domains: frozenset[str], wanted: frozenset[str], chance: random.Random
+    ) -> list[Placed]:
+        growing = _Growing(self, domains, wanted, chance, generic=math.ceil(_GENERIC_SHARE * count))
+        growing.start()
+        for _ in range(_MOVES_EACH * count):
+            if len(growing.placed) >= count:
+                break
+            growing.step()
+        return growing.placed
+
+    def of_kind(self, kind: str, *, head: bool) -> list[Concept]:
+        """The concepts that things of this kind may be heads of, or tails."""
+        index = self._by_head if head else self._by_tail
+        return [concept for one in wider(kind) for concept in index[one]]
+
+
+@dataclass
+class _Growing:
+    stock: Stock
+    domains: frozenset[str]
+    wanted: frozenset[str]
+    chance: random.Random
+    generic: int  # how many relations of anything may still come
+    placed: list[Placed] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)  # that are no literals
+
+    def start(self) -> None:
+        every = [entry.concept for entry in self.stock.entries.values() if entry.concept.tail not in LITERALS]
+        home = [concept for concept in every if concept.domain in self.domains]
+        self._place(self._drawn(home or every))
+
+    def step(self) -> None:
+        (move,) = self.chance.choices(list(_MOVES), list(_MOVES.values()))
+        near = self.chance.choice(self.placed)
+        kind = self.chance.choice(self.kinds)
+        if move == "near":
+            options = self.stock.of_kind(near.head, head=True)
+            options = [one for one in options if near.tail in fitting(one.tail, [near.tail])]
+            options = [one for one in options if one.head != one.tail or near.head == near.tail]
+        elif move == "where":
+            places = [one.tail for one in self.placed if one.concept.where]
+            kind = self.chance.choice(places) if places else kind
+            options = [one for one in self.stock.of_kind(kind, head=True) if one.where]
+        elif move == "value":
+            options = [one for one in self.stock.of_kind(kind, head=True) if one.tail in LITERALS]
+        else:
+            head = self.chance.random() < 0.5
+            options = [one for one in self.stock.of_kind(kind, head=head) if one.tail not in LITERALS]
+        there = {one.concept.id for one in self.placed}
+        anything = _GENERIC in self.domains or self.generic > 0
+        options = [one for one in options if one.id not in there and (anything or one.domain != _GENERIC)]
+        if options:
+            self._place(self._drawn(options), near if move == "near" else None, kind)
+
+    def _drawn(self, options: Sequence[Concept]) -> Concept:
+        weights = [
+            (_HOME if one.domain in self.domains else 1.0)
+            * (_WANTED if one.id in self.wanted else 1.0)
+            * (_PLACES if one.where else 1.0)
+            * (_LIKE if one.head == one.tail else 1.0)
+            * (_ORDINARY_WEIGHT if one.id in _ORDINARY else 1.0)
+            / (1 + self.stock.uses[one.id]) ** 1.5
+            for one in options
+        ]
+        return self.chance.choices(options, weights)[0]
+
+    def _place(self, concept: Concept, near: Placed | None = None, kind: str = "") -> None:
+        if near is not None:
+            head, tail = near.head, near.tail
+        else:
+            first = [kind] if kind and kind in fitting(concept.head, [kind]) else self.kinds
+            head = self.chance.choice(fitting(concept.head, first))
+            last = [kind] if kind and kind in fitting(concept.tail, [kind]) and head != kind else self.kinds
+            same = concept.head == concept.tail
+            tail = head if same else self.chance.choice(fitting(concept.tail, last))
+        placed = Placed(concept, head, tail)
+        if self._clashes(placed):
+            return
+        self.placed.append(placed)
+        self.generic -= concept.domain == _GENERIC
+        self.kinds += [one for one in dict.fromkeys((head, tail)) if one not in (*self.kinds, *LITERALS)]
+
+    def _clashes(self, new: Placed) -> bool:
+        """Whether a question about the same kind would be asked in the same words, or the two kinds have enough."""
+        entry = self.stock.entries[new.concept.id]
+        between = 0
+        for old in self.placed:
+            other = self.stock.entries[old.concept.id]
+            between += (old.head, old.tail) == (new.head, new.tail)
+            if (old.head == new.head and entry.forward & other.forward) or (
+                old.tail == new.tail and entry.backward & other.backward
+            ):
+                return True
+            crossed = (old.head == new.tail and entry.backward & other.forward) or (
+                old.tail == new.head and entry.forward & other.backward
+            )
+            if crossed:
+                return True
+        return between >= _MOST_BETWEEN
+
+
+def _entry(concept: Concept) -> _Entry:
+    return _Entry(
+        concept,
+        frozenset(map(_plain, concept.forward + concept.forward_nouns)),
+        frozenset(map(_plain, concept.backward + concept.backward_nouns)),
+        frozenset(map(label_key, concept.labels)),
+        frozenset(map(label_key, concept.inverse_labels)),
+    )
+
+
+def _plain(text: str) -> str:
+    return text.lower().rstrip("?!. ")
+
+
+# ----------------------------------------------------------------------------------------------------
+# What of the bank is left out, so that nothing of a graph or of its test questions was seen in training.
+#
+#     left_out = LeftOut(labels=keys_of(["directed_by"]), phrasings=asked_in(test_questions))
+#     concepts, counts = left_out.of(load_bank())
+#
+# Labels are compared by their words (directedBy is directed_by), phrasings with the name's place marked. Knows the bank
+# and texts; opens no graph.
+
+
+_SLOT = "0name0"  # stands where a question has a name
+_LABELS = ("labels", "inverse_labels")
+_PHRASINGS = ("forward", "backward", "forward_nouns", "backward_nouns")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    labels: frozenset[str] = frozenset()
+    phrasings: frozenset[str] = frozenset()
+
+    def of(self, concepts: Iterable[Concept]) -> tuple[list[Concept], Counter[str]]:
+        """The concepts without these; and how many labels, phrasings and whole concepts went."""
+        kept: list[Concept] = []
+        counts: Counter[str] = Counter(labels=0, phrasings=0, concepts=0)
+        for concept in concepts:
+            fields: dict[str, tuple[str, ...]] = {}
+            for name in _LABELS:
+                fields[name] = tuple(one for one in getattr(concept, name) if label_key(one) not in self.labels)
+                counts["labels"] += len(getattr(concept, name)) - len(fields[name])
+            for name in _PHRASINGS:
+                fields[name] = tuple(one for one in getattr(concept, name) if _phrasing(one) not in self.phrasings)
+                counts["phrasings"] += len(getattr(concept, name)) - len(fields[name])
+            if all(fields.values()):
+                kept.append(replace(concept, **fields))  # type: ignore[arg-type]
+            else:  # nothing to call it by, or nothing to ask
+                counts["concepts"] += 1
+        return kept, counts
+
+
+def keys_of(labels: Iterable[str]) -> frozenset[str]:
+    """
+    >>> sorted(keys_of(["film.film.directed_by", "releaseYear"]))
+    ['directed by', 'release year']
+    """
+    return frozenset(map(label_key, labels))
+
+
+def asked_in(questions: Iterable[Question]) -> frozenset[str]:
+    """How questions about one topic are phrased.
+
+    >>> asked_in([Question("1", "Who directed Toy Story?", ["Toy Story"], [])])
+    frozenset({'who directed 0name0'})
+    """
+    texts = {asked_as(question.question, question.topic_entities) for question in questions}
+    return frozenset(text for text in texts if text.count(_SLOT) == 1)
+
+
+def asked_as(text: str, topics: Sequence[str]) -> str:
+    """A question in one spelling, the place of each name marked; a name that is not there as written is left.
+
+    >>> asked_as("who acted with tom hanks ?", ["Tom_Hanks"])
+    'who acted with 0name0'
+    """
+    marked = f" {normalise(text)} "
+    for topic in sorted(topics, key=len, reverse=True):
+        marked = marked.replace(f" {normalise(topic)} ", f" {_SLOT} ")
+    return marked.strip()
+
+
+def _phrasing(text: str) -> str:
+    return normalise(text.replace("{}", f" {_SLOT} "))

@@ -1,0 +1,317 @@
+"""Values that relations with a literal tail lead to: years, dates, numbers and texts that look right for their concept.
+
+An entity lives for a span of years; what begins with it comes early in the span, what ends with it late, so that nobody
+dies before being born. Knows one concept at a time, no graph.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+from kgwalk.questions.bank import Concept
+from kgwalk.questions.invented import words
+from kgwalk.questions.invented.names import filled
+from kgwalk.questions.invented.words import CLOSED, TONGUES
+
+LITERALS = ("year", "date", "number", "text")
+# Words of a concept's id that say when in a span it falls.
+_ENDS = ("end", "deathdate", "last", "split", "extinct", "eruption", "deadline")
+_NO_YEAR = ("national", "holiday", "feast")  # days that come back each year
+_MONTHS = words.CLOSED["month"]
+
+_DEGREES = {"latitude": (-56.0, 71.0), "longitude": (-180.0, 180.0)}  # where people live; spread evenly
+# Smallest and largest value and decimals, for words of a concept's id; spread evenly over orders of magnitude.
+_RANGES: dict[str, tuple[float, float, int]] = {
+    "lifespan": (1, 120, 0),
+    "gestation": (12, 660, 0),
+    "speed": (5, 350, 0),
+    "orbital": (20, 90_000, 1),
+    "distance": (4, 9_000, 1),
+    "diameter": (2, 140_000, 0),
+    "money": (500, 3_000_000, 0),
+    "pages": (40, 1_400, 0),
+    "floors": (2, 160, 0),
+    "capacity": (400, 90_000, 0),
+    "revenue": (100_000, 90_000_000_000, 0),
+    "employees": (3, 400_000, 0),
+    "atomic": (1, 130, 0),
+    "point": (20, 3_500, 1),
+    "calling": (20, 999, 0),
+    "size": (100, 50_000_000, 0),
+    "gdp": (1_000_000, 900_000_000_000, 0),
+    "unemployment": (1, 30, 1),
+    "students": (200, 60_000, 0),
+    "magnitude": (3, 9.5, 1),
+    "high": (15, 55, 1),
+    "rainfall": (20, 4_000, 0),
+    "deaths": (2, 90_000, 0),
+    "casualties": (30, 200_000, 0),
+    "runtime": (61, 240, 0),
+    "office": (20_000, 2_000_000_000, 0),
+    "budget": (10_000, 300_000_000, 0),
+    "score": (1.5, 9.9, 1),
+    "calories": (10, 900, 0),
+    "alcohol": (3, 60, 1),
+    "min": (1, 8, 0),
+    "port": (20, 65_000, 0),
+    "count": (1, 30, 0),
+    "speakers": (200, 400_000_000, 0),
+    "hardness": (1, 10, 1),
+    "density": (0.5, 22, 2),
+    "sides": (3, 24, 0),
+    "constant": (0.1, 30, 4),
+    "circulation": (900, 2_000_000, 0),
+    "incubation": (1, 60, 0),
+    "worth": (100_000, 90_000_000_000, 0),
+    "charge": (1, 9, 2),
+    "population": (300, 20_000_000, 0),
+    "area": (5, 900_000, 0),
+    "length": (4, 6_800, 0),
+    "depth": (3, 1_600, 0),
+    "turnout": (20, 99, 1),
+    "seats": (20, 700, 0),
+    "price": (2, 5_000, 2),
+    "warranty": (6, 120, 0),
+    "number": (1, 99, 0),
+    "goals": (1, 400, 0),
+    "acts": (1, 5, 0),
+    "days": (28, 31, 0),
+    "duration": (1, 2_000, 0),
+    "conversion": (0.01, 5_000, 3),
+    "citation": (1, 30_000, 0),
+}
+_HEIGHTS = {"person": (1.4, 2.2, 2), "building": (9, 800, 0), "plant": (0.1, 90, 1), "mountain": (300, 8_900, 0)}
+_ANY = (1.0, 1_000_000.0, 0)
+
+_TEXTS: dict[str, tuple[str, ...]] = {
+    "gender": ("male", "female"),
+    "driving": ("left", "right"),
+    "frequency": ("daily", "weekly", "monthly", "quarterly", "twice a year", "yearly", "every two weeks"),
+}
+_TEXT_PATTERNS: dict[str, tuple[str, ...]] = {
+    "scientific": ("{Word} {word}", "{Word} {word}us", "{Word}a {word}is"),
+    "isbn": ("978-{two}-{two}{two}{two}-{two}-{two}", "ISBN {two}{two}-{two}{two}{two}"),
+    "doi": ("10.{two}{two}/{code}.{two}", "10.{two}{two}/{word}.{year}.{two}"),
+    "code": ("{CODE}",),
+    "symbol": ("{cap}{word}", "{CODE}"),
+    "formula": ("C{two}H{two}", "{cap}2O{two}", "Na{cap}{two}", "C{two}H{two}N{two}O{two}"),
+    "domain": (".{word}",),
+    "extension": (".{word}",),
+    "version": ("v{two}.{two}", "{two}.{two}.{two}", "{year}.{two}"),
+    "offset": ("UTC+{two}:00", "UTC-{two}:30"),
+    "hours": ("{two}:00 to {two}:30", "Monday to Friday, {two}:00"),
+    "definition": ("a {adj} kind of {noun}", "to {noun} like a {noun}", "the {adj} part of a {noun}"),
+    "example": ("the {noun} was {adj} and {word}", "she saw a {word} {noun}", "they {noun} the {word} at {Place}"),
+    "motto": ("{Verb} and {Verb}", "{Noun}, {Noun}, {Noun}", "{Adj} in {Noun}", "One {Noun}, one {Noun}"),
+    "slogan": ("{Verb} {adj}", "{Verb} the {noun}", "The {adj} {noun} company", "Always {adj}"),
+    "demonym": ("{Word}ian", "{Word}er", "{Word}ese"),
+    "name": ("{Place}", "Old {Place}", "{Word}"),
+    "nickname": ("The {Adj} City", "City of {Nouns}", "The {Noun} of the {Noun}"),
+    "alias": ("{Word}", "{Adj} {Noun}", "{Word} {Word}", "{CODE}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The years from when a thing begins to when it ends."""
+
+    first: int
+    last: int
+
+
+def random_span(chance: random.Random, latest: int = 2024) -> Span:
+    """A span that ends by the latest year; recent ones are likelier."""
+    first = latest - 5 - int(abs(chance.gauss(0, 1)) * 60) - chance.randrange(20)
+    return Span(first, chance.randint(first + 3, min(latest, first + 90)))
+
+
+@dataclass(frozen=True)
+class Values:
+    """How one world writes its values."""
+
+    commas: bool  # 1,234,567
+    dates: str  # "day", "month" or "year": how exact its dates are
+
+    @classmethod
+    def of(cls, chance: random.Random) -> Values:
+        return cls(chance.random() < 0.15, chance.choices(("day", "month", "year"), (8, 1, 1))[0])
+
+    def value(self, concept: Concept, span: Span, chance: random.Random) -> str:
+        """One value of this concept for a thing of this span."""
+        words = concept.id.split("-")
+        if concept.tail == "number":
+            return self._number(words, concept.head, chance)
+        if concept.tail == "text":
+            return _text(words, chance)
+        if any(word in words for word in _NO_YEAR):
+            return f"{chance.randrange(1, 29)} {chance.choice(_MONTHS)}"
+        year = span.last if any(word in words for word in _ENDS) else span.first
+        if concept.tail == "year" or self.dates == "year":
+            return str(year)
+        # the end of a span in its later half, so that a thing of one year ends after it begins
+        month = chance.randrange(7, 13) if year == span.last else chance.randrange(1, 7)
+        return f"{year}-{month:02}" if self.dates == "month" else f"{year}-{month:02}-{chance.randrange(1, 29):02}"
+
+    def term(self, span: Span, chance: random.Random) -> dict[str, str]:
+        """When something of this span began and ended, and a date of it: a term of office, a part in a play."""
+        first = chance.randint(span.first, max(span.first, span.last - 1))
+        last = chance.randint(first, span.last)
+        return {
+            "start": self._day(first, 1, chance),
+            "end": self._day(last, 7, chance),
+            "date": self._day(first, 4, chance),
+        }
+
+    def _day(self, year: int, month: int, chance: random.Random) -> str:
+        """A date within half a year from a month on."""
+        month += chance.randrange(6)
+        if self.dates == "year":
+            return str(year)
+        return f"{year}-{month:02}" if self.dates == "month" else f"{year}-{month:02}-{chance.randrange(1, 29):02}"
+
+    def _number(self, words: list[str], head: str, chance: random.Random) -> str:
+        if words[-1] in _DEGREES:
+            return f"{chance.uniform(*_DEGREES[words[-1]]):.2f}"
+        if "height" in words:
+            low, high, decimals = _HEIGHTS.get(head, _ANY)
+        else:
+            low, high, decimals = next((_RANGES[word] for word in reversed(words) if word in _RANGES), _ANY)
+        number = round(math.exp(chance.uniform(math.log(low), math.log(high))), decimals)
+        if decimals:
+            return f"{number:.{decimals}f}"
+        if number > 100_000 and chance.random() < 0.5:  # large figures are often rounded
+            number = round(number, -3)
+        return f"{int(number):,}" if self.commas else str(int(number))
+
+
+def _text(words: list[str], chance: random.Random) -> str:
+    for word in reversed(words):
+        if word in _TEXTS:
+            return chance.choice(_TEXTS[word])
+        if word in _TEXT_PATTERNS:
+            return filled(chance.choice(_TEXT_PATTERNS[word]), chance.choice(TONGUES), chance)
+    return filled("{adj} {noun} {word}", chance.choice(TONGUES), chance)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Which kinds of the bank can stand for which in a world: a player is a person there, a thing is whatever there is.
+#
+# Also which relations between things of one kind hold both ways, which lead back or forward in time, and which hold for
+# a time. Knows ids and
+# kinds of the bank, no world; tests/test_questions_worlds.py keeps the ids true.
+
+
+# Kinds that may be another kind in a world where that is there, as a wine is a food; else they stay what they are.
+_ALSO: dict[str, str] = {
+    "animal": "bird, livestock, parasite, host species, pest",
+    "book": "play, poem, short story, manuscript",
+    "building": "stadium, museum, monument, theatre, airport, place of worship, power station, station",
+    "company": "newspaper, magazine, airline, bank, brand, store, restaurant, tv channel, radio station",
+    "event": "battle, disaster, earthquake, expedition, holiday, revolution, storm, war, tournament",
+    "food": "wine, cheese, fruit, agricultural product, commodity",
+    "gene": "protein",
+    "language": "dialect, constructed language",
+    "material": "alloy, metal, mineral, gemstone, fabric",
+    "mountain": "volcano",
+    "organization": "court, legislature, library, military unit",
+    "planet": "moon",
+    "plant": "crop, grape variety",
+    "product": "device, invention, garment, weapon",
+    "software": "operating system, software package, network protocol, web browser, programming language",
+    "song": "composition, album",
+    "species": "taxon",
+    "vehicle": "aircraft, ship, spacecraft, rocket",
+}
+# A wide kind, and the narrower ones that it may be in a world: one of them, in any case.
+NARROWER: dict[str, tuple[str, ...]] = {
+    "player": ("person",),
+    "racing driver": ("person",),
+    "saint": ("person",),
+    "agent": ("person", "company"),
+    "creator": ("person",),
+    "owner": ("person", "company"),
+    "namesake": ("person", "deity", "city"),
+    "place": ("city", "country", "region"),
+    "region": ("country", "region"),
+    "group": ("organization", "band", "political party", "team"),
+    "organization": ("company", "university", "team", "organization"),
+    "work": ("film", "book", "song", "painting", "tv series"),
+    "species": ("animal", "plant", "species"),
+    "drink": ("food", "drink"),
+    "dish": ("food", "dish"),
+    "celestial body": ("star", "planet"),
+    "material": ("chemical", "material"),
+    "term": ("word",),
+} | {kind: (kind, also) for also, kinds in _ALSO.items() for kind in kinds.split(", ")}
+_NOT_THINGS = frozenset({*LITERALS, *CLOSED, "word", "letter", "class", "property", "purpose", "symbol", "given name"})
+
+
+def _ids(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Whoever is married to someone has that someone for a spouse.
+SYMMETRIC = _ids(
+    """business-company-competitor character-enemy food-pairs-with gene-ortholog gene-protein-interaction
+    generic-related-to generic-near generic-synonym generic-antonym generic-similar-to generic-different-from
+    kinship-spouse kinship-ex-spouse kinship-partner kinship-fiance kinship-sibling kinship-twin kinship-half-sibling
+    kinship-cousin kinship-relative medicine-drug-interaction paper-coauthor person-friend person-rival
+    physics-antiparticle place-country-border place-city-twin religion-deity-consort religion-deity-equivalent
+    software-alternative-to transport-station-adjacent word-rhymes-with word-homophone word-derived-form
+    word-translation product-bought-with"""
+)
+# Tails that come after their heads; in other relations of one kind they come before: parents, causes, what is cited.
+LATER = _ids(
+    """kinship-son kinship-daughter kinship-nephew kinship-niece book-next film-sequel generic-replaced-by
+    politics-officeholder-successor technology-device-successor time-before generic-causes character-sidekick
+    character-pet"""
+)
+
+
+# What holds from some day to another, and what happens on a day.
+LASTS = _ids(
+    """person-employer person-residence person-member-of person-party person-alma-mater politics-person-office
+    politics-party-leader politics-city-mayor politics-region-governor politics-organization-secretary
+    politics-minister-cabinet politics-party-coalition politics-politician-constituency country-head-of-state
+    country-head-of-government country-membership country-ambassador business-company-ceo business-company-owner
+    business-company-board-member business-company-parent business-company-headquarters education-university-rector
+    education-scholar-teaches-at sport-player-team sport-player-national-team sport-player-position sport-team-coach
+    sport-team-captain sport-team-league sport-team-stadium sport-racer-team music-band-member music-lead-singer
+    music-drummer music-artist-label music-conductor media-editor-in-chief media-newspaper-owner media-journalist-for
+    media-channel-owner media-podcast-host media-news-anchor tv-presenter tv-cast tv-judge tv-network
+    building-museum-director building-owner building-occupant military-unit-commander military-unit-garrison
+    fashion-house-creative-director fashion-model-agency law-person-prison event-person-ruled transport-ship-captain
+    transport-ship-home-port transport-airline-hub transport-airline-alliance transport-rail-line-operator
+    software-maintainer religion-diocese-bishop art-owner art-museum internet-website-owner food-restaurant-chef
+    generic-owned-by generic-managed-by generic-member-of generic-sponsor economy-index-constituent kinship-guardian
+    energy-plant-operator material-mine-operator astronomy-spacecraft-operator paper-journal-editor"""
+)
+HAPPENS = _ids(
+    """award-recipient award-nominee award-film-won education-person-degree sport-athlete-medal-event
+    sport-player-drafted-by law-person-convicted-of business-company-acquired-by military-battle-commander
+    environment-storm-landfall theatre-original-cast tv-guest-star"""
+)
+
+
+def fitting(kind: str, there: list[str]) -> list[str]:
+    """The kinds that a kind of the bank may be in a world that has these kinds, `there`; itself if nothing fits.
+
+    >>> fitting("player", ["film", "person"]), fitting("thing", ["film", "year"]), fitting("city", ["film"])
+    (['person'], ['film'], ['city'])
+    """
+    if kind == "thing":
+        return [one for one in there if one not in _NOT_THINGS] or ["product"]
+    narrower = NARROWER.get(kind, (kind,))
+    return [one for one in there if one in narrower] or [narrower[0]]
+
+
+def wider(kind: str) -> list[str]:
+    """The kinds of the bank that may be this kind in a world.
+
+    >>> wider("mountain"), wider("month")
+    (['mountain', 'volcano', 'thing'], ['month'])
+    """
+    wide = [one for one, narrower in NARROWER.items() if kind in narrower and one != kind]
+    return [kind, *wide, *(() if kind in _NOT_THINGS else ("thing",))]

@@ -1,0 +1,318 @@
+"""Invented words by syllables, in the manner of several families of languages.
+
+Words of one tongue look alike, those of two do not, so that a tokenizer cuts them in many ways. Knows letters alone: no
+meanings, and not which words were made before.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tongue:
+    """A syllable is an onset, a vowel and perhaps a coda; endings make a word a given name, a family's or a place's."""
+
+    name: str
+    onsets: tuple[str, ...]
+    vowels: tuple[str, ...]
+    codas: tuple[str, ...]  # "" among them: an open syllable
+    given: tuple[str, ...]
+    family: tuple[str, ...]
+    place: tuple[str, ...]
+
+    def word(self, chance: random.Random, most: int = 3) -> str:
+        """A word of one to `most` syllables, at least three letters long, in lower case."""
+        text = ""
+        for left in reversed(range(chance.choice(range(1, most + 1)))):
+            text += chance.choice(self.onsets) + chance.choice(self.vowels)
+            if not left or chance.random() < 0.3:  # inside a word, most syllables are open
+                text += chance.choice(self.codas)
+        while len(text) < 3:
+            text += chance.choice(self.onsets) + chance.choice(self.vowels)
+        return text
+
+    def ended(self, chance: random.Random, endings: tuple[str, ...]) -> str:
+        """A word with one of these endings, capitalised: no vowel meets a vowel, no letter stands three times."""
+        stem, ending = self.word(chance, 2), chance.choice(endings)
+        vowels = "".join(self.vowels)
+        if ending and ending[0] in vowels:
+            stem = stem.rstrip(vowels) or stem
+        if ending and stem[-1] == ending[0]:
+            ending = ending[1:]
+        return (stem + ending).capitalize()
+
+
+def _tongue(name: str, onsets: str, vowels: str, codas: str, given: str, family: str, place: str) -> Tongue:
+    """Parts divided by blanks; `-` stands for nothing."""
+    parts = (tuple("" if one == "-" else one for one in text.split()) for text in (onsets, vowels, codas))
+    ends = (tuple("" if one == "-" else one for one in text.split()) for text in (given, family, place))
+    return Tongue(name, *parts, *ends)
+
+
+TONGUES: tuple[Tongue, ...] = (
+    _tongue(
+        "english",
+        "b br c ch cl d f g gr h j k l m n p r s sh st t th tr w wh",
+        "a e i o u ea oo ai",
+        "- n r l m t ck ll rd nd st x",
+        "- y ie a ett on wyn ric",
+        "son man ley ford well ton er smith wood croft - field",
+        "ton ham ford bury wick mouth dale port ville by stead minster",
+    ),
+    _tongue(
+        "romance",
+        "b c d f g l m n p r s t v br cr fl gr tr ch qu",
+        "a e i o ia io ue",
+        "- - - n r l s",
+        "o a ina elo etta ando isa iel",
+        "ez ini etti ardo oso eira ano ella ucci",
+        "ona ia ada eria ara ello agna ino",
+    ),
+    _tongue(
+        "french",
+        "b bl c ch d f g j l m n p r s t v gr pr",
+        "a e é i o ou eu au oi",
+        "- - n r l s t x",
+        "ine elle ot ard ette ien aud e",
+        "eau ier ard oux in et ault ois",
+        "ville ac euil ay ières ieux bourg on",
+    ),
+    _tongue(
+        "germanic",
+        "b br d f g gr h k kl l m n r s sch st t w z fr",
+        "a e i o u ei au ie ö ü",
+        "- n r l m rt nd ch ck lz rg",
+        "e a bert hild win mar fried ke",
+        "mann er berg stein bach ner hoff ler",
+        "burg stadt heim dorf berg hausen feld au",
+    ),
+    _tongue(
+        "norse",
+        "b bj d f fr g gr h hj k l m n r s sk st t th v",
+        "a e i o u y å ø ei",
+        "- n r l m rn ld nd k g",
+        "a e ulf rid var hild geir unn",
+        "sen son dottir gaard lund strand vik berg",
+        "vik fjord holm by heim sund nes dal",
+    ),
+    _tongue(
+        "slavic",
+        "b br d dr g k kr l m n p r s sl st t v z zh ch sh",
+        "a e i o u ya",
+        "- - n r l m v k sk",
+        "a mir slav ina ko ena islav ka",
+        "ov ova sky ić enko czyk in ev",
+        "grad ovo sk ice ov any ino ets",
+    ),
+    _tongue(
+        "hellenic",
+        "a k l m n p r s t th ph d g x z ps kr",
+        "a e i o y ou ai eu",
+        "- - s n r l",
+        "os ia as is eon anthe yra ides",
+        "opoulos akis idis ou atos elis as",
+        "polis os ia ossos ene andria aki",
+    ),
+    _tongue(
+        "arabic",
+        "b d f h j k kh m n q r s sh t w y z gh l",
+        "a i u aa ee",
+        "- - n r m d l h f",
+        "a ah id ir ima an een ul",
+        "i awi ani oun ullah zadeh - ari",
+        "abad iyah an ut ar qir oun a",
+    ),
+    _tongue(
+        "indic",
+        "b bh ch d dh g h j k kh l m n p r s sh t v",
+        "a aa i u e o ai",
+        "- - n r m nd sh t",
+        "a esh ika ini endra it ya vi",
+        "an kar ia ppa swamy wala ra ji",
+        "pur nagar abad i ore garh am patti",
+    ),
+    _tongue(
+        "japanese",
+        "k s t n h m y r w g z d b sh ch ts",
+        "a i u e o ai ei ou",
+        "- - - - n",
+        "ko mi to ro ka ji ki na",
+        "moto mura da yama kawa saki shi no",
+        "shima zaki hara machi oka saka do ura",
+    ),
+    _tongue(
+        "chinese",
+        "b ch d f g h j k l m n p q r s sh t w x y z zh",
+        "a e i u ao ei ia iu ou uan",
+        "- - n ng",
+        "- ming hua lin wei fang xin jun",
+        "- - ng n u",
+        "zhou jing shan hai jiang nan xi yang",
+    ),
+    _tongue(
+        "african",
+        "b ch d f g k l m n nd ng mb ny s t w y z kw gb",
+        "a e i o u ua ia",
+        "- - - - n m",
+        "a i we isha ko ola emi di",
+        "we ba nga eke mbo ola du ye",
+        "ni ja wa ngo la ruba ka so",
+    ),
+    _tongue(
+        "oceanic",
+        "h k l m n p r t w v f ng",
+        "a e i o u ai au oa",
+        "-",
+        "a ni lani ua hina po",
+        "loa kea mua nui taki ra",
+        "nga hiti loa tui va pai",
+    ),
+    _tongue(
+        "turkic",
+        "b ç d g h k m n r s ş t y z al er",
+        "a e ı i o ö u ü",
+        "- n r l m k z t",
+        "ay gül han can an e el ur",
+        "oğlu er kaya türk bek ov demir en",
+        "köy şehir tepe kale ova kent dağ bul",
+    ),
+    _tongue(
+        "celtic",
+        "b c d f g gl l ll m n r s t br cr dr gw",
+        "a e i o u ae io wy",
+        "- n r l s th dd ch",
+        "wen a an wyn ach een gan dh",
+        "ach ey nan doch an gh agh lyn",
+        "more glas ness bridge ach wick ydd aber",
+    ),
+    _tongue(
+        "american",
+        "ch h k l m n p qu s t tl w x y hu ch'",
+        "a e i o u ua ee",
+        "- - n l k tl c sh",
+        "tl a ka i wa na li quil",
+        "tzin ka ahua coatl ni mac an",
+        "huacan tepec mac ta tlan chee homa ka",
+    ),
+    _tongue(
+        "cyrillic",
+        "б в г д ж з к л м н п р с т ш",
+        "а е и о у я",
+        "- - н р л к",
+        "а ья ил ина мир ей",
+        "ов ова ин енко ский ев",
+        "град ово ск ино ец ка",
+    ),
+)
+# How often a world speaks it: other alphabets are rare in the graphs that people ask in English.
+WEIGHTS = tuple(0.15 if tongue.name == "cyrillic" else 1.0 for tongue in TONGUES)
+
+
+# ----------------------------------------------------------------------------------------------------
+# English words for titles and things, common names of people, and the kinds whose members everyone knows.
+#
+# Knows no grammar, and nothing of graphs.
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+NOUNS = _words(
+    """harbor river winter garden mirror shadow lantern station letter voice empire orchard bridge ocean mountain
+    engine window island forest kingdom thunder copper glass paper crown wolf sparrow falcon tiger horse whale fox moon
+    star comet planet desert valley canyon storm rain snow fire stone iron silver gold velvet ribbon ladder compass
+    anchor ship train road street house tower castle cathedral market theatre school hospital prison factory mill farm
+    field meadow salt sugar honey bread coffee apple lemon rose lily thorn root seed clock hour midnight morning summer
+    autumn spring season year child daughter son mother father brother sister widow soldier captain sailor doctor
+    teacher painter poet hunter thief stranger ghost angel devil king queen prince knight pilgrim secret promise dream
+    memory silence song dance story game puzzle riddle machine signal code number circle line edge border"""
+)
+ADJECTIVES = _words(
+    """silent broken golden hidden crimson distant endless bitter gentle hollow frozen burning lonely ancient modern
+    quiet wild lost last first second final great little long short dark bright pale deep high low open closed secret
+    sacred strange simple perfect crooked green blue red black white grey silver electric invisible northern southern
+    eastern western central royal young old new early late blind brave proud cruel sweet sour empty full heavy light
+    narrow wide rapid slow true false double single public private foreign common rare"""
+)
+VERBS = _words(
+    """run fall wait return forget remember follow leave cross burn break build carry catch chase count dance dream
+    drive escape fight find fly hide hold hunt keep kill kiss learn lie live lose love meet open pray promise read rise
+    save sell sing sleep speak stay steal swim teach trust wake walk whisper win"""
+)
+FIELDS = _words(
+    """physics chemistry literature poetry peace medicine economics design architecture journalism mathematics biology
+    music painting sculpture photography cinema theatre history philosophy engineering agriculture navigation optics
+    genetics linguistics ecology logistics robotics acoustics"""
+)
+GIVEN = _words(
+    """James Mary John Linda Robert Susan Michael Karen David Nancy William Lisa Thomas Sarah Charles Anna Daniel Emma
+    Paul Laura Mark Julia George Alice Peter Helen Henry Clara Frank Rosa Walter Ruth Arthur Grace Oscar Nina Hugo Ivy
+    Leo Maya Carlos Elena Luis Sofia Pierre Claire Hans Greta Marco Lucia Ivan Olga Ahmed Leila Raj Priya Kenji Yuki Wei
+    Mei Kofi Ama Erik Ingrid"""
+)
+FAMILY = _words(
+    """Smith Jones Brown Taylor Wilson Davies Evans Walker Wright Turner Hill Moore Clark Baker Carter Parker Cook Bell
+    Ward Fisher Mason Hunt Palmer Stone Fox Marsh Lane Grant Cole Hayes Burke Doyle Quinn Garcia Lopez Silva Costa
+    Rossi Moretti Weber Becker Larsen Berg Novak Horvat Petrov Kaya Khan Patel Singh Tanaka Sato Chen Wang Kim Park
+    Okafor Mensah Diallo"""
+)
+TITLES = ("Sir", "Dr.", "Lady", "Saint", "Prince", "Princess", "King", "Queen", "Count", "Baron")
+ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "XI", "XIV", "XVI")
+
+# Kinds with few members, which graphs share: the names are no secret, and are the same in every world.
+CLOSED: dict[str, tuple[str, ...]] = {
+    kind: tuple(part.strip() for part in names.split(","))
+    for kind, names in {
+        "month": "January, February, March, April, May, June, July, August, September, October, November, December",
+        "weekday": "Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday",
+        "season": "spring, summer, autumn, winter, rainy season, dry season",
+        "colour": "red, blue, green, yellow, black, white, orange, purple, brown, pink, grey, turquoise, ivory, maroon",
+        "zodiac sign": "Aries, Taurus, Gemini, Cancer, Leo, Virgo, Libra, Scorpio, Sagittarius, Capricorn, Aquarius",
+        "part of speech": "noun, verb, adjective, adverb, pronoun, preposition, conjunction, interjection",
+        "grammatical gender": "masculine, feminine, neuter, common gender",
+        "occupation": "painter, engineer, lawyer, farmer, actor, nurse, architect, journalist, sailor, teacher, "
+        "chemist, composer, judge, baker, pilot, carpenter, photographer, economist, diplomat, surgeon, translator",
+        "genre": "drama, comedy, thriller, horror, western, romance, science fiction, fantasy, documentary, musical, "
+        "crime, war, adventure, mystery, satire, family, noir",
+        "literary genre": "novel, novella, epic, gothic fiction, detective fiction, memoir, fable, travel writing, "
+        "historical fiction, magic realism, dystopia, essay",
+        "music genre": "jazz, folk, rock, techno, blues, reggae, soul, punk, ambient, opera, disco, hip hop, bluegrass",
+        "game genre": "role-playing game, platformer, puzzle game, shooter, strategy, racing game, simulation",
+        "game mode": "single-player, multiplayer, co-op, online, split screen, hot seat",
+        "sport": "football, tennis, rugby, swimming, fencing, judo, rowing, cricket, archery, handball, volleyball",
+        "position": "goalkeeper, defender, midfielder, forward, winger, striker, point guard, pitcher, libero, prop",
+        "symptom": "fever, cough, headache, nausea, fatigue, rash, dizziness, joint pain, insomnia, chest pain, chills",
+        "side effect": "drowsiness, dry mouth, weight gain, blurred vision, constipation, tremor, hair loss, hives",
+        "cause of death": "pneumonia, heart attack, stroke, drowning, tuberculosis, cancer, car accident, a fall",
+        "musical instrument": "piano, violin, cello, flute, trumpet, oboe, harp, guitar, drums, accordion, clarinet",
+        "voice type": "soprano, mezzo-soprano, alto, tenor, baritone, bass, countertenor",
+        "musical key": "C major, A minor, G major, E minor, D minor, F major, B-flat major, C-sharp minor",
+        "degree": "bachelor of arts, master of science, doctor of philosophy, bachelor of laws, diploma, licentiate",
+        "energy source": "coal, wind, solar, hydropower, natural gas, uranium, biomass, geothermal, tidal",
+        "body part": "head, neck, wrist, foot, waist, hand, shoulder, ear, ankle, finger",
+        "organ": "heart, liver, kidney, lung, brain, stomach, pancreas, spleen, skin, bladder",
+        "climate": "oceanic climate, desert climate, tundra, monsoon climate, continental climate, steppe climate",
+        "form of government": "republic, monarchy, federation, theocracy, city-state, military junta, confederation",
+        "military rank": "general, colonel, major, captain, lieutenant, sergeant, corporal, admiral, commodore",
+        "military branch": "army, navy, air force, coast guard, marines, cavalry, artillery",
+        "conservation status": "endangered, vulnerable, extinct, least concern, critically endangered, near threatened",
+        "taxonomic rank": "species, genus, family, order, class, phylum, subspecies, tribe",
+        "crystal system": "cubic, hexagonal, monoclinic, triclinic, tetragonal, orthorhombic",
+        "programming paradigm": "functional, object-oriented, imperative, logic programming, procedural, reactive",
+        "typing discipline": "static typing, dynamic typing, strong typing, duck typing, gradual typing",
+        "data type": "integer, string, float, boolean, list, map, tuple, bytes, date-time",
+        "word order": "subject-verb-object, subject-object-verb, verb-subject-object, object-verb-subject, free order",
+        "cooking method": "boiling, frying, baking, grilling, steaming, smoking, roasting, braising, pickling",
+        "course of a meal": "starter, main course, dessert, side dish, appetizer, soup course",
+        "allergen": "peanuts, gluten, milk, eggs, soy, shellfish, sesame, mustard, celery",
+        "route of administration": "oral, intravenous, topical, inhalation, subcutaneous, nasal, rectal",
+        "transmission route": "air, water, mosquito bites, blood, contact, contaminated food, ticks",
+        "medical specialty": "cardiology, neurology, oncology, dermatology, pediatrics, urology, psychiatry",
+        "light condition": "full sun, partial shade, deep shade, bright indirect light",
+        "rating": "suitable for all ages, parental guidance, 12 and over, 16 and over, adults only",
+        "spectral class": "class O, class B, class A, class F, class G, class K, class M",
+    }.items()
+}

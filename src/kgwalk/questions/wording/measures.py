@@ -1,0 +1,351 @@
+"""How sets are said that are chosen from by values: the largest, those above, those of 2012.
+
+Knows noun phrases and the words for values; the rest of the sentence is the speaker's.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from decimal import ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgwalk.questions.plan import HOPS
+from kgwalk.questions.wording.english import DATE, UNCOUNTED, YEAR, a, is_plural, plural, singular
+from kgwalk.questions.wording.phrases import Parts, Phrase, as_many, fill, fits, parts
+from kgwalk.questions.wording.values import Wording, wording_of
+from kgwalk.types import Call
+from kgwalk.walk.facts import Way
+
+if TYPE_CHECKING:
+    from kgwalk.questions.wording.speaker import Speaker
+
+
+# ----------------------------------------------------------------------------------------------------
+# A round number between two values, and how people write it in a question: "more than 5 million". Knows no graph.
+
+
+_SCALES = ((10**9, "billion"), (10**6, "million"))
+LEAST_DIGIT = -12  # a billionth of a billionth is no round number
+
+
+def round_between(low: float, high: float, *, year: bool = False) -> str:
+    """The number with the fewest digits that parts `low` from `high`: low < number <= high; of years, a whole one.
+
+    >>> round_between(4_213_265, 5_879_441), round_between(0.12, 0.18), round_between(-3, 7)
+    ('5000000', '0.15', '0')
+    >>> round_between(1994.4, 1999.2, year=True), round_between(12, 13)
+    ('1995', '13')
+    """
+    if year:
+        fives = _multiple(Decimal(high), Decimal(5))
+        return f"{fives if fives > low else math.floor(high):.0f}"
+    if low < 0 < high:
+        return "0"
+    below, above = Decimal(repr(low)), Decimal(repr(high))  # as written: 0.36 is a little less in binary
+    size = max(abs(below), abs(above)).adjusted() + 1
+    for digit in range(size, LEAST_DIGIT, -1):
+        for unit in (Decimal(1).scaleb(digit), Decimal(5).scaleb(digit - 1)):
+            number = _multiple(above, unit)
+            if below < number:
+                return _written(number)
+    return _written(above)
+
+
+def in_words(number: str, chance: random.Random) -> str:
+    """A large number as one of those ways that people have for it; not for years.
+
+    >>> sorted({in_words("5000000", random.Random(seed)) for seed in range(20)})
+    ['5 million', '5,000,000', '5000000']
+    >>> sorted({in_words("150000", random.Random(seed)) for seed in range(20)}), in_words("0.15", random.Random(0))
+    (['150,000', '150000'], '0.15')
+    """
+    if not number.isdigit() or int(number) < 10_000:
+        return number
+    said = [number, f"{int(number):,}"]
+    scale, word = next(((scale, word) for scale, word in _SCALES if int(number) >= scale), (1, ""))
+    short = _written(Decimal(number) / scale)
+    if word and len(short) <= 4:
+        said += [f"{short} {word}"] * 2
+    return chance.choice(said)
+
+
+def _multiple(number: Decimal, unit: Decimal) -> Decimal:
+    """The largest multiple of the unit that is not above the number."""
+    return (number / unit).to_integral_value(ROUND_FLOOR) * unit
+
+
+def _written(number: Decimal) -> str:
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+_MORE = {
+    ">": ("above", "over", "greater than", "of more than", "higher than"),
+    "<": ("below", "under", "less than", "of less than", "lower than"),
+    ">=": ("of at least", "not below"),
+    "<=": ("of at most", "not above"),
+    "!=": ("other than",),
+}
+_COUNTS = {">": ("more than", "over"), "<": ("fewer than", "less than"), ">=": ("at least",), "<=": ("at most",)}
+_LATER = {
+    ">": ("after", "later than"),
+    "<": ("before", "earlier than"),
+    ">=": ("in or after", "not before"),
+    "<=": ("in or before", "not after"),
+    "!=": ("not in",),
+}
+
+# Numbers that only tell things apart: nobody asks for the largest calling code.
+_CODES = re.compile(r"\b(?:code|prefix|id|isbn|port|doi|phone|postal|zip|iso)\b")
+
+
+def _value(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
+    """A noun for what a relation measures, and whether it is a time."""
+    words = [word for word in speaker.lexicon.value_words(relation) if not _CODES.search(word)]
+    if not words:
+        return None
+    kind = speaker.said(Way(relation, True)).kind
+    return (words[0] if speaker.level == 0 else speaker.chance.choice(words)), kind in (DATE, YEAR)
+
+
+# The largest and the smallest
+
+
+class Extreme(NamedTuple):
+    """How the most of a value is said: "the largest population", "most populous", "has the most inhabitants"."""
+
+    most: str
+    adjective: str
+    did: str
+    by: str  # "the largest by population"
+
+
+def _extreme(speaker: Speaker, call: Call) -> Extreme | None:
+    found = _value(speaker, str(call.args[1]))
+    if found is None:
+        return None
+    noun, timed = found
+    chance, most, wording = speaker.chance, call.tool == "argmax", wording_of(noun)
+    if timed:
+        word, by = chance.choice(("latest", "most recent") if most else ("earliest",)), ""
+    else:
+        word = chance.choice(("highest", "largest", "greatest") if most else ("lowest", "smallest"))
+        by = f"the {chance.choice(('largest', 'biggest') if most else ('smallest',))} by {noun}"
+    adjectives, did = (wording.most, wording.did_most) if most else (wording.least, wording.did_least)
+    return Extreme(
+        f"the {word} {noun}", chance.choice(adjectives) if adjectives else "", chance.choice(did) if did else "", by
+    )
+
+
+def extreme_phrase(speaker: Speaker, call: Call) -> Phrase | None:
+    inner, said = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
+    if inner is None or said is None:
+        return None
+    inner = as_many(inner)
+    options = [(1.0, f"the one of {inner.text} with {said.most}"), (1, f"whichever of {inner.text} has {said.most}")]
+    if said.adjective and inner.many:
+        options.append((1.5, f"the {said.adjective} of {inner.text}"))
+    if said.did:
+        options.append((1, f"whichever of {inner.text} {said.did}"))
+    found = parts(inner.text)
+    if found is not None and inner.many and inner.hops < 2 and _says_one(found):
+        options.append((2, f"the {singular(found.head)} {found.rest} with {said.most}"))
+        if said.adjective:
+            options.append((2, f"the {said.adjective} {singular(found.head)} {found.rest}"))
+    return Phrase(speaker.choose(options) or "", False, inner.kind, hops=inner.hops)
+
+
+def _says_one(found: Parts) -> bool:
+    """Whether a plural head can become one with the rest as it is: not "the players who play"."""
+    opened = re.match(r"(?:who|that|which) (\w+)", found.rest)
+    return (
+        bool(found.rest) and found.head not in ("ones", "those", "all") and (not opened or opened[1] in ("the", "was"))
+    )
+
+
+def extreme_question(speaker: Speaker, call: Call) -> str | None:
+    inner, said = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
+    if inner is None or said is None:
+        return None
+    inner, (most, adjective, did, by) = as_many(inner), said
+    options = [
+        (2.0, f"Which of {inner.text} has {most}?"),
+        (1, f"Among {inner.text}, which has {most}?"),
+        (0.8, f"Of {inner.text}, which one has {most}?"),
+        (0.7, f"Name the one of {inner.text} with {most}."),
+        (0.5, f"Out of {inner.text}, tell me the one that has {most}."),
+        (1, f"Which of {inner.text} is {by}?") if by else (0, ""),
+    ]
+    found = parts(inner.text)
+    if found is not None and inner.many and _says_one(found):
+        one = f"{singular(found.head)} {found.rest}"
+        options.append((1.5, f"Which {one} has {most}?"))
+        if adjective:
+            options += [(1.5, f"What is the {adjective} {one}?"), (speaker.level, f"{adjective} {one}?")]
+        if did:
+            options.append((1, f"Which {one} {did}?"))
+    if adjective:
+        options += [
+            (1.5, f"Which of {inner.text} is the {adjective}?"),
+            (1, f"What is the {adjective} of {inner.text}?"),
+        ]
+    if did:
+        options += [(2, f"Which of {inner.text} {did}?"), (0.7, f"Out of {inner.text}, which {did}?")]
+    return speaker.choose(options)
+
+
+# Comparisons
+
+
+class Condition(NamedTuple):
+    """The set that is filtered; what its members have, the same as a clause, as a verb, and right after their noun.
+
+    "a birth date after 1980", "whose birth date is after 1980", "were born after 1980", "who were born after 1980".
+    """
+
+    source: int
+    having: str
+    clause: str
+    did: str = ""
+    done: str = ""
+
+
+def _condition(speaker: Speaker, call: Call) -> Condition | None:
+    """Two bounds of one value are said as one; two values at once are not said."""
+    relation, comparison, value = (str(argument) for argument in call.args[1:])
+    found = _value(speaker, relation)
+    if found is None:
+        return None
+    noun, timed = found
+    source, wording = speaker.sources(call)[0], wording_of(noun)
+    before = speaker.plan.made_by(source)
+    if before is not None and before.tool == "filter":
+        pair = _between(speaker, (str(before.args[2]), str(before.args[3])), (comparison, value))
+        if pair is None or before.args[1] != relation:
+            return None
+        return _compared(speaker.sources(before)[0], noun, pair, wording if timed else None)
+    mark = speaker.mark(value if timed else in_words(value, speaker.chance))
+    if comparison == "=":
+        when = f"in {mark}"
+        did = (f"{wording.did} {when}", f"{wording.done} {when}") if timed and wording.did else ("", "")
+        return Condition(source, f"{a(noun)} of {mark}", f"whose {noun} is {mark}", *did)
+    if not timed and wording.counted and comparison in _COUNTS and speaker.chance.random() < 0.6:
+        having = f"{speaker.chance.choice(_COUNTS[comparison])} {mark} {wording.counted}"
+        return Condition(source, having, f"that have {having}")
+    word = speaker.chance.choice((_LATER if timed else _MORE)[comparison])
+    return _compared(source, noun, f"{word} {mark}", wording if timed else None)
+
+
+def _compared(source: int, noun: str, than: str, wording: Wording | None) -> Condition:
+    """`wording` is given for times alone: "founded below 5" makes no sense."""
+    clause = f"whose {noun} is {than.removeprefix('of ')}"
+    if wording is None or not wording.did:
+        return Condition(source, f"{a(noun)} {than}", clause)
+    return Condition(source, f"{a(noun)} {than}", clause, f"{wording.did} {than}", f"{wording.done} {than}")
+
+
+def _between(speaker: Speaker, one: tuple[str, str], two: tuple[str, str]) -> str | None:
+    """`>= 1999` and `< 2000` are the year 1999."""
+    low, high = sorted((one, two), key=lambda bound: bound[0], reverse=True)
+    if (low[0], high[0]) != (">=", "<") or not low[1].isdigit() or not high[1].isdigit():
+        return None
+    first, last = int(low[1]), int(high[1]) - 1
+    if first == last:
+        return f"in {speaker.mark(str(first))}"
+    start, end = speaker.mark(str(first)), speaker.mark(str(last))
+    return speaker.choose([(1, f"between {start} and {end}"), (1, f"from {start} to {end}")])
+
+
+def compared_phrase(speaker: Speaker, call: Call) -> Phrase | None:
+    found = _condition(speaker, call)
+    inner = None if found is None else speaker.phrase(found.source)
+    if found is None or inner is None:
+        return None
+    inner = as_many(inner)
+    members = f"those of {inner.text}" if inner.hops > 1 and inner.many else inner.text  # of these it is said
+    options = [(1.0, f"{members} with {found.having}"), (1.2, f"{members} {found.clause}")]
+    if found.done and inner.many:
+        options.append((2, f"{members} {found.done}"))
+    return Phrase(speaker.choose(options) or "", inner.many, inner.kind, hops=inner.hops)
+
+
+def compared_question(speaker: Speaker, call: Call) -> str | None:
+    found = _condition(speaker, call)
+    inner = None if found is None else speaker.phrase(found.source)
+    if found is None or inner is None:
+        return None
+    inner, (_, having, clause, did, done) = as_many(inner), found
+    have = "have" if inner.many else "has"
+    did = did if inner.many else did.replace("were ", "was ", 1)
+    options = [
+        (3.0, f"Which of {inner.text} {have} {having}?"),
+        (1, f"Of {inner.text}, which {have} {having}?"),
+        (0.7, f"Which of {inner.text} {'are those' if inner.many else 'is the one'} {clause}?"),
+        (3, f"Which of {inner.text} {did}?") if did else (0, ""),
+    ]
+    if inner.hops < 2:  # else it would be said of the last noun
+        texts = [
+            f"{inner.text} with {having}",
+            f"{inner.text} {clause}",
+            *([f"{inner.text} {done}"] if done and inner.many else []),
+        ]
+        texts = texts if done and inner.many else texts[:2]
+        options += [(1, speaker.frame(Phrase(text, inner.many, inner.kind)) or "") for text in texts]
+    head = parts(inner.text)
+    if head is not None and head.rest and inner.many and head.head not in ("ones", "those"):
+        options.append((2, f"Which {head.head} {head.rest} have {having}?"))
+        if did:
+            options.append((1.5, f"Which {head.head} {head.rest} {did}?"))
+    return speaker.choose(options)
+
+
+# ----------------------------------------------------------------------------------------------------
+# How a count is said: how many, the number of.
+#
+# Knows noun phrases and the ways that made them; the rest of the sentence is the speaker's.
+
+
+def count_phrase(speaker: Speaker, call: Call) -> Phrase | None:
+    inner = speaker.phrase(speaker.sources(call)[0])
+    return None if inner is None else Phrase(f"the number of {inner.text}", False, "number", hops=inner.hops)
+
+
+def count_question(speaker: Speaker, call: Call) -> str | None:
+    number = speaker.sources(call)[0]
+    counted = speaker.phrase(number)
+    made = speaker.plan.made_by(number)
+    if counted is None:
+        return None
+    counted = as_many(counted)
+    options: list[tuple[float, str]] = []
+    found = parts(counted.text)
+    if found is not None and found.rest and counted.many and found.head not in ("ones", "those", "all"):
+        said = f"{found.head} {found.rest}"
+        options += [(3, f"How many {said} are there?"), (0.7, f"Count the {said}.")]
+        options += [(1, f"What is the number of {said}?"), (0.7, f"number of {said}?")]
+    elif counted.many:
+        options += [(1, f"How many are there of {counted.text}?"), (1, f"Count {counted.text}.")]
+    if made is not None and made.tool in HOPS and made.tool != "between":
+        options += _how_many(speaker, made)
+    return speaker.choose(options)
+
+
+def _how_many(speaker: Speaker, made: Call) -> list[tuple[float, str]]:
+    """ "Which films did {} direct?" as "How many films did {} direct?"; "How many children does {} have?"."""
+    inner = speaker.phrase(speaker.sources(made)[0])
+    if inner is None:
+        return []
+    questions, _, bare = speaker.said(Way(str(made.args[1]), made.tool != "head_entities")).at(speaker.level)
+    found: list[tuple[float, str]] = []
+    for question in questions:
+        # "what stands before {}" opens with a verb, so after "what" a helping verb must follow the noun
+        opened = re.match(r"(?:which|what(?= \w+ (?:do|did|does|are|were|have|has|is|was)\b)) (\w+) ", question, re.I)
+        if opened and is_plural(opened[1]) and opened[1] != "ones" and fits(question, inner):
+            found.append((1.0, f"How many {fill(question, inner).split(' ', 1)[1]}"))
+    for noun in bare:
+        if noun.split(" ")[-1] not in UNCOUNTED:
+            does = "do" if inner.many else "does"
+            found.append((1.0, f"How many {plural(noun)} {does} {inner.text} have?"))
+    return found

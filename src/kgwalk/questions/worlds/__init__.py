@@ -1,1 +1,0 @@
-"""Random worlds: small graphs with schemas drawn from the bank and names that nothing else has."""

@@ -1,1 +1,0 @@
-"""Run folders: what was run, with what, and every row it wrote."""

@@ -1,0 +1,14 @@
+"""A route as KG-Hopper walks it: one growing thought with a search for each entity on the way."""
+
+from __future__ import annotations
+
+from kgwalk.demos.growing_think import SearchWriter
+from kgwalk.demos.writer import WRITERS
+from kgwalk.systems.kg_hopper.protocol import KgHopper
+from kgwalk.types import Answer, Call
+
+
+@WRITERS.add("kg-hopper")
+class KgHopperWriter(SearchWriter):
+    def say(self, step: Call | Answer, think: str) -> str:
+        return KgHopper.render(step, think, opened=self.walk.opened)

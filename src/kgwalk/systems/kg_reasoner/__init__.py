@@ -1,0 +1,1 @@
+"""KG-Reasoner: searches inside one thought, ranked candidates, going back."""

@@ -1,0 +1,1 @@
+"""Our own: named result sets, short turns, whole answers with evidence."""

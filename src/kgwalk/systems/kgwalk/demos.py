@@ -1,0 +1,119 @@
+"""A route in the language of named sets: a call for each step, as it is, and the last set for an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kgwalk.demos.route import CHOICES, HOPS, way_of
+from kgwalk.demos.voice import STYLES, spoken
+from kgwalk.demos.writer import (
+    FAILS,
+    TURNS,
+    WRITERS,
+    Said,
+    Script,
+    Unwritable,
+    Writer,
+    bound,
+    outline,
+    turned,
+    wrong_way,
+)
+from kgwalk.systems.kgwalk.protocol import Kgwalk, KgwalkWalk
+from kgwalk.types import Answer, Call
+from kgwalk.walk.facts import Way
+from kgwalk.walk.sets import as_written
+from kgwalk.walk.tagged_text import quote
+
+TURNED = 0.3  # share of the wrong turns that follow the right relation in the wrong direction
+
+
+@WRITERS.add("kgwalk")
+@dataclass
+class KgwalkWriter(Writer):
+    styles = STYLES
+    walk: KgwalkWalk
+    number: dict[int, int] = field(default_factory=dict)  # of the walk's sets, by the route's
+
+    def script(self) -> Script:
+        topics, steps = len(self.route.topics), self.route.steps
+        self.number = {at: at for at in range(1, topics + 1)}
+        hops = [at for at, step in enumerate(steps) if step.tool in HOPS]
+        spare = self.walk.protocol.turns - len(steps)
+        if spare < 0:
+            raise Unwritable(TURNS)
+        astray = self.chance.choice(hops) if self.wrong and spare > 0 and hops else None
+        self.note = self.opening()
+        for at, step in enumerate(steps):
+            call = Call(step.tool, tuple(self.number[arg] if isinstance(arg, int) else arg for arg in step.args))
+            if at == astray:
+                yield from self._wrong(call)
+            turn = yield Said(self._written(call, self.before(self._intend(call))))
+            if not turn.ok:
+                raise Unwritable(FAILS)
+            self.number[topics + at + 1] = len(self.walk.sets.made)
+            self.gist = self._seen(call)
+        last = self.number[topics + len(steps)]
+        names = self.walk.sets.made[last - 1].members
+        yield Said(Kgwalk.render(Answer((last,)), self.verdict(names)))
+
+    def opening(self) -> str:
+        """Short: a turn of this protocol has few tokens."""
+        return outline(self.route.steps) if self.voice.style == "reflective" else super().opening()
+
+    def _wrong(self, call: Call) -> Script:
+        source = self.walk.sets.get(call.args[0])[0].members
+        way = self._stray(source, way_of(call))
+        if way is None:
+            return
+        self.strayed = True
+        wrong = Call(HOPS[not way.out], (call.args[0], way.relation))
+        turn = yield Said(self._written(wrong, self.before(self._intend(wrong))), train=False)
+        if turn.ok:
+            names = self.walk.sets.made[-1].members
+            self.note = self.voice.say("wrong", names=_few(names), words=spoken(way_of(call).relation))
+        else:
+            self.note = self.voice.say("error")
+
+    def _stray(self, source: tuple[str, ...], right: Way) -> Way | None:
+        graph = self.walk.world.graph
+        other = turned(graph, source, right) if self.chance.random() < TURNED else None
+        return other or wrong_way(graph, source, right, self.question.answers, self.chance)
+
+    def _intend(self, call: Call) -> str:
+        if call.tool in HOPS:
+            return self.intention(way_of(call), self._called(call.args[0]))
+        values = {}
+        if call.tool in (*CHOICES, "between"):
+            relation = str(call.args[1])
+            values = {"relation": relation, "words": spoken(relation)}
+            values["bound"] = bound(call) if call.tool == "filter" else ""
+        return self.voice.say(f"to {call.tool}", **values)
+
+    def _seen(self, call: Call) -> str:
+        names = self.walk.sets.made[-1].members
+        relation = way_of(call).relation if call.tool in HOPS else call.tool
+        return self.voice.say("found", names=_few(names), words=spoken(relation))
+
+    def _written(self, call: Call, think: str) -> str:
+        """The turn, with its relation as the walk calls it, and a comparison as the prompt has it: `>` needs no
+        escaping where a call is read.
+        """
+        if call.tool in (*HOPS, *CHOICES, "between"):
+            source, relation, *others = call.args
+            if call.tool == "filter":  # a small model copies what it reads better than it multiplies
+                others[1] = as_written(str(others[1]), self.question.question)
+            call = Call(call.tool, (source, self.walk.sets.shown(str(relation)), *others))
+        text = Kgwalk.render(call, think)
+        return text.replace(quote(str(call.args[2])), f'"{call.args[2]}"') if call.tool == "filter" else text
+
+    def _called(self, reference: str | int) -> str:
+        if isinstance(reference, str):
+            return reference
+        members = self.walk.sets.made[reference - 1].members
+        return members[0] if len(members) == 1 else f"${reference}"
+
+
+def _few(names: tuple[str, ...]) -> str:
+    """Short: a turn of this protocol has few tokens."""
+    return names[0] if len(names) == 1 else f"{len(names)} entities"

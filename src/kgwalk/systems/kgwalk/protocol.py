@@ -1,0 +1,216 @@
+"""Our own: named result sets, short turns, observations that list the relations around each set.
+
+    tail_entities($1, "directed_by")
+    $2 = 1: Penny Marshall
+    -> born_in
+    <- directed_by, written_by
+    <answer>$2</answer>
+
+A turn is one call or the answer, with or without a thought before it. Every result is a set with a number, so an
+answer is whole, cannot be misspelt, and each of its members has a path of facts.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+from kgwalk.types import Answer, Call, Malformed, Message, Step, Triple
+from kgwalk.walk.protocol import PROTOCOLS, Listing, Observation, Protocol, Task, Walk, World, said
+from kgwalk.walk.sets import DATED_TOOLS, TOOLS, SetError, Sets
+from kgwalk.walk.tagged_text import escape, quote, read_answer, split_arguments
+
+_THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_ANSWER = re.compile(r"\s*<answer>(.*?)</answer>", re.DOTALL)
+_CALL = re.compile(r"\s*(\w+)\(", re.DOTALL)
+_ARGUMENT = re.compile(r'\s*(?:\$(\d{1,6})|("(?:[^"\\]|\\.)*"))\s*([,)])', re.DOTALL)
+_EXPECTED = 'Write one call such as tail_entities($1, "relation"), or <answer>$2</answer>.'
+
+SYSTEM = """Answer by walking a knowledge graph. Results are sets: $1, $2, ...
+Each turn is one call or the answer. Arguments are sets or names in double quotes.
+{tools}
+<answer>$n</answer> or <answer>["name", ...]</answer>
+-> lists relations that leave a set, <- relations that enter it."""
+
+
+@PROTOCOLS.add("kgwalk")
+@dataclass(frozen=True)
+class Kgwalk(Protocol):
+    """`names` and `relations` bound how much of a set an observation shows; `short` is how relations are called: by
+    the end of their names, as far as it tells them apart.
+    """
+
+    name = "kgwalk"
+    stop = ("</answer>",)
+    inline = False
+    turns: int = 8
+    names: int = 5
+    relations: int = 40
+    short: bool = True
+
+    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> KgwalkWalk:
+        return KgwalkWalk(task, world, protocol=self)
+
+    @staticmethod
+    def render(step: Step, think: str = "") -> str:
+        """The turn that says a step; the inverse of `parse`."""
+        thought = f"<think>{escape(think)}</think>" if think else ""
+        match step:
+            case Call(tool, args):
+                return f"{thought}{tool}({', '.join(map(_argument, args))})"
+            case Answer((int(number),)):
+                return f"{thought}<answer>${number}</answer>"
+            case Answer(names):
+                return f"{thought}<answer>[{', '.join(quote(str(name)) for name in names)}]</answer>"
+            case Malformed(why):
+                return why
+
+
+def _argument(value: str | int) -> str:
+    return f"${value}" if isinstance(value, int) else quote(value)
+
+
+def parse(text: str) -> Step:
+    thought = _THINK.match(text)
+    rest = text[thought.end() :] if thought else text
+    if (answer := _ANSWER.match(rest)) is not None:
+        return _read_answer(answer.group(1))
+    call = _CALL.match(rest)
+    if call is None:
+        return Malformed(_EXPECTED)
+    args: list[str | int] = []
+    at = call.end()
+    while True:
+        found = _ARGUMENT.match(rest, at)
+        if found is None:
+            return Malformed(_EXPECTED)
+        number, name, after = found.groups()
+        try:
+            args.append(int(number) if number else _json_string(name))
+        except ValueError:
+            return Malformed(_EXPECTED)
+        at = found.end()
+        if after == ")":
+            break
+    if rest[at:].strip():
+        return Malformed("One call a turn. " + _EXPECTED)
+    return Call(call.group(1), tuple(args))
+
+
+def _json_string(text: str) -> str:
+    names = split_arguments(text)
+    if not names:
+        raise ValueError(text)
+    return names[0]
+
+
+def _read_answer(inside: str) -> Step:
+    stripped = inside.strip()
+    if re.fullmatch(r"\$\d{1,6}", stripped):
+        return Answer((int(stripped[1:]),))
+    names = read_answer(stripped)
+    return Malformed("Answer with a set or a JSON list of names.") if names is None else Answer(names)
+
+
+@cache
+def _parameters(tool: str) -> list[str]:
+    return list(inspect.signature(getattr(Sets, tool)).parameters)[1:]
+
+
+@cache
+def tools_text(dated: bool) -> str:
+    """What the model reads of the tools: their signatures and the first line of their documentation."""
+    lines = []
+    for name in TOOLS + DATED_TOOLS * dated:
+        tool = getattr(Sets, name)
+        lines.append(f"{name}({', '.join(_parameters(name))}): {(tool.__doc__ or '').splitlines()[0]}")
+    return "\n".join(lines)
+
+
+@dataclass
+class KgwalkWalk(Walk):
+    protocol: Kgwalk = Kgwalk()
+    sets: Sets = field(init=False)
+    answered: dict[str, int] = field(default_factory=dict)  # the set that each answer was a member of
+    called: dict[Call, int] = field(default_factory=dict)  # the set that each call made
+
+    def __post_init__(self) -> None:
+        known = [topic for topic in self.task.topics if topic in self.world.graph]
+        self.sets = Sets(self.world.graph, known, short=self.protocol.short)
+
+    @property
+    def dated(self) -> bool:
+        store = getattr(self.world.graph, "store", None)
+        return bool(store is not None and store.timed)
+
+    def prompt(self) -> list[Message]:
+        start = [self._show(number).render(self.protocol.relations) for number in range(1, len(self.sets.made) + 1)]
+        asked = "\n".join([escape(self.task.question.question), *start])
+        return [Message("system", SYSTEM.replace("{tools}", tools_text(self.dated))), Message("user", asked)]
+
+    def parse(self, text: str) -> Step:
+        return parse(text)
+
+    def act(self, call: Call) -> Observation:
+        if call.tool not in TOOLS + DATED_TOOLS * self.dated:
+            return self._error(f"there is no tool {call.tool}; there are {', '.join(TOOLS)}")
+        tool = getattr(self.sets, call.tool)
+        wanted = _parameters(call.tool)
+        if len(call.args) != len(wanted):
+            return self._error(f"{call.tool} takes {len(wanted)} arguments: {', '.join(wanted)}")
+        sets_taken = 2 if call.tool in ("intersect", "union", "minus") else 1
+        if any(isinstance(arg, int) for arg in call.args[sets_taken:]):
+            return self._error(f"{call.tool} takes names in double quotes after the set")
+        if call in self.called:  # a model that has lost its way would go on making it
+            return self._error(f"that is ${self.called[call]} already")
+        try:
+            number = tool(*call.args)
+        except SetError as error:
+            return self._error(str(error))
+        self.called[call] = number
+        return self._show(number)
+
+    def _show(self, number: int) -> Observation:
+        made = self.sets.made[number - 1]
+        leaving, entering = self.sets.relations_around(number)
+        listings = [
+            Listing(f"${number} = {len(made)}: ", made.members, most=self.protocol.names, entities=True),
+            Listing("-> ", leaving, most=self.protocol.relations),
+            Listing("<- ", entering, most=self.protocol.relations),
+        ]
+        shown = [made.came[name] for name in made.members[: self.protocol.names] if name in made.came]
+        # a set without relations around it (a count, a date) needs no empty lines
+        return Observation("", "", [part for part in listings if part.items], triples=shown)
+
+    def _error(self, message: str) -> Observation:
+        told = self.tell(f"error: {escape(message)}")
+        return Observation(told.opening, told.closing, told.listings, ok=False, error="set_error")
+
+    def tell(self, text: str) -> Observation:
+        return said("", text, "")
+
+    def last_call(self) -> Observation | None:
+        return self.tell("No calls are left. Answer now.")
+
+    def resolve(self, answer: Answer) -> list[str]:
+        names: dict[str, None] = {}
+        for entry in answer.names:
+            if isinstance(entry, int) and 1 <= entry <= len(self.sets.made):
+                for name in self.sets.made[entry - 1].members:
+                    names[name] = None
+                    self.answered[name] = entry
+            elif isinstance(entry, str):
+                names[entry] = None
+        return list(names)
+
+    def evidence(self, name: str) -> list[Triple]:
+        number = self.answered.get(name) or self._set_with(name)
+        return self.sets.evidence(name, number) if number else []
+
+    def _set_with(self, name: str) -> int | None:
+        """The last set that has the name: a quoted answer has its path, too."""
+        numbers = range(len(self.sets.made), 0, -1)
+        return next((number for number in numbers if name in self.sets.made[number - 1].members), None)

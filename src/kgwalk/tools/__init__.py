@@ -1,1 +1,0 @@
-"""What an agent may do with a graph, as typed functions."""

@@ -1,1 +1,0 @@
-"""The learned ranker of candidate entities (KG-Reasoner, equations 1 to 4)."""

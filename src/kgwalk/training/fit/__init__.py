@@ -1,0 +1,1 @@
+"""A graph in, an agent for it out."""

@@ -1,0 +1,318 @@
+"""A graph in, an agent for it out: questions made from the graph, SFT, GRPO, a score on questions held out.
+
+    fit("films.kg", out="runs/fit-films")
+
+    run/questions   the questions that were made, a dataset over the graph
+    run/worlds      questions about random worlds, if it goes on from an agent: what it shall not forget
+    run/plan.json   how fast the machine is, and what that leaves time for
+    run/time.json   what the time was used for, and the minutes that each stage was given
+    run/before      the held-out questions, walked by whatever the fit starts from
+    run/train       the training run (training/pipeline)
+    run/after       the held-out questions, walked by the result
+    run/fit.json    the report
+
+The adapter is put where `ask --graph` looks for it (walk/adapters), unless it is the shipped one. What is done is not
+done again, so a fit that is resumed goes on where it stopped. If training made the agent no better on the questions
+held out, or perhaps by luck alone, the weights stay as they were. Knows no recipe by name.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time as clock
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypedDict
+
+from kgwalk.config.recipe import Recipe, load_recipe, read_section
+from kgwalk.config.run_folder import RunFolder, begin_run, read_json
+from kgwalk.config.runtime import outside_a_loop
+from kgwalk.data.dataset import Dataset
+from kgwalk.evaluation.predictions import METRICS
+from kgwalk.kg.store import StoredGraph
+from kgwalk.llm.models import CONFIG, check_base, find_model, read_adapter, same_model
+from kgwalk.score.rewards import RewardFunction
+from kgwalk.training.fit.plan import (
+    AFTER,
+    ASKED,
+    BEFORE,
+    CONVERTED,
+    LEAST_BEFORE,
+    LEAST_EVAL,
+    LOADED,
+    MARGIN,
+    MINUTES,
+    MOST_BEFORE,
+    PLAN,
+    QUESTIONS,
+    ROOM,
+    TIME,
+    TRAINED,
+    VALIDATING,
+    Fit,
+    FitPlan,
+    FitTime,
+    Speed,
+    a_walk,
+    kind_of,
+    measure,
+    parts_of,
+    plan_for,
+    rate_after,
+    stage_minutes,
+    walks_within,
+)
+from kgwalk.training.fit.questions import WORLDS, make, of_course, rehearse, rehearsed, write
+from kgwalk.training.fit.result import Took, Walks, reported
+from kgwalk.training.loop import Progress, silent
+from kgwalk.training.pipeline import TrainSettings, train
+from kgwalk.training.run import ADAPTER, check_device, check_recipe
+from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
+from kgwalk.types import KgwalkError
+from kgwalk.walk.adapters import NONE, asked_for, shipped
+
+# ----------------------------------------------------------------------------------------------------
+# What a fit begins from: a recipe that can be fitted, and an adapter to go on from, if any.
+#
+# Knows no recipe and no model by name, and loads no weights.
+
+
+ALL = ("demos", "sft", "grpo", "eval")  # a fit measures by some, and tests by the last, whichever it trains by
+
+
+def check(recipe: Recipe, stages: Collection[str]) -> None:
+    """What is wrong with the recipe is told before a question is made; `stages` are those of [train]."""
+    check_recipe(recipe, ALL)
+    if "sft" in stages and "demos" not in stages:
+        raise KgwalkError("the stage sft learns from demonstrations: add the stage demos to `train.stages`")
+    if not {"sft", "grpo"} & set(stages):
+        raise KgwalkError("a fit learns by the stage sft, or grpo, and `train.stages` has neither")
+    if RewardFunction.of(recipe).judges:
+        raise KgwalkError(
+            f"the recipe {recipe.name} rewards what a judge says, and a fit has none; `kgwalk questions make` and "
+            "`kgwalk train --judge` do the same in two steps"
+        )
+    find_model(read_section(ModelSettings, recipe, "model").name)
+
+
+def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
+    """The adapter to go on from; unless one is asked for, the shipped one where it is of the recipe's model."""
+    if asked == NONE:
+        return None
+    folder = shipped() if asked is None else asked_for(str(asked))
+    if folder is None:
+        return None
+    adapter, model = read_adapter(folder), read_section(ModelSettings, recipe, "model").name
+    if asked is not None:
+        check_base(adapter, model)
+    fits = same_model(adapter.base, model) and adapter.protocol in ("", recipe.section("protocol").get("name"))
+    return folder if asked is not None or fits else None
+
+
+def as_wide(start: Path) -> list[str]:
+    """The recipe's adapter is as wide as the one that it goes on from."""
+    config = read_json(start / CONFIG)
+    return [f"model.lora_rank={config['r']}", f"model.lora_alpha={float(config['lora_alpha'])}"]
+
+
+FEW = {"cpu": 16, "cuda": 128}  # walks, to see how long one takes: enough to say something by, and to fill a GPU
+LEARNING: dict[str, type[SftSettings | GrpoSettings]] = {"sft": SftSettings, "grpo": GrpoSettings}
+SMOKE = FitPlan(train=24, dev=4, test=6, before=3, batch=4, steps=2, seconds=60.0)
+
+
+class _Case(TypedDict):
+    """What a plan depends on besides the speed (`plan_for`)."""
+
+    untrained: bool
+    questions: int
+    group: int
+
+
+def fit(
+    graph: StoredGraph,
+    *,
+    out: str | Path,
+    name: str | None = None,
+    recipe: str | Recipe = "kgwalk",
+    minutes: float | None = None,
+    count: int | None = None,
+    seed: int = 0,
+    start: str | Path | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    smoke: bool = False,
+    values: Sequence[str] = (),
+    resume: bool = False,
+    force: bool = False,
+    progress: Progress = silent,
+    started: float | None = None,
+) -> dict[str, Any]:
+    """Train an agent for a graph without a single labelled question; the result is what `kgwalk fit --json` prints.
+
+    It takes at most `minutes` (40 on a CPU, 8 on a GPU), unless they are too few for anything, counted from `started`
+    (`time.monotonic`) if given, and learns from at most `count` questions. `start` is an adapter's folder, `shipped` or
+    `none`; without it the shipped agent where it fits, else none. `engine` walks the questions held out, and is the one
+    that `ask` would have. `resume` goes on with the fit in `out`.
+    """
+    started = clock.monotonic() if started is None else started
+    check_device(device)
+    chosen = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    chosen = chosen.with_profile("smoke") if smoke else chosen.with_profile("135m").with_profile("fit")
+    chosen = chosen.with_values(values)
+    check(chosen, read_section(TrainSettings, chosen, "train").stages)
+    begin = start_of(start, chosen)
+    if begin is not None:
+        chosen = chosen.with_values([*as_wide(begin), *values])
+    kind = kind_of(device)
+    asked = Fit(
+        graph=graph,
+        name=name or Path(graph.store.folder.path).name.removesuffix(".kg"),
+        recipe=chosen,
+        path=Path(out),
+        minutes=MINUTES[kind] if minutes is None else minutes,
+        count=QUESTIONS[kind] if count is None else count,
+        seed=seed,
+        start=begin,
+        device=device,
+        engine="local" if smoke else engine,
+        smoke=smoke,
+        values=tuple(values),
+        progress=progress,
+    )
+    return outside_a_loop(lambda: _carry_out(asked, started, resume=resume, force=force))
+
+
+def _carry_out(asked: Fit, started: float, *, resume: bool, force: bool) -> dict[str, Any]:
+    folder, before = begin_run(asked.path, "fit", asked.settings(), force=force)
+    if before and not resume:
+        raise KgwalkError(f"{asked.path} holds this fit already; --resume goes on with it, --force starts over")
+    with folder.alone():
+        time = FitTime(folder.path, asked.minutes, started)
+        if not folder.file(PLAN).exists():
+            with folder.unless_refused(), _nothing_prepared(folder):
+                _prepare(asked, folder, time)
+        prepared = folder.read(PLAN)
+        plan, data = FitPlan(**prepared["plan"]), Dataset(asked.name, folder.file(ASKED))
+        with time.part(BEFORE):
+            first = _walked(asked, folder, data, plan, time, BEFORE)
+        with time.part("training"):
+            trained = _trained(asked, folder, data, prepared, first["metrics"]["f1"], time)
+        with time.part(AFTER):
+            second = _walked(asked, folder, data, plan, time, AFTER)
+        return reported(asked, folder, prepared, first, second, trained["stages"], time)
+
+
+@contextmanager
+def _nothing_prepared(folder: RunFolder) -> Iterator[None]:
+    """Of a fit that is refused before there is a plan nothing is kept."""
+    try:
+        yield
+    except KgwalkError:
+        if folder.file(ASKED).exists():
+            shutil.rmtree(folder.file(ASKED))
+        folder.file(TIME).unlink(missing_ok=True)
+        raise
+
+
+def _prepare(asked: Fit, folder: RunFolder, time: FitTime) -> None:
+    """Questions, and how many of them there is time for."""
+    with time.part("questions"):
+        made, about = make(asked.graph, asked.name, asked.count, asked.seed, asked.progress)
+    if asked.smoke:
+        speed, plan, planned = None, SMOKE, {}
+    else:
+        asked.progress("speed", 0, 1, {})
+        with time.part("speed"):
+            speed = measure(asked.recipe, made, seed=asked.seed, start=asked.start, device=asked.device)
+        asked.progress("speed", 1, 1, {})
+        grpo = read_section(GrpoSettings, asked.recipe, "grpo")
+        case: _Case = {"untrained": asked.start is None, "questions": grpo.questions, "group": grpo.group}
+        prepared = time.spent
+        plan = plan_for(speed, time.left - LOADED * speed.load - speed.setup, asked.count, **case)
+        plan = plan.within({split: len(made.questions(split)) for split in made.splits()})
+        planned = {"preparing": round(prepared, 1), **parts_of(plan, speed, **case)}
+    # more than planned, since the minutes end the course, and the machine may turn out faster than it seemed
+    course = plan.train if asked.smoke else max(plan.train, min(asked.count, ROOM * plan.train))
+    others = 0 if asked.start is None else of_course(course)
+    if others:
+        with time.part(WORLDS):
+            rehearse(folder.path, others, asked.seed, asked.progress)
+    write(made.limited({"train": course - others, "dev": plan.dev, "test": plan.test}), folder.file(ASKED))
+    measured = None if speed is None else asdict(speed)
+    about |= {WORLDS: others} if others else {}
+    folder.write(PLAN, {"questions": about, "speed": measured, "plan": asdict(plan), "planned": planned})
+
+
+def _trained(
+    asked: Fit, folder: RunFolder, data: Dataset, prepared: dict[str, Any], before: float, time: FitTime
+) -> dict[str, Any]:
+    """`before` is the F1 that it starts from."""
+    plan = FitPlan(**prepared["plan"])
+    asked_for = read_section(TrainSettings, asked.recipe, "train").stages
+    stages = [stage for stage in asked_for if stage != "eval" and (plan.steps or stage != "grpo")]
+    values = [f"train.stages={stages}", f"sft.batch={plan.batch}", f"grpo.steps={max(1, plan.steps)}"]
+    if not asked.smoke:
+        given = time.known("stages") or time.decided("stages", _given(asked, prepared, stages, time))
+        values += [f"{stage}.{key}={value}" for stage, settings in given.items() for key, value in settings.items()]
+        values.append(f"sft.threads={prepared['speed']['threads']}")
+        values += [] if asked.start is None else [f"sft.lr={rate_after(before, plan.train)}"]
+    return train(
+        asked.recipe.with_values([*values, *asked.values]),
+        [data, *rehearsed(folder.path)],
+        out=folder.file(TRAINED),
+        seed=asked.seed,
+        start=asked.start,
+        device=asked.device,
+        resume=True,  # the fit's door has asked whether to
+        progress=asked.progress,
+    )
+
+
+def _given(asked: Fit, prepared: dict[str, Any], stages: Sequence[str], time: FitTime) -> dict[str, dict[str, float]]:
+    """To the stages that learn: the minutes that are left, less what comes before them and after, and as many questions
+    to validate by as do not take too much of them.
+    """
+    plan, speed, planned = FitPlan(**prepared["plan"]), Speed(**prepared["speed"]), prepared["planned"]
+    took, untrained = Took(**(time.known(f"{BEFORE} took") or {"load": speed.load, "each": 0.0})), asked.start is None
+    # an agent walks the same questions again; what is known of a model that could not walk is how long it took to try
+    walk = a_walk(speed, took.each, untrained=untrained)
+    after = (plan.test if untrained else time.known(BEFORE)) * walk
+    load = max(took.load, CONVERTED * speed.demo)
+    others = speed.load + load + MARGIN * (planned["demos"] + after)
+    minutes = stage_minutes(time.left - others, {stage: planned[stage] for stage in stages if stage != "demos"})
+    most = {stage: read_section(LEARNING[stage], asked.recipe, stage).eval_questions for stage in minutes}
+    return {
+        stage: {
+            "minutes": given,
+            "eval_questions": walks_within(VALIDATING * 60 * given, max(walk, speed.walk), LEAST_EVAL, most[stage]),
+        }
+        for stage, given in minutes.items()
+    }
+
+
+def _walked(asked: Fit, folder: RunFolder, data: Dataset, plan: FitPlan, time: FitTime, which: str) -> dict[str, Any]:
+    """The held-out questions, or some of them, before training or after it."""
+    before = which == BEFORE
+    adapter, most = (asked.start, plan.before) if before else (folder.file(TRAINED) / ADAPTER, plan.test)
+    few = min(most, LEAST_BEFORE if before and asked.start is None else FEW[kind_of(asked.device)])
+    done = folder.file(which) / METRICS
+    if done.exists() and (report := read_json(done))["n"] == time.known(which):
+        return dict(report)
+
+    def decide(each: float) -> int:
+        seconds = MOST_BEFORE * 60 * asked.minutes if before else few * each + time.left / MARGIN
+        return int(time.decided(which, walks_within(seconds, each, few, most)))
+
+    walks = Walks(
+        recipe=asked.recipe,
+        data=data,
+        engine=asked.engine,
+        adapter=adapter,
+        seed=asked.seed,
+        progress=lambda done, total, means: asked.progress(which, done, total, means),
+    )
+    report, took = walks.into(folder.file(which), few, decide)
+    time.decided(f"{which} took", took._asdict())
+    return report

@@ -1,0 +1,149 @@
+"""The questions of a fit: made from the graph alone, in splits that share no chain, a dataset in memory or in a folder.
+
+Knows neither models nor training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgwalk.data.dataset import Dataset
+from kgwalk.kg.build import Progress as Building
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.bank import load_bank
+from kgwalk.questions.invented.join import JoinSettings, write_worlds
+from kgwalk.questions.make import make_questions
+from kgwalk.questions.plan import MakeSettings
+from kgwalk.questions.schema import survey
+from kgwalk.questions.split import SHARES, split_key, split_questions, write_dataset
+from kgwalk.questions.wording.name_lexicon import NameLexicon
+from kgwalk.questions.wording.speaker import Wording
+from kgwalk.training.loop import Progress
+from kgwalk.types import KgwalkError, Question
+
+LEAST = 40  # fewer teach nothing
+FACTS = 50  # of a graph, at least: of fewer, a score says how the same few are worded
+MADE = 400  # as many are made, at least: of a few dozen, hardly any would be left to test on
+NOISE = 0.02  # share of words with a mistake: people's questions have them, too
+
+
+@dataclass(frozen=True)
+class Made:
+    """A dataset in memory (`kgwalk.data.dataset.Data`)."""
+
+    name: str
+    graph: StoredGraph
+    by_split: Mapping[str, list[Question]]
+
+    def splits(self) -> list[str]:
+        return list(self.by_split)
+
+    def questions(self, split: str) -> list[Question]:
+        return self.by_split[split]
+
+    def graph_for(self, question: Question) -> Graph:
+        return self.graph
+
+    def prepare(self, progress: Building) -> None:
+        """It is open."""
+
+    def place(self) -> str:
+        return str(self.graph.store.folder.path)
+
+    def limited(self, most: Mapping[str, int]) -> Made:
+        """The first so many of each split: they are in random order."""
+        return Made(self.name, self.graph, {split: own[: most[split]] for split, own in self.by_split.items()})
+
+
+def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progress) -> tuple[Made, dict[str, Any]]:
+    """Questions in splits, about `count` of them to learn from, and what there is to say of them."""
+    schema = survey(graph)
+    if schema.facts < FACTS:
+        few = "1 fact" if schema.facts == 1 else f"{schema.facts} facts"
+        raise KgwalkError(
+            f"{name} has {few}, and the least to learn from some and be tested on others are {FACTS}. Add facts, or "
+            "see with `kgwalk kg relations` whether its file was read as meant (a table needs `kg build --table`)"
+        )
+    thrown: Counter[str] = Counter()
+    questions = make_questions(
+        graph,
+        Wording(NameLexicon(schema), noise=NOISE),
+        MakeSettings(count=max(MADE, math.ceil(count / SHARES["train"])), seed=seed, name=name),
+        schema=schema,
+        thrown=thrown,
+        progress=lambda what, done, total: progress("questions", done, total or done, {}),
+    )
+    made = Made(name, graph, split_questions(questions, seed))
+    if len(questions) < LEAST or not all(made.by_split.values()):
+        raise KgwalkError(_too_few(name, schema.facts, questions, thrown))
+    kinds = Counter(question.type for question in questions)
+    return made, {"made": len(questions), "by_type": dict(kinds.most_common()), "thrown": dict(thrown.most_common())}
+
+
+def write(made: Made, folder: Path) -> None:
+    """As a dataset folder; the graph is not copied, but linked to."""
+    write_dataset(folder, made.by_split, made.graph, link=True, replace=True)
+
+
+def _too_few(name: str, facts: int, questions: Sequence[Question], thrown: Counter[str]) -> str:
+    if len(questions) >= LEAST:  # a fact can be asked for in a hundred ways
+        things = len({split_key(question) for question in questions})
+        short = (
+            f"there {'is 1 thing' if things == 1 else f'are {things} things'} to ask about it (entities, chains of "
+            "relations), however they are worded: too few to learn from some and be tested on others"
+        )
+    else:
+        why = "; ".join(f"{reason}: {count:,}" for reason, count in thrown.most_common(3))
+        short = f"{len(questions)} questions could be made, and the least to learn from are {LEAST}"
+        short += f" (draws thrown away: {why})" if why else ""
+    return (
+        f"{name} has {facts:,} facts; {short}. A graph needs some dozens of facts with names that can be asked about, "
+        "by at least a few relations: add facts"
+    )
+
+
+# ----------------------------------------------------------------------------------------------------
+# What a fit must not forget: questions about random worlds, a share of what an agent learns a new graph by.
+#
+# Questions made from one graph have a few relations and the words of their names. An agent that learns from these alone
+# gets better at them, and worse at questions as people ask them: MetaQA's graph, F1 on made questions 0.91 to 0.98, on
+# labelled ones 0.85 to 0.79. Worlds have other relations, and the bank's phrasings. Knows how many, not what is learnt.
+
+
+WORLDS = "worlds"  # of the dataset, and of its folder in the run's
+SHARE = 1 / 3  # of the course
+MOST = 2500  # questions: each takes some hundredths of a second to make
+PER_WORLD = 30
+
+
+def of_course(questions: int) -> int:
+    """How many of a course are about worlds.
+
+    >>> of_course(300), of_course(16000)
+    (100, 2500)
+    """
+    return min(round(SHARE * questions), MOST)
+
+
+def rehearse(run: Path, questions: int, seed: int, progress: Progress) -> None:
+    """Write so many questions about worlds into a run's folder, or a few less: not every world has all of its own."""
+    worlds = math.ceil(questions / PER_WORLD)
+    settings = JoinSettings(worlds=worlds, per_world=math.ceil(questions / worlds), seed=seed, dev=0.0, test=0.0)
+    write_worlds(
+        run / WORLDS,
+        settings,
+        load_bank(),
+        replace_target=True,
+        progress=lambda what, done, total: progress(WORLDS, done, total or done, {}),
+    )
+
+
+def rehearsed(run: Path) -> list[Dataset]:
+    """What is there: the worlds of a run that has some."""
+    return [Dataset(WORLDS, run / WORLDS)] if (run / WORLDS).exists() else []

@@ -1,0 +1,254 @@
+"""What comes of a fit: which weights are its agent, where they are put, and what there is to say.
+
+The agent is that of training only where it walks better than the one that the fit began from, on the questions held
+out, and by more than luck. Knows neither how it was
+trained nor how it was measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kgwalk.config.recipe import Recipe, read_section
+from kgwalk.config.run_folder import RunFolder
+from kgwalk.data.dataset import Data
+from kgwalk.evaluation.evaluate import Progress, evaluate
+from kgwalk.evaluation.report import compare
+from kgwalk.kg.build import Progress as Building
+from kgwalk.kg.graph import Graph
+from kgwalk.llm.engine import Engine, open_engine
+from kgwalk.llm.models import is_adapter
+from kgwalk.training.checkpoint import copy_files, whole_or_not
+from kgwalk.training.fit.plan import AFTER, BEFORE, REPORT, TRAINED, Fit, FitPlan, FitTime
+from kgwalk.training.run import ADAPTER
+from kgwalk.training.settings import ModelSettings
+from kgwalk.types import Question
+from kgwalk.walk.adapters import place_of, shipped
+
+SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens", "turns")
+CARD = "README.md"
+BY = ("type", "hops")
+LUCK = 0.1  # a gain whose p is not below this may be luck, and the start's weights stay
+NOWHERE = "a smoke run: the agent knows nothing, and is not put beside the graph"
+
+
+def reported(
+    asked: Fit,
+    folder: RunFolder,
+    prepared: dict[str, Any],
+    first: dict[str, Any],
+    second: dict[str, Any],
+    stages: dict[str, Any],
+    time: FitTime,
+) -> dict[str, Any]:
+    """The agent is put into its place; what is said of it."""
+    gain = compare(folder.file(BEFORE), folder.file(AFTER))["metrics"]["f1"]
+    kept = asked.start is not None and not is_better(gain)
+    trained = folder.file(TRAINED)
+    source, card = (asked.start, None) if kept and asked.start else (trained / ADAPTER, trained / CARD)
+    if asked.smoke:
+        place, words = source, [NOWHERE]
+    elif source == shipped():  # found without being put anywhere, so that a newer one is found as well
+        place, words = source, _others(source, asked.store)
+    else:
+        place, words = _put(source, card, asked.store)
+    plan = FitPlan(**prepared["plan"])
+    report = {
+        "graph": asked.name,
+        "smoke": asked.smoke,
+        "folder": str(folder.path),
+        "adapter": str(place),
+        "found": not asked.smoke and _found(place, asked.store),  # by `ask --graph`, without --adapter
+        "start": None if asked.start is None else str(asked.start),
+        "kept": "start" if kept else "result",  # whose weights the adapter has
+        **prepared,
+        "before": _scores(first),
+        "after": _scores(second) | {"by": {name: second["by"][name] for name in BY if name in second["by"]}},
+        "gain": gain,
+        "stages": stages,
+        "minutes": asked.minutes,
+        "used": time.used,
+        "notes": [*_notes(plan, stages, gain, minutes=asked.minutes, spent=time.spent, kept=kept), *words],
+        "seconds": round(time.spent, 1),
+    }
+    folder.write(REPORT, report)
+    return report
+
+
+def is_better(gain: Mapping[str, float]) -> bool:
+    """Whether the result walks better than the start, on the questions that both walked, and not by luck alone.
+
+    The start has learnt more than these questions show, so it stays in doubt: p is that of the paired difference.
+
+    >>> [is_better({"first": 0.5, "second": second, "p": p}) for second, p in ((0.4, 0.01), (0.6, 0.01), (0.6, 0.5))]
+    [False, True, False]
+    """
+    return gain["second"] > gain["first"] and gain["p"] < LUCK
+
+
+def _found(place: Path, store: Path) -> bool:
+    """Whether an agent in this place is the one that walks the graph: beside it, or shipped with none beside it."""
+    return place == place_of(store) or (place == shipped() and not is_adapter(place_of(store)))
+
+
+def _others(agent: Path, store: Path) -> list[str]:
+    beside = place_of(store)
+    if beside == agent or not is_adapter(beside):
+        return []
+    return [f"{beside}, of another fit, is left where it is, and found before the agent that comes with kgwalk"]
+
+
+def _put(source: Path, card: Path | None, store: Path) -> tuple[Path, list[str]]:
+    """The adapter beside its graph, where `ask --graph` finds it; it stays where it is if that cannot be written to.
+    The place, and what there is to say of it.
+    """
+    place = place_of(store)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with whole_or_not(place, "the adapter", f"it lies in {source}") as beside:
+            copy_files(source, beside, without=[])
+            if card is not None:
+                shutil.copyfile(card, beside / CARD)
+    except PermissionError as error:
+        return source, [f"{place} cannot be written ({error.strerror}): give --adapter {source} to ask"]
+    return place, []
+
+
+def _scores(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an evaluation, what a fit shows."""
+    return {"n": report["n"], **{name: report["metrics"][name] for name in SHOWN if name in report["metrics"]}}
+
+
+def _notes(
+    plan: FitPlan, stages: Mapping[str, Any], gain: Mapping[str, Any], *, minutes: float, spent: float, kept: bool
+) -> list[str]:
+    """What was left out or cut short, and why; `spent` are seconds, `kept` is whether the start's weights were."""
+    found = []
+    if not plan.steps:
+        found.append(f"no GRPO: {minutes:g} minutes do not allow for enough steps on this machine")
+    if plan.seconds > 60 * minutes:
+        found.append(f"the least that makes sense should take {plan.seconds / 60:.1f} minutes on this machine")
+    used_up = [(name, made["steps"]) for name, made in stages.items() if "note" in made]
+    found += [f"{name} used its minutes up with step {done:,}" for name, done in used_up]
+    if spent > 60 * minutes:
+        found.append(f"it took {spent / 60:.1f} minutes instead of {minutes:g}")
+    if kept:
+        luck = f", or by luck alone (p = {gain['p']:.2f})" if gain["second"] > gain["first"] else ""
+        found.append(
+            f"training made it no better{luck}: F1 on {gain['n']:,} questions held out was {gain['first']:.3f} and is "
+            f"{gain['second']:.3f}; the weights that it started from are kept"
+        )
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------
+# Held-out questions walked by an agent: a few first, to see how long one takes, then as many as there is time for.
+#
+# Knows neither plans nor what the walks are for.
+
+
+SPLIT = "test"
+
+
+class Took(NamedTuple):
+    """Seconds."""
+
+    load: float  # until the engine was there
+    each: float  # of the walks; many at once take less each than a few
+
+
+@dataclass(frozen=True)
+class First:
+    """A dataset with the first so many questions of each split alone (`kgwalk.data.dataset.Data`). Made questions are
+    in random order: the first few are like the rest, and they are among the first hundred.
+    """
+
+    data: Data
+    count: int
+
+    @property
+    def name(self) -> str:
+        return self.data.name
+
+    def splits(self) -> list[str]:
+        return self.data.splits()
+
+    def questions(self, split: str) -> list[Question]:
+        return self.data.questions(split)[: self.count]
+
+    def graph_for(self, question: Question) -> Graph:
+        return self.data.graph_for(question)
+
+    def prepare(self, progress: Building) -> None:
+        self.data.prepare(progress)
+
+    def place(self) -> Any:
+        return self.data.place()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walks:
+    """By whom, and with what: `engine` is a kind, the one that `ask` has; without an adapter the model walks as it
+    is.
+    """
+
+    recipe: Recipe
+    data: Data
+    engine: str
+    adapter: Path | None
+    seed: int
+    progress: Progress
+
+    def into(self, folder: Path, few: int, decide: Callable[[float], int]) -> tuple[dict[str, Any], Took]:
+        """An evaluation in the folder, of as many questions as `decide` says: it is told the seconds for each of the
+        first few walks. Also, how long it took; of walks that were there before, nothing is known.
+        """
+        begun = time.monotonic()
+        with self._opened() as engine:
+            opened = time.monotonic()
+            told: list[int] = []
+
+            def each(count: int) -> float:
+                walked = count - told[0]
+                return (time.monotonic() - opened) / walked if walked > 0 else 0.0
+
+            def tell(done: int, total: int, means: dict[str, float]) -> None:
+                told.append(done)
+                self.progress(done, total, means)
+
+            self._evaluate(folder, engine, few, tell)
+            count = decide(each(few))
+            report = self._evaluate(folder, engine, count, self.progress)
+            return report, Took(opened - begun, each(count))
+
+    def _evaluate(self, folder: Path, engine: Engine, count: int, progress: Progress) -> dict[str, Any]:
+        return evaluate(
+            self.recipe,
+            First(self.data, count),
+            SPLIT,
+            out=folder,
+            engine=engine,
+            model=self._model,
+            adapter=None if self.adapter is None else str(self.adapter),
+            seed=self.seed,
+            progress=progress,
+        )
+
+    @property
+    def _model(self) -> str:
+        return read_section(ModelSettings, self.recipe, "model").name
+
+    @contextmanager
+    def _opened(self) -> Iterator[Engine]:
+        engine = open_engine(self.engine, self._model, **({} if self.adapter is None else {"adapter": self.adapter}))
+        try:
+            yield engine
+        finally:
+            asyncio.run(engine.close())

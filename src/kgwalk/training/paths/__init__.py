@@ -1,1 +1,0 @@
-"""Paths between topics and answers where a dataset has none: search, then verify."""

@@ -1,0 +1,305 @@
+"""What the stages of a training run share: the recipe's parts, the questions, one model and one engine for it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from kgwalk.config.cache import cache_folder
+from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import Recipe, load_recipe, names, read_section
+from kgwalk.config.run_folder import RunFolder, begin_run, open_run, read_json, read_rows, write_json
+from kgwalk.data.dataset import Data
+from kgwalk.data.mixture import evenly
+from kgwalk.demos.filter import DemoSettings
+from kgwalk.demos.writer import WRITERS
+from kgwalk.evaluation.evaluate import EvalSettings, chosen
+from kgwalk.llm.engine import open_engine
+from kgwalk.score.judge.judge import Judge, name_of
+from kgwalk.score.judge.kinds import case_of
+from kgwalk.score.rewards import RewardFunction
+from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
+from kgwalk.training.curriculum import Course, CurriculumSettings
+from kgwalk.training.loop import METRICS, Progress
+from kgwalk.training.model import PolicyModel
+from kgwalk.training.rollouts import Walker, worker_count
+from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
+from kgwalk.training.shards import Processes, asked_for
+from kgwalk.training.time_budget import Pace
+from kgwalk.types import Episode, KgwalkError, Question
+from kgwalk.walk.environment import Worlds, world_for, worlds_of
+from kgwalk.walk.policy import budget_of, check_web, protocol_of
+from kgwalk.walk.protocol import PROTOCOLS
+
+ADAPTER = "adapter"
+DONE = "done.json"
+Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
+
+
+@dataclass(kw_only=True)
+class Run:
+    """`path` is its folder, `folder` the same when it has `begun`. `start` is an adapter to begin with; `demos` a file
+    of demonstrations instead of those that would be made; `incomplete` is that of [train].
+    """
+
+    recipe: Recipe
+    dataset: Data
+    path: Path
+    split: str
+    dev: str
+    limit: int | None
+    incomplete: float | None
+    seed: int
+    start: Path | None
+    demos: Path | None
+    judge: str | None
+    device: str
+    report_to: str
+    progress: Progress
+    processes: Processes
+    folder: RunFolder = field(init=False)
+
+    @contextmanager
+    def begun(self, *, resume: bool, force: bool) -> Iterator[RunFolder]:
+        """The folder is this run's, and the first process's alone, until it is over."""
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            if self.processes.main:
+                self.folder, before = begin_run(self.path, "train", self._settings(), force=force)
+                if before and not resume:
+                    raise KgwalkError(
+                        f"{self.path} holds this run already; --resume goes on with it, --force starts over"
+                    )
+                stack.enter_context(self.folder.alone())
+            self.processes.wait()
+            if not self.processes.main:
+                self.folder = open_run(self.path)
+            yield self.folder
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides what is computed."""
+        return {
+            "recipe": self.recipe.name,
+            "sections": self.recipe.resolved(),
+            "data": self.dataset.place(),
+            "split": self.split,
+            "dev": self.dev,
+            "limit": self.limit,
+            "seed": self.seed,
+            "start": None if self.start is None else str(self.start.resolve()),
+            "demos": None if self.demos is None else str(self.demos.resolve()),
+            "judge": self.judge,
+        }
+
+    @cached_property
+    def protocol(self) -> Any:
+        return protocol_of(self.recipe)
+
+    @cached_property
+    def budget(self) -> Any:
+        return budget_of(self.recipe)
+
+    @cached_property
+    def model(self) -> PolicyModel:
+        settings = read_section(ModelSettings, self.recipe, "model")
+        return PolicyModel(settings, device=self.device, start=self.start, seed=self.seed, shards=asked_for())
+
+    @cached_property
+    def walker(self) -> Walker:
+        workers = read_section(GrpoSettings, self.recipe, "grpo").rollout_workers
+        if isinstance(workers, str):
+            workers = worker_count(self.model.device, self.processes.count)
+        return Walker(self.model, self.protocol, self.budget, workers=workers)
+
+    @cached_property
+    def questions(self) -> list[Question]:
+        """To learn from."""
+        return [question for _, question in chosen(self.dataset.questions(self.split), self.limit, self.seed)]
+
+    @cached_property
+    def worlds(self) -> Worlds:
+        """As the recipe has them: of validation and evaluation."""
+        check_web(self.recipe)
+        return worlds_of(self.recipe, self.dataset.graph_for, partial(world_for, protocol=self.protocol))
+
+    @cached_property
+    def training_worlds(self) -> Worlds:
+        """The same, but for the share of questions that are asked over an incomplete graph."""
+        worlds = self.worlds
+        if self.incomplete is None:
+            return worlds
+        return Worlds(worlds.graph_for, replace(worlds.settings, share=self.incomplete), worlds.base, worlds.web)
+
+    @cached_property
+    def course(self) -> Course:
+        return Course(self.questions, self.training_worlds)
+
+    @cached_property
+    def reward(self) -> RewardFunction:
+        return RewardFunction.of(self.recipe)
+
+    @property
+    def evaluated(self) -> str | None:
+        """The split to evaluate on: test, else that of validation; None where there is neither."""
+        return next((split for split in ("test", self.dev) if split in self.dataset.splits()), None)
+
+    def validation(self, count: int) -> Callable[[], dict[str, float]] | None:
+        """Greedy walks of so many questions of the dev split, if there is one."""
+        if not count or self.dev not in self.dataset.splits():
+            return None
+        sample = evenly(self.dataset.questions(self.dev), count, self.seed)
+        course = Course(sample, self.worlds)
+        return lambda: self.walker.validate(course, self.processes)
+
+    @contextmanager
+    def judged(self) -> Iterator[Judged]:
+        """Verdicts for the rewards that need them."""
+        kinds = self.reward.judges
+        if not kinds:
+            yield lambda episodes: [{} for _ in episodes]
+            return
+        self.check_judge()
+        assert self.judge is not None
+        kind, _, model = self.judge.partition(":")
+        engine = open_engine(kind, model or None)
+        try:
+            with Judge(engine, model_name=name_of(kind, engine), cache=cache_folder() / "judge") as judge:
+                yield lambda episodes: _verdicts(judge, sorted(kinds), episodes)
+        finally:
+            asyncio.run(engine.close())
+
+    def check_judge(self) -> None:
+        if self.reward.judges and self.judge is None:
+            listed = ", ".join(sorted(self.reward.judges))
+            raise KgwalkError(
+                f"the recipe {self.recipe.name} rewards what a judge says ({listed}): give one with --judge "
+                "ENGINE[:MODEL], or set the weights of these rewards to 0"
+            )
+
+    def card(self) -> dict[str, Any]:
+        """`kgwalk.json` of an adapter: how it is to be asked."""
+        return {"recipe": self.recipe.name, "protocol": self.recipe.section("protocol"), "data": self.dataset.name}
+
+    def done(self, stage: str) -> dict[str, Any] | None:
+        """What a stage reported, if it was finished before; its weights are then those of the model."""
+        place = self.folder.file(stage)
+        if not self.processes.first((place / DONE).exists()):
+            return None
+        self.model.load(_result(place))
+        self.walker.weights_changed()
+        return dict(read_json(place / DONE))
+
+    def finish(self, stage: str, steps: int, pace: Pace) -> dict[str, Any]:
+        """The stage is over: its best weights, by validation, are the model's and the run's result from now on. It was
+        to have so many steps.
+        """
+        place = self.folder.file(stage)
+        if self.processes.main:
+            rows = [row for row in read_rows(place / METRICS) if row["stage"] == stage]
+            validated = [row for row in rows if "eval_f1" in row]
+            best = max(validated, key=lambda row: (row["eval_f1"], row["step"]), default=None)
+            self._publish(_result(place))
+            done = rows[-1]["step"]
+            write_json(place / DONE, {"steps": done, "last": rows[-1], "best": best, **pace.report(done, steps)})
+        self.processes.wait()
+        report = self.done(stage)
+        assert report is not None
+        return report
+
+    def _publish(self, source: Path) -> None:
+        """A copy as the run's adapter."""
+        with whole_or_not(self.folder.file(ADAPTER), "the adapter", f"it lies in {source}") as beside:
+            copy_files(source, beside, without=[OPTIMISER, STATE])
+
+    def close(self) -> None:
+        """The engine's; a run that is begun closes itself."""
+        if "walker" in self.__dict__:
+            self.walker.close()
+
+
+def _result(place: Path) -> Path:
+    """The weights of a finished stage: the best by validation, or the last."""
+    best, last = place / "best", Checkpoints(place).latest()
+    found = best if best.exists() else last
+    if found is None:
+        raise KgwalkError(f"{place} says that it is done, and has no checkpoint; remove it to do it again")
+    return found
+
+
+def _verdicts(judge: Judge, kinds: Sequence[str], episodes: Sequence[Episode]) -> list[dict[str, float | None]]:
+    found: list[dict[str, float | None]] = [{} for _ in episodes]
+    for kind in kinds:
+        verdicts = judge.judge_all([case_of(kind, episode) for episode in episodes])
+        for row, verdict in zip(found, verdicts, strict=True):
+            row[kind] = verdict.number if verdict.scored else None
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------
+# What is wrong with a recipe or a device, told before anything is made of it.
+#
+# Reads every section that the stages will read. Knows neither questions nor weights, and no recipe by name.
+
+
+def trained() -> list[str]:
+    """The bundled recipes that can be trained: they say how."""
+    return [name for name in names() if "grpo" in load_recipe(name).sections]
+
+
+def check_protocol(recipe: Recipe, *, written: bool = True) -> None:
+    """A model follows the recipe's protocol; where demonstrations are to be written, something can write them."""
+    others = f"choose a recipe that can be trained: {', '.join(trained())}"
+    if "policy" in recipe.sections and "name" not in recipe.section("protocol"):  # a profile may add other keys
+        raise KgwalkError(f"the recipe {recipe.name} is a baseline without a protocol; {others}")
+    protocol = protocol_of(recipe)
+    if written and protocol.name not in WRITERS:
+        if protocol.name not in PROTOCOLS:  # of one's own
+            others = "let a teacher write them (`kgwalk demos --source teacher`, then --demos), or leave the stage out"
+        raise KgwalkError(
+            f"the recipe {recipe.name} cannot be trained: nothing writes demonstrations of its protocol "
+            f"{protocol.name}; {others}"
+        )
+
+
+def check_recipe(recipe: Recipe, stages: Collection[str], *, demos: bool = False) -> None:
+    """Every section that these stages read; `demos` says that demonstrations are there already."""
+    written = "demos" in stages and not demos
+    check_protocol(recipe, written=written)
+    budget_of(recipe)
+    check_web(recipe)
+    read_section(ModelSettings, recipe, "model")
+    if written:
+        own = WRITERS[protocol_of(recipe).name].styles
+        for style in DemoSettings.of(recipe).styles:
+            if style not in own:
+                raise unknown(f"style of {recipe.name}'s thoughts", style, own)
+    if "sft" in stages:
+        read_section(SftSettings, recipe, "sft")
+    if {"sft", "grpo"} & set(stages):
+        read_section(GrpoSettings, recipe, "grpo")  # who walks to validate reads it, too
+    if "grpo" in stages:
+        read_section(CurriculumSettings, recipe, "curriculum")
+        RewardFunction.of(recipe)
+    if "eval" in stages:
+        read_section(EvalSettings, recipe, "eval")
+
+
+def check_device(device: str) -> None:
+    """auto, cpu, cuda, or one GPU of several, such as cuda:1; and it is there."""
+    if device in ("auto", "cpu"):
+        return
+    found = re.fullmatch(r"cuda(?::(\d+))?", device)
+    if found is None:
+        raise KgwalkError(f"unknown device `{device}`; there are auto, cpu and cuda")
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if int(found[1] or 0) >= count:
+        seen = f"{count} of them" if count else "no GPU"
+        raise KgwalkError(f"the device {device} was asked for, and torch sees {seen} here; auto takes what there is")

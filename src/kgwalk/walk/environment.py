@@ -1,0 +1,196 @@
+"""Which world each question is asked in: its whole graph, or the graph with some of its crucial facts hidden.
+
+    worlds = Worlds(dataset.graph_for, WorldSettings(drop=0.4), policy.world, web)
+    worlds.of(question).complete
+
+The view depends on the question's id, its facts and the settings alone: training, evaluation and serving see the same,
+in any order and after a resumption. Knows nothing of who walks, and no web engine by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from weakref import WeakKeyDictionary
+
+from kgwalk.config.recipe import Recipe, read_section, setting
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import Store, StoredGraph
+from kgwalk.kg.views import incomplete
+from kgwalk.llm.embeddings import CachedEmbedder, Embedder, MiniLM, installed_minilm
+from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.walk.protocol import Protocol, World
+from kgwalk.walk.web.search import WebSearch, open_web
+
+# ----------------------------------------------------------------------------------------------------
+# The world of a walk: a graph with what else a protocol's tools would use, where that is installed.
+#
+# Embeddings are loaded once a process and kept for each store. Knows no protocol by name: a protocol says whether it
+# ranks by meaning.
+
+
+_of_store: WeakKeyDictionary[Store, Embedder] = WeakKeyDictionary()
+
+
+def world_for(graph: Graph, protocol: Protocol) -> World:
+    """The graph, with an embedder if the protocol asks for one and there is one here; else letters decide."""
+    if not protocol.by_meaning or installed_minilm() is None or not _has_torch():
+        return World(graph)
+    if not isinstance(graph, StoredGraph):
+        return World(graph, embed=_shared())
+    if graph.store not in _of_store:
+        _of_store[graph.store] = CachedEmbedder(_model(), graph.store)
+    return World(graph, embed=_of_store[graph.store])
+
+
+def with_ranker(world: World, folder: str) -> World:
+    """The world with the trained ranker of a folder, over the embedder that the world has."""
+    from kgwalk.walk.ranker import open_ranker  # needs torch
+
+    return replace(world, ranker=open_ranker(folder, world.embed))
+
+
+@lru_cache(1)
+def _model() -> MiniLM:
+    return MiniLM()
+
+
+@lru_cache(1)
+def _shared() -> Embedder:
+    return CachedEmbedder(_model())
+
+
+def _has_torch() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("torch", "transformers"))
+
+
+KEPT = 256  # views made last, for the runs of a question that follow each other
+
+
+@dataclass(frozen=True)
+class WorldSettings:
+    """The section [world] of a recipe."""
+
+    drop: float = setting(0.0, least=0, most=1)  # the share of a question's crucial facts that is hidden
+    share: float = setting(1.0, least=0, most=1)  # of the questions; the others are asked over the whole graph
+    seed: int = 0  # decides which facts and which questions
+    web: str = "none"  # a corpus (a folder, a .jsonl or .jsonl.gz file) or the name of a provider
+    ranker: str = "none"  # the folder of a trained ranker (`kgwalk rank train`), for searches that rank entities
+
+
+class Worlds:
+    """`graph_for` gives a question's whole graph, `base` a graph with what else the walker's tools use."""
+
+    def __init__(
+        self,
+        graph_for: Callable[[Question], Graph],
+        settings: WorldSettings,
+        base: Callable[[Graph], World],
+        web: WebSearch | None = None,
+    ) -> None:
+        self.graph_for, self.settings, self.base, self.web = graph_for, settings, base, web
+        self._kept: OrderedDict[tuple[str, tuple[Triple, ...]], World] = OrderedDict()
+        self._whole: OrderedDict[int, World] = OrderedDict()  # by the graph's identity; a world keeps its graph alive
+        self._lock = threading.Lock()  # a server's threads ask too
+
+    def of(self, question: Question) -> World:
+        graph = self.graph_for(question)
+        crucial = crucial_facts(question)
+        if not crucial or not hides(question.id, self.settings):
+            return self._complete(graph)
+        if not isinstance(graph, StoredGraph):
+            raise KgwalkError(
+                f"`world.drop` is {self.settings.drop}, and facts can be hidden in a store only, not in a "
+                f"{type(graph).__name__}; build one with `kgwalk kg build`, or set world.drop=0"
+            )
+        key = (question.id, crucial)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        world = self._incomplete(question.id, graph, crucial)
+        with self._lock:
+            self._kept[key] = world
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return world
+
+    def _complete(self, graph: Graph) -> World:
+        """Mostly one graph or a few, again and again: the world of each is made once."""
+        with self._lock:
+            whole = self._whole.get(id(graph))
+            if whole is not None:
+                self._whole.move_to_end(id(graph))
+                return whole
+        whole = self._made(graph)
+        with self._lock:
+            self._whole[id(whole.graph)] = whole
+            while len(self._whole) > KEPT:
+                self._whole.popitem(last=False)
+        return whole
+
+    def _incomplete(self, id_: str, graph: StoredGraph, crucial: tuple[Triple, ...]) -> World:
+        there = [fact for fact in crucial if next(graph.match(*fact[:3], limit=1), None)]
+        count = hidden_count(id_, len(there), self.settings)
+        if not count:
+            return self._complete(graph)
+        view = incomplete(graph, there, count / len(there), _draw("facts", id_, self.settings.seed))
+        return replace(self._made(view), complete=False)
+
+    def _made(self, graph: Graph) -> World:
+        world = replace(self.base(graph), web=self.web)
+        return world if self.settings.ranker == "none" else with_ranker(world, self.settings.ranker)
+
+
+def worlds_of(recipe: Recipe, graph_for: Callable[[Question], Graph], base: Callable[[Graph], World]) -> Worlds:
+    """The worlds that the recipe's section [world] describes, with its web engine opened."""
+    settings = world_settings(recipe)
+    return Worlds(graph_for, settings, base, opened_web(settings))
+
+
+def world_settings(recipe: Recipe) -> WorldSettings:
+    return read_section(WorldSettings, recipe, "world")
+
+
+def opened_web(settings: WorldSettings) -> WebSearch | None:
+    """The engine; a corpus that is not there or a key that is missing is told here, before any walk."""
+    return open_web(settings.web)
+
+
+def crucial_facts(question: Question) -> tuple[Triple, ...]:
+    """The facts of the gold paths, else of the evidence, each once and without dates; () where it has neither.
+
+    >>> path = [Triple("Big", "directed_by", "Penny Marshall", "1988")]
+    >>> crucial_facts(Question("q", "?", ["Big"], ["Penny Marshall"], gold_paths=[path, path]))
+    (Triple(head='Big', relation='directed_by', tail='Penny Marshall', time=''),)
+    """
+    facts = [fact for path in question.gold_paths or [] for fact in path] or question.evidence or []
+    return tuple(sorted({Triple(*fact[:3]) for fact in facts}))
+
+
+def hides(id_: str, settings: WorldSettings) -> bool:
+    """Whether the question is one of the share that is asked over an incomplete graph."""
+    return settings.drop > 0 and _unit("share", id_, settings.seed) < settings.share
+
+
+def hidden_count(id_: str, facts: int, settings: WorldSettings) -> int:
+    """How many of a question's crucial facts are hidden: `drop` of them, what is not whole by a draw.
+
+    Of 5 facts 0.4 are 2. Of one fact 0.4 is none or one: with rounding no question with one fact would ever lose it,
+    so it is one for 40 of 100 questions, and 0.4 of all facts are hidden as asked for.
+    """
+    return int(settings.drop * facts + _unit("count", id_, settings.seed))
+
+
+def _draw(what: str, id_: str, seed: int) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{what}/{seed}/{id_}".encode(), digest_size=6).digest())
+
+
+def _unit(what: str, id_: str, seed: int) -> float:
+    """A draw from 0 to below 1."""
+    return _draw(what, id_, seed) / 2**48

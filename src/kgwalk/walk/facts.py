@@ -1,0 +1,230 @@
+"""The facts around an entity that bear on a question: first its relations, the relevant ones kept, then their facts.
+
+KG-Hopper, section III-A; KG-Reasoner, section 4.2.1, which asks for incoming relations too. How many are kept is a
+setting, as the papers do not say. Also how a fact and a name are written, so that a name with a comma can be told
+from two names, and how a name is read back. Knows nothing of tags.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kgwalk.kg.graph import Graph, with_nearest
+from kgwalk.llm.embeddings import Embedder
+from kgwalk.types import Question, Triple, UnknownEntity
+from kgwalk.walk.ranking import Candidate, rank
+from kgwalk.walk.tagged_text import escape, quote, split_arguments, unescape
+
+
+class Way(NamedTuple):
+    """A relation of an entity, and its direction: `out` where the entity is the head."""
+
+    relation: str
+    out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A triple as found from one of its ends: `other` is the end that was found; `dates` are all it holds for."""
+
+    triple: Triple
+    other: str
+    dates: tuple[str, ...] = ()
+
+
+def entity_named(graph: Graph, text: str) -> str:
+    """The entity of this name, or the best connected one whose name differs in case, accents or punctuation only.
+
+    (KG-Hopper's example searches for "utah".) Raises UnknownEntity with the nearest names.
+    """
+    if text in graph:
+        return text
+    found = next(iter(graph.find(text, 1)), None)
+    if found is not None and found.how in ("exact", "normalised"):
+        return found.name
+    raise with_nearest(graph, UnknownEntity(text))
+
+
+def ways_of(graph: Graph, entity: str) -> list[Way]:
+    """The entity's relations, the outgoing ones first."""
+    return [Way(relation, out) for out in (True, False) for relation in graph.relations(entity, out=out)]
+
+
+def relevant_ways(graph: Graph, entity: str, question: str, keep: int, embedder: Embedder | None) -> list[Way]:
+    """The relations nearest to the question, best first, at most `keep`."""
+    every = ways_of(graph, entity)
+    order = rank(question, [way.relation for way in every], embedder)
+    return [every[at] for at in order[:keep]]
+
+
+def facts_along(graph: Graph, entity: str, along: Sequence[Way], each: int) -> tuple[list[Fact], int]:
+    """The facts of these relations, at most `each` of one, the best connected first; and how many there are in all."""
+    facts: list[Fact] = []
+    total = 0
+    for relation, out in along:
+        found = graph.neighbors(entity, relation, out=out, limit=each)
+        total += found.total
+        for at, other in enumerate(found.names):
+            triple = Triple(entity, relation, other) if out else Triple(other, relation, entity)
+            facts.append(Fact(triple, other, tuple(found.times[at]) if found.times else ()))
+    return facts, total
+
+
+def spell(name: str) -> str:
+    """A name as it stands in a list: as it is, or in double quotes if it could be taken for something else.
+
+    >>> spell("Tom Hanks"), spell("Washington, D.C.")
+    ('Tom Hanks', '"Washington, D.C."')
+    """
+    plain = name.strip() == name and "," not in name and '"' not in name
+    return escape(name) if plain else quote(name)
+
+
+def read_name(text: str) -> str:
+    """The inverse of `spell`: a name in double quotes or as it is.
+
+    >>> read_name(' Tom Hanks '), read_name('"Washington, D.C."'), read_name('"Weird Al" Yankovic')
+    ('Tom Hanks', 'Washington, D.C.', '"Weird Al" Yankovic')
+    """
+    stripped = text.strip()
+    quoted = split_arguments(stripped) if stripped.startswith('"') else None
+    return quoted[0] if quoted is not None and len(quoted) == 1 else unescape(stripped)
+
+
+def write_fact(fact: Fact) -> str:
+    """
+    >>> write_fact(Fact(Triple("Iran", "visit", "Japan"), "Japan", ("2005-05", "2006-07")))
+    '(Iran, visit, Japan) [2005-05; 2006-07]'
+    """
+    head, relation, tail, _ = fact.triple
+    dates = f" [{escape('; '.join(fact.dates))}]" if fact.dates else ""
+    return f"({spell(head)}, {spell(relation)}, {spell(tail)}){dates}"
+
+
+def not_found(error: UnknownEntity) -> str:
+    """What a model reads of a name that is not in the graph."""
+    nearest = f"; the nearest names are {', '.join(map(spell, error.nearest))}" if error.nearest else ""
+    return f"Entity {spell(error.name)} not found in KG{nearest}"
+
+
+# ----------------------------------------------------------------------------------------------------
+# The path behind an answer: the fewest facts, among those seen, that lead from a topic to it.
+
+
+def path_to(name: str, topics: Iterable[str], seen: Sequence[Triple]) -> list[Triple]:
+    """Breadth first over facts in either direction; [] if none leads there.
+
+    >>> seen = [Triple("Big", "directed_by", "Penny Marshall"), Triple("Big", "starred_actors", "Tom Hanks")]
+    >>> [t.relation for t in path_to("Penny Marshall", ["Tom Hanks"], seen)]
+    ['starred_actors', 'directed_by']
+    """
+    beside: dict[str, list[tuple[Triple, str]]] = {}
+    for triple in seen:
+        beside.setdefault(triple.head, []).append((triple, triple.tail))
+        beside.setdefault(triple.tail, []).append((triple, triple.head))
+    came: dict[str, tuple[Triple, str] | None] = dict.fromkeys(topics)
+    if name in came:
+        return []
+    queue = deque(came)
+    while queue:
+        here = queue.popleft()
+        for triple, there in beside.get(here, ()):
+            if there not in came:
+                came[there] = (triple, here)
+                if there == name:
+                    return _back(name, came)
+                queue.append(there)
+    return []
+
+
+def _back(name: str, came: dict[str, tuple[Triple, str] | None]) -> list[Triple]:
+    path: list[Triple] = []
+    while (step := came[name]) is not None:
+        triple, name = step
+        path.append(triple)
+    return path[::-1]
+
+
+# ----------------------------------------------------------------------------------------------------
+# The relation chains behind a question: what its gold paths, or else its evidence, say of how to walk.
+#
+# Pure functions of a question. Knows no graph and no tool.
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Relations to follow from a topic. `returns`: a path of this chain comes back to the topic on its way."""
+
+    topic: str
+    ways: tuple[Way, ...]
+    returns: bool = False
+
+
+def chain_of(path: Sequence[Triple], topics: Iterable[str]) -> Chain | None:
+    """The chain of a path that starts at one of the topics; None if it starts at none, or its facts do not join.
+
+    >>> path = [Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")]
+    >>> [tuple(way) for way in chain_of(path, ["Tom Hanks"]).ways]
+    [('starred_actors', False), ('directed_by', True)]
+    """
+    for topic in topics:
+        at, ways, returns = topic, list[Way](), False
+        for head, relation, tail, _ in path:
+            if at not in (head, tail):
+                break
+            out = at == head
+            ways.append(Way(relation, out))
+            at = tail if out else head
+            returns = returns or at == topic
+        else:
+            return Chain(topic, tuple(ways), returns) if ways else None
+    return None
+
+
+def chains_of(question: Question) -> dict[str, list[Chain]]:
+    """The distinct chains by the topic they start at.
+
+    A topic from which no gold path starts gets its chains from the evidence, if there is any: the shortest path over
+    those facts to each answer. Shortest gold paths often skip a constraint of the question that the evidence has.
+    """
+    found: dict[str, list[Chain]] = {}
+    for path in question.gold_paths or []:
+        _add(found, chain_of(path, question.topic_entities))
+    for topic in [topic for topic in question.topic_entities if topic not in found]:
+        for answer in question.answers:
+            _add(found, chain_of(path_to(answer, [topic], question.evidence or []), [topic]))
+    return found
+
+
+def _add(found: dict[str, list[Chain]], chain: Chain | None) -> None:
+    """Chains that differ only in whether they return are one, which may."""
+    if chain is None:
+        return
+    chains = found.setdefault(chain.topic, [])
+    for at, known in enumerate(chains):
+        if known.ways == chain.ways:
+            chains[at] = Chain(chain.topic, chain.ways, known.returns or chain.returns)
+            return
+    chains.append(chain)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The candidates of an expansion: all entities a fact away, in both directions, with the facts that lead there.
+#
+# Knows no question: which of them matter is for a ranker to say.
+
+
+def candidates_around(graph: Graph, entity: str, each: int) -> list[Candidate]:
+    """At most `each` of one relation and direction, the best connected first; in the graph's order."""
+    return candidates_of(facts_along(graph, entity, ways_of(graph, entity), each)[0])
+
+
+def candidates_of(facts: Iterable[Fact]) -> list[Candidate]:
+    """Facts grouped by the entity that they lead to."""
+    leading: dict[str, list[Fact]] = {}
+    for fact in facts:
+        leading.setdefault(fact.other, []).append(fact)
+    return [Candidate(name, tuple(fact.triple for fact in there)) for name, there in leading.items()]

@@ -1,0 +1,463 @@
+"""Which entities of a graph a question mentions: equal names first, longest first, then near spellings.
+
+Every run of up to twelve words is looked up by name, as written and normalised. What is found is weighed by rules,
+each of which can be read off `Mention.why`: quotation marks, underscores, capitals where the question has capitals
+and small letters, how many words tell something. Where that leaves nothing but common words, near spellings and
+names that hold the words ("obama", Barack Obama) are looked for. Of equal names the better connected one is chosen.
+
+It knows English function words, the words of the graph's relations, and scripts without spaces. It does not know
+what a question means: no aliases ("the Big Apple", "JFK" unless the graph has the name), no plurals or demonyms
+("Jamaican"), no types, no context; and which of two equal names is meant is a guess by popularity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
+
+from rapidfuzz.distance import OSA
+
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.normalise import normalise
+from kgwalk.kg.store import StoredGraph
+from kgwalk.types import Found
+from kgwalk.walk.name_lookup import FUNCTION_WORDS, KINDS, LONGEST, Asked, Named, Names, Stored, Text, stem
+
+# ----------------------------------------------------------------------------------------------------
+# Equal names in a question, and how much speaks for each: a level, and why.
+#
+# It knows how the words are written and how well connected an entity is. It does not know near spellings, nor what the
+# question means.
+
+
+# Times that a name must be better connected, by rank, to be meant by its beginning or end alone: "lincoln".
+FAR_BETTER = 20
+
+COMMON, WEAK, FAIR, STRONG = 1, 2, 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A stretch of the question with the entities that may be meant, and how much speaks for that."""
+
+    first: int  # words
+    last: int
+    start: int  # characters
+    end: int
+    named: list[Named]  # best first
+    level: int
+    size: float
+    why: str
+
+    @property
+    def weight(self) -> tuple[int, float, bool, int, int]:
+        best = self.named[0]
+        return (self.level, self.size, best.found.how == "exact", -best.rank, -self.start)
+
+
+def choose(matches: Iterable[Match]) -> list[Match]:
+    """The best matches that do not overlap, best first."""
+    chosen: list[Match] = []
+    for match in sorted(matches, key=lambda match: match.weight, reverse=True):
+        if all(match.end <= other.start or other.end <= match.start for other in chosen):
+            chosen.append(match)
+    return chosen
+
+
+def overlapping(matches: Iterable[Match], first: int, last: int) -> list[Match]:
+    return [match for match in matches if match.first <= last and first <= match.last]
+
+
+def equal_names(text: Text, names: Names) -> Iterator[Match]:
+    for first, last in names.stretches(text):
+        if first == last and text.function[first] and not text.capital[first] and (first, last) not in text.quoted:
+            continue
+        match = _equal_name(text, names, first, last)
+        if match is not None:
+            yield match
+
+
+def _equal_name(text: Text, names: Names, first: int, last: int) -> Match | None:
+    start, end = text.span(first, last)
+    stretch = text.question[start:end]
+    named = names.equal(stretch)
+    if not named:
+        return None
+    folded = stretch.casefold()
+    # All in small letters, "king kong" is no more the tag king kong than the film King Kong.
+    case_tells = text.cased or (first, last) in text.quoted or "_" in stretch
+    ranked = []
+    for one in named:
+        place = _as_written(text.question, start, one.found)
+        kept = one if place is None else one._replace(found=replace(one.found, how="exact"))
+        as_written = -len(one.found.name) if place and case_tells else 0
+        ranked.append((as_written, one.found.name.casefold() != folded, one.rank, kept, place))
+    ranked.sort(key=lambda entry: entry[:3])
+    level, why = _evidence(text, names, first, last, ranked[0][3])
+    if level == 0:
+        return None
+    start, end = ranked[0][4] or (start, end)
+    if text.cased and ranked[0][3].found.how != "exact":
+        while first < last and not text.capital[first]:  # "the Eclipse": rather Eclipse, if there is one
+            first += 1
+    return Match(first, last, start, end, [entry[3] for entry in ranked], level, text.size(first, last), why)
+
+
+def _as_written(question: str, start: int, found: Found) -> tuple[int, int] | None:
+    """Where the name stands letter for letter, if its first word begins at `start`: "Airplane!", "(500) Days"."""
+    before = next((at for at, character in enumerate(found.name) if KINDS[character] in ("letter", "alone")), 0)
+    place = start - before
+    if place >= 0 and question.startswith(found.name, place):
+        return place, place + len(found.name)
+    return None
+
+
+def _evidence(text: Text, names: Names, first: int, last: int, best: Named) -> tuple[int, str]:
+    """How much speaks for a name that equals these words, and what; 0 for nothing at all."""
+    words = text.words[first : last + 1]
+    exact = best.found.how == "exact"
+    if (first, last) in text.quoted:
+        return STRONG, "quoted"
+    if any(text.joined_after[first:last]):
+        return STRONG, "joined by _"
+    if text.hyphen_before[first] or text.hyphen_after[last]:
+        return COMMON, "part of a hyphenated word"
+    plain = "".join(word.plain for word in words)
+    if any(word.size < 1 for word in words):
+        if len(words) == 1 or plain in names.relation_words:
+            return COMMON, "one character" if len(words) == 1 else "a word of a relation"
+        return (STRONG if len(words) > 2 else FAIR), f"{len(words)} characters"
+    content = [at for at in range(first, last + 1) if not text.function[at]]
+    shown = content or range(first, last + 1)
+    capital = [text.capital[at] for at in range(first, last + 1) if at > 0]
+    if text.cased and any(capital) and (exact or all(text.capital[at] or text.digits[at] for at in shown)):
+        if (not content or len(plain) == 1) and text.capital_beside(first, last):
+            return COMMON, "part of a longer run of capitals"
+        return STRONG, "capitals"
+    if not content:
+        return (COMMON, "function words") if exact or len(words) > 1 else (0, "")
+    if plain.isdecimal():
+        return COMMON, "a number"
+    if len(plain) == 1:
+        return COMMON, "one letter"
+    if of_relations(text, names, content):
+        telling = len(content) > 2 or (len(content) == 2 and best.rank < names.well_connected // FAR_BETTER)
+        return (FAIR if telling else COMMON), "words of relations"
+    if text.cased and any(capital) and len(content) > 1:
+        return FAIR, "some capitals"
+    if text.cased and not exact:
+        return COMMON, "small letters among capitals"
+    if text.cased:
+        return (FAIR if len(content) > 1 else WEAK), "small letters, as in the name"
+    if len(content) > 1:
+        return STRONG, f"{len(content)} telling words"
+    known = len(words) > 2 or best.rank < names.well_connected
+    return (FAIR if known else WEAK), "one telling word"
+
+
+def of_relations(text: Text, names: Names, places: Iterable[int]) -> bool:
+    """Whether these words are all words of relations or classes."""
+    return all(stem(text.words[at].plain) in names.relation_words for at in places)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Near names: those spelt nearly as in the question, or that hold its words, where no equal name covers them.
+#
+# It knows which stretches look like a name and how alike two spellings are. It does not know sounds, translations or
+# aliases, nor how a graph finds the names it proposes.
+
+
+# A near spelling: letters right, of ten. One typo in five letters is 0.8, two in ten as well.
+ALIKE = 0.8
+ALIKE_LETTERS = 5  # of a shorter word one typo leaves too little
+# A near spelling of more words beats an equal name of fewer ("Tom Henks", where there is a Tom): be surer.
+SURELY_ALIKE = 0.85
+# A word of a name that is not near enough to be chosen, and near enough to be offered: two typos in seven letters.
+FAINTLY_ALIKE = 0.7
+_QUESTION = {"which", "what", "whose", "many"}
+_QUANTITY = {"any", "every", "each", "all", "most", "least", "some", "no", "other", "another"}
+MOST_NEAR = 6  # searches for near spellings in one question: 4 ms each at 43,000 names
+
+
+class _Run(NamedTuple):
+    """First and last word of what looks like a name."""
+
+    first: int
+    last: int
+    marked: bool  # by quotation marks, underscores or capitals
+    whole: bool = False  # not to be looked for in parts
+
+
+def near_names(text: Text, names: Names, chosen: Sequence[Match]) -> list[Match]:
+    """Matches by near spelling for promising stretches that no equal name covers."""
+    equal = [match for match in chosen if match.level >= FAIR]
+    weak = [match for match in chosen if match.level < FAIR]
+    found: list[Match] = []
+    searches = MOST_NEAR
+    for run in _promising(text, names):
+        inside = overlapping([*equal, *found], run.first, run.last)
+        if _covered(text, run.first, run.last, inside):
+            continue
+        if not run.marked and (any(match.level == STRONG for match in equal) or (equal and not inside)):
+            continue
+        if inside and not run.marked and not run.whole:
+            windows: Iterable[tuple[int, int]] = _around(inside, run.first, run.last)
+        elif inside or run.whole:
+            windows = [(run.first, run.last)]
+        else:
+            windows = _windows(text, run.first, run.last)
+        for first, last in windows:
+            if searches == 0:
+                return found
+            if overlapping(found, first, last) or not _worth_searching(text, names, weak, first, last):
+                continue
+            match = _article_name(text, names, first, last) if run.marked and not inside else None
+            if match is None:
+                searches -= 1
+                match = _near_name(text, names, first, last, bold=not inside and not run.whole)
+            if match is not None:
+                found.append(match)
+    return found
+
+
+def _worth_searching(text: Text, names: Names, weak: Iterable[Match], first: int, last: int) -> bool:
+    """Whether a window has a word that may be of a name, and is not itself the name of something, if weakly so."""
+    telling = [at for at in range(first, last + 1) if not text.function[at] and not text.digits[at]]
+    if not telling or of_relations(text, names, telling):
+        return False
+    return not any(match.first <= first and last <= match.last for match in weak)
+
+
+def _promising(text: Text, names: Names) -> Iterator[_Run]:
+    """Quotations, joined words, then runs of capitalised words; of telling words where capitals tell nothing."""
+    yield from (_Run(first, last, marked=True) for first, last in sorted(text.quoted))
+    joined = [before or after for before, after in zip(text.joined_before, text.joined_after, strict=True)]
+    yield from (_Run(first, last, marked=True) for first, last in _runs(joined))
+    if text.cased:
+        telling = [capital or digits for capital, digits in zip(text.capital, text.digits, strict=True)]
+        if telling[0] and not telling[1]:  # a sentence's first word
+            telling[0] = False
+    else:
+        telling = [not text.function[at] and not of_relations(text, names, [at]) for at in range(len(text.words))]
+    loose = [is_telling or is_function for is_telling, is_function in zip(telling, text.function, strict=True)]
+    for first, last in _runs(loose):
+        inside = [at for at in range(first, last + 1) if telling[at]]
+        if len(inside) > 1 and inside[-1] - inside[0] >= len(inside):
+            yield _Run(inside[0], inside[-1], marked=text.cased, whole=True)
+    for first, last in _runs(telling):
+        yield _Run(first, last, marked=text.cased)
+
+
+def _runs(flags: Iterable[bool]) -> Iterator[tuple[int, int]]:
+    """The first and last place of each run of True."""
+    at = 0
+    for value, group in groupby(flags):
+        count = len(list(group))
+        if value:
+            yield at, at + count - 1
+        at += count
+
+
+def _windows(text: Text, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Parts of a run, longest first, the whole one too."""
+    for length in range(min(last - first, int(LONGEST)), -1, -1):
+        for start in range(first, last - length + 1):
+            if not text.joined_before[start] and not text.joined_after[start + length]:
+                yield start, start + length
+
+
+def _around(inside: Sequence[Match], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """A matched word with the word after it, and with the word before it."""
+    for match in inside:
+        if match.first == match.last:
+            if match.last < last:
+                yield match.first, match.last + 1
+            if match.first > first:
+                yield match.first - 1, match.last
+
+
+def _covered(text: Text, first: int, last: int, inside: Sequence[Match]) -> bool:
+    """Whether every telling word of the run is in a match."""
+    telling = [at for at in range(first, last + 1) if not text.function[at]]
+    return all(any(m.first <= at <= m.last for m in inside) for at in telling or range(first, last + 1))
+
+
+def _article_name(text: Text, names: Names, first: int, last: int) -> Match | None:
+    """ "Godfather" for The Godfather."""
+    start, end = text.span(first, last)
+    named = names.equal(f"the {text.question[start:end]}")
+    if not named:
+        return None
+    return Match(first, last, start, end, named, FAIR, text.size(first, last), "with the article")
+
+
+def _near_name(text: Text, names: Names, first: int, last: int, *, bold: bool) -> Match | None:
+    """A name spelt nearly so; `bold`: with more errors, or one that holds these words."""
+    start, end = text.span(first, last)
+    plain = normalise(text.question[start:end])
+    near = names.near(plain)
+    one_word = " " not in plain
+    holds = _holding(plain, near) if bold else []
+    if one_word:
+        holds = [one for one in holds if one.rank < names.well_connected and not _says_a_kind(text, first, one)]
+    alike = _alike_names(plain, near, ALIKE if bold and (text.cased or not one_word) else SURELY_ALIKE)
+    ranked = holds + alike if one_word else alike + holds
+    if not ranked:
+        return None
+    why = "part of the name" if holds and ranked[0] is holds[0] else "near spelling"
+    return Match(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
+
+
+def _says_a_kind(text: Text, at: int, one: Named) -> bool:
+    """Whether the last word of a name without capitals, in these words, says what kind of thing is meant, not which.
+
+    "Which service", "the cheapest service" and "the fraud service" do not mean eta-service; "the service" may.
+    """
+    name = one.found.name
+    if at == 0 or name != name.lower() or normalise(name).split()[0] == text.words[at].plain:
+        return False
+    before = text.words[at - 1].plain
+    return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
+
+
+def _alike_names(plain: str, near: Iterable[Named], least: float) -> list[Named]:
+    """Names spelt nearly so, the most alike first."""
+    if len(plain) < ALIKE_LETTERS:
+        return []
+    scored = [(_alike(plain, normalise(one.found.name)), one) for one in near]
+    scored = [entry for entry in scored if entry[0] >= least]
+    return [one for _, one in sorted(scored, key=lambda entry: (-entry[0], entry[1].rank))]
+
+
+def _holding(plain: str, near: Iterable[Named]) -> list[Named]:
+    """Names that have all these words and more, a single word first or last; the best connected first."""
+    words = plain.split()
+    if len(plain) < 3:
+        return []
+    held = []
+    for one in near:
+        name = normalise(one.found.name).split()
+        if len(name) > len(words) and (set(words) <= set(name) if len(words) > 1 else words[0] in (name[0], name[-1])):
+            held.append(one)
+    return sorted(held, key=lambda one: one.rank)
+
+
+def better_known(text: Text, names: Names, match: Match) -> Match:
+    """The match with a far better connected name put first, where this one was written without capitals.
+
+    "lincoln" may be the film Lincoln; but in webqsp-fbpool, by connections, that is the 23,551st entity and Abraham
+    Lincoln the 92nd.
+    """
+    best = match.named[0]
+    common = match.level == COMMON and match.first == match.last
+    explicit = (match.first, match.last) in text.quoted or any(text.joined_after[match.first : match.last])
+    if common or explicit or best.found.how != "normalised" or best.rank <= names.well_connected // FAR_BETTER:
+        return match
+    plain = normalise(text.question[match.start : match.end])
+    held = [one for one in _holding(plain, names.near(plain)) if one.rank * FAR_BETTER <= best.rank]
+    if not held:
+        return match
+    level = FAIR if match.level == COMMON else match.level
+    return replace(match, named=held + match.named, level=level, why="part of a far better connected name")
+
+
+def faintly_alike(text: Text, names: Names) -> list[str]:
+    """Names that have a word like a telling word of the question, the likest first."""
+    telling = [at for at, word in enumerate(text.words) if not text.function[at] and len(word.plain) >= ALIKE_LETTERS]
+    found: dict[str, tuple[float, int]] = {}
+    for at in [at for at in telling if not text.digits[at] and not of_relations(text, names, [at])][:MOST_NEAR]:
+        plain = text.words[at].plain
+        for one in names.near(plain):
+            words = normalise(one.found.name).split()
+            alike = max((OSA.normalized_similarity(plain, word) for word in words), default=0.0)
+            if alike >= FAINTLY_ALIKE:
+                found[one.found.name] = min(found.get(one.found.name, (0.0, 0)), (-alike, one.rank))
+    return sorted(found, key=lambda name: found[name])
+
+
+def _alike(plain: str, name: str) -> float:
+    """The share of letters that are right, in this order of words or by alphabet."""
+    in_order = OSA.normalized_similarity(plain, name)
+    by_alphabet = OSA.normalized_similarity(" ".join(sorted(plain.split())), " ".join(sorted(name.split())))
+    return max(in_order, 0.95 * by_alphabet)
+
+
+__all__ = ["FUNCTION_WORDS", "Mention", "link", "nearest", "topics"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One stretch of the question and the entities it may mean.
+
+    `start` and `end` count characters of the question; `candidates` has the best first, which is the choice.
+    Not `sure`: show the candidates to the user. `why` says what spoke for it; `rank` is 0 for the best evidence.
+    """
+
+    text: str
+    start: int
+    end: int
+    candidates: list[Found]
+    sure: bool
+    why: str = ""
+    rank: int = 0
+
+
+def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
+    """The mentions of a question in order of appearance, none overlapping, each with at most `most` candidates."""
+    if most < 1:
+        raise ValueError(f"most must be at least 1, got {most}")
+    text, names = Text(question), _names(graph)
+    chosen = choose(equal_names(text, names))
+    chosen = choose([*chosen, *near_names(text, names, chosen)])
+    if not text.cased:
+        chosen = [better_known(text, names, match) for match in chosen]
+        chosen.sort(key=lambda match: match.weight, reverse=True)
+    best = _telling(chosen)
+    mentions = [_mention(text, best, rank, most) for rank in range(len(best))]
+    return sorted(mentions, key=lambda mention: mention.start)
+
+
+def nearest(question: str, graph: Graph, *, most: int = 3) -> list[str]:
+    """Names to offer where a question mentions nothing: those with a word like one of its words, the likest first."""
+    return faintly_alike(Text(question), _names(graph))[:most]
+
+
+def _names(graph: Graph) -> Names:
+    return Stored(graph) if isinstance(graph, StoredGraph) else Asked(graph)
+
+
+def _telling(chosen: Sequence[Match]) -> list[Match]:
+    """What to return of matches in order of evidence: a name that is one common word only where nothing is better."""
+    if not chosen:
+        return []
+    least = {STRONG: FAIR, FAIR: WEAK}.get(chosen[0].level, chosen[0].level)
+    return [match for match in chosen if match.level >= least]
+
+
+def topics(mentions: list[Mention]) -> list[str]:
+    """The chosen names, best evidence first."""
+    ranked = sorted(mentions, key=lambda mention: mention.rank)
+    return list(dict.fromkeys(mention.candidates[0].name for mention in ranked))
+
+
+def _mention(text: Text, best: Sequence[Match], rank: int, most: int) -> Mention:
+    match = best[rank]
+    candidates = [one.found for one in match.named]
+    stretch = text.question[match.start : match.end]
+    why = f"{candidates[0].how}: {match.why}"
+    return Mention(stretch, match.start, match.end, candidates[:most], _sure(text, best, match), why, rank)
+
+
+def _sure(text: Text, best: Sequence[Match], match: Match) -> bool:
+    """Whether an equal name is the only one, and nothing beside it looks like more of the name."""
+    first, *others = (one.found for one in match.named)
+    if first.how == "fuzzy" or match.level < (FAIR if len(best) == 1 else STRONG):
+        return False
+    if not text.cased:
+        return not others
+    beside = [at for at in (match.first - 1, match.last + 1) if 0 < at < len(text.words) and text.capital[at]]
+    if any(not overlapping(best, at, at) for at in beside):
+        return False
+    return first.how == "exact" or (not others and first.name[:1].isupper())

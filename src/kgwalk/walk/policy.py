@@ -1,0 +1,167 @@
+"""Whoever walks: tasks in, episodes out. A protocol with an engine is one; baselines without a model are others.
+
+The evaluator and the command line know this interface only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+from typing import Protocol as Interface
+
+from kgwalk.config.plugins import Parts, imported
+from kgwalk.config.recipe import Recipe, unknown_setting
+from kgwalk.kg.graph import Graph
+from kgwalk.llm.engine import Engine, Sampling
+from kgwalk.types import EngineError, Episode, KgwalkError
+from kgwalk.walk.budget import Budget, Counted
+from kgwalk.walk.environment import world_for, world_settings
+from kgwalk.walk.protocol import PROTOCOLS, Protocol, Task, World
+from kgwalk.walk.rollout import Watch, rollout_async
+
+
+class Policy(Interface):
+    """`watch(episode, None)` is told of each episode as it ends; the list comes back in the tasks' order.
+
+    An episode's `key` is its task's.
+    """
+
+    async def walk(self, tasks: Sequence[tuple[Task, World]], watch: Watch) -> list[Episode]: ...
+
+    def world(self, graph: Graph) -> World:
+        """The graph, with what else this policy's tools use."""
+        ...
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A language model that follows a protocol: the policy of every recipe that is trained."""
+
+    protocol: Protocol
+    engine: Engine
+    budget: Budget = field(default_factory=Budget)
+    sampling: Sampling = field(default_factory=Sampling)
+
+    async def walk(self, tasks: Sequence[tuple[Task, World]], watch: Watch) -> list[Episode]:
+        counted = Counted(self.engine)
+        budget = counted.budget(self.budget)
+        return await rollout_async(tasks, self.protocol, counted, sampling=self.sampling, budget=budget, watch=watch)
+
+    def world(self, graph: Graph) -> World:
+        return world_for(graph, self.protocol)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Protocols and policies by name. Those of the systems register themselves; `package.module:Class` and `file.py:Class`
+# need no registering.
+
+POLICIES: Parts[type[Any]] = Parts("policy", "policy")
+_own: dict[str, type[Protocol]] = {}  # those named by their place; demonstrations have only their names
+
+
+def protocol_named(name: str, **settings: object) -> Protocol:
+    """A protocol by its name or place, with settings of its own."""
+    return protocol_kind(name)(**settings)  # type: ignore[arg-type]
+
+
+def protocol_kind(name: str) -> type[Protocol]:
+    """A protocol's class by its name, or by its place: one that was imported so has its own name as well."""
+    if name in _own:
+        return _own[name]
+    if ":" not in name:
+        return PROTOCOLS.named(name)
+    kind = imported("protocol", name)
+    if not isinstance(kind, type) or not issubclass(kind, Protocol):
+        raise KgwalkError(f"`{name}` is no protocol; it must be a subclass of kgwalk.walk.protocol.Protocol")
+    for part in ("name", "stop", "inline"):
+        if not hasattr(kind, part):
+            raise KgwalkError(f"the protocol `{name}` has no `{part}`; give the class one")
+    if PROTOCOLS.get(kind.name, kind) is not kind:
+        raise KgwalkError(f"the protocol `{name}` is called {kind.name}, as one of kgwalk's is; give it another `name`")
+    _own[kind.name] = kind
+    return kind
+
+
+# ----------------------------------------------------------------------------------------------------
+# A recipe's values as the objects of a rollout; a key that nothing reads is an error that names the nearest.
+
+
+def policy_of(recipe: Recipe, engine: Engine | None, sampling: Sampling) -> Policy:
+    """Whoever walks: what [policy] names, else a model that follows [protocol]. `engine` is for those that need one."""
+    if engine is None and needs_engine(recipe):
+        raise EngineError(f"the recipe {recipe.name} needs a language model, and none is given")
+    given = {"engine": engine, "budget": budget_of(recipe), "sampling": sampling}
+    kind = _policy_kind(recipe)
+    if kind is None:
+        return Agent(protocol_of(recipe), **given)  # type: ignore[arg-type]
+    values = recipe.section("policy")
+    del values["name"]
+    made: Policy = _make(kind, values, "policy", recipe, given)
+    return made
+
+
+def needs_engine(recipe: Recipe) -> bool:
+    """Whether a language model walks."""
+    kind = _policy_kind(recipe)
+    return kind is None or any(field.name == "engine" for field in fields(kind))
+
+
+def searches_web(recipe: Recipe) -> bool:
+    """Whether whoever walks has a tool for the web."""
+    kind = _policy_kind(recipe)
+    return bool(protocol_of(recipe).searches_web if kind is None else getattr(kind, "searches_web", False))
+
+
+def check_web(recipe: Recipe, *, given: bool = False) -> None:
+    """A web is given, by the recipe or otherwise, only to a walk that has a tool for it."""
+    if (given or world_settings(recipe).web != "none") and not searches_web(recipe):
+        raise KgwalkError(f"the recipe {recipe.name} has no web search; choose one that has, such as graph-rft")
+
+
+def _policy_kind(recipe: Recipe) -> type[Any] | None:
+    """The policy that the recipe names; None where it has a protocol for a model to follow."""
+    if "policy" not in recipe.sections:
+        return None
+    if "protocol" in recipe.sections:
+        raise KgwalkError(f"the recipe {recipe.name} has [policy] and [protocol]; one of them walks, remove the other")
+    name = recipe.section("policy").get("name")
+    return POLICIES.named(str(name))
+
+
+def protocol_of(recipe: Recipe) -> Protocol:
+    values = recipe.section("protocol")
+    name = values.pop("name", None)
+    if name is None and "policy" in recipe.sections:
+        with_protocol = f"choose a recipe with one, such as {', '.join(sorted(PROTOCOLS))}"
+        raise KgwalkError(f"the recipe {recipe.name} is a baseline without a protocol; {with_protocol}")
+    made: Protocol = _make(protocol_kind(str(name)), values, "protocol", recipe)
+    return made
+
+
+def budget_of(recipe: Recipe) -> Budget:
+    made: Budget = _make(Budget, recipe.section("rollout"), "rollout", recipe)
+    return made
+
+
+def _make(
+    kind: type[Any], values: dict[str, Any], section: str, recipe: Recipe, given: Mapping[str, Any] | None = None
+) -> Any:
+    """`given` are the fields that are not the recipe's, as far as the kind has them."""
+    own = {field.name: field for field in fields(kind)}
+    given = {name: value for name, value in (given or {}).items() if name in own}
+    known = {name: field for name, field in own.items() if name not in given}
+    for key, value in values.items():
+        if key not in known:
+            raise unknown_setting(recipe, section, key, known)
+        default = known[key].default
+        if isinstance(default, bool) and not isinstance(value, bool):
+            raise KgwalkError(f"`{section}.{key}` must be true or false, not {value!r}")
+        if isinstance(default, int | float) and not isinstance(default, bool):
+            if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+                raise KgwalkError(f"`{section}.{key}` must be a number above 0, not {value!r}")
+            if isinstance(default, int) and not isinstance(value, int):
+                raise KgwalkError(f"`{section}.{key}` must be a whole number, not {value!r}")
+        elif isinstance(default, str) and not isinstance(value, str):
+            raise KgwalkError(f"`{section}.{key}` must be text, not {value!r}")
+    return kind(**given, **values)

@@ -1,0 +1,238 @@
+"""What makes one way of talking to a graph: a prompt, a parser, tools and their observations.
+
+A `Protocol` is shared and holds settings; `begin` gives the `Walk` of one question, which holds its state. The rollout
+knows these two classes and no system by name. A new protocol is one module with a subclass of each.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+from kgwalk.config.plugins import Parts
+from kgwalk.kg.graph import Graph
+from kgwalk.llm.embeddings import Embedder
+from kgwalk.types import Answer, Call, Document, Malformed, Message, Question, Step, Triple
+from kgwalk.walk.facts import path_to
+from kgwalk.walk.ranking import Ranker
+from kgwalk.walk.tagged_text import escape
+from kgwalk.walk.web.search import WebSearch
+
+# ----------------------------------------------------------------------------------------------------
+# What a model is told after its turn: tagged text made of lists that can be cut to fit and say what was cut.
+#
+# Knows how text is laid out and counted, nothing of tools.
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A line of names after a lead. `total` may exceed the names at hand: the tool had a limit of its own."""
+
+    lead: str
+    items: Sequence[str] = ()
+    separator: str = ", "
+    total: int | None = None
+    most: int | None = None  # show no more than this, however much room there is
+    entities: bool = False  # the items are entities (and count as shown), not relations or other text
+    notes: Sequence[str] = ()  # beside each item, e.g. its dates
+    layout: Callable[[list[str]], str] | None = None  # how the items are set, if not one after the other
+    documents: Sequence[Document] = ()  # what the items are, if they are documents
+
+    def render(self, limit: int) -> str:
+        shown = self.items[: self.shown(limit)]
+        texts = [escape(item) for item in shown]
+        if self.notes:
+            texts = [f"{text}{note}" for text, note in zip(texts, self.notes, strict=False)]
+        if self.layout is not None:
+            texts = [self.layout(texts)] if texts else []
+        left_out = (len(self.items) if self.total is None else self.total) - len(shown)
+        if left_out:
+            texts.append(f"... (+{left_out} more)")
+        return self.lead + self.separator.join(texts)
+
+    def shown(self, limit: int) -> int:
+        return min(limit, len(self.items), len(self.items) if self.most is None else self.most)
+
+
+class Fitted(NamedTuple):
+    """A text that fits, with the entities and the documents that are left in it."""
+
+    text: str
+    entities: list[str]
+    documents: list[Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """`opening` and `closing` are the protocol's tags; `triples` are the facts behind it, for evidence."""
+
+    opening: str
+    closing: str
+    listings: Sequence[Listing]
+    ok: bool = True
+    error: str | None = None
+    triples: Sequence[Triple] = field(default_factory=tuple)
+
+    def render(self, limit: int) -> str:
+        return self.opening + "\n".join(listing.render(limit) for listing in self.listings) + self.closing
+
+    def fit(self, count: Callable[[str], int], most: int) -> Fitted:
+        """The text within `most` tokens, its closing tag included, and what is left in it."""
+        longest = max((len(listing.items) for listing in self.listings), default=0)
+        text = self.render(longest)
+        if count(text) <= most:
+            return self._fitted(text, longest)
+        low, high = 0, longest  # the most items of each listing that fit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if count(self.render(middle)) <= most:
+                low = middle
+            else:
+                high = middle - 1
+        text = self.render(low)
+        return self._fitted(text, low) if count(text) <= most else Fitted(self._cut(count, most), [], [])
+
+    def _fitted(self, text: str, limit: int) -> Fitted:
+        entities = [name for part in self.listings if part.entities for name in part.items[: part.shown(limit)]]
+        documents = [one for part in self.listings for one in part.documents[: part.shown(limit)]]
+        return Fitted(text, entities, documents)
+
+    def _cut(self, count: Callable[[str], int], most: int) -> str:
+        """Even the leads are too long (a name of ten thousand characters): cut them, but close the tag."""
+        body = self.render(0)[len(self.opening) : len(self.render(0)) - len(self.closing)]
+        low, high = 0, len(body)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if count(f"{self.opening}{body[:middle]}... (cut){self.closing}") <= most:
+                low = middle
+            else:
+                high = middle - 1
+        return f"{self.opening}{body[:low]}... (cut){self.closing}"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What the tools of an episode may use."""
+
+    graph: Graph
+    web: WebSearch | None = None
+    embed: Embedder | None = None  # texts are ranked by meaning with it, by their letters without
+    ranker: Ranker | None = None  # of candidate entities; without one, their texts are ranked
+    complete: bool = True  # the graph has all that the question needs; False: some of it was hidden on purpose
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A question with the entities to start from. `key` enters the seed of its sampling: same key, same draw."""
+
+    question: Question
+    topics: Sequence[str]
+    key: str = ""  # empty: its place among the tasks and the question's id
+
+
+@dataclass(frozen=True)
+class Protocol(ABC):
+    """Settings that hold for every walk. Subclasses add their own as fields."""
+
+    name: ClassVar[str]
+    # A turn ends with the token that completes one of these.
+    stop: ClassVar[tuple[str, ...]]
+    # Observations continue the model's own message (True), or come as messages of the user's (False).
+    inline: ClassVar[bool]
+    # Its tools rank relations or entities by meaning, if there is an embedder.
+    by_meaning: ClassVar[bool] = False
+    # One of its tools searches the web.
+    searches_web: ClassVar[bool] = False
+    # It walks a graph, so it needs an entity to start from; False: the model answers from memory.
+    reads_graph: ClassVar[bool] = True
+    turns: int = 7
+
+    @abstractmethod
+    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> Walk:
+        """The walk of one question; `count` gives the tokens of a text."""
+
+
+PROTOCOLS: Parts[type[Protocol]] = Parts("protocol", "protocol")  # by name: each system registers its own
+
+
+@dataclass
+class Walk(ABC):
+    """One question's walk: where it stands, and what its turns mean."""
+
+    task: Task
+    world: World
+    seen: list[Triple] = field(default_factory=list)  # facts the model was told
+
+    @abstractmethod
+    def prompt(self) -> list[Message]:
+        """The messages before the model's first turn."""
+
+    @abstractmethod
+    def parse(self, text: str) -> Step:
+        """What the turn says. Never raises: anything else is Malformed, with words the model can act on."""
+
+    @abstractmethod
+    def act(self, call: Call) -> Observation:
+        """Run a tool. A wrong call gives an observation with `ok=False`; a failing backend raises KgwalkError."""
+
+    @abstractmethod
+    def tell(self, text: str) -> Observation:
+        """Words of the system's own (an error, the last call) in the protocol's observation tags."""
+
+    def complain(self, step: Malformed) -> Observation:
+        told = self.tell(step.why)
+        return Observation(told.opening, told.closing, told.listings, ok=False, error="malformed")
+
+    def last_call(self) -> Observation | None:
+        """What is said before the forced answer turn; None where the protocol has no such turn."""
+        return self.tell("No queries are left. Give the answer now.")
+
+    def resolve(self, answer: Answer) -> list[str]:
+        """The names that an answer stands for, each once."""
+        return list(dict.fromkeys(str(name) for name in answer.names))
+
+    def evidence(self, name: str) -> list[Triple]:
+        """Facts that lead from a topic to an answer, as far as the model saw them."""
+        return path_to(name, self.task.topics, self.seen)
+
+
+def said(opening: str, text: str, closing: str) -> Observation:
+    """An observation that is just a sentence."""
+    return Observation(opening, closing, [Listing(text)])
+
+
+# ----------------------------------------------------------------------------------------------------
+# Which tags stand in a text that a model wrote; and a list whose items are written otherwise than their names.
+#
+# Knows no protocol's tags.
+
+
+def tag_pattern(*names: str) -> re.Pattern[str]:
+    """Any opening or closing tag of these names, attributes, case and spaces aside.
+
+    >>> bool(tag_pattern("think", "answer").search("no </Answer > here")), tag_pattern("think").search("<thinking>")
+    (True, None)
+    """
+    return re.compile(rf"<[\s/]*(?:{'|'.join(map(re.escape, names))})(?![\w-])[^<>]*>", re.IGNORECASE)
+
+
+def written(
+    lead: str,
+    entities: Sequence[str],
+    texts: Sequence[str],
+    *,
+    separator: str = ", ",
+    total: int | None = None,
+    shows_entities: bool = True,
+) -> Listing:
+    """A list that shows `texts[i]`, safe as it stands, where `entities[i]` is what a reader learns of."""
+    layout = partial(_joined, separator, texts)
+    return Listing(lead, entities, separator, total=total, entities=shows_entities, layout=layout)
+
+
+def _joined(separator: str, texts: Sequence[str], shown: list[str]) -> str:
+    return separator.join(texts[: len(shown)])

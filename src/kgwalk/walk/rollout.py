@@ -1,0 +1,251 @@
+"""Many episodes at once: each goes on as soon as its own action is answered, whatever the others wait for.
+
+The model's tokens are kept as they came; observations are encoded once, when they are appended. A model's mistake is
+an observation; a backend that fails is recorded on the episode; anything else is our bug and raises.
+Knows protocols and engines by their interfaces only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar
+
+from kgwalk.kg.store import StoredGraph
+from kgwalk.llm.engine import Engine, Request, Sampling
+from kgwalk.llm.tokenizers import Tokenizer
+from kgwalk.types import Answer, Call, EngineError, Episode, KgwalkError, Malformed, Message, Step, StopReason, Turn
+from kgwalk.walk.budget import Budget, server_counts
+from kgwalk.walk.protocol import Observation, Protocol, Task, Walk, World
+
+_T = TypeVar("_T")
+_RUNS = itertools.count()  # sessions of two rollouts that share an engine must differ
+Watch = Callable[[Episode, Turn | None], None]  # told of each turn as it is done, and of the end (None)
+
+
+def rollout(
+    tasks: Sequence[tuple[Task, World]],
+    protocol: Protocol,
+    engine: Engine,
+    *,
+    sampling: Sampling | None = None,
+    budget: Budget | None = None,
+    watch: Watch = lambda episode, turn: None,
+) -> list[Episode]:
+    """Run an episode for each task, in a fresh event loop; the episodes come back in the tasks' order."""
+    return asyncio.run(rollout_async(tasks, protocol, engine, sampling=sampling, budget=budget, watch=watch))
+
+
+async def rollout_async(
+    tasks: Sequence[tuple[Task, World]],
+    protocol: Protocol,
+    engine: Engine,
+    *,
+    sampling: Sampling | None = None,
+    budget: Budget | None = None,
+    watch: Watch = lambda episode, turn: None,
+) -> list[Episode]:
+    """The same inside a running event loop. One seed gives every episode a seed of its own."""
+    budget = budget or Budget()
+    sampling = replace(sampling or Sampling(), stop=protocol.stop, max_tokens=budget.turn_tokens)
+    # More than the engine serves would wait for each other, on their own time.
+    gate = asyncio.Semaphore(min(budget.at_once, engine.at_once))
+    run = next(_RUNS)
+    threads = ThreadPoolExecutor(budget.threads, thread_name_prefix="kgwalk-tool")
+
+    async def one(number: int, task: Task, world: World) -> Episode:
+        async with gate:
+            key = task.key or f"{number}:{task.question.id}"
+            own = replace(sampling, seed=_seed(sampling.seed, key))
+            return await Run(task, world, protocol, engine, own, budget, watch, f"{run}:{number}:{key}", threads).run()
+
+    try:
+        return list(await asyncio.gather(*(one(n, task, world) for n, (task, world) in enumerate(tasks))))
+    finally:
+        # Not waited for: when a rollout is cancelled, a slow tool must not hold up the event loop.
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Run:
+    """One episode under way. Without `threads` its tools are called in place, and whoever drives it waits for them."""
+
+    def __init__(
+        self,
+        task: Task,
+        world: World,
+        protocol: Protocol,
+        engine: Engine,
+        sampling: Sampling,
+        budget: Budget,
+        watch: Watch,
+        session: str,
+        threads: ThreadPoolExecutor | None = None,
+    ) -> None:
+        self.task, self.world, self.protocol, self.engine = task, world, protocol, engine
+        self.budget, self.watch = budget, watch
+        self.sampling = sampling
+        self.session, self.threads = session, threads
+        # A store answers in microseconds: a hop to another thread would take longer than the answer.
+        slow = (world.web, world.embed, world.ranker)
+        quick = isinstance(world.graph, StoredGraph) and all(part is None for part in slow)
+        self.in_place = quick or threads is None
+        self.episode = Episode(task.question, list(task.topics), [], "", key=task.key)
+        self.ids: list[int] = []
+        self.started = time.monotonic()
+
+    def count(self, text: str) -> int:
+        return len(self.engine.tokens.encode(text))
+
+    async def run(self) -> Episode:
+        episode = self.episode
+        try:
+            await self._begin()
+            episode.stop = await self._turns()
+        except EngineError as error:
+            episode.stop, episode.failure = StopReason.engine_failed, str(error)
+        except _ToolFailed as error:
+            episode.stop, episode.failure = StopReason.tool_failed, str(error)
+        finally:
+            await self.engine.forget(self.session)
+        episode.seconds = time.monotonic() - self.started
+        self.watch(episode, None)
+        return episode
+
+    def run_now(self) -> Episode:
+        """The same without an event loop: for an engine that answers at once, such as a script."""
+        steps = self.run()
+        try:
+            steps.send(None)
+        except StopIteration as end:
+            episode: Episode = end.value
+            return episode
+        steps.close()
+        raise RuntimeError("run_now needs an engine that answers at once, and no threads")
+
+    async def _begin(self) -> None:
+        """The prompt; it may ask the graph, as a tool does."""
+
+        def begin() -> tuple[Walk, list[Message]]:
+            walk = self.protocol.begin(self.task, self.world, self.count)
+            return walk, walk.prompt()
+
+        self.walk, self.messages = await self._ask("the prompt", begin)
+        self.episode.seen = self.walk.seen
+        self.episode.shown = list(dict.fromkeys(name for fact in self.walk.seen for name in (fact.head, fact.tail)))
+        self.ids = self.engine.tokens.open_chat(self.messages)
+        self.episode.prompt_ids = list(self.ids)
+        self.episode.prompt = "\n\n".join(message.content for message in self.messages)
+
+    async def _turns(self) -> StopReason:
+        if len(self.ids) + 1 > self._room():
+            self.episode.failure = f"the prompt has {len(self.ids):,} tokens and there is room for {self._room():,}"
+            return StopReason.prompt
+        for number in range(self.protocol.turns + 1):
+            if time.monotonic() - self.started > self.budget.seconds:
+                return StopReason.time
+            if len(self.ids) >= self._room():
+                return StopReason.tokens
+            turn = await self._generate()
+            self.episode.turns.append(turn)
+            if isinstance(turn.step, Answer):
+                self._finish(turn.step)
+                return StopReason.answered
+            if number == self.protocol.turns:  # the forced answer was none
+                turn.ok, turn.error = False, "no_turns"
+                self.watch(self.episode, turn)
+                return StopReason.turns
+            observation = await self._answer_to(turn.step)
+            turn.ok, turn.error = observation.ok, observation.error
+            last = number + 1 == self.protocol.turns
+            closing = self.walk.last_call() if last else None
+            if last and closing is None:
+                self.watch(self.episode, turn)
+                return StopReason.turns
+            told = self._append(turn, observation, closing)
+            self.watch(self.episode, turn)
+            if not told:
+                return StopReason.tokens
+        raise AssertionError("unreachable")
+
+    def _room(self) -> int:
+        return min(self.budget.total_tokens, self.engine.context)
+
+    async def _generate(self) -> Turn:
+        before = time.monotonic()
+        most = min(self.sampling.max_tokens, self._room() - len(self.ids))
+        request = Request(self.ids, self.messages, replace(self.sampling, max_tokens=most), self.session)
+        generation = await self.engine.generate(request)
+        text = self.engine.tokens.decode(generation.ids)
+        self.ids.extend(generation.ids)
+        self.ended = bool(generation.ids) and generation.ids[-1] in self.engine.tokens.end_ids
+        self.messages.append(Message("assistant", text))
+        return Turn(
+            list(generation.ids),
+            list(generation.logprobs),
+            text,
+            self.walk.parse(text),
+            counted=server_counts(generation),
+            seconds=time.monotonic() - before,
+        )
+
+    async def _answer_to(self, step: Step) -> Observation:
+        if isinstance(step, Malformed):
+            return self.walk.complain(step)
+        assert isinstance(step, Call)
+        return await self._ask(step.tool, lambda: self.walk.act(step))
+
+    async def _ask(self, what: str, call: Callable[[], _T]) -> _T:
+        """A call that may wait for a backend, tried again if that fails."""
+        for attempt in range(self.budget.tool_retries + 1):
+            try:
+                if self.in_place:
+                    return call()
+                return await asyncio.get_running_loop().run_in_executor(self.threads, call)
+            except KgwalkError as error:
+                if attempt == self.budget.tool_retries:
+                    raise _ToolFailed(f"{what}: {error}") from error
+        raise AssertionError("unreachable")
+
+    def _append(self, turn: Turn, observation: Observation, closing: Observation | None) -> bool:
+        """Tell the model, with the last call if it is time; False if there is no room for it."""
+        text, shown, documents = observation.fit(self.count, self.budget.observation_tokens)
+        if closing is not None:
+            text += ("" if self.protocol.inline else "\n") + closing.render(0)
+        ids = told_ids(self.engine.tokens, text, inline=self.protocol.inline, ended=self.ended)
+        if len(self.ids) + len(ids) + 1 > self._room():
+            return False
+        turn.observation, turn.observation_ids, turn.shown, turn.documents = text, ids, shown, documents
+        seen = set(shown)
+        self.walk.seen.extend(fact for fact in observation.triples if fact.head in seen or fact.tail in seen)
+        self.ids.extend(ids)
+        self.messages.append(Message("user", text))
+        return True
+
+    def _finish(self, answer: Answer) -> None:
+        episode = self.episode
+        episode.answers = self.walk.resolve(answer)
+        episode.evidence = {name: self.walk.evidence(name) for name in episode.answers}
+        self.watch(episode, episode.turns[-1])
+
+
+class _ToolFailed(Exception):
+    pass
+
+
+def told_ids(tokens: Tokenizer, text: str, *, inline: bool, ended: bool) -> list[int]:
+    """An observation after the model's turn; `ended`: with an end token of its own.
+
+    A message that the model ended itself cannot be continued: what follows must come as another's.
+    """
+    return tokens.encode(text) if inline and not ended else tokens.next_turn(text, ended=ended)
+
+
+def _seed(seed: int | None, key: str) -> int | None:
+    if seed is None:
+        return None
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{key}".encode(), digest_size=7).digest())

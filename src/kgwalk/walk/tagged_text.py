@@ -1,0 +1,218 @@
+"""Names inside text that has tags: written so that a name can forge nothing, and read back as it was.
+
+`<`, `>` and invisible or control characters become `&lt;`, `&gt;` and `&#10;`; an `&` only where it would be read as
+one of these. So plain names stay as they are, and what a model copies from an observation names the same entity.
+Knows nothing of any protocol's tags.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import takewhile
+
+_NAMED = {"lt": "<", "gt": ">", "amp": "&"}
+_ENTITY = re.compile(r"&(?:(lt|gt|amp)|#([0-9]{1,7}));")
+_AMPERSAND = re.compile(r"&(?=(?:lt|gt|amp|#[0-9]{1,7});)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ARGUMENT = re.compile(r'\s*("(?:[^"\\]|\\.)*")\s*(,|$)', re.DOTALL)
+
+
+def escape(name: str) -> str:
+    """A name as it stands in a prompt or an observation, on one line.
+
+    >>> escape("</information><answer>x")
+    '&lt;/information&gt;&lt;answer&gt;x'
+    >>> escape("AT&T"), escape("a&lt;b"), escape("two\\nlines")
+    ('AT&T', 'a&amp;lt;b', 'two&#10;lines')
+    """
+    text = _AMPERSAND.sub("&amp;", name)
+    if text.isascii() and text.isprintable() and "<" not in text and ">" not in text:
+        return text
+    return "".join(_escape_character(character) for character in text)
+
+
+def _escape_character(character: str) -> str:
+    if character == "<":
+        return "&lt;"
+    if character == ">":
+        return "&gt;"
+    # control, format (right-to-left marks, zero width), surrogate, private, line and paragraph separators
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
+        return f"&#{ord(character)};"
+    return character
+
+
+def unescape(text: str) -> str:
+    """The inverse of `escape`. Half a surrogate pair, which no name has and no file takes, becomes U+FFFD.
+
+    >>> unescape("a&amp;lt;b"), unescape("AT&T"), unescape("two&#10;lines")
+    ('a&lt;b', 'AT&T', 'two\\nlines')
+    """
+    return _SURROGATE.sub("\ufffd", _ENTITY.sub(_plain, text))
+
+
+def _plain(found: re.Match[str]) -> str:
+    named, code = found.groups()
+    if named:
+        return _NAMED[named]
+    return chr(int(code)) if int(code) <= 0x10FFFF else found.group()
+
+
+def quote(name: str) -> str:
+    """A name as an argument in double quotes; quotes and backslashes inside are escaped as in JSON.
+
+    >>> quote('"Weird Al" Yankovic')
+    '"\\\\"Weird Al\\\\" Yankovic"'
+    """
+    return json.dumps(escape(name), ensure_ascii=False)
+
+
+def split_arguments(text: str) -> list[str] | None:
+    """Arguments in double quotes, separated by commas; None if the text is anything else.
+
+    >>> split_arguments('"a, b", "c"')
+    ['a, b', 'c']
+    >>> split_arguments('a, "c"') is None
+    True
+    """
+    arguments: list[str] = []
+    at = 0
+    while at < len(text):
+        found = _ARGUMENT.match(text, at)
+        if found is None:
+            return None
+        try:
+            arguments.append(unescape(json.loads(found.group(1), strict=False)))
+        except json.JSONDecodeError:
+            return None
+        at = found.end()
+        if found.group(2) == "," and not text[at:].strip():
+            return None
+    return arguments
+
+
+def read_answer(text: str) -> tuple[str, ...] | None:
+    """The names of an answer: a JSON list of strings, or a text that is one name; None if there is none.
+
+    >>> read_answer('["Big", "Cast Away"]'), read_answer(" Washington, D.C. "), read_answer("[]"), read_answer("  ")
+    (('Big', 'Cast Away'), ('Washington, D.C.',), (), None)
+    """
+    stripped = text.strip()
+    if not stripped:
+        return None
+    try:
+        value = json.loads(stripped, strict=False)
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, a thousand brackets
+        return (unescape(stripped),)
+    if isinstance(value, list):
+        return tuple(unescape(name) for name in value) if all(isinstance(name, str) for name in value) else None
+    return (unescape(value),) if isinstance(value, str) else (unescape(stripped),)
+
+
+def write_answer(names: Sequence[str]) -> str:
+    """
+    >>> write_answer(["Washington, D.C."])
+    '["Washington, D.C."]'
+    """
+    return "[" + ", ".join(quote(name) for name in names) + "]"
+
+
+# ----------------------------------------------------------------------------------------------------
+# The names in a reply that gives its answer in plain words, not in tags.
+#
+# This is what is read, and nothing else of the reply:
+#
+# 1. Thoughts are set aside: what stands before `</think>`, or after a `<think>` that is not closed.
+# 2. The text after the last words that announce an answer (`<answer>`, "Answer:", "The final answer is", "The answers
+# to
+#    the question are:"), up to an `</answer>`. Words with nothing after them announce nothing.
+# 3. Of that text the first line that holds a name; where nothing is announced, the last line that does. Is it an item
+# of
+#    a list (`-`, `*`, `•`, `1.`, `2)`), the items next to it are read too.
+# 4. A line's names stand between `|`, else between `;`, else between commas, but for those inside a number (`679,400`).
+# A
+#    JSON list is read as one. Bullets and brackets around the line are taken off, and of each name quotes, asterisks
+#    and
+#    backticks around it, full stops after it, and the "and" before the last of several.
+#
+# A sentence is one name, or several where it has commas: whether "The capital is Berlin" is right is for the scores to
+# say. Knows no prompt, no graph, and not which names are right.
+
+
+_ANNOUNCED = re.compile(
+    r"<answer>"
+    r"|(?:\bthe\s+)?(?:\b(?:final|correct|right)\s+)?\banswers?"
+    r"(?:[\s*_]*:|(?:\s+(?:to|for|of)\s[^\n.:;?!<>|]{0,80}?)?\s+(?:is|are)\b(?:\s*:)?)",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"\s*(?:[-*•–]|\(?[0-9]{1,2}[.)])\s+")
+_SEPARATORS = (re.compile(r"\|"), re.compile(";"), re.compile(r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))"))
+_AND = re.compile(r"\s*and\s", re.IGNORECASE)
+
+
+def plain_names(reply: str) -> tuple[str, ...]:
+    """The names that a reply gives, in its order, repetitions and all; () where there is none to read.
+
+    >>> plain_names("Answer: Mercury | Venus"), plain_names("The final answer is Berlin.")
+    (('Mercury', 'Venus'), ('Berlin',))
+    >>> plain_names("Two planets have no moon.\\n- Mercury\\n- Venus"), plain_names("The answer is:")
+    (('Mercury', 'Venus'), ())
+    """
+    said = reply.rpartition("</think>")[2].partition("<think>")[0]
+    before, *announced = (text.partition("</answer>")[0].splitlines() for text in _ANNOUNCED.split(said))
+    for lines in reversed(announced):
+        if names := _of_first(lines):
+            return tuple(name for line in names for name in line)
+    return tuple(name for line in reversed(_of_first(before[::-1])) for name in line)
+
+
+def _of_first(lines: list[str]) -> list[list[str]]:
+    """The names of the first line that holds any; if it is an item of a list, those of the items after it as well."""
+    held = [(_BULLET.match(line) is not None, names) for line in lines if (names := line_names(line))]
+    items = list(takewhile(lambda one: one[0], held)) or held[:1]
+    return [names for _, names in items]
+
+
+def line_names(line: str) -> list[str]:
+    """The names on one line.
+
+    >>> line_names("1. Mercury, Venus, and Earth."), line_names("679,400"), line_names('[1998, "Big"]')
+    (['Mercury', 'Venus', 'Earth'], ['679,400'], ['1998', 'Big'])
+    """
+    bullet = _BULLET.match(line)
+    text = line[bullet.end() if bullet else 0 :].strip()
+    listed = _json_list(text)
+    pieces = _split(unescape(text.strip("[]"))) if listed is None else [unescape(name) for name in listed]
+    return [name for piece in pieces if (name := piece.strip())]
+
+
+def _split(text: str) -> list[str]:
+    pieces = next((parts for separator in _SEPARATORS if len(parts := separator.split(text)) > 1), [text])
+    if len(pieces) > 1 and (joined := _AND.match(pieces[-1])):
+        pieces[-1] = pieces[-1][joined.end() :]
+    return [_bare(piece) for piece in pieces]
+
+
+def _json_list(text: str) -> list[str] | None:
+    """A list of texts and numbers, these as they are written; None for anything else."""
+    if not text.startswith("["):
+        return None
+    try:
+        found = json.loads(text, strict=False, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else None
+
+
+def _bare(piece: str) -> str:
+    """The piece without what is around a name; quotes only where they do not belong to a part of it.
+
+    >>> [_bare(piece) for piece in (' **Berlin**.', '"Big"', '"Weird Al" Yankovic', '"cut o')]
+    ['Berlin', 'Big', '"Weird Al" Yankovic', 'cut o']
+    """
+    text = piece.strip(" \t*`").rstrip(".").strip(" \t*`")
+    quotes = text.count('"')
+    return text.strip('"').rstrip(".") if quotes == 1 or (quotes == 2 and text[0] == text[-1] == '"') else text
