@@ -28,8 +28,8 @@ demo: $(VENV)/dev.stamp  ## build a small graph, look at it, query it, serve it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(VENV)/dev.stamp  ## the whole test suite
-	OMP_NUM_THREADS=1 timeout 1800 $(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/test_cpu_engine.py  # a thread each
-	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/test_cpu_engine.py  # OpenVINO in a process of its own
+	OMP_NUM_THREADS=1 timeout 1800 $(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/llm/test_openvino_engine.py  # a thread each
+	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/llm/test_openvino_engine.py  # OpenVINO in a process of its own
 
 lint: $(VENV)/dev.stamp  ## ruff and mypy --strict
 	$(BIN)/ruff check .

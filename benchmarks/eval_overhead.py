@@ -103,8 +103,8 @@ def pair(dataset: Dataset, episodes: int, delay: float, values: list[str], out: 
     def alone() -> None:
         policy = policy_of(recipe, Delayed(delay), Sampling(seed=0))
         questions = dataset.questions("test")[:episodes]
-        world = policy.world(dataset.graph())
-        tasks = [(Task(one, one.topic_entities, str(number)), world) for number, one in enumerate(questions)]
+        environment = policy.environment(dataset.graph())
+        tasks = [(Task(one, one.topic_entities, str(number)), environment) for number, one in enumerate(questions)]
         asyncio.run(policy.walk(tasks, lambda episode, turn: None))
 
     limit = None if episodes >= len(dataset.questions("test")) else episodes

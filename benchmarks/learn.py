@@ -32,7 +32,7 @@ from kgwalk.llm.tiny import make_tiny
 from kgwalk.systems.kgwalk.protocol import Kgwalk, KgwalkWalk
 from kgwalk.training.pipeline import train
 from kgwalk.types import Answer, Call, Message, Question, Triple
-from kgwalk.walk.protocol import PROTOCOLS, Task, World
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Task
 
 STEPS = 130
 A_WORDING = {"train": 16, "dev": 2, "test": 3}  # questions of each wording in a split
@@ -104,8 +104,8 @@ class Bare(Kgwalk):
 
     name = "bare"
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> BareWalk:
-        return BareWalk(task, world, protocol=self)
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> BareWalk:
+        return BareWalk(task, environment, protocol=self)
 
 
 PROTOCOLS[Bare.name] = Bare
@@ -223,9 +223,9 @@ def write_dataset(folder: Path) -> Dataset:
 
 def texts(dataset: Dataset) -> Iterator[str]:
     """What the tokenizer learns its words from: prompts of training, and the calls that there are."""
-    world = World(dataset.graph())
+    environment = Environment(dataset.graph())
     for question in dataset.questions("train"):
-        walk = Bare().begin(Task(question, question.topic_entities), world, len)
+        walk = Bare().begin(Task(question, question.topic_entities), environment, len)
         yield "\n".join(message.content for message in walk.prompt())
         for number in (1, 2, 3):
             yield Kgwalk.render(Answer((number,)))

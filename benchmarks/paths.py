@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.data.dataset import load_dataset
-from kgwalk.training.paths import Asked, Finding
+from kgwalk.training.paths import Candidates, SplitPaths
 from kgwalk.types import Question
 from kgwalk.walk.facts import chain_of
 
 SETS = "metaqa,pq-3h,webqsp-fbpool"
 
 
-def measure(questions: Sequence[Question], asked: Sequence[Asked], stage: str) -> dict[str, Any]:
+def measure(questions: Sequence[Question], asked: Sequence[Candidates], stage: str) -> dict[str, Any]:
     """What is left after a stage, over the questions that have a gold chain."""
     any_, all_, chains, gold_left, counted = 0, 0, 0, 0, 0
     by_hops: dict[str, list[bool]] = {}
@@ -60,7 +60,7 @@ def run(folder: Path, split: str, limit: int | None, seed: int, hops: int, *, em
     dataset.graph()
     rows: list[dict[str, Any]] = []
     started = time.process_time()
-    finding = Finding.of(questions, dataset.graph_for, hops=hops, embed=embed)
+    finding = SplitPaths.of(questions, dataset.graph_for, hops=hops, embed=embed)
 
     def note(stage: str) -> None:
         row = measure(questions, finding.asked, stage)

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.data.dataset import load_dataset
-from kgwalk.evaluation.ranking import Asked, Trimmed, Unranked, compare_rankers
+from kgwalk.evaluation.ranking import ExpansionChoice, Trimmed, Unranked, compare_rankers
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import MINILM_WIDTH, CachedEmbedder, MiniLM
 from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker
-from kgwalk.walk.ranker import CARD, Near, Shape, open_ranker, read_card
+from kgwalk.walk.ranker import CARD, NetworkShape, open_ranker, read_card
+from kgwalk.walk.ranker_features import Near
 from kgwalk.walk.ranking import Bm25Ranker, Ranker, TextRanker
 
 SETS = "metaqa,pq-3h,webqsp-fbpool"
@@ -46,13 +47,13 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
                 embedder,
                 settings=RankSettings(questions=options.train_limit),
                 fitting=FitSettings(epochs=options.epochs),
-                shape=Shape(vector=MINILM_WIDTH, inputs=inputs),
+                shape=NetworkShape(vector=MINILM_WIDTH, inputs=inputs),
                 near=Near(),
             )
         label = "ranker" if inputs == "joined" else "ranker, paper's inputs"
         rankers[label] = open_ranker(folder, embedder)
         seconds[label] = read_card(folder)["seconds"]
-    asked = Asked(options.split, options.limit, visited_last=options.visited_last)
+    asked = ExpansionChoice(options.split, options.limit, visited_last=options.visited_last)
     return compare_rankers(dataset, rankers, asked) | {"seconds": seconds}
 
 

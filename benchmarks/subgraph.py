@@ -22,7 +22,7 @@ from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.score.exploration import gold_facts
 from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import Question, Triple
-from kgwalk.walk.environment import world_for
+from kgwalk.walk.environment import environment_for
 from kgwalk.walk.subgraph import SELECT, choose, scored_facts, write_row
 
 SETS = "metaqa,webqsp-fbpool"
@@ -46,7 +46,7 @@ def measure(dataset: Dataset, questions: Sequence[Question], select: str, hops: 
     seconds = 0.0
     for question in questions:
         graph = dataset.graph_for(question)
-        embedder = world_for(graph, Eog()).embed
+        embedder = environment_for(graph, Eog()).embed
         if embedder is not None:
             embedder.embed([question.question])  # remembered: the model's time is not the selection's
         started = time.process_time()

@@ -23,7 +23,7 @@ import torch
 
 from kgwalk.llm.models import DEFAULT_MODEL
 from kgwalk.training.logprobs import TokenScores
-from kgwalk.training.loss import Tally, Totals, policy_loss, token_weights
+from kgwalk.training.loss import LossStats, Totals, policy_loss, token_weights
 from kgwalk.training.microbatch import Batch, computed
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import GrpoSettings, ModelSettings
@@ -61,7 +61,7 @@ def updated(updater: Updater, flats: list[Flat], advantages: list[list[float]], 
     _wait(updater)
     begun = time.perf_counter()
 
-    def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, Tally]:
+    def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, LossStats]:
         return policy_loss(
             scores.logprobs_BT,
             scores.logprobs_BT.detach(),

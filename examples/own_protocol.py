@@ -11,7 +11,7 @@ from pathlib import Path
 import kgwalk
 from kgwalk.llm.scripted import ScriptedEngine
 from kgwalk.types import Answer, Call, Malformed, Message, Question, Step
-from kgwalk.walk.protocol import Listing, Observation, Protocol, Task, Walk, World, said
+from kgwalk.walk.protocol import Environment, Listing, Observation, Protocol, Task, Walk, said
 from kgwalk.walk.rollout import rollout
 
 
@@ -21,8 +21,8 @@ class Go(Protocol):
     stop = ("\n",)
     inline = False
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> "GoWalk":
-        return GoWalk(task, world, here=list(task.topics))
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> "GoWalk":
+        return GoWalk(task, environment, here=list(task.topics))
 
 
 @dataclass
@@ -41,9 +41,9 @@ class GoWalk(Walk):
         return Malformed("say: go RELATION, or done")
 
     def act(self, call: Call) -> Observation:
-        if not self.world.graph.has_relation(relation := str(call.args[0])):
+        if not self.environment.graph.has_relation(relation := str(call.args[0])):
             return self.tell(f"no relation {relation}")
-        self.here = sorted({to for name in self.here for to in self.world.graph.neighbors(name, relation)})
+        self.here = sorted({to for name in self.here for to in self.environment.graph.neighbors(name, relation)})
         return Observation("", "", [Listing("now at: ", self.here, entities=True)])
 
     def tell(self, text: str) -> Observation:
@@ -53,6 +53,9 @@ class GoWalk(Walk):
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         kgwalk.build_graph([Path(__file__).with_name("films.tsv")], f"{folder}/films.kg")
-        task = Task(Question("q", "Who directed Big?", [], []), ["Big"]), World(kgwalk.load_graph(f"{folder}/films.kg"))
+        task = (
+            Task(Question("q", "Who directed Big?", [], []), ["Big"]),
+            Environment(kgwalk.load_graph(f"{folder}/films.kg")),
+        )
         (episode,) = rollout([task], Go(), ScriptedEngine(["go directed_by\n", "done\n"]))
         print(episode.answers, episode.stop.value, [turn.observation for turn in episode.turns])

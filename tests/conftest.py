@@ -106,11 +106,11 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
 # share something among them, below under one name, go to one process. The longest begin, so that what is left at the
 # end is short.
 TOGETHER = {
-    "test_train_resume.py": "forks",
-    "test_fsdp.py": "forks",
-    "test_local_engine.py": "smollm2",
+    "test_resume.py": "forks",
+    "test_shards.py": "forks",
+    "test_torch_engine.py": "smollm2",
     "test_lessons.py": "smollm2",
-    "test_hf_tokens.py": "smollm2",
+    "test_tokenizers.py": "smollm2",
 }
 LONG = [
     *TOGETHER,
@@ -119,7 +119,7 @@ LONG = [
     "test_serve.py",
     "test_fit.py",
     "test_rollout.py",
-    "test_lean.py",
+    "test_fused.py",
     "test_workers.py",
     "test_serve_agent.py",
     "test_store.py",
@@ -133,7 +133,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first. What loads OpenVINO comes last: in a process that has it and pytest's own handlers, a signal
     that a later test sends to itself ends in a segmentation fault. (Without pytest it does not.)
     """
-    place = {name: number for number, name in enumerate(LONG)} | {"test_cpu_engine.py": len(LONG) + 1}
+    place = {name: number for number, name in enumerate(LONG)} | {"test_openvino_engine.py": len(LONG) + 1}
     items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
 
 

@@ -15,16 +15,16 @@ from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.training.updater import Updater
 from kgwalk.types import Flat
-from kgwalk.walk.environment import Worlds, WorldSettings
-from kgwalk.walk.protocol import World
+from kgwalk.walk.environment import Environments, EnvironmentSettings
+from kgwalk.walk.protocol import Environment
 from tiny_models import tiny_model, tiny_tokenizer
 
 Weights = dict[str, torch.Tensor]
 
 
-def worlds_over(graph: Graph) -> Worlds:
+def worlds_over(graph: Graph) -> Environments:
     """The same whole graph for every question."""
-    return Worlds(lambda question: graph, WorldSettings(), World)
+    return Environments(lambda question: graph, EnvironmentSettings(), Environment)
 
 
 def policy(rank: int = 4, *, stirred: bool = True, seed: int = 0, **settings: Any) -> PolicyModel:

@@ -11,7 +11,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import open_graph
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Question, RemoteError
-from kgwalk.walk.protocol import Task, Walk, World
+from kgwalk.walk.protocol import Environment, Task, Walk
 
 
 class Away:
@@ -51,5 +51,5 @@ def _refuse() -> None:
 
 @dataclass(frozen=True)
 class Buggy(Kgwalk):
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> Walk:  # type: ignore[override]
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> Walk:  # type: ignore[override]
         raise ZeroDivisionError("our own bug")

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from kgwalk.bench.episodes import Place, opened
-from kgwalk.bench.rows import Machine, Row
+from kgwalk.bench.episodes import Workload, opened
+from kgwalk.bench.rows import Figure, Machine
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.models import LoadedModel, load_model
 from kgwalk.llm.torch_engine.engine import LocalEngine
@@ -46,7 +46,9 @@ class Amount:
     draws: int
 
 
-def check_rows(name: str, adapter: str | None, place: Place, machine: Machine, amount: Amount, dtype: str) -> list[Row]:
+def check_rows(
+    name: str, adapter: str | None, place: Workload, machine: Machine, amount: Amount, dtype: str
+) -> list[Figure]:
     """All checks with real prompts; draws in float32 alone, where nothing but the sampler can be wrong."""
     machine.free()
     plain = load_model(name, adapter=adapter, device=machine.device, dtype=dtype)
@@ -61,7 +63,7 @@ def check_rows(name: str, adapter: str | None, place: Place, machine: Machine, a
         return rows + logprob_rows(engine, TokenScorer(plain.module), prompts, amount.tokens, dtype)
 
 
-def prompts_of(place: Place, model: LoadedModel, count: int) -> list[list[int]]:
+def prompts_of(place: Workload, model: LoadedModel, count: int) -> list[list[int]]:
     """The prompts that so many different questions begin with."""
 
     def length(text: str) -> int:
@@ -69,19 +71,21 @@ def prompts_of(place: Place, model: LoadedModel, count: int) -> list[list[int]]:
 
     found: dict[tuple[int, ...], None] = {}
     for question in islice(place.questions, count):
-        walk = place.protocol.begin(Task(question, question.topic_entities), place.worlds.of(question), length)
+        walk = place.protocol.begin(Task(question, question.topic_entities), place.environments.of(question), length)
         found[tuple(model.tokens.open_chat(walk.prompt()))] = None
     return [list(prompt) for prompt in found]
 
 
-def greedy_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], most: int, dtype: str) -> list[Row]:
+def greedy_rows(
+    engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], most: int, dtype: str
+) -> list[Figure]:
     """Where rounding is coarse, transformers differs from itself when the same prompts come in other batches: that
     share is the baseline."""
     ours = [one.ids for one in asked(engine, prompts, Sampling(max_tokens=most))]
     theirs = by_generate(plain, prompts, most, len(prompts))
     again = by_generate(plain, prompts, most, max(1, len(prompts) // 2)) if dtype != "float32" else None
     return [
-        Row(
+        Figure(
             f"greedy output, {dtype}: prompts that differ",
             _differ(ours, theirs),
             "share",
@@ -93,7 +97,7 @@ def greedy_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]
 
 def logprob_rows(
     engine: LocalEngine, trainer: TokenScorer, prompts: list[list[int]], most: int, dtype: str
-) -> list[Row]:
+) -> list[Figure]:
     """Of sampled tokens, as the engine reported them and as the trainer computes them before an update. Where rounding
     is coarse, beside how far the trainer is from itself when it computes every sequence in a row of its own. The fewer
     nats a token has, the less there is to be wrong about.
@@ -107,9 +111,9 @@ def logprob_rows(
     _, bound, far = BOUNDS[dtype]
     label = f"log-probabilities, {dtype}"
     return [
-        Row(f"{label}: mean difference", mean, "nats", again[0], ("<=", bound)),
-        Row(f"{label}: largest difference", largest, "nats", again[1], None if far is None else ("<=", far)),
-        Row(f"{label}: of a token, in the mean", -sum(ours) / len(ours), "nats"),
+        Figure(f"{label}: mean difference", mean, "nats", again[0], ("<=", bound)),
+        Figure(f"{label}: largest difference", largest, "nats", again[1], None if far is None else ("<=", far)),
+        Figure(f"{label}: of a token, in the mean", -sum(ours) / len(ours), "nats"),
     ]
 
 
@@ -143,7 +147,7 @@ def trained(trainer: TokenScorer, flats: Sequence[Flat], *, share: bool = True) 
     return [value for one in found for value in one]
 
 
-def draw_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], draws: int) -> list[Row]:
+def draw_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], draws: int) -> list[Figure]:
     """One token after each prompt, drawn over and over, against the softmax. A prompt is cut where the model knows
     least how it goes on: of a token that is certain, frequencies say nothing.
     """
@@ -159,9 +163,9 @@ def draw_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]],
         statistic, degrees = statistic + more[0], degrees + more[1]
     p = chi_square_p(statistic, degrees)
     return [
-        Row("sampled tokens against softmax: draws", float(each * len(prompts)), "tokens"),
-        Row("sampled tokens against softmax: degrees of freedom", float(degrees), "classes", None, (">=", 1)),
-        Row("sampled tokens against softmax: p of chi-square", p, "p", None, (">=", LEAST_P)),
+        Figure("sampled tokens against softmax: draws", float(each * len(prompts)), "tokens"),
+        Figure("sampled tokens against softmax: degrees of freedom", float(degrees), "classes", None, (">=", 1)),
+        Figure("sampled tokens against softmax: p of chi-square", p, "p", None, (">=", LEAST_P)),
     ]
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from kgwalk.bench.rows import Machine, Row
+from kgwalk.bench.rows import Figure, Machine
 from kgwalk.llm.torch_engine.engine import GROUP, STEPS
-from kgwalk.llm.torch_engine.kv_cache import Start
+from kgwalk.llm.torch_engine.kv_cache import SlotStart
 from kgwalk.llm.torch_engine.model import Job, SlotModel
 from kgwalk.types import KgwalkError
 
@@ -93,7 +93,7 @@ COMPARED = 256  # beside the largest batch, the one that `generate` is run with 
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class DecodeSpeed:
     """Seconds: of a step, of the prompts alone (None: too short to tell), of the prompts and MANY tokens."""
 
     step: float
@@ -127,7 +127,7 @@ def decoder_of(module: Any) -> Decoder:
     )
 
 
-def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rounds: int) -> Speed:
+def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rounds: int) -> DecodeSpeed:
     """Rows of `context` random tokens, then steps."""
     if batch > model.most_slots:
         raise KgwalkError(f"there is memory for {model.most_slots:,} rows; give --batch no more than that")
@@ -138,9 +138,9 @@ def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rou
     a_pass = min(max(1, GROUP.get(machine.kind, GROUP["cpu"]) // context), model.most_jobs)  # rows
     a_call = STEPS.get(machine.kind, STEPS["cpu"])
 
-    def start(slot: int, at: int) -> Start:
+    def start(slot: int, at: int) -> SlotStart:
         last = ids[slot][min(at, context - 1)]
-        return Start(slot, last, at, MANY, 1.0, 1.0, [chance.random() for _ in range(MANY)], kind)
+        return SlotStart(slot, last, at, MANY, 1.0, 1.0, [chance.random() for _ in range(MANY)], kind)
 
     jobs = [Job(slot, ids[slot], 0, start(slot, context)) for slot in slots]
 
@@ -163,14 +163,14 @@ def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rou
         steps(MANY - 1)  # the first token comes with the prompt
 
     whole()  # records, compiles
-    return Speed(
+    return DecodeSpeed(
         step=machine.median(lambda: steps(TIMED), rounds, back) / TIMED,
         prompts=machine.median(prefill, rounds),
         whole=machine.median(whole, rounds),
     )
 
 
-def generate_speed(module: Any, machine: Machine, batch: int, context: int, rounds: int) -> Speed | None:
+def generate_speed(module: Any, machine: Machine, batch: int, context: int, rounds: int) -> DecodeSpeed | None:
     """The same by transformers; None where the device has no room for it, or the clock is too coarse to tell."""
     ids = torch.randint(module.config.get_text_config().vocab_size, (batch, context), device=machine.device)
     mask = torch.ones_like(ids)
@@ -203,7 +203,7 @@ def generate_speed(module: Any, machine: Machine, batch: int, context: int, roun
         log.warning("%d tokens took generate no longer than %d: no baseline for %d rows", MANY, FEW, batch)
         return None
     prompts = few - (FEW - 1) * step
-    return Speed(step, prompts if prompts > 0 else None, many)
+    return DecodeSpeed(step, prompts if prompts > 0 else None, many)
 
 
 def compared(batches: tuple[int, ...], machine: Machine) -> set[int]:
@@ -212,23 +212,23 @@ def compared(batches: tuple[int, ...], machine: Machine) -> set[int]:
 
 
 def speed_rows(
-    batch: int, context: int, ours: Speed, theirs: Speed | None, model: Decoder, limits: Limits
-) -> list[Row]:
+    batch: int, context: int, ours: DecodeSpeed, theirs: DecodeSpeed | None, model: Decoder, limits: Limits
+) -> list[Figure]:
     label = f"batch {batch:,}, context {context:,}"
     tokens = batch * context
     # the rows are `context` tokens long on the mean, and half a token: that of the step itself
     moved, operations = step_bytes(model, batch, context + 0.5), step_operations(model, batch, context + 0.5)
     floor = floor_seconds(moved, operations, bandwidth=limits.bandwidth, rate=limits.rate)
-    decode = Row(f"decode, {label}", batch / ours.step, "tokens/s", _beside(theirs, lambda one: batch / one.step))
-    times = [] if decode.ratio is None else [Row(f"decode, {label}: times generate", decode.ratio, "x")]
+    decode = Figure(f"decode, {label}", batch / ours.step, "tokens/s", _beside(theirs, lambda one: batch / one.step))
+    times = [] if decode.ratio is None else [Figure(f"decode, {label}: times generate", decode.ratio, "x")]
     return [
         decode,
         *times,
-        Row(f"decode, {label}: step", 1e3 * ours.step, "ms", _beside(theirs, lambda one: 1e3 * one.step)),
-        Row(f"decode, {label}: floor of a step", 1e3 * floor, "ms"),
-        Row(f"decode, {label}: share of the roofline", floor / ours.step, "share"),
-        Row(f"prefill, {label}", _rate(tokens, ours) or 0.0, "tokens/s", _beside(theirs, partial(_rate, tokens))),
-        Row(
+        Figure(f"decode, {label}: step", 1e3 * ours.step, "ms", _beside(theirs, lambda one: 1e3 * one.step)),
+        Figure(f"decode, {label}: floor of a step", 1e3 * floor, "ms"),
+        Figure(f"decode, {label}: share of the roofline", floor / ours.step, "share"),
+        Figure(f"prefill, {label}", _rate(tokens, ours) or 0.0, "tokens/s", _beside(theirs, partial(_rate, tokens))),
+        Figure(
             f"prompt and {MANY} tokens, {label}",
             batch * MANY / ours.whole,
             "tokens/s",
@@ -237,10 +237,10 @@ def speed_rows(
     ]
 
 
-def _rate(tokens: int, speed: Speed) -> float | None:
+def _rate(tokens: int, speed: DecodeSpeed) -> float | None:
     """Tokens of prompts in a second."""
     return None if speed.prompts is None else tokens / speed.prompts
 
 
-def _beside(theirs: Speed | None, figure: Callable[[Speed], float | None]) -> float | None:
+def _beside(theirs: DecodeSpeed | None, figure: Callable[[DecodeSpeed], float | None]) -> float | None:
     return None if theirs is None else figure(theirs)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from kgwalk.bench.checks import CHECKED, CHECKS, Amount, check_rows
 from kgwalk.bench.decode import MANY, Limits, compared, decoder_of, generate_speed, slot_speed, speed_rows
-from kgwalk.bench.episodes import Place, Rollouts, episode_rows, soak_rows
-from kgwalk.bench.rows import Machine, Row, with_goals
+from kgwalk.bench.episodes import Rollouts, Workload, episode_rows, soak_rows
+from kgwalk.bench.rows import Figure, Machine, with_goals
 from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model
@@ -21,11 +21,11 @@ from kgwalk.walk.adapters import choose
 Progress = Callable[[str, int, int | None], None]
 SOAKED = 10_000  # episodes
 PARTS = ("decode", "episodes", "check")
-Measure = Callable[[Rollouts, Place, Machine, int, Progress], Iterator[Row]]
+Measure = Callable[[Rollouts, Workload, Machine, int, Progress], Iterator[Figure]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class EngineScale:
     """How much is measured."""
 
     batches: tuple[int, ...]
@@ -35,7 +35,7 @@ class Scale:
     checks: Amount
 
     @classmethod
-    def of(cls, machine: Machine) -> Scale:
+    def of(cls, machine: Machine) -> EngineScale:
         """What takes a few minutes there."""
         if machine.on_gpu:
             return cls((1, 64, 256, 1024), 512, 4096, 5, Amount(prompts=200, tokens=64, draws=20_000))
@@ -50,16 +50,16 @@ class EngineBench:
     """
 
     machine: Machine
-    scale: Scale
+    scale: EngineScale
     recipes: Sequence[Recipe]
     datasets: Sequence[Dataset]
     model: str | None = None
     adapter: str | None = None
     progress: Progress = lambda what, done, total: None
     workers: int = 0
-    report: Callable[[Row], None] = lambda row: None
+    report: Callable[[Figure], None] = lambda row: None
 
-    def run(self, only: Collection[str] = PARTS) -> list[Row]:
+    def run(self, only: Collection[str] = PARTS) -> list[Figure]:
         """All but a soak, or some parts of it."""
         places = self._places()
         parts = {
@@ -69,17 +69,17 @@ class EngineBench:
         }
         return [self._told(row) for name, rows in parts.items() if name in only for row in rows]
 
-    def soak(self, episodes: int) -> list[Row]:
+    def soak(self, episodes: int) -> list[Figure]:
         """Only whether memory grows over so many episodes."""
         return [self._told(row) for row in self._rollouts(self._places(), soak_rows, episodes)]
 
-    def _told(self, row: Row) -> Row:
+    def _told(self, row: Figure) -> Figure:
         self.report(row)
         return row
 
-    def _places(self) -> list[list[Place]]:
+    def _places(self) -> list[list[Workload]]:
         """Those of a recipe together."""
-        return [[Place.of(recipe, dataset) for dataset in self.datasets] for recipe in self.recipes]
+        return [[Workload.of(recipe, dataset) for dataset in self.datasets] for recipe in self.recipes]
 
     def _named(self, recipe: Recipe) -> tuple[str, str | None]:
         """Model and adapter; an adapter's folder names its base."""
@@ -90,7 +90,7 @@ class EngineBench:
         name, adapter = self._named(recipe)
         return load_model(name, adapter=adapter, device=self.machine.device, dtype=self.machine.dtype)
 
-    def _decoding(self) -> Iterator[Row]:
+    def _decoding(self) -> Iterator[Figure]:
         """The engine changes the module that it runs, so `generate` has its own."""
         machine, scale = self.machine, self.scale
         self.progress("decoding", 0, len(scale.batches))
@@ -100,8 +100,8 @@ class EngineBench:
         model = SlotModel(
             self._load(self.recipes[0]).module, most_slots=max(scale.batches), context=scale.context + MANY
         )
-        yield Row("copy bandwidth, read and written", limits.bandwidth / 1e9, "GB/s")
-        yield Row(f"matrix product, {machine.dtype}", limits.rate / 1e12, "TFLOP/s")
+        yield Figure("copy bandwidth, read and written", limits.bandwidth / 1e9, "GB/s")
+        yield Figure(f"matrix product, {machine.dtype}", limits.rate / 1e12, "TFLOP/s")
         for number, batch in enumerate(scale.batches, 1):
             ours = slot_speed(model, machine, batch, scale.context, scale.rounds)
             beside = batch in compared(scale.batches, machine)
@@ -111,7 +111,7 @@ class EngineBench:
             self.progress("decoding", number, len(scale.batches))
         yield from machine.most_rows("decoding")
 
-    def _rollouts(self, places: Sequence[Sequence[Place]], measure: Measure, episodes: int) -> Iterator[Row]:
+    def _rollouts(self, places: Sequence[Sequence[Workload]], measure: Measure, episodes: int) -> Iterator[Figure]:
         """One engine for a recipe, on all datasets."""
         for recipe, same in zip(self.recipes, places, strict=True):
             self.machine.free()
@@ -123,7 +123,7 @@ class EngineBench:
                     for row in measure(rollouts, place, self.machine, episodes, self.progress):
                         yield from with_goals([row], self.machine, config)
 
-    def _checks(self, place: Place) -> Iterator[Row]:
+    def _checks(self, place: Workload) -> Iterator[Figure]:
         self.progress("checks", 0, None)
         name, adapter = self._named(self.recipes[0])
         dtypes = CHECKED.get(self.machine.kind, CHECKED["cpu"])
@@ -132,6 +132,6 @@ class EngineBench:
             yield from check_rows(name, adapter, place, self.machine, amount, dtype)
 
 
-def wrong(rows: Sequence[Row]) -> list[Row]:
+def wrong(rows: Sequence[Figure]) -> list[Figure]:
     """The checks that were not met: speed is one thing, wrong tokens another."""
     return [row for row in rows if row.met is False and row.name.startswith(CHECKS)]

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from kgwalk.bench.rows import Machine, Row, growth_rows
+from kgwalk.bench.rows import Figure, Machine, growth_rows
 from kgwalk.config.recipe import Recipe
 from kgwalk.config.runtime import without_collecting
 from kgwalk.data.dataset import Dataset
@@ -30,12 +30,12 @@ from kgwalk.llm.models import LoadedModel
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import longest_context
 from kgwalk.training.workers.messages import CannotTravel
-from kgwalk.training.workers.pool import Pool
+from kgwalk.training.workers.pool import WorkerPool
 from kgwalk.types import Episode, KgwalkError, Question, StopReason
 from kgwalk.walk.budget import Budget
-from kgwalk.walk.environment import Worlds, world_for, worlds_of
-from kgwalk.walk.policy import Agent, budget_of, check_web, protocol_of
-from kgwalk.walk.protocol import Protocol, Task, Walk, World
+from kgwalk.walk.environment import Environments, environment_for, environments_of
+from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
+from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
 
 # ----------------------------------------------------------------------------------------------------
 # Where the time of a rollout goes: how long the device is at work, and what Python does meanwhile.
@@ -136,7 +136,7 @@ class DeviceWatch:
         return run
 
 
-class Clock:
+class ProcessorClock:
     """Processor time by kind, of all threads. What runs inside another kind counts for itself alone.
 
     Processor time and not time: a thread that waits for another one to let go of Python does nothing.
@@ -168,14 +168,14 @@ class Clock:
 class TimedProtocol:
     """A protocol whose walks are timed: `prompt`, `parse` and `graph`, which is tools and evidence."""
 
-    def __init__(self, protocol: Protocol, clock: Clock) -> None:
+    def __init__(self, protocol: Protocol, clock: ProcessorClock) -> None:
         self._protocol, self._clock = protocol, clock
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._protocol, name)
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> Walk:
-        walk: Walk = self._clock.timed("prompt", self._protocol.begin)(task, world, count)
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> Walk:
+        walk: Walk = self._clock.timed("prompt", self._protocol.begin)(task, environment, count)
         for name, kind in WALKED.items():
             setattr(walk, name, self._clock.timed(kind, getattr(walk, name)))
         return walk
@@ -184,7 +184,7 @@ class TimedProtocol:
 class TimedTokens:
     """The engine's tokenizer is timed while this is entered."""
 
-    def __init__(self, engine: LocalEngine, clock: Clock) -> None:
+    def __init__(self, engine: LocalEngine, clock: ProcessorClock) -> None:
         self._tokens, self._clock = engine.tokens, clock
 
     def __enter__(self) -> None:
@@ -204,21 +204,21 @@ Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
-class Place:
+class Workload:
     """A recipe on a dataset: what is asked, where and how."""
 
     label: str
     protocol: Protocol
     budget: Budget
-    worlds: Worlds
+    environments: Environments
     questions: Sequence[Question]
 
     @classmethod
-    def of(cls, recipe: Recipe, dataset: Dataset) -> Place:
+    def of(cls, recipe: Recipe, dataset: Dataset) -> Workload:
         check_web(recipe)
         protocol = protocol_of(recipe)
-        worlds = worlds_of(recipe, dataset.graph_for, partial(world_for, protocol=protocol))
-        return cls(f"{recipe.name} on {dataset.name}", protocol, budget_of(recipe), worlds, _questions(dataset))
+        environments = environments_of(recipe, dataset.graph_for, partial(environment_for, protocol=protocol))
+        return cls(f"{recipe.name} on {dataset.name}", protocol, budget_of(recipe), environments, _questions(dataset))
 
     def asked(self, count: int, run: int) -> list[tuple[Question, str]]:
         """So many episodes, a group of each question, with their keys; every run has questions of its own, while there
@@ -228,8 +228,8 @@ class Place:
         every = [(one, f"{run}:{number}:{rollout}") for number, one in enumerate(asked) for rollout in range(GROUP)]
         return every[:count]
 
-    def tasks(self, asked: Iterable[tuple[Question, str]]) -> list[tuple[Task, World]]:
-        return [(Task(one, one.topic_entities, key), self.worlds.of(one)) for one, key in asked]
+    def tasks(self, asked: Iterable[tuple[Question, str]]) -> list[tuple[Task, Environment]]:
+        return [(Task(one, one.topic_entities, key), self.environments.of(one)) for one, key in asked]
 
 
 def _questions(dataset: Dataset) -> list[Question]:
@@ -259,30 +259,30 @@ class Rollouts:
     """An engine, and the workers that walk with it; None: it is asked from an event loop here."""
 
     engine: LocalEngine
-    pool: Pool | None = None
+    pool: WorkerPool | None = None
 
     @classmethod
     @contextmanager
-    def opened(cls, model: LoadedModel, place: Place, workers: int) -> Iterator[Rollouts]:
+    def opened(cls, model: LoadedModel, place: Workload, workers: int) -> Iterator[Rollouts]:
         """With slots as long as an episode of the place may be, as in training; closed at the end."""
         context = min(place.budget.total_tokens, longest_context(model.module))
         with opened(LocalEngine(model, context=context, lockstep=workers > 0)) as engine:
             if not workers:
                 yield cls(engine)
                 return
-            with closing(Pool(engine, place.protocol, place.budget, count=workers)) as pool:
+            with closing(WorkerPool(engine, place.protocol, place.budget, count=workers)) as pool:
                 yield cls(engine, pool)
 
-    def walk(self, place: Place, asked: Sequence[tuple[Question, str]], protocol: Any = None) -> list[Episode]:
+    def walk(self, place: Workload, asked: Sequence[tuple[Question, str]], protocol: Any = None) -> list[Episode]:
         """As in training: at temperature 1, with nothing in the engine's cache."""
         self.engine.weights_changed()
         sampling = Sampling(temperature=1.0, seed=0)
         if self.pool is not None:
             try:
-                return _unbroken([one.episode for one in self.pool.walk(place.worlds, asked, sampling)])
+                return _unbroken([one.episode for one in self.pool.walk(place.environments, asked, sampling)])
             except CannotTravel as why:
                 raise KgwalkError(f"{place.label} cannot be walked by workers: {why}; give --workers 0") from why
-        agent = Agent(protocol or place.protocol, self.engine, place.budget, sampling)
+        agent = ProtocolPolicy(protocol or place.protocol, self.engine, place.budget, sampling)
         with without_collecting():
             return _unbroken(asyncio.run(agent.walk(place.tasks(asked), lambda episode, turn: None)))
 
@@ -298,7 +298,9 @@ def _unbroken(episodes: list[Episode]) -> list[Episode]:
     return episodes
 
 
-def episode_rows(with_: Rollouts, place: Place, machine: Machine, count: int, progress: Progress) -> Iterator[Row]:
+def episode_rows(
+    with_: Rollouts, place: Workload, machine: Machine, count: int, progress: Progress
+) -> Iterator[Figure]:
     engine, runs = with_.engine, 3 if with_.pool is None else 2
 
     def run(number: int, protocol: Any = None) -> tuple[float, list[Episode]]:
@@ -319,7 +321,7 @@ def episode_rows(with_: Rollouts, place: Place, machine: Machine, count: int, pr
     yield from _shares(f"{place.label}: device", _split(busy, seconds), seconds)
     yield from _shares(f"{place.label}: engine's thread", threads, seconds)
     if with_.pool is None:
-        clock = Clock()
+        clock = ProcessorClock()
         with TimedTokens(engine, clock):
             slowed, _ = run(2, TimedProtocol(place.protocol, clock))
         yield from _shares(f"{place.label}: Python", {name: clock.seconds[name] for name in HOST}, slowed)
@@ -328,7 +330,7 @@ def episode_rows(with_: Rollouts, place: Place, machine: Machine, count: int, pr
     yield from machine.most_rows(place.label)
 
 
-def soak_rows(with_: Rollouts, place: Place, machine: Machine, count: int, progress: Progress) -> Iterator[Row]:
+def soak_rows(with_: Rollouts, place: Workload, machine: Machine, count: int, progress: Progress) -> Iterator[Figure]:
     """Many episodes in blocks: does anything grow after the first fifth of them?"""
     held = []
     begun = time.perf_counter()
@@ -337,33 +339,33 @@ def soak_rows(with_: Rollouts, place: Place, machine: Machine, count: int, progr
         with_.walk(place, place.asked(-(-count // BLOCKS), block))
         held.append(machine.held())
     label = f"{place.label}, {count:,} episodes"
-    yield Row(f"{label}: episodes", count / (time.perf_counter() - begun), "episodes/s")
+    yield Figure(f"{label}: episodes", count / (time.perf_counter() - begun), "episodes/s")
     yield from growth_rows(label, held[BLOCKS // 5 - 1], held[-1], ("<=", MOST_GROWTH))
     yield from machine.most_rows(label)
 
 
-def _speed(label: str, episodes: Sequence[Episode], seconds: float, first: float) -> list[Row]:
+def _speed(label: str, episodes: Sequence[Episode], seconds: float, first: float) -> list[Figure]:
     count = len(episodes)
     written = sum(one.generated_tokens for one in episodes)
     told = sum(one.total_tokens for one in episodes) - written
     return [
-        Row(f"{label}: episodes", count / seconds, "episodes/s"),
-        Row(f"{label}: generated", written / seconds, "tokens/s"),
-        Row(f"{label}: turns", sum(len(one.turns) for one in episodes) / count, "an episode"),
-        Row(f"{label}: generated tokens", written / count, "an episode"),
-        Row(f"{label}: tokens told", told / count, "an episode"),
-        Row(f"{label}: first run, passes recorded", first, "s"),
+        Figure(f"{label}: episodes", count / seconds, "episodes/s"),
+        Figure(f"{label}: generated", written / seconds, "tokens/s"),
+        Figure(f"{label}: turns", sum(len(one.turns) for one in episodes) / count, "an episode"),
+        Figure(f"{label}: generated tokens", written / count, "an episode"),
+        Figure(f"{label}: tokens told", told / count, "an episode"),
+        Figure(f"{label}: first run, passes recorded", first, "s"),
     ]
 
 
 def _processors(
-    label: str, before: tuple[float, float], after: tuple[float, float], episodes: int, pool: Pool | None
-) -> Iterator[Row]:
+    label: str, before: tuple[float, float], after: tuple[float, float], episodes: int, pool: WorkerPool | None
+) -> Iterator[Figure]:
     """Processor time; where it is more than the time that passed, it was several processors'."""
     own, theirs = (1000 * (late - early) / episodes for early, late in zip(before, after, strict=True))
-    yield Row(f"{label}: processor, this process", own, "ms an episode")
+    yield Figure(f"{label}: processor, this process", own, "ms an episode")
     if pool is not None:
-        yield Row(f"{label}: processor, {pool.count} workers", theirs, "ms an episode")
+        yield Figure(f"{label}: processor, {pool.count} workers", theirs, "ms an episode")
 
 
 def _split(busy: dict[str, float], seconds: float) -> dict[str, float]:
@@ -375,5 +377,5 @@ def _split(busy: dict[str, float], seconds: float) -> dict[str, float]:
     return {"prefill": busy["prefill"], "decode": busy["steps"], "idle": max(0.0, seconds - sum(busy.values()))}
 
 
-def _shares(label: str, seconds: dict[str, float], of: float) -> list[Row]:
-    return [Row(f"{label}, {name.replace('_', ' ')}", value / of, "share") for name, value in seconds.items()]
+def _shares(label: str, seconds: dict[str, float], of: float) -> list[Figure]:
+    return [Figure(f"{label}, {name.replace('_', ' ')}", value / of, "share") for name, value in seconds.items()]

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from kgwalk.bench import servers
-from kgwalk.bench.rows import Row
+from kgwalk.bench.rows import Figure
 from kgwalk.bench.servers import Load, Running, ask, bodies, scan_server, store_server
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import open_graph
@@ -29,7 +29,7 @@ ACTIONS = ("get_tail_relations", "get_head_relations", "get_tail_entities", "get
 
 
 @dataclass(frozen=True)
-class Scale:
+class GraphScale:
     """How much is measured. Goals hold for the full scale only."""
 
     triples: int = 1_000_000
@@ -41,17 +41,17 @@ class Scale:
     starts: int = 5
 
     @classmethod
-    def quick(cls) -> Scale:
+    def quick(cls) -> GraphScale:
         return cls(
             triples=20_000, questions=20, question_triples=400, samples=300, seconds=0.3, scan_seconds=0.3, starts=1
         )
 
 
-def bench_kg(folder: Path, scale: Scale, progress: Progress) -> list[Row]:
+def bench_kg(folder: Path, scale: GraphScale, progress: Progress) -> list[Figure]:
     """All figures but the huge one; `folder` holds the made graphs and is the caller's to remove."""
-    full = scale == Scale()
-    rows: list[Row] = []
-    one, one_store = _world(folder, "1m", scale.triples, progress)
+    full = scale == GraphScale()
+    rows: list[Figure] = []
+    one, one_store = _environment(folder, "1m", scale.triples, progress)
     rows += _build_rows(folder, scale.triples, progress, full)
     ten_store = folder / "10m.kg"
     single, ten = _in_turns([(one_store, 1), (ten_store, 10)], scale)
@@ -59,17 +59,17 @@ def bench_kg(folder: Path, scale: Scale, progress: Progress) -> list[Row]:
     label = f"{scale.triples:,}"
     for action in ACTIONS:
         goal = ("<=", 20.0) if full else None
-        rows.append(Row(f"{action}, {label} triples, p50", single[action], "us", scan[action], goal))
-        rows.append(Row(f"{action}, {10 * scale.triples:,} triples, p50", ten[action], "us", None, goal))
+        rows.append(Figure(f"{action}, {label} triples, p50", single[action], "us", scan[action], goal))
+        rows.append(Figure(f"{action}, {10 * scale.triples:,} triples, p50", ten[action], "us", None, goal))
         growth = ("<=", 1.5) if full else None
-        rows.append(Row(f"{action}, ten times the triples", ten[action] / single[action], "x", None, growth))
-    rows.append(Row(f"open, {label} triples", _open_ms(one_store), "ms", None, ("<=", 50.0) if full else None))
+        rows.append(Figure(f"{action}, ten times the triples", ten[action] / single[action], "x", None, growth))
+    rows.append(Figure(f"open, {label} triples", _open_ms(one_store), "ms", None, ("<=", 50.0) if full else None))
     rows += _over_http(one, one_store, scale, full, progress)
     rows += _questions(folder, scale, full, progress)
     return rows
 
 
-def _world(folder: Path, name: str, triples: int, progress: Progress) -> tuple[Path, Path]:
+def _environment(folder: Path, name: str, triples: int, progress: Progress) -> tuple[Path, Path]:
     """A random graph of so many triples: its TSV file and its store."""
     source, store = folder / f"{name}.tsv", folder / f"{name}.kg"
     if not source.exists():
@@ -109,7 +109,7 @@ def _build(source: Path, store: Path, memory: str) -> Built:
     return Built(time.perf_counter() - before, int(kilobytes) * 1024 / 1e6, orjson.loads(report))
 
 
-def _build_rows(folder: Path, triples: int, progress: Progress, full: bool) -> list[Row]:
+def _build_rows(folder: Path, triples: int, progress: Progress, full: bool) -> list[Figure]:
     source, store = folder / "10m.tsv", folder / "10m.kg"
     servers.write_tsv(source, 10 * triples, triples, 300, lambda n: progress("making 10m", n, 10 * triples))
     progress("building 10m", 0, None)
@@ -118,26 +118,26 @@ def _build_rows(folder: Path, triples: int, progress: Progress, full: bool) -> l
     return _store_rows(store, built, f"{10 * triples:,}", full)
 
 
-def _store_rows(store: Path, built: Built, label: str, full: bool) -> list[Row]:
+def _store_rows(store: Path, built: Built, label: str, full: bool) -> list[Figure]:
     sizes = open_graph(store).store.folder.sizes()
     triples = built.report["triples"]
     edges = sum(size for name, size in sizes.items() if name.startswith(("out.", "in.")))
     return [
-        Row(f"build, {label} triples, --memory 1G", built.seconds, "s"),
-        Row(f"build, {label} triples, most memory", built.rss, "MB", None, ("<=", 2000.0) if full else None),
-        Row(
+        Figure(f"build, {label} triples, --memory 1G", built.seconds, "s"),
+        Figure(f"build, {label} triples, most memory", built.rss, "MB", None, ("<=", 2000.0) if full else None),
+        Figure(
             f"store, {label} triples, without names",
             edges / triples,
             "bytes a triple",
             None,
             ("<=", 40.0) if full else None,
         ),
-        Row(f"store, {label} triples, with names", sum(sizes.values()) / triples, "bytes a triple"),
-        Row(f"open, {label} triples", _open_ms(store), "ms"),
+        Figure(f"store, {label} triples, with names", sum(sizes.values()) / triples, "bytes a triple"),
+        Figure(f"open, {label} triples", _open_ms(store), "ms"),
     ]
 
 
-def bench_huge(folder: Path, progress: Progress, triples: int = 100_000_000) -> list[Row]:
+def bench_huge(folder: Path, progress: Progress, triples: int = 100_000_000) -> list[Figure]:
     """100M triples: build, size, open, actions. Needs about 12 GB of disk."""
     source, store = folder / "huge.tsv", folder / "huge.kg"
     servers.write_tsv(source, triples, triples // 10, 1000, lambda n: progress("making huge", n, triples))
@@ -146,8 +146,8 @@ def bench_huge(folder: Path, progress: Progress, triples: int = 100_000_000) -> 
     source.unlink()
     label = f"{triples:,}"
     rows = _store_rows(store, built, label, False)
-    (measured,) = _in_turns([(store, 1)], Scale(triples=triples))
-    return rows + [Row(f"{action}, {label} triples, p50", value, "us") for action, value in measured.items()]
+    (measured,) = _in_turns([(store, 1)], GraphScale(triples=triples))
+    return rows + [Figure(f"{action}, {label} triples, p50", value, "us") for action, value in measured.items()]
 
 
 # In process
@@ -188,7 +188,7 @@ def _medians(times: dict[str, list[int]]) -> dict[str, float]:
     return {action: sorted(each)[len(each) // 2] / 1000 for action, each in times.items()}
 
 
-def _in_turns(stores: Sequence[tuple[Path, int]], scale: Scale, rounds: int = 8) -> list[dict[str, float]]:
+def _in_turns(stores: Sequence[tuple[Path, int]], scale: GraphScale, rounds: int = 8) -> list[dict[str, float]]:
     """The median time of each action on each store, in microseconds.
 
     The stores take turns: what else the machine does then falls on all of them, and their ratio means something.
@@ -245,7 +245,7 @@ def _actions(graph: Graph, names: Sequence[str], count: int, question: str | Non
     return mixed
 
 
-def _over_http(source: Path, store: Path, scale: Scale, full: bool, progress: Progress) -> list[Row]:
+def _over_http(source: Path, store: Path, scale: GraphScale, full: bool, progress: Progress) -> list[Figure]:
     graph = open_graph(store)
     entities = scale.triples // 10
     names = [servers.entity(n) for n in random.Random(11).sample(range(entities), min(entities, 5000))]
@@ -261,7 +261,7 @@ def _over_http(source: Path, store: Path, scale: Scale, full: bool, progress: Pr
     goals = (900.0, 2000.0, 25_000.0) if full else (None, None, None)
     shapes = ("1 client", "64 clients", "batches of 256")
     return [
-        Row(f"{label}, {shape}", mine, "actions/s", scanned, None if goal is None else (">=", goal))
+        Figure(f"{label}, {shape}", mine, "actions/s", scanned, None if goal is None else (">=", goal))
         for shape, mine, scanned, goal in zip(shapes, ours, theirs, goals, strict=True)
     ]
 
@@ -293,7 +293,7 @@ def _good(load: Load) -> Load:
     return load
 
 
-def _questions(folder: Path, scale: Scale, full: bool, progress: Progress) -> list[Row]:
+def _questions(folder: Path, scale: GraphScale, full: bool, progress: Progress) -> list[Figure]:
     source, store = folder / "questions.jsonl", folder / "questions.kg"
     progress("making question subgraphs", 0, scale.questions)
     servers.write_rog(
@@ -322,12 +322,12 @@ def _questions(folder: Path, scale: Scale, full: bool, progress: Progress) -> li
         scan_rss = server.rss()
     label = f"{scale.questions:,} subgraphs of {scale.question_triples:,}"
     rows = [
-        Row(f"{label}: ready after start", ready, "s", scan_ready, ("<=", 0.5) if full else None),
-        Row(f"{label}: server's memory", rss, "MB", scan_rss, ("<=", 300.0) if full else None),
-        Row(f"{label}: build", built.seconds, "s"),
+        Figure(f"{label}: ready after start", ready, "s", scan_ready, ("<=", 0.5) if full else None),
+        Figure(f"{label}: server's memory", rss, "MB", scan_rss, ("<=", 300.0) if full else None),
+        Figure(f"{label}: build", built.seconds, "s"),
     ]
     shapes = ("1 client", "64 clients", "batches of 256")
     return rows + [
-        Row(f"{label}, HTTP, one worker, {shape}", mine, "actions/s", scanned)
+        Figure(f"{label}, HTTP, one worker, {shape}", mine, "actions/s", scanned)
         for shape, mine, scanned in zip(shapes, ours, theirs, strict=True)
     ]

@@ -16,7 +16,7 @@ from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Figure:
     """`goal` is what this project sets itself: ("<=", 20.0) or (">=", 900.0)."""
 
     name: str
@@ -43,17 +43,17 @@ class Row:
         return {**asdict(self), "ratio": self.ratio, "met": self.met}
 
 
-def line(row: Row) -> str:
+def line(row: Figure) -> str:
     """A figure as soon as it is known.
 
-    >>> line(Row("kgwalk on world: episodes", 1234.5, "episodes/s", goal=(">=", 1000)))
+    >>> line(Figure("kgwalk on world: episodes", 1234.5, "episodes/s", goal=(">=", 1000)))
     'kgwalk on world: episodes  1,234 episodes/s  (goal >= 1,000: yes)'
     """
     goal = "" if row.goal is None else f"  (goal {row.goal[0]} {row.goal[1]:,g}: {'yes' if row.met else 'NO'})"
     return f"{row.name}  {_figure(row.value)} {row.unit}{goal}"
 
 
-def table(title: str, rows: list[Row], baseline: str = "list scan") -> Table:
+def table(title: str, rows: list[Figure], baseline: str = "list scan") -> Table:
     """`baseline` names what the figures stand beside."""
     shown = Table(title=title, title_justify="left")
     for column in ("figure", "value", "unit", baseline, "times better", "goal", "met"):
@@ -177,8 +177,8 @@ class Machine:
             most["GPU"] = torch.cuda.max_memory_reserved(self.device) / 1e6
         return most
 
-    def most_rows(self, label: str) -> list[Row]:
-        return [Row(f"{label}: {name} memory, most", value, "MB") for name, value in self.most().items()]
+    def most_rows(self, label: str) -> list[Figure]:
+        return [Figure(f"{label}: {name} memory, most", value, "MB") for name, value in self.most().items()]
 
 
 def host_memory() -> float:
@@ -191,9 +191,9 @@ def host_memory() -> float:
 
 def growth_rows(
     label: str, early: dict[str, float], late: dict[str, float], goal: tuple[str, float] | None = None
-) -> list[Row]:
+) -> list[Figure]:
     """How many times as much memory is held late as early."""
-    return [Row(f"{label}: {name} memory, growth", late[name] / early[name], "x", None, goal) for name in early]
+    return [Figure(f"{label}: {name} memory, growth", late[name] / early[name], "x", None, goal) for name in early]
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ CARD = "H200"
 SIZE = (30, 576)  # layers and width of SmolLM2-135M
 
 
-def with_goals(rows: Iterable[Row], machine: Machine, config: Any) -> list[Row]:
+def with_goals(rows: Iterable[Figure], machine: Machine, config: Any) -> list[Figure]:
     """The rows, those among them that have a goal with it; goals that they brought along stay."""
     config = config.get_text_config()
     if CARD not in machine.name or (config.num_hidden_layers, config.hidden_size) != SIZE:

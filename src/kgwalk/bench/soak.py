@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from kgwalk.bench import servers
-from kgwalk.bench.rows import Row
+from kgwalk.bench.rows import Figure
 from kgwalk.bench.servers import Load, ask, store_server
 from kgwalk.kg.build import build
 from kgwalk.types import KgwalkError
@@ -45,19 +45,19 @@ BAD: list[Any] = [
 
 
 @dataclass
-class Checked:
+class SoakCounts:
     good: int = 0
     bad: int = 0
     wrong: int = 0
 
 
-def soak(folder: Path, *, seconds: float, clients: int = 64, triples: int = 200_000) -> list[Row]:
+def soak(folder: Path, *, seconds: float, clients: int = 64, triples: int = 200_000) -> list[Figure]:
     source, store = folder / "soak.tsv", folder / "soak.kg"
     servers.write_tsv(source, triples, triples // 20, 200)
     build([source], store)
     answers = _answers(source)
     batches = _batches(answers, 400, random.Random(1))
-    checked = Checked()
+    checked = SoakCounts()
     with store_server(store) as server:
         memory = _Watch(server.rss)
         load = ask(
@@ -72,35 +72,35 @@ def soak(folder: Path, *, seconds: float, clients: int = 64, triples: int = 200_
     return _rows(load, checked, failed, early, late)
 
 
-def _rows(load: Load, checked: Checked, failed: int, early: float, late: float) -> list[Row]:
+def _rows(load: Load, checked: SoakCounts, failed: int, early: float, late: float) -> list[Figure]:
     return [
-        Row("requests", load.requests, "requests"),
-        Row("items a second", (checked.good + checked.bad) / load.seconds, "items/s"),
-        Row("good items", checked.good, "items"),
-        Row("bad items among them", checked.bad, "items"),
-        Row("wrong answers", checked.wrong, "items", None, ("<=", 0)),
-        Row("answers with status 5xx", failed, "requests", None, ("<=", 0)),
-        Row(
+        Figure("requests", load.requests, "requests"),
+        Figure("items a second", (checked.good + checked.bad) / load.seconds, "items/s"),
+        Figure("good items", checked.good, "items"),
+        Figure("bad items among them", checked.bad, "items"),
+        Figure("wrong answers", checked.wrong, "items", None, ("<=", 0)),
+        Figure("answers with status 5xx", failed, "requests", None, ("<=", 0)),
+        Figure(
             "answers with another status than 200",
             load.requests - load.statuses.get(200, 0),
             "requests",
             None,
             ("<=", 0),
         ),
-        Row("latency, p50", load.percentile(0.5) * 1000, "ms"),
-        Row("latency, p99", load.percentile(0.99) * 1000, "ms"),
-        Row("server's memory after a fifth of the time", early, "MB"),
-        Row("server's memory at the end", late, "MB"),
-        Row("growth", late / early, "x", None, ("<=", 1.05)),
+        Figure("latency, p50", load.percentile(0.5) * 1000, "ms"),
+        Figure("latency, p99", load.percentile(0.99) * 1000, "ms"),
+        Figure("server's memory after a fifth of the time", early, "MB"),
+        Figure("server's memory at the end", late, "MB"),
+        Figure("growth", late / early, "x", None, ("<=", 1.05)),
     ]
 
 
-Answers = dict[tuple[str, str, str | None], set[str]]
+RightAnswers = dict[tuple[str, str, str | None], set[str]]
 
 
-def _answers(source: Path) -> Answers:
+def _answers(source: Path) -> RightAnswers:
     """(action, entity, relation) to what it finds."""
-    answers: Answers = defaultdict(set)
+    answers: RightAnswers = defaultdict(set)
     for line in source.read_text().splitlines():
         head, relation, tail = line.split("\t")
         answers["get_tail_relations", head, None].add(relation)
@@ -110,7 +110,7 @@ def _answers(source: Path) -> Answers:
     return answers
 
 
-def _batches(answers: Answers, count: int, rng: random.Random) -> list[tuple[bytes, list[set[str] | None]]]:
+def _batches(answers: RightAnswers, count: int, rng: random.Random) -> list[tuple[bytes, list[set[str] | None]]]:
     """Request bodies, each with what its items should find; None for a bad one."""
     asked = list(answers)
     batches = []
@@ -134,7 +134,7 @@ def _dumps(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def _check(reply: bytes, expected: list[set[str] | None], checked: Checked) -> None:
+def _check(reply: bytes, expected: list[set[str] | None], checked: SoakCounts) -> None:
     results = orjson.loads(reply)["results"]
     if len(results) != len(expected):
         raise KgwalkError(f"{len(expected)} items were sent and {len(results)} results came back")

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kgwalk.bench.rows import Machine, Row, with_goals
+from kgwalk.bench.rows import Figure, Machine, with_goals
 from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.data.dataset import Dataset
 from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
-from kgwalk.training.curriculum import Measured
+from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.pipeline import check, grpo
-from kgwalk.training.run import Run
+from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import GrpoSettings
 from kgwalk.training.shards import Processes
 from kgwalk.types import KgwalkError
@@ -58,9 +58,9 @@ class TrainBench:
     start: Path | None = None
     progress: Progress = lambda what, done, total: None
     workers: int | None = None
-    report: Callable[[Row], None] = lambda row: None
+    report: Callable[[Figure], None] = lambda row: None
 
-    def run(self, folder: Path) -> list[Row]:
+    def run(self, folder: Path) -> list[Figure]:
         """`folder` is the caller's to remove."""
         seen: list[dict[str, float]] = []
 
@@ -85,8 +85,8 @@ class TrainBench:
             label = f"{self.recipe.name} on {self.dataset.name}, {episodes:,} episodes"
             return with_goals([*step_rows(label, seen, tokens), *self.machine.most_rows(label)], self.machine, config)
 
-    def _run(self, path: Path, progress: Callable[[str, int, int, dict[str, float]], None]) -> Run:
-        return Run(
+    def _run(self, path: Path, progress: Callable[[str, int, int, dict[str, float]], None]) -> TrainingRun:
+        return TrainingRun(
             recipe=self.recipe.with_values(self._values()),
             dataset=self.dataset,
             path=path,
@@ -125,25 +125,28 @@ def _count(walker: Any, tokens: list[int]) -> None:
     """Notes the tokens of each step's episodes, prompts and observations among them."""
     walk = walker.measured
 
-    def counted(*given: Any, **named: Any) -> list[Measured]:
-        measured: list[Measured] = walk(*given, **named)
+    def counted(*given: Any, **named: Any) -> list[MeasuredEpisode]:
+        measured: list[MeasuredEpisode] = walk(*given, **named)
         tokens.append(sum(one.episode.total_tokens for one in measured))
         return measured
 
     walker.measured = counted
 
 
-def seconds_of(label: str, step: dict[str, float]) -> list[Row]:
+def seconds_of(label: str, step: dict[str, float]) -> list[Figure]:
     """A step's seconds, and those of its parts.
 
     >>> [(row.name, row.value) for row in seconds_of("step 2", {"seconds": 3.0, "update_seconds": 1.0, "f1": 0.5})]
     [('step 2', 3.0), ('step 2, update', 1.0)]
     """
     parts = [name for name in step if name.endswith(SECONDS)]
-    return [Row(label, step["seconds"], "s"), *(Row(f"{label}, {_part(name)}", step[name], "s") for name in parts)]
+    return [
+        Figure(label, step["seconds"], "s"),
+        *(Figure(f"{label}, {_part(name)}", step[name], "s") for name in parts),
+    ]
 
 
-def step_rows(label: str, steps: Sequence[dict[str, float]], tokens: Sequence[int]) -> list[Row]:
+def step_rows(label: str, steps: Sequence[dict[str, float]], tokens: Sequence[int]) -> list[Figure]:
     """The first step, and medians of the others, by part.
 
     Three steps of 9, 2 and 4 s, of which the update took 6, 1 and 2, each of 1,000 tokens. The others' median is 3 s,
@@ -161,10 +164,10 @@ def step_rows(label: str, steps: Sequence[dict[str, float]], tokens: Sequence[in
     return [
         *seconds_of(f"{label}: first step", steps[0]),
         *seconds_of(f"{label}: step", {name: median(name) for name in ("seconds", *parts)}),
-        Row(f"{label}: rollouts, generated", median("tokens_a_second"), "tokens/s"),
-        Row(f"{label}: update, tokens of the episodes", statistics.median(learnt), "tokens/s"),
-        Row(f"{label}: tokens of an episode", statistics.median(tokens[1:]) / median("episodes"), "an episode"),
-        Row(f"{label}: groups without a difference", median("dropped_groups"), "groups"),
+        Figure(f"{label}: rollouts, generated", median("tokens_a_second"), "tokens/s"),
+        Figure(f"{label}: update, tokens of the episodes", statistics.median(learnt), "tokens/s"),
+        Figure(f"{label}: tokens of an episode", statistics.median(tokens[1:]) / median("episodes"), "an episode"),
+        Figure(f"{label}: groups without a difference", median("dropped_groups"), "groups"),
     ]
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import Web, graph_called, world_values
+from kgwalk.cli.options import Web, environment_values, graph_called
 from kgwalk.cli.output import ENGINES, err, out, print_json, print_json_line
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
 if TYPE_CHECKING:
-    from kgwalk.walk.agent import Agent, Asked, Start
+    from kgwalk.walk.agent import Agent, AskResult, Start
     from kgwalk.walk.linking import Mention
 
 GRAPH = "world"  # the bundled graph
@@ -76,7 +76,7 @@ def ask(
     if question is None and json and at_terminal():
         raise typer.BadParameter("--json needs a question, or questions on stdin: kgwalk ask --json < questions.txt")
     lines = None if question is not None or at_terminal() else lines_of_stdin()
-    chosen = load_recipe(recipe).with_values([*world_values(None, web), *(values or [])])
+    chosen = load_recipe(recipe).with_values([*environment_values(None, web), *(values or [])])
     opened = graph_called(graph)
     agent = Agent(opened, chosen)
     session = _Session(agent, runs, quiet=json)
@@ -159,7 +159,7 @@ class _Session:
             _show_answer(asked)
         return bool(asked.answers)
 
-    def _walked(self, question: str, start: Start) -> Asked:
+    def _walked(self, question: str, start: Start) -> AskResult:
         watch = (lambda episode, turn: None) if self.quiet else _show
         return self.agent.ask(question, start, runs=self.runs, watch=watch)
 
@@ -198,7 +198,7 @@ class _Session:
                 raise KgwalkError(f"the engine failed {broken} times in a row ({asked.failure}); the rest is not asked")
         return answered
 
-    def _tell(self, question: str, asked: Asked) -> None:
+    def _tell(self, question: str, asked: AskResult) -> None:
         from kgwalk.walk.agent import as_json
 
         if self.quiet:

@@ -12,7 +12,7 @@ import typer
 from kgwalk.cli.output import err, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from kgwalk.bench.rows import Row
+    from kgwalk.bench.rows import Figure
     from kgwalk.config.recipe import Recipe
 
 app = typer.Typer(help="Measure kgwalk on this machine.", no_args_is_help=True)
@@ -33,13 +33,13 @@ def kg(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """The store and the action server beside a plain list scan, in one run: about five minutes."""
-    from kgwalk.bench.kg import Scale, bench_huge, bench_kg
+    from kgwalk.bench.kg import GraphScale, bench_huge, bench_kg
 
     with tempfile.TemporaryDirectory(dir=folder) as made, progress_bar() as progress:
         if huge:
             rows = bench_huge(Path(made), progress)
         else:
-            rows = bench_kg(Path(made), Scale.quick() if quick else Scale(), progress)
+            rows = bench_kg(Path(made), GraphScale.quick() if quick else GraphScale(), progress)
     _show("kgwalk bench kg", rows, json=json)
 
 
@@ -112,7 +112,7 @@ def engine(
     batches = None if batch is None else _numbers(batch)
     from dataclasses import replace
 
-    from kgwalk.bench.engine import PARTS, SOAKED, EngineBench, Scale, wrong
+    from kgwalk.bench.engine import PARTS, SOAKED, EngineBench, EngineScale, wrong
     from kgwalk.bench.rows import Machine
     from kgwalk.data.dataset import load_dataset
     from kgwalk.training.rollouts import worker_count
@@ -120,7 +120,7 @@ def engine(
     parts = ("check",) if check else PARTS if only is None else _parts(only, PARTS)
     recipes = [_recipe(name, profile, values) for name in recipe or ["kgwalk"]]
     machine = Machine.of(device)
-    usual = Scale.of(machine)
+    usual = EngineScale.of(machine)
     scale = replace(
         usual,
         batches=batches or usual.batches,
@@ -176,7 +176,7 @@ def train(
     _show("kgwalk bench train", rows, json=json, baseline="beside")
 
 
-def _show(title: str, rows: list[Row], *, json: bool, baseline: str = "list scan") -> None:
+def _show(title: str, rows: list[Figure], *, json: bool, baseline: str = "list scan") -> None:
     from kgwalk.bench.rows import table
 
     if json:
@@ -185,7 +185,7 @@ def _show(title: str, rows: list[Row], *, json: bool, baseline: str = "list scan
         print_table(table(title, rows, baseline))
 
 
-def _tell(row: Row) -> None:
+def _tell(row: Figure) -> None:
     """A figure on stderr at once: what was measured is not lost if the rest takes too long."""
     from kgwalk.bench.rows import line
 

@@ -15,7 +15,7 @@ from kgwalk.types import KgwalkError
 if TYPE_CHECKING:
     from kgwalk.data.convert import ConvertReport
     from kgwalk.data.dataset import Dataset
-    from kgwalk.evaluation.findings import Checked
+    from kgwalk.evaluation.findings import DataReport
     from kgwalk.types import Question
 
 app = typer.Typer(help="Fetch, convert and look at question sets.", no_args_is_help=True)
@@ -270,7 +270,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _print_checked(checked: Checked, n: int) -> None:
+def _print_checked(checked: DataReport, n: int) -> None:
     from rich.table import Table
 
     from kgwalk.evaluation.findings import ERROR, KINDS, NOTE

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from kgwalk.cli.options import DataOption, GraphDrop, Web, world_values
+from kgwalk.cli.options import DataOption, GraphDrop, Web, environment_values
 from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
     from kgwalk.demos.filter import Fallen
-    from kgwalk.demos.make import Gathering
+    from kgwalk.demos.make import DemoSources
 
 EXAMPLES = (
     "kgwalk demos kgwalk --data world -o demos.jsonl",
@@ -61,7 +61,7 @@ def demos(
         raise KgwalkError(f"{output} is a folder; name a file to write, such as {output / 'demos.jsonl'}")
     if output.exists() and not force:
         raise KgwalkError(f"{output} is there already; --force replaces it")
-    values = [*world_values(graph_drop, web), *(values or [])]
+    values = [*environment_values(graph_drop, web), *(values or [])]
     gathering = _gathering(recipe, data, split, limit, source, tokenizer, seed, values, engine, model)
     started = time.perf_counter()
     try:
@@ -86,18 +86,18 @@ def _gathering(
     values: list[str],
     engine: str,
     model: str | None,
-) -> Gathering:
+) -> DemoSources:
     from dataclasses import replace
     from functools import partial
 
     from kgwalk.config.recipe import load_recipe
     from kgwalk.data.mixture import load_data
     from kgwalk.demos.filter import DemoSettings
-    from kgwalk.demos.make import Gathering
+    from kgwalk.demos.make import DemoSources
     from kgwalk.llm.engine import open_engine
     from kgwalk.training.run import check_protocol
-    from kgwalk.walk.environment import world_for, worlds_of
-    from kgwalk.walk.policy import Agent, budget_of, check_web, protocol_of
+    from kgwalk.walk.environment import environment_for, environments_of
+    from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
 
     chosen = load_recipe(recipe).with_values(values)
     settings = DemoSettings.of(chosen)
@@ -111,8 +111,8 @@ def _gathering(
     dataset = load_data(data, seed)
     teacher = None
     if "teacher" in settings.sources:
-        teacher = Agent(protocol, open_engine(engine, model), budget)
-    return Gathering(
+        teacher = ProtocolPolicy(protocol, open_engine(engine, model), budget)
+    return DemoSources(
         dataset.questions(split),
         dataset.graph_for,
         protocol,
@@ -122,7 +122,7 @@ def _gathering(
         teacher,
         model or "teacher",
         seed,
-        worlds_of(chosen, dataset.graph_for, partial(world_for, protocol=protocol)).of,
+        environments_of(chosen, dataset.graph_for, partial(environment_for, protocol=protocol)).of,
     )
 
 
@@ -139,7 +139,7 @@ def _tokens(model: str | None) -> Any:
     return HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder(model))))
 
 
-def _write(gathering: Gathering, output: Path, *, quiet: bool) -> dict[str, Any]:
+def _write(gathering: DemoSources, output: Path, *, quiet: bool) -> dict[str, Any]:
     """The file appears whole or not at all."""
     from kgwalk.demos.demo import write_line
 
@@ -181,7 +181,7 @@ def _opened(part: Path, output: Path) -> BinaryIO:
         raise KgwalkError(f"cannot write {output}: {error.strerror or error}; choose another place") from error
 
 
-def _show(report: dict[str, Any], gathering: Gathering) -> None:
+def _show(report: dict[str, Any], gathering: DemoSources) -> None:
     from rich.table import Table
 
     table = Table(title=f"{counted(report['kept'], 'demo')} in {report['path']}", title_justify="left")
@@ -210,7 +210,7 @@ def _reasons(title: str, fallen: Fallen) -> Any:
     return table
 
 
-def _close(gathering: Gathering) -> None:
+def _close(gathering: DemoSources) -> None:
     import asyncio
 
     if gathering.teacher is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import GraphDrop, Web, world_values
+from kgwalk.cli.options import GraphDrop, Web, environment_values
 from kgwalk.cli.output import ENGINES, EVERY, counted, err, out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def eval(
     folder = folder or Path("runs") / _folder_name(recipe, data, split, graph_drop, web)
     more = [
         f"eval.{name}={value}" for name, value in (("runs", runs), ("temperature", temperature)) if value is not None
-    ] + world_values(graph_drop, web)
+    ] + environment_values(graph_drop, web)
     kinds = [kind.strip() for kind in judge_kinds.split(",")]
     if judge is not None:
         from kgwalk.evaluation.judged import check_judge, judge_run
@@ -148,8 +148,8 @@ def _folder_name(recipe: str, data: str, split: str, graph_drop: float | None, w
     >>> _folder_name("oracle", "world", "test", 0.4, "corpus.jsonl")
     'eval-oracle-world-test-drop0.4-web'
     """
-    world = ("" if graph_drop is None else f"-drop{graph_drop:g}") + ("" if web is None else "-web")
-    return f"eval-{Path(recipe).stem}-{Path(data).resolve().name}-{split}{world}"
+    hidden = ("" if graph_drop is None else f"-drop{graph_drop:g}") + ("" if web is None else "-web")
+    return f"eval-{Path(recipe).stem}-{Path(data).resolve().name}-{split}{hidden}"
 
 
 @contextmanager

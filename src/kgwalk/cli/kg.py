@@ -164,7 +164,7 @@ def build(
     they are tables of any width, in which every cell is a fact. The store appears whole or not at all.
     """
     from kgwalk.kg.build import build as build_store
-    from kgwalk.kg.sources.reading import RDFS_LABEL, Options
+    from kgwalk.kg.sources.source import RDFS_LABEL, Options
 
     options = Options(
         format=format.value if format else None,

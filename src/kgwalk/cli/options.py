@@ -125,10 +125,10 @@ Web = Annotated[
 ]
 
 
-def world_values(graph_drop: float | None, web: str | None) -> list[str]:
+def environment_values(graph_drop: float | None, web: str | None) -> list[str]:
     """The options as values of a recipe.
 
-    >>> world_values(0.4, "my corpus.jsonl")
+    >>> environment_values(0.4, "my corpus.jsonl")
     ['world.drop=0.4', 'world.web="my corpus.jsonl"']
     """
     drop = [] if graph_drop is None else [f"world.drop={graph_drop}"]

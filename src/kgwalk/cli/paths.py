@@ -15,7 +15,7 @@ from kgwalk.cli.output import counted, err, out, print_json, print_table, progre
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
-    from kgwalk.training.paths import Finding
+    from kgwalk.training.paths import SplitPaths
     from kgwalk.types import Question
 
 app = typer.Typer(help="Find the paths behind a question's answers.", no_args_is_help=True)
@@ -66,7 +66,7 @@ def find(
     """
     from kgwalk.data.dataset import load_dataset
     from kgwalk.llm.engine import open_engine
-    from kgwalk.training.paths import Finding
+    from kgwalk.training.paths import SplitPaths
 
     _check(output, force)
     dataset = load_dataset(data)
@@ -76,7 +76,7 @@ def find(
     started = time.perf_counter()
     with progress_bar(quiet=quiet or json) as progress:
         dataset.graph(progress)
-        finding = Finding.of(questions, dataset.graph_for, hops=hops, paths=paths, progress=progress)
+        finding = SplitPaths.of(questions, dataset.graph_for, hops=hops, paths=paths, progress=progress)
         finding.search()
         if verify in (Verify.rules, Verify.both):
             finding.apply_rules()
@@ -102,7 +102,7 @@ def _check(output: Path | None, force: bool) -> None:
         raise KgwalkError(f"{output} is there already; --force replaces it")
 
 
-def _ask(finding: Finding, engine: Any) -> None:
+def _ask(finding: SplitPaths, engine: Any) -> None:
     import asyncio
 
     try:

@@ -76,7 +76,7 @@ def worlds(
     from kgwalk.data.folder import check_target
     from kgwalk.questions.bank import load_bank
     from kgwalk.questions.invented.concepts import LeftOut, asked_in, keys_of
-    from kgwalk.questions.invented.graph import WorldSettings
+    from kgwalk.questions.invented.graph import InventedSettings
     from kgwalk.questions.invented.join import JoinSettings, write_worlds
 
     check_target(output, replace=force)
@@ -86,7 +86,7 @@ def worlds(
     left_out = LeftOut(keys_of(names), asked_in(questions))
     chosen = None if domains is None else [name.strip() for name in domains.split(",") if name.strip()]
     concepts, gone = left_out.of(load_bank(chosen))
-    settings = JoinSettings(worlds, per_world, seed, dev, test, held_out, noise, world=WorldSettings(dated=dated))
+    settings = JoinSettings(worlds, per_world, seed, dev, test, held_out, noise, world=InventedSettings(dated=dated))
     with progress_bar(quiet=quiet or json) as progress:
         report = write_worlds(output, settings, concepts, left_out, replace_target=force, progress=progress)
     seconds = round(time.perf_counter() - started, 1)

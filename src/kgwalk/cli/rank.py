@@ -50,7 +50,8 @@ def train(
     """
     from kgwalk.config.plugins import unknown
     from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker
-    from kgwalk.walk.ranker import INPUTS, Near, Shape
+    from kgwalk.walk.ranker import INPUTS, NetworkShape
+    from kgwalk.walk.ranker_features import Near
 
     if inputs not in INPUTS:
         raise unknown("inputs", inputs, INPUTS)
@@ -71,7 +72,7 @@ def train(
                 questions=limit, dev_questions=dev_limit, negatives=negatives, siblings=siblings, seed=seed
             ),
             fitting=FitSettings(epochs=epochs, batch=batch, lr=lr, seed=seed),
-            shape=Shape(vector=embedder.embed([]).shape[1], width=width, inputs=inputs),
+            shape=NetworkShape(vector=embedder.embed([]).shape[1], width=width, inputs=inputs),
             near=Near(most=near),
             progress=progress,
             told=told,
@@ -113,7 +114,7 @@ def eval(
     Beside the rankers given: no ranking (the graph's order), BM25 over relation words and name, and MiniLM similarity
     of the same text with the question, also with the name of where the walk stands left out of it (trimmed).
     """
-    from kgwalk.evaluation.ranking import Asked, Trimmed, Unranked, compare_rankers
+    from kgwalk.evaluation.ranking import ExpansionChoice, Trimmed, Unranked, compare_rankers
     from kgwalk.walk.ranking import Bm25Ranker, Ranker, TextRanker
 
     with progress_bar(quiet=json) as progress:
@@ -128,7 +129,7 @@ def eval(
             from kgwalk.walk.ranker import open_ranker
 
             rankers |= {str(folder): open_ranker(folder, embedder) for folder in ranker}
-        report = compare_rankers(dataset, rankers, Asked(split, limit, facts, visited_last, seed), progress)
+        report = compare_rankers(dataset, rankers, ExpansionChoice(split, limit, facts, visited_last, seed), progress)
     if json:
         print_json(report)
     else:

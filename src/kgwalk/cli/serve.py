@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgwalk.cli.options import GraphDrop, Web, bundled_path, world_values
+from kgwalk.cli.options import GraphDrop, Web, bundled_path, environment_values
 from kgwalk.cli.output import ENGINES, err
 from kgwalk.types import EngineError, KgwalkError
 
@@ -79,8 +79,8 @@ def serve(
     except ModuleNotFoundError as error:
         raise KgwalkError(f"{error.name} is not installed; pip install 'kgwalk[serve]'") from error
 
-    world = Recipe("serve", {}).with_values([*world_values(graph_drop, web), *(values or [])])
-    if set(world.sections) - {"world"}:
+    environment = Recipe("serve", {}).with_values([*environment_values(graph_drop, web), *(values or [])])
+    if set(environment.sections) - {"world"}:
         raise typer.BadParameter("--set takes values of the section world here, such as world.share=0.5")
     graphs = _named(graph or [])
     if model is not None:
@@ -98,7 +98,7 @@ def serve(
         ServeSettings(
             graphs=graphs,
             data=data,
-            world=world.section("world"),
+            environment=environment.section("world"),
             host=host,
             port=port,
             workers=workers,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import DataOption, GraphDrop, Web, world_values
+from kgwalk.cli.options import DataOption, GraphDrop, Web, environment_values
 from kgwalk.cli.output import EVERY, err, out, print_json
 
 EXAMPLES = (
@@ -85,7 +85,7 @@ def train(
             data,
             out=folder,
             profile="smoke" if smoke else profile,
-            values=[*named, *world_values(graph_drop, web), *(values or [])],
+            values=[*named, *environment_values(graph_drop, web), *(values or [])],
             split=split,
             dev=dev,
             limit=limit,

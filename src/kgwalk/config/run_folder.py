@@ -242,7 +242,7 @@ _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Rows:
+class RowFile:
     """Appends rows; each is on disk for other processes as soon as `add` returns."""
 
     def __init__(self, path: Path) -> None:
@@ -259,7 +259,7 @@ class Rows:
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> Rows:
+    def __enter__(self) -> RowFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:

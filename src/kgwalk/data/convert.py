@@ -19,7 +19,7 @@ from typing import Any
 from kgwalk.config.plugins import unknown
 from kgwalk.data.dataset import fetched_folder
 from kgwalk.data.folder import NAMES, DatasetWriter, in_order
-from kgwalk.data.formats.base import Format, Reading
+from kgwalk.data.formats.base import Format, RecordReading
 from kgwalk.data.formats.records import json_records, line_records
 from kgwalk.data.formats.table import FORMATS, format_called, format_of
 from kgwalk.kg.build import Progress
@@ -59,7 +59,7 @@ def convert(
     if names is None and beside.is_file():
         names = beside
     report = ConvertReport(graph=None if graph is None else str(graph))
-    reading = Reading(
+    reading = RecordReading(
         language=language,
         names={} if names is None else read_names(names),
         skipped=report.dropped if skip_bad else None,
@@ -107,7 +107,7 @@ def _chosen(form: Format, source: Path, split: str | None) -> dict[str, list[Pat
 def _write_questions(
     form: Format,
     files: dict[str, list[Path]],
-    reading: Reading,
+    reading: RecordReading,
     out: DatasetWriter,
     report: ConvertReport,
     progress: Progress,
@@ -144,7 +144,7 @@ def _write_questions(
 def _write_graph(
     form: Format,
     source: Path,
-    reading: Reading,
+    reading: RecordReading,
     evidence: dict[Triple, None],
     out: DatasetWriter,
     report: ConvertReport,

@@ -23,11 +23,12 @@ from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
 from kgwalk.config.episode_rows import row_of
 from kgwalk.config.plugins import unknown
 from kgwalk.data.bundled import BUNDLED, world_folder
-from kgwalk.data.folder import Layout, layout_of, read_questions
+from kgwalk.data.folder import FolderLayout, layout_of, read_questions
 from kgwalk.kg.build import Progress, build
 from kgwalk.kg.files import HEADER, is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.sources.reading import Options, detect_format
+from kgwalk.kg.sources.reading import detect_format
+from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import VERSION, StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Question, StoreError
 
@@ -220,7 +221,7 @@ class Dataset:
         return other
 
     @cached_property
-    def _layout(self) -> Layout:
+    def _layout(self) -> FolderLayout:
         return layout_of(self.path)
 
     def _stored(self, progress: Progress) -> StoredGraph:

@@ -23,9 +23,8 @@ import pyarrow as pa
 
 from kgwalk.config.episode_rows import question_of, row_of
 from kgwalk.kg.files import HEADER, is_store, naming_disk_errors, naming_read_errors
-from kgwalk.kg.sources.delimited import TRIPLES
-from kgwalk.kg.sources.reading import ESCAPED_MARK, Options, Tally, escape
-from kgwalk.kg.sources.source import Source, line_blocks, open_stream, shown
+from kgwalk.kg.sources.delimited import ESCAPED_MARK, TRIPLES, escape
+from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, open_stream, shown
 from kgwalk.types import InputError, KgwalkError, Question, Triple
 
 # ----------------------------------------------------------------------------------------------------
@@ -45,7 +44,7 @@ _ORDER = ("train", "dev", "valid", "validation", "test")
 
 
 @dataclass
-class Layout:
+class FolderLayout:
     """The files of one folder; `splits` in the order train, dev, test, then by name."""
 
     folder: Path
@@ -56,9 +55,9 @@ class Layout:
     names: Path | None = None
 
 
-def layout_of(folder: Path) -> Layout:
+def layout_of(folder: Path) -> FolderLayout:
     """What is where in a dataset folder; the splits may stand in a folder `questions` inside it."""
-    found = Layout(folder)
+    found = FolderLayout(folder)
     inner = folder / "questions"
     files = [*_files(folder), *(_files(inner) if inner.is_dir() else [])]
     for file in files:
@@ -124,7 +123,7 @@ def read_questions(path: str | Path, *, with_graph: bool = True) -> Iterator[Que
 
     `with_graph=False` leaves out the questions' own facts, which may be a thousand times the rest.
     """
-    source = Source(str(path), Options(), Tally())
+    source = Source(str(path), Options(), ReadCounts())
     found = False
     with open_stream(source) as stream:
         for block in line_blocks(source, stream):

@@ -25,7 +25,7 @@ OF = "dataset"  # the key of `Question.extra` that says where a mixture's questi
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MixturePart:
     """One dataset of a mixture. `name` is unique and has no slash; `take` is a share (float) or a number (int)."""
 
     name: str
@@ -57,7 +57,7 @@ class Part:
 class Mixture:
     """Made by `load_data`. The splits are those that any part has."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[MixturePart, ...]
     seed: int = 0
 
     @property
@@ -87,17 +87,17 @@ class Mixture:
         return [{"data": part.data.place(), "name": part.name, "take": part.take} for part in self.parts]
 
     @cached_property
-    def _by_name(self) -> dict[str, Part]:
+    def _by_name(self) -> dict[str, MixturePart]:
         return {part.name: part for part in self.parts}
 
 
 def load_data(given: str | Path | Data | Sequence[str | Path | Data], seed: int = 0) -> Data:
     """The one dataset that is named, or a mixture of those that are; `seed` decides what is taken of each."""
     several = [given] if isinstance(given, str | Path) or not isinstance(given, Sequence) else given
-    parts: list[Part] = []
+    parts: list[MixturePart] = []
     for one in several:
         data, take = _opened(one) if isinstance(one, str | Path) else (one, 1.0)
-        parts.append(Part(_unique(data.name.replace("/", "--"), [part.name for part in parts]), data, take))
+        parts.append(MixturePart(_unique(data.name.replace("/", "--"), [part.name for part in parts]), data, take))
     if not parts:
         raise KgwalkError("no dataset is given; name at least one")
     if len(parts) == 1 and parts[0].take == 1.0 and isinstance(parts[0].take, float):

@@ -19,7 +19,7 @@ from kgwalk.config.recipe import Recipe, read_section, setting
 from kgwalk.demos.voice import STYLES
 from kgwalk.score.episode import shown_to
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Question, StopReason, Turn
-from kgwalk.walk.protocol import World
+from kgwalk.walk.protocol import Environment
 from kgwalk.walk.web.search import WEB_SEARCH, names
 
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)[^<>]*>")
@@ -98,9 +98,9 @@ def by_retrieval(walked: Walked) -> str | None:
     return "an answer was never shown" if any(name not in sizes for name in missing) else None
 
 
-def lacking(world: World) -> bool:
+def lacking(environment: Environment) -> bool:
     """Whether a walk in this world should ask the web."""
-    return not world.complete and world.web is not None
+    return not environment.complete and environment.web is not None
 
 
 def web_turns(episode: Episode) -> list[Turn]:

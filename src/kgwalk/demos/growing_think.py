@@ -12,7 +12,7 @@ from itertools import islice
 
 from kgwalk.demos.route import CHOICES, HOPS, way_of
 from kgwalk.demos.voice import spoken
-from kgwalk.demos.writer import TURNS, Explorer, Said, Script, Unwritable
+from kgwalk.demos.writer import TURNS, Explorer, Script, Unwritable, WrittenTurn
 from kgwalk.types import Call, Turn
 from kgwalk.walk.facts import Way, ways_of
 
@@ -57,7 +57,7 @@ class SearchWriter(Explorer):
         """Entities that might have been taken for the right ones: here, all that was shown."""
         return dict.fromkeys(name for fact in self.walk.seen for name in (fact.head, fact.tail))
 
-    def back(self, wrong: str, right: Sequence[str]) -> Generator[Said, Turn, list[str]]:
+    def back(self, wrong: str, right: Sequence[str]) -> Generator[WrittenTurn, Turn, list[str]]:
         """How the protocol leaves a wrong entity, if it takes a turn; the right ones as they are searched then."""
         yield from ()
         return list(right)
@@ -66,12 +66,14 @@ class SearchWriter(Explorer):
         """At the step that was drawn, or where it cannot be done there, at a later one."""
         return self.astray is not None and at >= self.astray and not self.strayed and bool(self.searched)
 
-    def _wrong(self, right: Sequence[str], way: Way) -> Generator[Said, Turn, list[str]]:
+    def _wrong(self, right: Sequence[str], way: Way) -> Generator[WrittenTurn, Turn, list[str]]:
         """Search an entity that was shown beside the right ones, notice it, leave it."""
         route = {name for members in self.members for name in members} | {*right, *self.question.answers}
         beside = (name for name in self.beside(right) if name not in route and name not in self.searched)
         # A number or a code has but the one fact that led to it: nobody would search that.
-        astray = list(islice((name for name in beside if len(ways_of(self.walk.world.graph, name)) > 1), MOST_BESIDE))
+        astray = list(
+            islice((name for name in beside if len(ways_of(self.walk.environment.graph, name)) > 1), MOST_BESIDE)
+        )
         if not astray:
             return list(right)
         self.strayed = True

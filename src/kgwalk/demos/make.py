@@ -29,9 +29,9 @@ from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.score.answers import f1
 from kgwalk.types import KgwalkError, Question
 from kgwalk.walk.budget import Budget
-from kgwalk.walk.environment import world_for
-from kgwalk.walk.policy import Agent
-from kgwalk.walk.protocol import Protocol, Task, Walk, World
+from kgwalk.walk.environment import environment_for
+from kgwalk.walk.policy import ProtocolPolicy
+from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
 
 # ----------------------------------------------------------------------------------------------------
 # How each protocol would walk a route: a writer for each, by the protocol's name.
@@ -53,7 +53,7 @@ def make_demos(
     budget: Budget | None = None,
     tokens: Tokenizer | None = None,
     seed: int = 0,
-    world_of: Callable[[Question], World] | None = None,
+    environment_of: Callable[[Question], Environment] | None = None,
 ) -> tuple[Iterator[Demo], Fallen]:
     """Demos as they are made, and the counts of what fell out, which are filled meanwhile.
 
@@ -68,7 +68,7 @@ def make_demos(
         budget or Budget(),
         tokens or RoughTokenizer(),
         seed,
-        world_of or (lambda question: world_for(graph_for(question), protocol)),
+        environment_of or (lambda question: environment_for(graph_for(question), protocol)),
         fallen,
     )
     return maker.make(questions, graph_for), fallen
@@ -82,7 +82,7 @@ class _Maker:
         budget: Budget,
         tokens: Tokenizer,
         seed: int,
-        world_of: Callable[[Question], World],
+        environment_of: Callable[[Question], Environment],
         fallen: Fallen,
     ) -> None:
         self.writer = WRITERS.named(protocol.name)
@@ -91,7 +91,7 @@ class _Maker:
                 raise unknown(f"style of {protocol.name}'s thoughts", style, self.writer.styles)
         self.protocol, self.settings, self.tokens, self.seed = protocol, settings.checked(), tokens, seed
         self.budget = replace(budget, seconds=float("inf"))  # a slow machine makes the same demos
-        self.world_of, self.fallen = world_of, fallen
+        self.environment_of, self.fallen = environment_of, fallen
 
     def make(self, questions: Iterable[Question], graph_for: Callable[[Question], Graph]) -> Iterator[Demo]:
         for question in self.settings.asked(questions, self.seed):
@@ -158,7 +158,7 @@ class _Maker:
             played.untrained,
             settings.answer_f1,
             counted=counted,
-            lacking=lacking(self.world_of(question)),
+            lacking=lacking(self.environment_of(question)),
         )
         turns = [(turn.text, turn.observation) for turn in episode.turns]
         return reason_against(walked, settings.filters) or Demo(
@@ -194,7 +194,7 @@ class _Maker:
             return self.writer(question, route, walk, survey.graph, Voice(style, chance), chance, wrong)
 
         task = Task(question, survey.topics)
-        return play(task, self.world_of(question), self.protocol, writer, self.tokens, self.budget)
+        return play(task, self.environment_of(question), self.protocol, writer, self.tokens, self.budget)
 
 
 def _chance(seed: int, *what: object) -> random.Random:
@@ -207,7 +207,7 @@ def _chance(seed: int, *what: object) -> random.Random:
 
 
 @dataclass
-class Gathering:
+class DemoSources:
     """What is asked for. `written` and `taught` are filled as `demos` goes on; `world_of` is that of `make_demos`."""
 
     questions: Sequence[Question]
@@ -216,10 +216,10 @@ class Gathering:
     settings: DemoSettings
     budget: Budget = field(default_factory=Budget)
     tokens: Tokenizer | None = None  # the learner's
-    teacher: Agent | None = None
+    teacher: ProtocolPolicy | None = None
     teacher_name: str = "teacher"
     seed: int = 0
-    world_of: Callable[[Question], World] | None = None
+    environment_of: Callable[[Question], Environment] | None = None
     written: Fallen = field(default_factory=Fallen)
     taught: Fallen = field(default_factory=Fallen)
 
@@ -238,7 +238,7 @@ class Gathering:
                 budget=self.budget,
                 tokens=self.tokens,
                 seed=self.seed,
-                world_of=self.world_of,
+                environment_of=self.environment_of,
             )
             done = set()
             for demo in made:
@@ -261,6 +261,6 @@ class Gathering:
             settings=settings,
             name=self.teacher_name,
             seed=self.seed,
-            world_of=self.world_of,
+            environment_of=self.environment_of,
         )
         yield from made

@@ -26,7 +26,7 @@ from kgwalk.walk.facts import Chain, Way, ways_of
 # Knows nothing of topics, answers or chains.
 
 
-class Edges(Protocol):
+class EdgeSource(Protocol):
     def __contains__(self, entity: object) -> bool: ...
 
     def ways(self, entity: str) -> list[Way]:
@@ -127,14 +127,14 @@ class FoundChain:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class PathSearch:
     """`whole` is False where a hop would have looked at more than MOST facts: longer chains may be missing."""
 
     chains: list[FoundChain]
     whole: bool
 
 
-def search(edges: Edges, topic: str, answers: Iterable[str], hops: int, *, paths: int = 3) -> Search:
+def search(edges: EdgeSource, topic: str, answers: Iterable[str], hops: int, *, paths: int = 3) -> PathSearch:
     """The chains of at most `hops` relations; first those that reach most answers, then the shortest.
 
     >>> from kgwalk.demos.path_search import FactEdges
@@ -144,7 +144,7 @@ def search(edges: Edges, topic: str, answers: Iterable[str], hops: int, *, paths
     """
     there = [answer for answer in dict.fromkeys(answers) if answer in edges]
     if topic not in edges or not there:
-        return Search([], True)
+        return PathSearch([], True)
     both = _BothEnds(edges, _Side([topic], True), _Side(there, False))
     chains = []
     for ways, meetings in both.meet(hops).items():
@@ -154,7 +154,7 @@ def search(edges: Edges, topic: str, answers: Iterable[str], hops: int, *, paths
             shown = tuple(to[answer] for answer in reached[:paths])
             chains.append(FoundChain(Chain(topic, ways), reached, shown))
     chains.sort(key=lambda one: (-len(one.answers), len(one.chain.ways), one.chain.ways))
-    return Search(chains, both.whole)
+    return PathSearch(chains, both.whole)
 
 
 class _Side:
@@ -168,7 +168,7 @@ class _Side:
     def frontier(self) -> set[str]:
         return {entity for entities in self.levels[-1].values() for entity in entities}
 
-    def expand(self, edges: Edges) -> None:
+    def expand(self, edges: EdgeSource) -> None:
         level: Level = {}
         for ways, entities in self.levels[-1].items():
             for entity in entities:
@@ -192,7 +192,7 @@ class _Side:
 
 @dataclass
 class _BothEnds:
-    edges: Edges
+    edges: EdgeSource
     topic: _Side
     answers: _Side
     whole: bool = True
@@ -288,7 +288,7 @@ def _takes_back(path: Sequence[Triple], ways: Ways) -> bool:
     return any(one == two and ways[at] != ways[at + 1] for at, (one, two) in enumerate(pairwise(path)))
 
 
-def _cost(edges: Edges, entities: Iterable[str]) -> int:
+def _cost(edges: EdgeSource, entities: Iterable[str]) -> int:
     return sum(edges.total(entity, way) for entity in entities for way in edges.ways(entity))
 
 
@@ -300,7 +300,7 @@ def _chains_by_entity(level: Level) -> dict[str, list[Ways]]:
     return found
 
 
-def _by_way(edges: Edges, entities: Iterable[str]) -> dict[Way, dict[str, int]]:
+def _by_way(edges: EdgeSource, entities: Iterable[str]) -> dict[Way, dict[str, int]]:
     """The entities that have each way, and how far it fans out from each."""
     found: dict[Way, dict[str, int]] = {}
     for entity in entities:

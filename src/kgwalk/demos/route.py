@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 
-from kgwalk.demos.path_search import Edges, FactEdges, FoundChain, GraphEdges, search
+from kgwalk.demos.path_search import EdgeSource, FactEdges, FoundChain, GraphEdges, search
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import words
 from kgwalk.score.answers import f1
@@ -226,7 +226,7 @@ def route_from_evidence(survey: Survey, hops: int) -> Route | None:
     return _best(survey, FactEdges(survey.question.evidence or []), hops)
 
 
-def _best(survey: Survey, edges: Edges, hops: int) -> Route | None:
+def _best(survey: Survey, edges: EdgeSource, hops: int) -> Route | None:
     found: list[int | None] = []
     best_of: list[list[Chain]] = []
     for topic in survey.topics:

@@ -18,8 +18,8 @@ from kgwalk.kg.graph import Graph
 from kgwalk.score.answers import f1
 from kgwalk.score.gold import gold_of
 from kgwalk.types import Episode, Message, Question
-from kgwalk.walk.policy import Agent
-from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.policy import ProtocolPolicy
+from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import Watch
 
 QUESTIONS = 64  # walked together
@@ -28,13 +28,13 @@ QUESTIONS = 64  # walked together
 def teacher_demos(
     questions: Iterable[Question],
     graph_for: Callable[[Question], Graph],
-    teacher: Agent,
+    teacher: ProtocolPolicy,
     *,
     settings: DemoSettings | None = None,
     name: str = "teacher",
     seed: int = 0,
     watch: Watch = lambda episode, turn: None,
-    world_of: Callable[[Question], World] | None = None,
+    environment_of: Callable[[Question], Environment] | None = None,
 ) -> tuple[Iterator[Demo], Fallen]:
     """Demos as they are made, and the counts of what fell out. `name` of the teacher is the demos' style.
 
@@ -44,20 +44,20 @@ def teacher_demos(
     fallen = Fallen()
     settings = (settings or DemoSettings()).checked()
     sampling = replace(teacher.sampling, temperature=settings.temperature, seed=seed)
-    world_of = world_of or (lambda question: teacher.world(graph_for(question)))
-    teaching = _Teaching(replace(teacher, sampling=sampling), settings, name, watch, fallen, graph_for, world_of)
+    environment_of = environment_of or (lambda question: teacher.environment(graph_for(question)))
+    teaching = _Teaching(replace(teacher, sampling=sampling), settings, name, watch, fallen, graph_for, environment_of)
     return teaching.make(settings.asked(questions, seed)), fallen
 
 
 @dataclass
 class _Teaching:
-    teacher: Agent
+    teacher: ProtocolPolicy
     settings: DemoSettings
     name: str
     watch: Watch
     fallen: Fallen
     graph_for: Callable[[Question], Graph]
-    world_of: Callable[[Question], World]
+    environment_of: Callable[[Question], Environment]
 
     def make(self, questions: Iterable[Question]) -> Iterator[Demo]:
         rest = iter(questions)
@@ -72,8 +72,8 @@ class _Teaching:
         samples = self.settings.samples
         tasks = []
         for question in asked:
-            topics, world = topics_of(question, self.graph_for(question)), self.world_of(question)
-            tasks += [(Task(question, topics, f"{question.id}#{number}"), world) for number in range(samples)]
+            topics, environment = topics_of(question, self.graph_for(question)), self.environment_of(question)
+            tasks += [(Task(question, topics, f"{question.id}#{number}"), environment) for number in range(samples)]
         episodes = asyncio.run(self.teacher.walk(tasks, self.watch))
         for at, question in enumerate(asked):
             of_one = list(enumerate(episodes[at * samples : (at + 1) * samples]))
@@ -97,7 +97,7 @@ class _Teaching:
             protocol.name,
             score,
             answer_f1=self.settings.answer_f1,
-            lacking=lacking(self.world_of(question)),
+            lacking=lacking(self.environment_of(question)),
         )
         turns = [(_cut(turn.text, protocol.stop), turn.observation) for turn in episode.turns]
         return reason_against(walked, self.settings.filters) or Demo(
@@ -120,7 +120,7 @@ class _Teaching:
         tokens = self.teacher.engine.tokens
         task = Task(episode.question, episode.topics, episode.key)
         return self.teacher.protocol.begin(
-            task, self.world_of(episode.question), lambda text: len(tokens.encode(text))
+            task, self.environment_of(episode.question), lambda text: len(tokens.encode(text))
         ).prompt()
 
 

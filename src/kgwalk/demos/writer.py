@@ -22,9 +22,9 @@ from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.types import Answer, Call, Episode, Message, Neighbors, Question, StopReason, Triple, Turn, UnknownName
 from kgwalk.walk.budget import Budget
 from kgwalk.walk.facts import Way, ways_of
-from kgwalk.walk.protocol import Protocol, Task, Walk, World
+from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
 from kgwalk.walk.ranking import rank
-from kgwalk.walk.rollout import Run
+from kgwalk.walk.rollout import EpisodeRun
 
 
 class Unwritable(Exception):
@@ -46,14 +46,14 @@ WEB_FAILED = "web: it did not answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class WrittenTurn:
     """A turn. `train` is False for a wrong one: it stays in the context and is not learned."""
 
     text: str
     train: bool = True
 
 
-Script = Generator[Said, Turn, None]  # a turn out, the same turn with its observation in
+Script = Generator[WrittenTurn, Turn, None]  # a turn out, the same turn with its observation in
 
 
 @dataclass
@@ -168,7 +168,7 @@ class Played:
 
 def play(
     task: Task,
-    world: World,
+    environment: Environment,
     protocol: Protocol,
     writer_of: Callable[[Walk], Writer],
     tokens: Tokenizer,
@@ -177,7 +177,9 @@ def play(
     """One demo; raises Unwritable with the reason if there is none."""
     actor = _Actor(writer_of, tokens)
     sampling = Sampling(stop=protocol.stop, max_tokens=budget.turn_tokens)
-    actor.run = Run(task, world, protocol, actor, sampling, budget, lambda episode, turn: None, task.question.id)
+    actor.run = EpisodeRun(
+        task, environment, protocol, actor, sampling, budget, lambda episode, turn: None, task.question.id
+    )
     episode = actor.run.run_now()
     if episode.stop == StopReason.tool_failed:
         raise Unwritable(GRAPH_FAILED)
@@ -199,7 +201,7 @@ class _Actor:
     prompt: list[Message] = field(default_factory=list)
     untrained: set[int] = field(default_factory=set)
     writer: Writer | None = None
-    run: Run = field(init=False)
+    run: EpisodeRun = field(init=False)
     _script: Script = field(init=False)
 
     async def generate(self, request: Request) -> Generation:
@@ -255,7 +257,7 @@ class Explorer(Writer):
             yield from self._step(at, step)
         yield from self.before_answer()
         names = self.members[-1]
-        yield Said(self.say(Answer(names), self.verdict(names)))
+        yield WrittenTurn(self.say(Answer(names), self.verdict(names)))
 
     def crossroads(self) -> list[int]:
         """Places of steps before which a wrong turn may be taken."""
@@ -273,12 +275,12 @@ class Explorer(Writer):
     def say(self, step: Call | Answer, think: str) -> str:
         """The text of a turn."""
 
-    def ask(self, call: Call, think: str, *, train: bool = True) -> Generator[Said, Turn, Turn]:
+    def ask(self, call: Call, think: str, *, train: bool = True) -> Generator[WrittenTurn, Turn, Turn]:
         """One call; what it tells is learned."""
         if not self.left:
             raise Unwritable(TURNS)
         self.left -= 1
-        turn = yield Said(self.say(call, think), train)
+        turn = yield WrittenTurn(self.say(call, think), train)
         self.learn()
         return turn
 

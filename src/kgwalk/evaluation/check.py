@@ -14,8 +14,8 @@ from functools import partial
 from itertools import chain
 
 from kgwalk.data.dataset import Dataset
-from kgwalk.data.folder import Layout, layout_of
-from kgwalk.evaluation.findings import Asked, Checked, Finding, quoted, read_lines, repeats, unreadable
+from kgwalk.data.folder import FolderLayout, layout_of
+from kgwalk.evaluation.findings import DataReport, Finding, QuestionLine, quoted, read_lines, repeats, unreadable
 from kgwalk.evaluation.ground import COMPUTED_KINDS, Ground, Located, distances, moments
 from kgwalk.kg.build import Progress
 from kgwalk.kg.files import Folder
@@ -34,7 +34,7 @@ from kgwalk.types import KgwalkError, Triple
 NODE_KINDS = (None, "unknown", "entity")  # of `answer_kind`: the answers should be nodes
 
 
-def fields(asked: Asked) -> Iterator[Finding]:
+def fields(asked: QuestionLine) -> Iterator[Finding]:
     """What every question must have."""
     question = asked.question
     if not question.question.strip():
@@ -47,7 +47,7 @@ def fields(asked: Asked) -> Iterator[Finding]:
         yield asked.finding("aliases_unused", f"`aliases` has {quoted(unused)}")
 
 
-def score(asked: Asked, located: Located | None) -> Iterator[Finding]:
+def score(asked: QuestionLine, located: Located | None) -> Iterator[Finding]:
     """The gold answers, given as an answer, must score F1 = 1; also by the names that a walk shows them under."""
     question = asked.question
     if not _given(question.answers):
@@ -69,7 +69,7 @@ def score(asked: Asked, located: Located | None) -> Iterator[Finding]:
             yield asked.finding("gold_f1", f"F1 = {value:.3f} for {named}")
 
 
-def topics(asked: Asked, located: Located) -> Iterator[Finding]:
+def topics(asked: QuestionLine, located: Located) -> Iterator[Finding]:
     question = asked.question
     missing = _missing(question.topic_entities, located.topics)
     if missing:
@@ -79,7 +79,7 @@ def topics(asked: Asked, located: Located) -> Iterator[Finding]:
         yield asked.finding("answer_is_topic", quoted(both))
 
 
-def answers(asked: Asked, located: Located, whole: Ground) -> Iterator[Finding]:
+def answers(asked: QuestionLine, located: Located, whole: Ground) -> Iterator[Finding]:
     """Whether the answers are nodes of the question's own facts; if none is, where they are."""
     question = asked.question
     kind = question.extra.get("answer_kind")
@@ -105,7 +105,7 @@ def _hint(missing: Sequence[str]) -> str:
     return '; for an answer that is counted or worked out, give the question `"answer_kind": "number"`'
 
 
-def paths(asked: Asked, located: Located) -> Iterator[Finding]:
+def paths(asked: QuestionLine, located: Located) -> Iterator[Finding]:
     """Gold paths: their facts are in the graph, and lead from a topic to an answer. One finding of a kind."""
     question, found = asked.question, dict[str, str]()
     if not question.gold_paths:
@@ -165,9 +165,9 @@ def _silent(what: str, done: int, total: int | None) -> None:
     pass
 
 
-def check(dataset: Dataset, split: str | None = None, progress: Progress = _silent) -> Checked:
+def check(dataset: Dataset, split: str | None = None, progress: Progress = _silent) -> DataReport:
     """All that is found in a dataset, or in one split of it; the other splits are then read for leaks alone."""
-    checked = Checked()
+    checked = DataReport()
     try:
         layout = layout_of(dataset.path)
     except (KgwalkError, OSError) as error:
@@ -194,14 +194,14 @@ def check(dataset: Dataset, split: str | None = None, progress: Progress = _sile
 
 
 def _read(
-    layout: Layout, split: str | None, checked: Checked, progress: Progress
-) -> tuple[dict[str, list[Asked]], set[str]]:
+    layout: FolderLayout, split: str | None, checked: DataReport, progress: Progress
+) -> tuple[dict[str, list[QuestionLine]], set[str]]:
     """The questions by split, and the splits of which not all could be read."""
-    asked: dict[str, list[Asked]] = {name: [] for name in layout.splits}
+    asked: dict[str, list[QuestionLine]] = {name: [] for name in layout.splits}
     broken: set[str] = set()
     for name, path in layout.splits.items():
         for line in read_lines(path, name, progress):
-            if isinstance(line, Asked):
+            if isinstance(line, QuestionLine):
                 asked[name].append(line)
                 continue
             if line.kind == "unreadable_file":
@@ -211,7 +211,7 @@ def _read(
     return asked, broken
 
 
-def _graph(dataset: Dataset, checked: Checked, progress: Progress) -> StoredGraph | None:
+def _graph(dataset: Dataset, checked: DataReport, progress: Progress) -> StoredGraph | None:
     """The graph, every byte of it compared with its checksum."""
     try:
         graph = dataset.graph(progress)
@@ -237,11 +237,11 @@ def _question_sets(graph: StoredGraph) -> Folder | None:
 
 
 def _questions(
-    dataset: Dataset, graph: StoredGraph | None, asked: Sequence[Asked], checked: Checked, progress: Progress
+    dataset: Dataset, graph: StoredGraph | None, asked: Sequence[QuestionLine], checked: DataReport, progress: Progress
 ) -> None:
     """Each question by itself, then the ways to the answers of all that share the whole graph."""
     whole = None if graph is None else Ground(graph)
-    walks: list[tuple[Asked, list[int], list[int]]] = []
+    walks: list[tuple[QuestionLine, list[int], list[int]]] = []
     for at, one in enumerate(asked):
         if at % _STEP == 0:
             progress("checking questions", at, len(asked))
@@ -264,23 +264,23 @@ def _questions(
         checked.reach[split] = Counter(dict(sorted(counts.items(), key=lambda one: (len(one[0]), one[0]))))
 
 
-def _ground(dataset: Dataset, asked: Asked, whole: Ground) -> Ground:
+def _ground(dataset: Dataset, asked: QuestionLine, whole: Ground) -> Ground:
     graph = dataset.graph_for(asked.question)
     assert isinstance(graph, StoredGraph)
     return whole if graph is whole.graph else Ground(graph)
 
 
-def _names(asked: Asked, located: Located, whole: Ground) -> Iterator[Finding]:
+def _names(asked: QuestionLine, located: Located, whole: Ground) -> Iterator[Finding]:
     yield from topics(asked, located)
     yield from answers(asked, located, whole)
     yield from paths(asked, located)
 
 
-def _most(asked: Sequence[Asked]) -> int:
+def _most(asked: Sequence[QuestionLine]) -> int:
     return max(FARTHEST, *(one.question.hops or 0 for one in asked))
 
 
-def _reached(asked: Sequence[Asked], found: Sequence[int | None], checked: Checked) -> None:
+def _reached(asked: Sequence[QuestionLine], found: Sequence[int | None], checked: DataReport) -> None:
     """Counts the hops to the nearest answer, and lists those that are too many."""
     for one, hops in zip(asked, found, strict=True):
         checked.reach.setdefault(one.split, Counter())["none" if hops is None else str(hops)] += 1

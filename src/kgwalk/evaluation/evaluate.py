@@ -19,12 +19,12 @@ from typing import Any
 
 from kgwalk.config.episode_rows import episode_row
 from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting
-from kgwalk.config.run_folder import Rows, begin_run
+from kgwalk.config.run_folder import RowFile, begin_run
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.bundled import world_folder
 from kgwalk.data.dataset import Data, Dataset, fetched_folder, load_dataset
 from kgwalk.data.mixture import OF
-from kgwalk.evaluation.predictions import PREDICTIONS, Key, Row, asks, read_predictions
+from kgwalk.evaluation.predictions import PREDICTIONS, EpisodeKey, PredictionRow, asks, read_predictions
 from kgwalk.evaluation.report import finish
 from kgwalk.kg.build import Progress as Building
 from kgwalk.kg.graph import Graph
@@ -34,11 +34,11 @@ from kgwalk.score.errors import error_class
 from kgwalk.score.gold import Gold, gold_of
 from kgwalk.types import Episode, KgwalkError, Question, Turn
 from kgwalk.walk.budget import ids_a_token
-from kgwalk.walk.environment import Worlds, WorldSettings, opened_web, world_settings
+from kgwalk.walk.environment import Environments, EnvironmentSettings, environment_settings, opened_web
 from kgwalk.walk.linking import link
 from kgwalk.walk.linking import topics as linked_topics
 from kgwalk.walk.policy import Policy, budget_of, check_web, needs_engine, policy_of, protocol_of
-from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.web.search import RERANKED, WebSearch
 
 # ----------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def silent(done: int, total: int, means: dict[str, float]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Sample:
     """Which questions are walked and how often. `limit` takes a seeded sample, the same for every policy."""
 
     runs: int = 1
@@ -86,35 +86,35 @@ class Evaluation:
         self,
         dataset: Data,
         questions: Sequence[Question],
-        plan: Plan,
+        plan: Sample,
         predictions: Path,
         progress: Progress = silent,
-        world: WorldSettings | None = None,
+        environment: EnvironmentSettings | None = None,
     ) -> None:
         self.dataset, self.plan, self.predictions, self.progress = dataset, plan, predictions, progress
-        self.world = world or WorldSettings()
+        self.environment = environment or EnvironmentSettings()
         self.questions = dict(chosen(questions, plan.limit, plan.seed))
-        self._wanted: list[Key] = [(number, run) for number in self.questions for run in range(plan.runs)]
+        self._wanted: list[EpisodeKey] = [(number, run) for number in self.questions for run in range(plan.runs)]
         self._done = self._read()
         self._sums = {name: sum(row["metrics"][name] for row in self._done.values()) for name in RUNNING}
         self._tell()
 
     @property
-    def missing(self) -> list[Key]:
+    def missing(self) -> list[EpisodeKey]:
         return [key for key in self._wanted if key not in self._done]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PredictionRow]:
         """The scored rows in the order of the questions and runs."""
         return [self._done[key] for key in self._wanted]
 
     def walk(self, policy: Policy, *, web: WebSearch | None = None, ids_a_token: int = 1) -> None:
         missing = self.missing
-        worlds = Worlds(self.dataset.graph_for, self.world, policy.world, web)
-        with Rows(self.predictions) as rows:
+        environments = Environments(self.dataset.graph_for, self.environment, policy.environment, web)
+        with RowFile(self.predictions) as rows:
             for begin in range(0, len(missing), BLOCK):
-                asyncio.run(self._walk(policy, worlds, missing[begin : begin + BLOCK], rows, ids_a_token))
+                asyncio.run(self._walk(policy, environments, missing[begin : begin + BLOCK], rows, ids_a_token))
 
-    def _read(self) -> dict[Key, Row]:
+    def _read(self) -> dict[EpisodeKey, PredictionRow]:
         found = read_predictions(self.predictions)
         for (number, run), row in found.items():
             if run >= self.plan.runs or number not in self.questions or not asks(row, self.questions[number]):
@@ -124,26 +124,28 @@ class Evaluation:
                 )
         return {key: row for key, row in found.items() if not (self.plan.retry_failed and row["metrics"]["failed"])}
 
-    async def _walk(self, policy: Policy, worlds: Worlds, block: Sequence[Key], rows: Rows, ids_a_token: int) -> None:
-        tasks: list[tuple[Task, World]] = []
-        places: dict[str, tuple[Key, World]] = {}
+    async def _walk(
+        self, policy: Policy, environments: Environments, block: Sequence[EpisodeKey], rows: RowFile, ids_a_token: int
+    ) -> None:
+        tasks: list[tuple[Task, Environment]] = []
+        places: dict[str, tuple[EpisodeKey, Environment]] = {}
         topics: dict[int, Sequence[str]] = {}
         for number, run in block:
             question = self.questions[number]
-            world = worlds.of(question)
+            environment = environments.of(question)
             if number not in topics:
-                topics[number] = self._topics(question, world.graph)
+                topics[number] = self._topics(question, environment.graph)
             name = f"{self.plan.seed}:{number}:{run}"  # enters the seeds: a resumed run draws what it would have drawn
-            tasks.append((Task(question, topics[number], name), world))
-            places[name] = (number, run), world
+            tasks.append((Task(question, topics[number], name), environment))
+            places[name] = (number, run), environment
 
         def watch(episode: Episode, turn: Turn | None) -> None:
             if turn is None:
-                key, world = places.pop(episode.key)
+                key, environment = places.pop(episode.key)
                 # names are compared over the whole graph: what is hidden from the walk is still a name of its own
                 numbers = scored(episode, self.dataset.graph_for(episode.question), ids_a_token)
-                if self.world.drop > 0:
-                    numbers["groups"]["graph"] = "complete" if world.complete else "incomplete"
+                if self.environment.drop > 0:
+                    numbers["groups"]["graph"] = "complete" if environment.complete else "incomplete"
                 row = {"number": key[0], "run": key[1], **numbers}
                 rows.add(row | {"episode": episode_row(episode)})
                 self._add(key, row)
@@ -155,7 +157,7 @@ class Evaluation:
     def _topics(self, question: Question, graph: Graph) -> Sequence[str]:
         return linked_topics(link(question.question, graph)) if self.plan.link else question.topic_entities
 
-    def _add(self, key: Key, row: Row) -> None:
+    def _add(self, key: EpisodeKey, row: PredictionRow) -> None:
         self._done[key] = row
         for name in RUNNING:
             self._sums[name] += row["metrics"][name]
@@ -167,7 +169,7 @@ class Evaluation:
         self.progress(done, len(self._wanted), means)
 
 
-def scored(episode: Episode, graph: Graph | None = None, ids_a_token: int = 1) -> Row:
+def scored(episode: Episode, graph: Graph | None = None, ids_a_token: int = 1) -> PredictionRow:
     """What the table needs of an episode: its numbers, its class of error, what it is grouped by."""
     question = episode.question
     gold = gold_of(question)
@@ -259,7 +261,7 @@ def evaluate(
     chosen = (load_recipe(recipe) if isinstance(recipe, str) else recipe).with_values(values)
     own = read_section(EvalSettings, chosen, "eval")
     _check(chosen)
-    world = world_settings(chosen)
+    environment = environment_settings(chosen)
     if limit is not None and limit < 1:
         raise KgwalkError(f"limit must be at least 1, not {limit}")
     dataset = load_dataset(data) if isinstance(data, str | Path) else data
@@ -268,7 +270,7 @@ def evaluate(
     settings = {
         "recipe": chosen.name,
         **{name: chosen.section(name) for name in _WALKING if name in chosen.sections},
-        **_world_of(chosen, world, web),
+        **_world_of(chosen, environment, web),
         "runs": own.runs,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -286,11 +288,11 @@ def evaluate(
         with _folder(out) as path:
             folder, _ = begin_run(path, "eval", settings, force=force)
             with folder.alone(), folder.unless_refused():
-                plan = Plan(own.runs, limit, seed, link, retry_failed)
-                evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, world)
+                plan = Sample(own.runs, limit, seed, link, retry_failed)
+                evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, environment)
                 if evaluation.missing:
                     dataset.prepare(building)
-                    searched = web or opened_web(world)
+                    searched = web or opened_web(environment)
                     with _opened(chosen, engine, model, adapter) as opened:
                         each = 1 if opened is None else ids_a_token(opened)
                         evaluation.walk(policy_of(chosen, opened, sampling), web=searched, ids_a_token=each)
@@ -306,15 +308,15 @@ def _check(recipe: Recipe) -> None:
         protocol_of(recipe)
 
 
-def _world_of(recipe: Recipe, world: WorldSettings, web: WebSearch | None) -> dict[str, Any]:
+def _world_of(recipe: Recipe, environment: EnvironmentSettings, web: WebSearch | None) -> dict[str, Any]:
     """What is recorded of the world; nothing of the usual one, a whole graph and no web."""
     check_web(recipe, given=web is not None)
-    named = type(web).__name__ if web is not None else world.web
+    named = type(web).__name__ if web is not None else environment.web
     kind, place = (RERANKED, named.removeprefix(RERANKED)) if named.startswith(RERANKED) else ("", named)
     if web is None and Path(place).exists():
         named = kind + str(Path(place).resolve())  # the same corpus wherever the command is given again
-    made = asdict(world) | {"web": named}
-    return {} if made == asdict(WorldSettings()) else {"world": made}
+    made = asdict(environment) | {"web": named}
+    return {} if made == asdict(EnvironmentSettings()) else {"world": made}
 
 
 def _data_name(dataset: Data) -> Any:

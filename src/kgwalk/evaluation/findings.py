@@ -17,8 +17,7 @@ from kgwalk.config.episode_rows import kind, question_of
 from kgwalk.data.folder import GRAPH
 from kgwalk.kg.build import Progress
 from kgwalk.kg.normalise import normalise
-from kgwalk.kg.sources.reading import Options, Tally
-from kgwalk.kg.sources.source import Source, line_blocks, not_utf8, open_stream
+from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, not_utf8, open_stream
 from kgwalk.types import InputError, Question
 
 ERROR, NOTE = "error", "note"
@@ -85,7 +84,7 @@ class Finding:
 
 
 @dataclass
-class Checked:
+class DataReport:
     """What a check came to. `reach[split][hops]` counts questions by the hops to their nearest answer.
 
     Only questions whose topics and answers are nodes are in `reach`; those without any way are under "none".
@@ -142,7 +141,7 @@ def quoted(names: Sequence[str], most: int = 3) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionLine:
     """A question and where it stands."""
 
     question: Question
@@ -154,9 +153,9 @@ class Asked:
         return Finding(kind, text, self.path, self.split, self.question.id, self.line)
 
 
-def read_lines(path: Path, split: str, progress: Progress) -> Iterator[Asked | Finding]:
+def read_lines(path: Path, split: str, progress: Progress) -> Iterator[QuestionLine | Finding]:
     """The questions of a file and what is wrong with its other lines; a file that breaks off ends with a finding."""
-    source = Source(str(path), Options(), Tally())
+    source = Source(str(path), Options(), ReadCounts())
     empty = True
     try:
         with open_stream(source) as stream:
@@ -184,10 +183,10 @@ def unreadable(error: Exception, path: Path, split: str | None = None, *, kind: 
     return Finding(kind, text, path, split, line=line)
 
 
-def _line(raw: bytes, number: int, split: str, path: Path) -> Iterator[Asked | Finding]:
+def _line(raw: bytes, number: int, split: str, path: Path) -> Iterator[QuestionLine | Finding]:
     try:
         row = _row(raw)
-        asked = Asked(_question(row, number), split, path, number)
+        asked = QuestionLine(_question(row, number), split, path, number)
     except ValueError as error:
         yield Finding("bad_line", str(error), path, split, line=number)
         return
@@ -234,15 +233,15 @@ def _question(row: dict[str, Any], number: int) -> Question:
 _Key = tuple[str, frozenset[str]]  # the text, and the topics
 
 
-def repeats(asked: Mapping[str, Sequence[Asked]], split: str | None = None) -> Iterator[Finding]:
+def repeats(asked: Mapping[str, Sequence[QuestionLine]], split: str | None = None) -> Iterator[Finding]:
     """A question of a later split that an earlier one has is the finding: train, dev, test.
 
     With `split`, findings are about that one's questions alone, compared with all other splits.
     """
-    ids: dict[str, dict[str, Asked]] = {}  # what: the first question that has it, by split
-    texts: dict[str, dict[str, Asked]] = {}
-    wholes: dict[_Key, dict[str, Asked]] = {}
-    later: list[tuple[Asked, _Key]] = []
+    ids: dict[str, dict[str, QuestionLine]] = {}  # what: the first question that has it, by split
+    texts: dict[str, dict[str, QuestionLine]] = {}
+    wholes: dict[_Key, dict[str, QuestionLine]] = {}
+    later: list[tuple[QuestionLine, _Key]] = []
     for name in asked:
         for one in asked[name]:
             text = normalise(one.question.question)
@@ -261,7 +260,7 @@ def repeats(asked: Mapping[str, Sequence[Asked]], split: str | None = None) -> I
             yield from _same_text(one, texts[whole[0]], wholes[whole], others)
 
 
-def _same_id(one: Asked, by_split: Mapping[str, Asked], others: set[str]) -> Iterator[Finding]:
+def _same_id(one: QuestionLine, by_split: Mapping[str, QuestionLine], others: set[str]) -> Iterator[Finding]:
     first = by_split[one.split]
     if first is not one:
         yield one.finding("duplicate_id", f"the same id as line {first.line}")
@@ -270,7 +269,7 @@ def _same_id(one: Asked, by_split: Mapping[str, Asked], others: set[str]) -> Ite
 
 
 def _same_text(
-    one: Asked, texts: Mapping[str, Asked], wholes: Mapping[str, Asked], others: set[str]
+    one: QuestionLine, texts: Mapping[str, QuestionLine], wholes: Mapping[str, QuestionLine], others: set[str]
 ) -> Iterator[Finding]:
     text = quoted([one.question.question])
     first = texts[one.split]
@@ -283,10 +282,10 @@ def _same_text(
         yield one.finding("leak_of_text", f"{text} is {_place(texts[other])}, {_answers(one, texts[other])}")
 
 
-def _answers(one: Asked, other: Asked) -> str:
+def _answers(one: QuestionLine, other: QuestionLine) -> str:
     """Whether two questions want the same: two films of one name make one question with two answers."""
     return f"with {'the same' if set(one.question.answers) == set(other.question.answers) else 'other'} answers"
 
 
-def _place(asked: Asked) -> str:
+def _place(asked: QuestionLine) -> str:
     return f"line {asked.line} of {asked.split} ({asked.question.id})"

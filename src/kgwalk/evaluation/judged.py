@@ -15,10 +15,10 @@ from typing import Any
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.episode_rows import episode_from
 from kgwalk.config.plugins import unknown
-from kgwalk.config.run_folder import Rows, RunFolder, open_run
+from kgwalk.config.run_folder import RowFile, RunFolder, open_run
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.evaluation.evaluate import Progress, silent
-from kgwalk.evaluation.predictions import PREDICTIONS, Key, Row, check_finished, key_of, whole_rows
+from kgwalk.evaluation.predictions import PREDICTIONS, EpisodeKey, PredictionRow, check_finished, key_of, whole_rows
 from kgwalk.evaluation.report import JUDGED, finish
 from kgwalk.llm.engine import KINDS, needs_model, open_engine
 from kgwalk.score.answers import distinct
@@ -77,7 +77,7 @@ def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: P
         done = judge.cost.verdicts - before.verdicts
         progress(done, len(rows) * len(kinds), {name: sum(each) / len(each) for name, each in values.items()})
 
-    with Rows(folder.file(JUDGEMENTS)) as written:
+    with RowFile(folder.file(JUDGEMENTS)) as written:
         for kind in kinds:
             verdicts = judge.judge_all(cases[kind], seen)
             for row, verdict in zip(rows, verdicts, strict=True):
@@ -89,9 +89,9 @@ def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: P
     return finish(folder, rows, judge=_about(judge, kinds, before))
 
 
-def _cases(predictions: Path, kinds: Sequence[str]) -> tuple[list[Row], dict[str, list[Case]]]:
+def _cases(predictions: Path, kinds: Sequence[str]) -> tuple[list[PredictionRow], dict[str, list[Case]]]:
     """The rows in order, and for each kind their cases; the episodes themselves are let go."""
-    found: dict[Key, tuple[Row, list[Case]]] = {}
+    found: dict[EpisodeKey, tuple[PredictionRow, list[Case]]] = {}
     for row in whole_rows(predictions):
         episode = episode_from(row.pop("episode"))
         found[key_of(row)] = row, [case_of(kind, episode) for kind in kinds]
@@ -99,7 +99,7 @@ def _cases(predictions: Path, kinds: Sequence[str]) -> tuple[list[Row], dict[str
     return [row for row, _ in ordered], {kind: [cases[at] for _, cases in ordered] for at, kind in enumerate(kinds)}
 
 
-def _row(row: Row, kind: str, numbers: dict[str, float], verdict: Verdict) -> Row:
+def _row(row: PredictionRow, kind: str, numbers: dict[str, float], verdict: Verdict) -> PredictionRow:
     return {
         "number": row["number"],
         "run": row["run"],

@@ -14,8 +14,8 @@ from kgwalk.types import InputError, KgwalkError, Question
 
 PREDICTIONS = "predictions.jsonl"
 METRICS = "metrics.json"  # written when all episodes are there
-Row = dict[str, Any]
-Key = tuple[int, int]  # a question's place in its split, and which of its runs
+PredictionRow = dict[str, Any]
+EpisodeKey = tuple[int, int]  # a question's place in its split, and which of its runs
 
 # the columns of the tables by hop, type and number of answers
 GROUPED = (
@@ -46,11 +46,11 @@ _PARTS: dict[str, type | tuple[type, ...]] = {
 _NUMBERS = (*GROUPED, "answered", "failed")
 
 
-def key_of(row: Row) -> Key:
+def key_of(row: PredictionRow) -> EpisodeKey:
     return row["number"], row["run"]
 
 
-def whole_rows(path: Path) -> Iterator[Row]:
+def whole_rows(path: Path) -> Iterator[PredictionRow]:
     """Every row with its episode; one that no evaluation of this version wrote is an error with its line."""
     for number, row in enumerate(read_rows(path), 1):
         wrong = next((part for part, kind in _PARTS.items() if not isinstance(row.get(part, ...), kind)), None)
@@ -62,24 +62,24 @@ def whole_rows(path: Path) -> Iterator[Row]:
         yield row
 
 
-def read_predictions(path: Path) -> dict[Key, Row]:
+def read_predictions(path: Path) -> dict[EpisodeKey, PredictionRow]:
     """Each episode's row without the episode itself; of one that was walked again, the last."""
-    found: dict[Key, Row] = {}
+    found: dict[EpisodeKey, PredictionRow] = {}
     for row in whole_rows(path):
         del row["episode"]
         found[key_of(row)] = row
     return found
 
 
-def by_question(rows: Iterable[Row]) -> dict[int, list[Row]]:
+def by_question(rows: Iterable[PredictionRow]) -> dict[int, list[PredictionRow]]:
     """The rows of each question in the questions' order, its runs in theirs."""
-    questions: dict[int, list[Row]] = {}
+    questions: dict[int, list[PredictionRow]] = {}
     for row in sorted(rows, key=key_of):
         questions.setdefault(row["number"], []).append(row)
     return questions
 
 
-def asks(row: Row, question: Question) -> bool:
+def asks(row: PredictionRow, question: Question) -> bool:
     """Whether the row is an episode of this question, as far as scores depend on it."""
     row_is = (row["id"], row["question"], row["gold"], row["aliases"], row.get("answer_kind"))
     kind = question.extra.get("answer_kind")

@@ -17,7 +17,7 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.types import KgwalkError, Question, Triple
 from kgwalk.walk.facts import candidates_around
-from kgwalk.walk.ranker import without_source
+from kgwalk.walk.ranker_features import without_source
 from kgwalk.walk.ranking import Candidate, Ranker, Recalls, best_first
 
 # ----------------------------------------------------------------------------------------------------
@@ -28,7 +28,7 @@ from kgwalk.walk.ranking import Candidate, Ranker, Recalls, best_first
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GoldStep:
     """An entity on a gold path of a question, and the facts that gold paths take from it.
 
     `hop` 0 is a topic; `before` are the entities that paths to here have been at.
@@ -48,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    place: Place
+    place: GoldStep
     candidates: list[Candidate]
 
 
@@ -60,7 +60,7 @@ def other_end(fact: Triple, entity: str) -> str:
     return fact.tail if fact.head == entity else fact.head
 
 
-def places_of(question: Question) -> list[Place]:
+def places_of(question: Question) -> list[GoldStep]:
     """The places of a question's gold paths that start at one of its topics, but for the last of each path.
 
     >>> path = [Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")]
@@ -78,7 +78,7 @@ def places_of(question: Question) -> list[Place]:
             before.setdefault(entity, set()).update(step[0] for step in steps[:hop])
             hops[entity] = min(hop, hops.get(entity, hop))
     return [
-        Place(question, entity, frozenset(there), hops[entity], frozenset(before[entity]))
+        GoldStep(question, entity, frozenset(there), hops[entity], frozenset(before[entity]))
         for entity, there in facts.items()
     ]
 
@@ -97,7 +97,7 @@ def _steps(path: Sequence[Triple], topics: Iterable[str]) -> list[tuple[str, Tri
     return []
 
 
-def expand(place: Place, graph: Graph, each: int, *, with_gold: bool = False) -> Expansion | None:
+def expand(place: GoldStep, graph: Graph, each: int, *, with_gold: bool = False) -> Expansion | None:
     """The candidates at a place, at most `each` of one relation and direction; None where there is no such entity.
 
     `with_gold`: gold facts that this would cut off are added, to learn from; whoever measures does not.
@@ -152,7 +152,7 @@ class Trimmed:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExpansionChoice:
     """Which expansions: `limit` questions of a split, drawn; at most `facts` of one relation and direction.
 
     `visited_last`: entities that the path has been at come after all others, as in a search of the tool.
@@ -168,7 +168,7 @@ class Asked:
 def compare_rankers(
     dataset: Dataset,
     rankers: Mapping[str, Ranker],
-    asked: Asked,
+    asked: ExpansionChoice,
     progress: Callable[[str, int, int | None], None] = lambda what, done, total: None,
 ) -> dict[str, Any]:
     """A row for each ranker, and what the expansions are: how many, their candidates, their gold neighbours."""

@@ -18,7 +18,7 @@ from kgwalk.evaluation.predictions import (
     GROUPED,
     METRICS,
     PREDICTIONS,
-    Row,
+    PredictionRow,
     by_question,
     check_finished,
     read_predictions,
@@ -32,14 +32,14 @@ JUDGED = "judge_"  # a judge's numbers begin with it, and have intervals as well
 Means = dict[str, float]
 
 
-def finish(folder: RunFolder, rows: Sequence[Row], **more: Any) -> dict[str, Any]:
+def finish(folder: RunFolder, rows: Sequence[PredictionRow], **more: Any) -> dict[str, Any]:
     """The object that `eval --json` prints, also written into the folder."""
     report = summarise(rows) | {"folder": str(folder.path)} | more
     folder.write(METRICS, report)
     return report
 
 
-def summarise(rows: Sequence[Row]) -> dict[str, Any]:
+def summarise(rows: Sequence[PredictionRow]) -> dict[str, Any]:
     """The table; `rows` may come in any order."""
     questions = by_question(rows)
     runs = max(len(several) for several in questions.values())
@@ -57,7 +57,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _means(rows: Sequence[Row]) -> Means:
+def _means(rows: Sequence[PredictionRow]) -> Means:
     """Of one question: each number's mean over its runs. A number that only some runs have is over those."""
     if len(rows) == 1:
         return dict(rows[0]["metrics"])
@@ -92,7 +92,7 @@ def _intervals(questions: Iterable[Means]) -> dict[str, list[float]]:
     return {name: list(bootstrap_interval(each)) for name, each in values.items()}
 
 
-def _tables(questions: dict[int, list[Row]], means: dict[int, Means]) -> dict[str, dict[str, Any]]:
+def _tables(questions: dict[int, list[PredictionRow]], means: dict[int, Means]) -> dict[str, dict[str, Any]]:
     members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number, rows in questions.items():
         for table, line in rows[0]["groups"].items():
@@ -114,7 +114,7 @@ def _order(line: str) -> tuple[int, str]:
     return (int(digits), line) if digits.isdecimal() and len(digits) < 10 else (1 << 40, line)
 
 
-def _several(questions: dict[int, list[Row]], runs: int) -> dict[str, float]:
+def _several(questions: dict[int, list[PredictionRow]], runs: int) -> dict[str, float]:
     """What several runs give together: united as in KG-R1's paper, voted on, the best of them, pass@k."""
     found: dict[str, list[float]] = defaultdict(list)
     for rows in questions.values():
@@ -132,7 +132,7 @@ def _several(questions: dict[int, list[Row]], runs: int) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def _question(row: Row) -> Question:
+def _question(row: PredictionRow) -> Question:
     """As much of the question as scores depend on."""
     kind = row.get("answer_kind")
     extra = {} if kind is None else {"answer_kind": kind}

@@ -19,12 +19,13 @@ import pyarrow as pa
 from kgwalk import __version__
 from kgwalk.kg.csr import CsrWriter, Edges
 from kgwalk.kg.entity_names import EntityWriter, write_relations
-from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, Pool, RowSorter, alphabetical
+from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, RowSorter, SpoolPool, alphabetical
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
 from kgwalk.kg.name_arrays import write_table
 from kgwalk.kg.names import U32
 from kgwalk.kg.question_sets import BothEdges, QuestionWriter, grouped
-from kgwalk.kg.sources.reading import Labels, Options, Rows, Tally, read, read_labels
+from kgwalk.kg.sources.reading import read, read_labels
+from kgwalk.kg.sources.source import Labels, Options, ReadCounts, TripleBlock
 from kgwalk.kg.store import KIND, VERSION
 from kgwalk.kg.times import parse_time
 from kgwalk.types import InputError
@@ -86,7 +87,7 @@ class _Build:
         self.relations = FewNames("relations")
         self.dates = FewNames("dates")
         self.questions = FewNames("questions")
-        self.waiting_pool = Pool(memory // 8)
+        self.waiting_pool = SpoolPool(memory // 8)
         self.waiting = NumberSpool(self.waiting_pool, scratch / "triples", np.uint32)
         self.block_rows: list[int] = []
         self.timed = self.questioned = False
@@ -115,7 +116,7 @@ class _Build:
     def _read(self, sources: Sequence[str | Path], labels: str | Path | None, options: Options) -> None:
         report = self.report
         for source in sources:
-            tally = Tally()
+            tally = ReadCounts()
             for block in read(source, options, tally):
                 if isinstance(block, Labels):
                     self.entities.add_labels(block.key, block.label, block.rank + 1)  # 0 is the labels file's
@@ -127,12 +128,12 @@ class _Build:
             report.notes += tally.notes
             report.first_skipped += tally.first_skipped[: 5 - len(report.first_skipped)]
         if labels is not None:
-            tally = Tally()
+            tally = ReadCounts()
             for block in read_labels(labels, options, tally):
                 self.entities.add_labels(block.key, block.label, 0)
             report.skipped += tally.skipped
 
-    def _add_rows(self, rows: Rows) -> None:
+    def _add_rows(self, rows: TripleBlock) -> None:
         count = len(rows.head)
         head, tail = self.entities.add([rows.head, rows.tail])
         relation = self.relations.add(rows.relation)

@@ -19,9 +19,9 @@ from pyoxigraph import Literal, NamedNode
 
 from kgwalk.kg.name_arrays import arrow_names
 from kgwalk.kg.names import NameTable
-from kgwalk.kg.sources.delimited import TRIPLES
-from kgwalk.kg.sources.rdf import ENTITY_IRI, RELATION_IRI
-from kgwalk.kg.sources.reading import ESCAPED_MARK, RDFS_LABEL, TIME_GRAPH, escape
+from kgwalk.kg.sources.delimited import ESCAPED_MARK, TRIPLES, escape
+from kgwalk.kg.sources.rdf import ENTITY_IRI, RELATION_IRI, TIME_GRAPH
+from kgwalk.kg.sources.source import RDFS_LABEL
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import KgwalkError
 

@@ -28,7 +28,7 @@ from kgwalk.types import InputError
 # A spool is appended to and then read back in the same order. Knows nothing of what it holds.
 
 
-class Pool:
+class SpoolPool:
     """Spools that share a budget: when together they hold more bytes in memory, all go to their files."""
 
     def __init__(self, budget: int) -> None:
@@ -44,7 +44,7 @@ class Pool:
 class NumberSpool:
     """Numbers of one type. It grows in memory until its pool is relieved."""
 
-    def __init__(self, pool: Pool, path: Path, dtype: npt.DTypeLike) -> None:
+    def __init__(self, pool: SpoolPool, path: Path, dtype: npt.DTypeLike) -> None:
         self._pool, self._path, self._dtype = pool, path, np.dtype(dtype)
         self._held: list[npt.NDArray[Any]] = []
         self._held_bytes = self._filed = 0
@@ -93,7 +93,7 @@ class NumberSpool:
 class StringSpool:
     """Strings: their bytes, and their lengths."""
 
-    def __init__(self, pool: Pool, path: Path) -> None:
+    def __init__(self, pool: SpoolPool, path: Path) -> None:
         self._bytes = NumberSpool(pool, path.with_suffix(".bytes"), np.uint8)
         self._lengths = NumberSpool(pool, path.with_suffix(".lengths"), np.uint32)
 
@@ -136,7 +136,7 @@ class _Part:
     label_ranks: NumberSpool
 
     @classmethod
-    def at(cls, pool: Pool, scratch: Path, part: int) -> _Part:
+    def at(cls, pool: SpoolPool, scratch: Path, part: int) -> _Part:
         return cls(
             names=StringSpool(pool, scratch / f"names-{part}"),
             mentions=NumberSpool(pool, scratch / f"mentions-{part}", np.uint32),
@@ -161,7 +161,7 @@ class Interner:
     """Numbers for many names. `add` blocks, then `resolve` once, then ask `numbers(block)`."""
 
     def __init__(self, scratch: Path, budget: int) -> None:
-        self._pool = Pool(budget)
+        self._pool = SpoolPool(budget)
         self._parts = [_Part.at(self._pool, scratch, part) for part in range(PARTS)]
         self._filled: set[int] = set()  # parts with anything in them: of a small graph, few
         self._counts: list[npt.NDArray[np.int64]] = []  # per block: distinct names in each part
@@ -352,7 +352,7 @@ def _inverse(order: npt.NDArray[np.int64]) -> U32:
 # Knows nothing of triples.
 
 
-Rows = npt.NDArray[np.uint32]  # (n, columns), compared column by column
+IdRows = npt.NDArray[np.uint32]  # (n, columns), compared column by column
 _BINS = 4096
 
 
@@ -366,11 +366,11 @@ class RowSorter:
     def __init__(self, scratch: Path, name: str, *, columns: int, limit: int, keys: int | None = None) -> None:
         self._path, self._columns, self._limit = scratch / f"{name}.rows", columns, limit
         self._keys = columns if keys is None else keys
-        self._held: list[Rows] = []
+        self._held: list[IdRows] = []
         self._held_rows = 0
         self._file: Path | None = None
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: IdRows) -> None:
         self._held.append(np.ascontiguousarray(rows, np.uint32))
         self._held_rows += len(rows)
         if self._held_rows > self._limit:
@@ -378,7 +378,7 @@ class RowSorter:
             _append(self._file, np.concatenate(self._held))
             self._held, self._held_rows = [], 0
 
-    def sorted(self) -> Iterator[Rows]:
+    def sorted(self) -> Iterator[IdRows]:
         held = np.concatenate(self._held) if self._held else np.empty((0, self._columns), np.uint32)
         self._held = []
         if self._file is None:
@@ -389,7 +389,7 @@ class RowSorter:
         del held
         yield from self._sort_file(self._file, 0)
 
-    def _sort_file(self, path: Path, column: int) -> Iterator[Rows]:
+    def _sort_file(self, path: Path, column: int) -> Iterator[IdRows]:
         size = path.stat().st_size // (4 * self._columns)
         if column == self._keys:  # every column is one value: the same row, again and again
             yield next(self._read(path))[:1]
@@ -427,7 +427,7 @@ class RowSorter:
         path.unlink()
         return files
 
-    def _read(self, path: Path) -> Iterator[Rows]:
+    def _read(self, path: Path) -> Iterator[IdRows]:
         """A file in pieces: a quarter of the limit, because dealing holds a few copies of a piece."""
         piece = max(1, self._limit // 4) * self._columns
         with open(path, "rb") as file:
@@ -435,7 +435,7 @@ class RowSorter:
                 yield rows.reshape(-1, self._columns)
 
 
-def sort_distinct(rows: Rows, keys: int) -> Rows:
+def sort_distinct(rows: IdRows, keys: int) -> IdRows:
     """Rows in ascending order of their first `keys` columns, equal ones once.
 
     Where the extents of those columns fit in 64 bits together, rows are compared as single numbers.
@@ -454,7 +454,7 @@ def sort_distinct(rows: Rows, keys: int) -> Rows:
     return _unpack(packed[np.r_[True, packed[1:] != packed[:-1]]], bits, lows)
 
 
-def _pack(rows: Rows) -> tuple[npt.NDArray[np.uint64] | None, list[int], Rows]:
+def _pack(rows: IdRows) -> tuple[npt.NDArray[np.uint64] | None, list[int], IdRows]:
     lows = rows.min(axis=0)
     bits = [int(extent).bit_length() for extent in rows.max(axis=0) - lows]
     if sum(bits) > 64:
@@ -466,7 +466,7 @@ def _pack(rows: Rows) -> tuple[npt.NDArray[np.uint64] | None, list[int], Rows]:
     return packed, bits, lows
 
 
-def _unpack(packed: npt.NDArray[np.uint64], bits: list[int], lows: Rows) -> Rows:
+def _unpack(packed: npt.NDArray[np.uint64], bits: list[int], lows: IdRows) -> IdRows:
     rows = np.empty((len(packed), len(bits)), np.uint32)
     for column in range(len(bits) - 1, -1, -1):
         mask = np.uint64((1 << bits[column]) - 1)
@@ -487,6 +487,6 @@ def _group(bins: npt.NDArray[np.int64], limit: int) -> npt.NDArray[np.int64]:
     return target
 
 
-def _append(path: Path, rows: Rows) -> None:
+def _append(path: Path, rows: IdRows) -> None:
     with open(path, "ab") as file:
         file.write(rows.tobytes())

@@ -59,7 +59,7 @@ _SEPARATORS = ("/", "#", ":")
 
 
 @dataclass(frozen=True)
-class Kind:
+class TermKind:
     """What tells entities from relations: where their labels stand and what makes one part of the graph."""
 
     label: str | None
@@ -72,10 +72,10 @@ class Kind:
     """A pattern whose matches are counted to choose among things of one label; "" to choose by IRI alone."""
 
 
-class Names:
+class TermNames:
     """Names for one kind of thing. Remembers what it has shown, `cache` names at most; safe in threads."""
 
-    def __init__(self, endpoint: Endpoint, kind: Kind, *, lang: str, namespace: str, cache: int) -> None:
+    def __init__(self, endpoint: Endpoint, kind: TermKind, *, lang: str, namespace: str, cache: int) -> None:
         self._endpoint, self._kind, self._namespace = endpoint, kind, namespace
         self._langs = dict.fromkeys((lang, ""))  # in order of preference
         self._names: Lru[str] = Lru(cache)
@@ -336,14 +336,14 @@ class SparqlGraph:
         self._lang, self._wikibase = lang, wikibase
         self._not_facts = ", ".join(render(iri(one)) for one in {label: 0, relation_label: 0} if one)
         leaves, arrives = self._fact(head="?x"), self._fact(tail="?x")
-        entity = Kind(label, present=f"EXISTS {{ {leaves} }} || EXISTS {{ {arrives} }}", weight=leaves)
-        relation = Kind(
+        entity = TermKind(label, present=f"EXISTS {{ {leaves} }} || EXISTS {{ {arrives} }}", weight=leaves)
+        relation = TermKind(
             relation_label,
             bearer=f"?bearer {_DIRECT_CLAIM} ?x ." if wikibase else "",
             present=f"EXISTS {{ {self._fact(relation='?x')} }}",
         )
-        self._entities = Names(self._endpoint, entity, lang=lang, namespace=namespace, cache=cache)
-        self._relations = Names(self._endpoint, relation, lang=lang, namespace=namespace, cache=cache)
+        self._entities = TermNames(self._endpoint, entity, lang=lang, namespace=namespace, cache=cache)
+        self._relations = TermNames(self._endpoint, relation, lang=lang, namespace=namespace, cache=cache)
         self._literals: Lru[list[Term]] = Lru(cache)
         self._literals_lock = threading.Lock()
         self._catalogue: dict[str, str] | None = None
@@ -533,6 +533,6 @@ def _words(local: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", local)
 
 
-def _found(found: Sequence[tuple[str, float, str]], names: Names) -> list[Found]:
+def _found(found: Sequence[tuple[str, float, str]], names: TermNames) -> list[Found]:
     shown = names.show(thing for thing, _, _ in found)
     return [Found(shown[thing], score, how, thing) for thing, score, how in found]

@@ -159,7 +159,7 @@ _ADVICE = {
 _sleep = time.sleep  # a name of its own, so that tests can watch the waits
 
 
-Row = Mapping[str, Term]
+Binding = Mapping[str, Term]
 V = TypeVar("V")
 
 
@@ -232,7 +232,7 @@ class Endpoint:
         self._headers = httpx.Headers({"User-Agent": "kgwalk (https://github.com/kgwalk/kgwalk)"})
         self._headers.update(headers)
         self._headers["Accept"] = "application/sparql-results+json"
-        self._rows: Lru[list[Row]] = Lru(cache)
+        self._rows: Lru[list[Binding]] = Lru(cache)
         self._owned = client is None
         self._client = client or httpx.Client()
 
@@ -244,7 +244,7 @@ class Endpoint:
     def cache_info(self) -> CacheInfo:
         return CacheInfo(self._rows.hits, self._rows.misses, self._rows.weight, self._rows.capacity)
 
-    def select(self, query: str) -> list[Row]:
+    def select(self, query: str) -> list[Binding]:
         """The rows of a SELECT query, from the cache where they are there."""
         rows = self._rows.get(query)
         if rows is None:
@@ -252,7 +252,7 @@ class Endpoint:
             self._rows.put(query, rows, weight=len(rows))
         return rows
 
-    def pages(self, query: str, order: str, *, size: int | None = None) -> Iterator[list[Row]]:
+    def pages(self, query: str, order: str, *, size: int | None = None) -> Iterator[list[Binding]]:
         """The rows page by page, `size` (or the endpoint's page) a time, until a page comes back short.
 
         `order` must tell any two rows apart that the caller tells apart: pages are cut from the sorted rows.
@@ -314,7 +314,7 @@ class Endpoint:
             raise self._error(f"only part of the rows ({_short(told)})", "lower page, or ask for less at once")
         return reply
 
-    def _parse(self, reply: httpx.Response) -> list[Row]:
+    def _parse(self, reply: httpx.Response) -> list[Binding]:
         try:
             bindings = orjson.loads(reply.content)["results"]["bindings"]
             return [{name: _term(cell) for name, cell in binding.items()} for binding in bindings]

@@ -26,7 +26,7 @@ from kgwalk.kg.question_sets import QuestionSets
 from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
 if TYPE_CHECKING:
-    from kgwalk.kg.views import View
+    from kgwalk.kg.views import FilteredView
 
 KIND, VERSION = "kgwalk graph", 1
 SUBGRAPHS = "subgraphs"  # the folder of question subgraphs inside a store's own
@@ -321,19 +321,19 @@ class StoredGraph:
 
     # Views, and what is known about the graph
 
-    def subgraph(self, triples: U32 | I64 | Sequence[int]) -> View:
+    def subgraph(self, triples: U32 | I64 | Sequence[int]) -> FilteredView:
         """The view that has only these triples (by number)."""
         from kgwalk.kg.views import subgraph
 
         return subgraph(self, np.asarray(triples, np.int64))
 
-    def between(self, start: str | None, end: str | None, *, undated: bool = True) -> View:
+    def between(self, start: str | None, end: str | None, *, undated: bool = True) -> FilteredView:
         """The view of facts that hold at some time from `start` to `end`; undated ones too, unless told not to."""
         from kgwalk.kg.views import between
 
         return between(self, start, end, undated=undated)
 
-    def question(self, question: str) -> View:
+    def question(self, question: str) -> FilteredView:
         """The view of one question's own subgraph, stored with the graph."""
         from kgwalk.kg.views import of_positions
 

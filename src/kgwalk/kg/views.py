@@ -42,7 +42,7 @@ class _Filter:
     dates: npt.NDArray[np.bool_] | None = None  # for each date of the store, whether it is inside the window
 
 
-class View(StoredGraph):
+class FilteredView(StoredGraph):
     """A store seen through a filter."""
 
     _where = "this part of the graph"
@@ -144,17 +144,17 @@ class View(StoredGraph):
         return [replace(one, id=self.id_of(one.name)) for one in found]
 
 
-def of_positions(graph: StoredGraph, out: Positions, in_: Positions) -> View:
+def of_positions(graph: StoredGraph, out: Positions, in_: Positions) -> FilteredView:
     """The view that has only the triples at these ascending positions."""
     return _narrowed(graph, only=_Pair(in_, out))
 
 
-def subgraph(graph: StoredGraph, triples: I64) -> View:
+def subgraph(graph: StoredGraph, triples: I64) -> FilteredView:
     """The view that has only these triples (by number)."""
     return _narrowed(graph, only=_pair(graph, np.unique(triples)))
 
 
-def between(graph: StoredGraph, start: str | None, end: str | None, *, undated: bool = True) -> View:
+def between(graph: StoredGraph, start: str | None, end: str | None, *, undated: bool = True) -> FilteredView:
     """The view of facts that hold at some time from `start` to `end`."""
     low, high = parse_window(start, end)
     store = graph.store
@@ -165,7 +165,7 @@ def between(graph: StoredGraph, start: str | None, end: str | None, *, undated: 
     return _narrowed(graph, dates=np.where(no_date, undated, inside))
 
 
-def incomplete(graph: StoredGraph, crucial: Sequence[Triple], drop: float, seed: int = 0) -> View:
+def incomplete(graph: StoredGraph, crucial: Sequence[Triple], drop: float, seed: int = 0) -> FilteredView:
     """The view with a share of the crucial triples gone, and every relation between those two entities with them.
 
     Which ones go depends on the triples and the seed alone, not on their order. `drop` is rounded to whole triples,
@@ -188,15 +188,15 @@ def _narrowed(
     only: _Pair | None = None,
     without: _Pair | None = None,
     dates: npt.NDArray[np.bool_] | None = None,
-) -> View:
-    old = graph._filter if isinstance(graph, View) else _Filter()
+) -> FilteredView:
+    old = graph._filter if isinstance(graph, FilteredView) else _Filter()
     if only is not None and old.only is not None:
         only = _Pair(np.intersect1d(only.in_, old.only.in_), np.intersect1d(only.out, old.only.out))
     if without is not None and old.without is not None:
         without = _Pair(np.union1d(without.in_, old.without.in_), np.union1d(without.out, old.without.out))
     if dates is not None and old.dates is not None:
         dates = dates & old.dates
-    return View(graph, _Filter(only or old.only, without or old.without, old.dates if dates is None else dates))
+    return FilteredView(graph, _Filter(only or old.only, without or old.without, old.dates if dates is None else dates))
 
 
 def _pair(graph: StoredGraph, triples: I64) -> _Pair:

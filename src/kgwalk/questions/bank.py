@@ -1,7 +1,8 @@
 """Relation concepts, read from the TOML files of this folder: one file a domain, one entry a concept.
 
 A concept is one kind of fact: the names graphs give it, read either way, and how people ask for either end. Knows the
-shape of an entry; how many phrasings one must have, and what they may say, is for tests/test_bank.py. Knows no graph.
+shape of an entry; how many phrasings one must have, and what they may say, is for tests/questions/test_bank.py. Knows
+no graph.
 """
 
 from __future__ import annotations

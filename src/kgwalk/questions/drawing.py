@@ -38,11 +38,11 @@ AT_LEAST = 200  # names that are looked up, if fewer are asked for: soon more of
 LONGEST = 2000  # names of one answer; a longer one is looked up each time
 REMEMBERED = 1 << 14  # things of one kind that are remembered; then all are forgotten
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+CacheKey = TypeVar("CacheKey")
+CacheValue = TypeVar("CacheValue")
 
 
-def remember(known: dict[Key, Value], key: Key, value: Value) -> Value:
+def remember(known: dict[CacheKey, CacheValue], key: CacheKey, value: CacheValue) -> CacheValue:
     """The value, which is known from now on. (An `lru_cache` over a method of its owner would be a circle, and keep the
     files of a graph open until somebody looks for garbage.)
     """

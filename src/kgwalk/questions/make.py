@@ -19,7 +19,16 @@ from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.drawing import Drawing
 from kgwalk.questions.patterns import DRAWS, possible
-from kgwalk.questions.plan import SUPERLATIVE, MakeSettings, Plan, Refused, facts_used, gold_paths, size_of, walk
+from kgwalk.questions.plan import (
+    SUPERLATIVE,
+    MakeSettings,
+    QuestionPlan,
+    Refused,
+    facts_used,
+    gold_paths,
+    size_of,
+    walk,
+)
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
 from kgwalk.types import Question
 from kgwalk.walk.facts import Way
@@ -55,7 +64,7 @@ def quotas(shares: Mapping[tuple[str, int], float], count: int) -> dict[tuple[st
 
 
 @dataclass
-class Shares:
+class RelationShares:
     """What was taken of each relation, over all cells."""
 
     relations: int
@@ -77,7 +86,7 @@ class Cell(Generic[Item]):
 
     wanted: int
     sizes: Mapping[str, float]
-    shares: Shares
+    shares: RelationShares
     finish: Callable[[Item], bool] = lambda item: True
     taken: list[Item] = field(default_factory=list)
     waiting: list[tuple[Item, Sequence[Way]]] = field(default_factory=list)
@@ -136,7 +145,7 @@ ROUNDS = 4  # what a cell could not give is wanted of the others, so often
 class Says(Protocol):
     """What is needed of a wording: the text of a plan, or None where it cannot be said well."""
 
-    def say(self, plan: Plan, chance: random.Random) -> str | None: ...
+    def say(self, plan: QuestionPlan, chance: random.Random) -> str | None: ...
 
 
 def make_questions(
@@ -159,7 +168,7 @@ def make_questions(
     return [replace(question, id=f"{settings.name}-{at:05}") for at, question in enumerate(made, 1)]
 
 
-def question_of(plan: Plan, sets: Sets, text: str, id: str = "") -> Question:
+def question_of(plan: QuestionPlan, sets: Sets, text: str, id: str = "") -> Question:
     """The question of a plan, by the sets of its walk."""
     answers = list(sets.made[plan.last - 1].members)
     kind = "number" if plan.steps[-1].tool == "count" else _answer_kind(answers)
@@ -194,7 +203,7 @@ class _Making:
         self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
         self.drawing = Drawing(graph, settings, schema)
         self.words = random.Random(settings.seed + 1)  # of its own: how a plan is said does not change the next draw
-        self.shares = Shares(len(self.drawing.schema.relations))
+        self.shares = RelationShares(len(self.drawing.schema.relations))
         self.plans: Counter[tuple[object, ...]] = Counter()  # drawn so often
         self.texts: set[str] = set()
         self.made: list[Question] = []
@@ -218,7 +227,7 @@ class _Making:
         pattern, hops = kind
         # one of many is chosen, whatever the size of the set: sizes say nothing there
         sizes = {"1": 1.0, "2-5": 1.0} if pattern == SUPERLATIVE else self.settings.sizes
-        cell: Cell[Plan] = Cell(wanted, sizes, self.shares, self._ask)
+        cell: Cell[QuestionPlan] = Cell(wanted, sizes, self.shares, self._ask)
         barren = BARREN + 10 * wanted
         for tried in range(BARREN + TRIES * wanted):
             if cell.enough(PATIENCE):
@@ -236,7 +245,7 @@ class _Making:
         self.thrown["more than its share"] += len(cell.waiting)
         return len(cell.taken)
 
-    def _draw(self, pattern: str, hops: int) -> tuple[Plan, int]:
+    def _draw(self, pattern: str, hops: int) -> tuple[QuestionPlan, int]:
         """A plan, and how many it is about: its answers, or what it counts."""
         building = DRAWS[pattern](self.drawing, hops)
         plan = building.plan(pattern)
@@ -251,7 +260,7 @@ class _Making:
         counted = plan.last - (plan.steps[-1].tool == "count")
         return plan, len(building.members(counted))
 
-    def _ask(self, plan: Plan) -> bool:
+    def _ask(self, plan: QuestionPlan) -> bool:
         """Put a plan into words; whether there are some, and no other question has them."""
         text = self.wording.say(plan, self.words)
         if text is None:

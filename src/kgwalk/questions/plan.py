@@ -29,7 +29,7 @@ COMBINED = ("intersect", "union", "minus")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class QuestionPlan:
     """`pattern` is one of PATTERNS. In `steps`, a number among the arguments stands for a set, a text for itself."""
 
     pattern: str
@@ -39,7 +39,7 @@ class Plan:
     def program(self) -> list[list[str]]:
         """As `extra["program"]` of a question has it.
 
-        >>> Plan("chain", ("France",), (Call("tail_entities", (1, "capital")),)).program()
+        >>> QuestionPlan("chain", ("France",), (Call("tail_entities", (1, "capital")),)).program()
         [['tail_entities', '$1', 'capital']]
         """
         return [[step.tool, *(f"${arg}" if isinstance(arg, int) else arg for arg in step.args)] for step in self.steps]
@@ -58,7 +58,7 @@ class Plan:
         """Relations on the longest way from a topic to the answer; a value looked up to choose by is no hop.
 
         >>> borders = Call("tail_entities", (1, "borders"))
-        >>> Plan("superlative", ("France",), (borders, Call("argmax", (2, "population")))).hops
+        >>> QuestionPlan("superlative", ("France",), (borders, Call("argmax", (2, "population")))).hops
         1
         """
         depth = [0] * len(self.topics)
@@ -77,10 +77,10 @@ class Plan:
     def shape(self) -> str:
         """The program without names and values: what two questions share that differ in their topics alone.
 
-        >>> Plan("chain", ("France",), (Call("tail_entities", (1, "capital")),)).shape
+        >>> QuestionPlan("chain", ("France",), (Call("tail_entities", (1, "capital")),)).shape
         'tail_entities($1, capital)'
         >>> above = Call("filter", (2, "population", ">", "5000000"))
-        >>> Plan("comparison", ("France",), (Call("tail_entities", (1, "borders")), above)).shape
+        >>> QuestionPlan("comparison", ("France",), (Call("tail_entities", (1, "borders")), above)).shape
         'tail_entities($1, borders) filter($2, population, >)'
         """
         return " ".join(map(_without_values, self.steps))
@@ -197,8 +197,8 @@ class Building:
             self._relations[number] = self.sets.relations_around(number)
         return self._relations[number]
 
-    def plan(self, pattern: str) -> Plan:
-        return Plan(pattern, self.topics, tuple(self.steps))
+    def plan(self, pattern: str) -> QuestionPlan:
+        return QuestionPlan(pattern, self.topics, tuple(self.steps))
 
     def values(self, name: str, relation: str) -> Sequence[str]:
         """What a relation says of a member."""
@@ -341,7 +341,7 @@ class Building:
         return number
 
 
-def walk(plan: Plan, graph: Graph) -> Sets:
+def walk(plan: QuestionPlan, graph: Graph) -> Sets:
     """The sets of a plan that was drawn from a graph, with the facts that lead to their members."""
     sets = Sets(graph, plan.topics)
     for step in plan.steps:
@@ -359,7 +359,7 @@ MOST_PATHS = 3
 MOST_FACTS = 200
 
 
-def gold_paths(plan: Plan, sets: Sets) -> list[list[Triple]] | None:
+def gold_paths(plan: QuestionPlan, sets: Sets) -> list[list[Triple]] | None:
     """At most MOST_PATHS paths, all those to the first answer before those to the next; None of a count."""
     if plan.steps[-1].tool == "count":
         return None
@@ -368,7 +368,7 @@ def gold_paths(plan: Plan, sets: Sets) -> list[list[Triple]] | None:
     return list(islice(found, MOST_PATHS)) or None
 
 
-def _paths(plan: Plan, sets: Sets, name: str, number: int) -> Iterator[list[Triple]]:
+def _paths(plan: QuestionPlan, sets: Sets, name: str, number: int) -> Iterator[list[Triple]]:
     """The paths to a member of a set: one for each topic that it is reached from."""
     step = plan.made_by(number)
     if step is None:
@@ -386,7 +386,7 @@ def _paths(plan: Plan, sets: Sets, name: str, number: int) -> Iterator[list[Trip
         yield from _paths(plan, sets, name, source)
 
 
-def facts_used(plan: Plan, sets: Sets) -> list[Triple]:
+def facts_used(plan: QuestionPlan, sets: Sets) -> list[Triple]:
     """One fact for each member of each set that led to an answer, and the values that members were chosen by."""
     needed: list[dict[str, None]] = [{} for _ in sets.made]
     needed[plan.last - 1] = dict.fromkeys(sets.made[plan.last - 1].members)

@@ -50,7 +50,7 @@ class ErrorClass(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GoldFact:
     """One fact of a gold path, in the direction in which it is walked."""
 
     here: str
@@ -79,7 +79,7 @@ def error_class(episode: Episode, graph: Graph | None = None, gold: Gold | None 
     return trace.broken(gold_steps(episode.question))
 
 
-def gold_steps(question: Question) -> list[list[Step]]:
+def gold_steps(question: Question) -> list[list[GoldFact]]:
     """The gold paths, each walked from a topic; where only evidence is known, the ways to each of its entities."""
     topics = question.topic_entities
     paths: Sequence[Sequence[Triple]] = question.gold_paths or []
@@ -89,13 +89,13 @@ def gold_steps(question: Question) -> list[list[Step]]:
     return [list(_walked(path, topics)) for path in paths if path]
 
 
-def _walked(path: Sequence[Triple], topics: Sequence[str]) -> Iterator[Step]:
+def _walked(path: Sequence[Triple], topics: Sequence[str]) -> Iterator[GoldFact]:
     here: str | None = None
     for fact in path:
         if here not in (fact.head, fact.tail):  # the beginning, or no chain: begin anew
             here = fact.tail if fact.tail in topics and fact.head not in topics else fact.head
         there = fact.tail if here == fact.head else fact.head
-        yield Step(here, fact._replace(time=""), there)
+        yield GoldFact(here, fact._replace(time=""), there)
         here = there
 
 
@@ -152,7 +152,7 @@ class _Trace:
         used = [forms(topic).key in self.asked for topic in self.question.topic_entities]
         return any(used) and not all(used)
 
-    def broken(self, paths: Sequence[Sequence[Step]]) -> ErrorClass:
+    def broken(self, paths: Sequence[Sequence[GoldFact]]) -> ErrorClass:
         """Rules 6 to 10."""
         unfinished = [(done, path) for path in paths if (done := self._done(path)) < len(path)]
         if not unfinished:
@@ -167,5 +167,5 @@ class _Trace:
         right.update(forms(topic).key for topic in self.question.topic_entities)
         return ErrorClass.neighbor_selection if self.sources - right else ErrorClass.decomposition
 
-    def _done(self, path: Sequence[Step]) -> int:
+    def _done(self, path: Sequence[GoldFact]) -> int:
         return next((at for at, step in enumerate(path) if step.fact not in self.facts), len(path))

@@ -120,20 +120,20 @@ def _undated(fact: Triple) -> Triple:
 # nodes of the same name stand for each other. Knows nothing of questions or rewards.
 
 
-Fact = tuple[str, str, str]
+NamedFact = tuple[str, str, str]
 
 EXACT = 6  # nodes
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactGraph:
     """`between[u, v]` are the relations from u to v."""
 
     nodes: tuple[str, ...]
     between: dict[tuple[str, str], frozenset[str]]
 
     @classmethod
-    def of(cls, facts: Iterable[Fact]) -> Facts:
+    def of(cls, facts: Iterable[NamedFact]) -> FactGraph:
         labels: dict[tuple[str, str], set[str]] = {}
         ends: Counter[str] = Counter()
         for head, relation, tail in sorted(set(facts)):
@@ -152,7 +152,7 @@ class Facts:
         return len(self.nodes) + self.edges
 
 
-def edit_distance(one: Collection[Fact], two: Collection[Fact]) -> int:
+def edit_distance(one: Collection[NamedFact], two: Collection[NamedFact]) -> int:
     """The distance, or a bound from above where a graph has more than EXACT nodes.
 
     Big -director-> Penny against Big -writer-> Anne: rename the relation and a node.
@@ -167,14 +167,14 @@ def edit_distance(one: Collection[Fact], two: Collection[Fact]) -> int:
     >>> edit_distance([("Big", "director", "Penny")], [])
     3
     """
-    mapping = _Mapping(Facts.of(one), Facts.of(two))
+    mapping = _Mapping(FactGraph.of(one), FactGraph.of(two))
     best = mapping.cost(_by_name(mapping.one, mapping.two))
     if max(len(mapping.one.nodes), len(mapping.two.nodes)) > EXACT:
         return best
     return mapping.search({}, 0, best)
 
 
-def likeness(one: Collection[Fact], two: Collection[Fact]) -> float:
+def likeness(one: Collection[NamedFact], two: Collection[NamedFact]) -> float:
     """1 - distance / the larger size (nodes and edges), not below 0: 1 for the same facts, 0 for nothing in common.
 
     >>> likeness([("Big", "director", "Penny")], [("Big", "director", "Penny"), ("Penny", "born", "New York")])
@@ -182,19 +182,19 @@ def likeness(one: Collection[Fact], two: Collection[Fact]) -> float:
 
     Three nodes and two edges are 5, of which 2 are missing: 1 - 2/5.
     """
-    size = max(Facts.of(one).size, Facts.of(two).size)
+    size = max(FactGraph.of(one).size, FactGraph.of(two).size)
     return max(0.0, 1 - edit_distance(one, two) / size) if size else 1.0
 
 
-Places = dict[str, str | None]  # of a node of the first graph: the node it stands for; None: it goes
+NodePlaces = dict[str, str | None]  # of a node of the first graph: the node it stands for; None: it goes
 
 
 @dataclass
 class _Mapping:
-    one: Facts
-    two: Facts
+    one: FactGraph
+    two: FactGraph
 
-    def cost(self, places: Places) -> int:
+    def cost(self, places: NodePlaces) -> int:
         """Of a whole mapping."""
         total = sum(place != node for node, place in places.items())
         total += len(self.two.nodes) - sum(place is not None for place in places.values())
@@ -208,7 +208,7 @@ class _Mapping:
             total += max(len(labels), len(wanted)) - len(labels & wanted)
         return total + sum(len(labels) for pair, labels in self.two.between.items() if pair not in met)
 
-    def search(self, places: Places, spent: int, best: int) -> int:
+    def search(self, places: NodePlaces, spent: int, best: int) -> int:
         """The least cost of completing a partial mapping, or `best` if none is less."""
         if spent + self._least(places) >= best:
             return best
@@ -222,7 +222,7 @@ class _Mapping:
             best = self.search({**places, node: place}, spent + step, best)
         return best
 
-    def _step(self, places: Places, node: str, place: str | None) -> int:
+    def _step(self, places: NodePlaces, node: str, place: str | None) -> int:
         """What it costs to place one more node: itself, and its edges to those placed before, and to itself."""
         cost = int(place != node)
         for other, its in [*places.items(), (node, place)]:
@@ -237,14 +237,14 @@ class _Mapping:
                     cost += max(len(labels), len(wanted)) - len(labels & wanted)
         return cost
 
-    def _added(self, places: Places) -> int:
+    def _added(self, places: NodePlaces) -> int:
         """Nodes of the second graph that no node stands for, with their edges."""
         there = set(places.values())
         nodes = [node for node in self.two.nodes if node not in there]
         pairs = [pair for pair in self.two.between if not there.issuperset(pair)]
         return len(nodes) + sum(len(self.two.between[pair]) for pair in pairs)
 
-    def _least(self, places: Places) -> int:
+    def _least(self, places: NodePlaces) -> int:
         """What the rest costs at least: of its nodes and of its edges, all that have no namesake."""
         there = set(places.values())
         ours = Counter(node for node in self.one.nodes if node not in places)
@@ -254,7 +254,7 @@ class _Mapping:
         return _apart(ours, theirs) + _apart(our_edges, their_edges)
 
 
-def _labels(facts: Facts, placed: Collection[str | None]) -> Counter[str]:
+def _labels(facts: FactGraph, placed: Collection[str | None]) -> Counter[str]:
     """The relations of edges that have an end which is not placed yet."""
     left = (labels for (head, tail), labels in facts.between.items() if head not in placed or tail not in placed)
     return Counter(label for labels in left for label in labels)
@@ -268,7 +268,7 @@ def _apart(one: Counter[str], two: Counter[str]) -> int:
     return max(one.total(), two.total()) - (one & two).total()
 
 
-def _by_name(one: Facts, two: Facts) -> Places:
+def _by_name(one: FactGraph, two: FactGraph) -> NodePlaces:
     """Namesakes stand for each other, the others for each other in their order, as long as there are some."""
     ours, theirs = set(one.nodes), set(two.nodes)
     others = iter([node for node in two.nodes if node not in ours])

@@ -132,7 +132,7 @@ class Rewarded:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WeightedReward:
     """A reward with its weight and settings. A weight of 0 only reports."""
 
     name: str
@@ -154,8 +154,8 @@ class Part:
 
 @dataclass(frozen=True)
 class RewardFunction:
-    turn_parts: tuple[Part, ...]
-    whole_parts: tuple[Part, ...]
+    turn_parts: tuple[WeightedReward, ...]
+    whole_parts: tuple[WeightedReward, ...]
 
     @classmethod
     def of(cls, recipe: Recipe) -> RewardFunction:
@@ -168,7 +168,7 @@ class RewardFunction:
         _check_settings(settings, functions)
         turns, wholes = (
             tuple(
-                Part(name, weight, partial(function, **_own(settings, function)), judge_of(function))
+                WeightedReward(name, weight, partial(function, **_own(settings, function)), judge_of(function))
                 for name, weight, function in found[section]
             )
             for section in (TURNS, WHOLES)
@@ -219,12 +219,12 @@ def needs_judge(recipe: Recipe) -> set[str]:
     return RewardFunction.of(recipe).judges
 
 
-def _whole(part: Part, outcome: Outcome) -> float | None:
+def _whole(part: WeightedReward, outcome: Outcome) -> float | None:
     value = part.of(outcome) if part.can_judge(outcome) else None
     return None if value is None else _number(part.name, value)
 
 
-def _turns(part: Part, outcome: Outcome) -> list[float]:
+def _turns(part: WeightedReward, outcome: Outcome) -> list[float]:
     row, turns = part.of(outcome), len(outcome.episode.turns)
     if not isinstance(row, list) or len(row) != turns:
         got = f"{len(row)} numbers" if isinstance(row, list) else repr(row)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kgwalk.types import KgwalkError
 
-Floats = npt.NDArray[np.float64]
+Float64Array = npt.NDArray[np.float64]
 
 _CELLS_AT_ONCE = 1 << 21  # draws in memory at a time, whatever the number of questions
 _FEW_VALUES = 64  # a score of 0 or 1: how often each value comes up is drawn, forty times as fast
@@ -64,12 +64,12 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
-def _resampled(value_N: Floats, rows: int, rng: np.random.Generator) -> Floats:
+def _resampled(value_N: Float64Array, rows: int, rng: np.random.Generator) -> Float64Array:
     """Means of as many values drawn with putting back."""
     total = len(value_N)
     value_D, count_D = np.unique(value_N, return_counts=True)
     if len(value_D) <= _FEW_VALUES:
-        sum_R: Floats = rng.multinomial(total, count_D / total, rows) @ value_D
+        sum_R: Float64Array = rng.multinomial(total, count_D / total, rows) @ value_D
         return sum_R / total
     return np.asarray(value_N[rng.integers(0, total, (rows, total), np.int32)].mean(axis=1))
 
@@ -141,7 +141,7 @@ def mcnemar(first: Sequence[float], second: Sequence[float]) -> McNemar:
     return McNemar(lost, gained, min(1.0, 2 * ways / 2**total))
 
 
-def _differences(first: Sequence[float], second: Sequence[float]) -> Floats:
+def _differences(first: Sequence[float], second: Sequence[float]) -> Float64Array:
     if len(first) != len(second) or not len(first):
         raise KgwalkError(
             f"a paired test needs the same questions in both runs, at least one: got {len(first)} and {len(second)}"

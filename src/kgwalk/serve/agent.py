@@ -26,7 +26,7 @@ from kgwalk.serve import batch
 from kgwalk.serve.asgi import (
     STOPPING_WORDS,
     HttpError,
-    Reply,
+    HttpReply,
     Send,
     check_characters,
     check_question,
@@ -34,13 +34,13 @@ from kgwalk.serve.asgi import (
     too_long,
 )
 from kgwalk.serve.batch import ItemError
-from kgwalk.serve.graphs import Graphs
+from kgwalk.serve.graphs import ServedGraphs
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
 
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine, Generation, Request
-    from kgwalk.walk.agent import Asked
+    from kgwalk.walk.agent import AskResult
     from kgwalk.walk.budget import Budget
     from kgwalk.walk.protocol import Protocol
     from kgwalk.walk.rollout import Watch
@@ -178,7 +178,7 @@ FIELDS = frozenset(["question", "graph", "topics", "recipe", "runs"])
 T = TypeVar("T")
 
 
-class Stream(NamedTuple):
+class ReplyStream(NamedTuple):
     """A reply in parts. The first is there already: what fails before it is a plain error."""
 
     first: bytes
@@ -187,8 +187,8 @@ class Stream(NamedTuple):
     content_type: bytes = b"text/event-stream"
 
 
-async def send_answer(send: Send, answer: Reply | Stream) -> None:
-    if isinstance(answer, Reply):
+async def send_answer(send: Send, answer: HttpReply | ReplyStream) -> None:
+    if isinstance(answer, HttpReply):
         await send_reply(send, answer)
         return
     headers = [(b"content-type", answer.content_type), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
@@ -206,7 +206,7 @@ async def send_answer(send: Send, answer: Reply | Stream) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AgentRequest:
     """What a request asks of the agent; None stands for the server's own choice."""
 
     question: str
@@ -216,12 +216,12 @@ class Wanted:
     runs: int = 1
 
 
-class Agent:
+class AgentService:
     """The shared engine with what bounds its use. An engine given here is not closed here."""
 
     def __init__(
         self,
-        graphs: Graphs,
+        graphs: ServedGraphs,
         settings: ServeSettings,
         engine: Engine | None = None,
         web: WebSearch | None = None,
@@ -272,7 +272,7 @@ class Agent:
         except (KgwalkError, ImportError, OSError, RuntimeError):  # what a recipe, an import or a library may raise
             log.exception("the agent cannot be made ready")
 
-    async def ask(self, wanted: Wanted, deadline: float, watch: Watch | None = None) -> Asked:
+    async def ask(self, wanted: AgentRequest, deadline: float, watch: Watch | None = None) -> AskResult:
         """Walk; `watch` is called from the agent's thread. Raises HttpError."""
         self.require()
         graph = refusing(lambda: self._graphs.select(wanted.graph, None, None, None))
@@ -280,7 +280,7 @@ class Agent:
         protocol, budget = await asyncio.to_thread(self._recipe, wanted.recipe)
         check_characters(len(wanted.question), budget.total_tokens)
 
-        async def walk() -> Asked:
+        async def walk() -> AskResult:
             from kgwalk.walk.agent import ask_async
 
             engine = await self._engine.opened()
@@ -403,26 +403,26 @@ def _agents() -> list[str]:
 class AskRoute:
     """POST /v1/ask: `ask --json` over HTTP."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: AgentService) -> None:
         self._agent = agent
 
-    async def __call__(self, body: bytes, deadline: float) -> Reply:
+    async def __call__(self, body: bytes, deadline: float) -> HttpReply:
         asked = await self._agent.ask(refusing(lambda: _wanted(parse(body))), deadline)
         from kgwalk.walk.agent import as_json  # imported by now
 
-        return Reply(200, orjson.dumps(as_json(asked)))
+        return HttpReply(200, orjson.dumps(as_json(asked)))
 
 
 class ModelsRoute:
     """GET /v1/models: the language model, the agent, and the agent by recipe."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: AgentService) -> None:
         self._agent = agent
 
-    async def __call__(self, body: bytes, deadline: float) -> Reply:
+    async def __call__(self, body: bytes, deadline: float) -> HttpReply:
         self._agent.require()
         entries = [{"id": name, "object": "model", "created": 0, "owned_by": AGENT} for name in self._agent.models()]
-        return Reply(200, orjson.dumps({"object": "list", "data": entries}))
+        return HttpReply(200, orjson.dumps({"object": "list", "data": entries}))
 
 
 def parse(body: bytes) -> object:
@@ -463,10 +463,10 @@ def runs_of(fields: dict[str, Any]) -> int:
     return batch.count(fields, "runs", 1, MOST_RUNS, least=1)
 
 
-def _wanted(value: object) -> Wanted:
+def _wanted(value: object) -> AgentRequest:
     fields = batch.check_fields(value, FIELDS, "the body")
     question = question_of(batch.needed(fields, "question"))
-    return Wanted(
+    return AgentRequest(
         question, batch.text_of(fields, "graph"), topics_of(fields), batch.text_of(fields, "recipe"), runs_of(fields)
     )
 

@@ -21,8 +21,8 @@ from starlette.responses import StreamingResponse
 
 from kgwalk import __version__
 from kgwalk.serve import schemas
-from kgwalk.serve.agent import Stream
-from kgwalk.serve.asgi import HttpError, Reply, error_reply
+from kgwalk.serve.agent import ReplyStream
+from kgwalk.serve.asgi import HttpError, HttpReply, error_reply
 
 if TYPE_CHECKING:
     from kgwalk.serve.app import App
@@ -152,14 +152,14 @@ def _content(model: type[BaseModel]) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": _REF.format(model=model.__name__)}}}
 
 
-def _response(reply: Reply | Stream) -> Response:
-    if isinstance(reply, Stream):
+def _response(reply: HttpReply | ReplyStream) -> Response:
+    if isinstance(reply, ReplyStream):
         return StreamingResponse(_parts(reply), media_type=reply.content_type.decode())
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Response(reply.body, reply.status, headers, reply.content_type.decode())
 
 
-async def _parts(stream: Stream) -> AsyncIterator[bytes]:
+async def _parts(stream: ReplyStream) -> AsyncIterator[bytes]:
     try:
         yield stream.first
         async for part in stream.rest:

@@ -20,14 +20,14 @@ import orjson
 from kgwalk import __version__
 from kgwalk.kg.graph import Graph
 from kgwalk.serve import batch, security
-from kgwalk.serve.agent import Agent, AskRoute, ModelsRoute, Stream, send_answer
+from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute, ReplyStream, send_answer
 from kgwalk.serve.asgi import (
     STOPPING,
+    AsgiMessage,
     ClientGone,
     HttpError,
-    Message,
+    HttpReply,
     Receive,
-    Reply,
     Scope,
     Send,
     error_reply,
@@ -36,7 +36,7 @@ from kgwalk.serve.asgi import (
 )
 from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
-from kgwalk.serve.graphs import Graphs
+from kgwalk.serve.graphs import ServedGraphs
 from kgwalk.serve.metrics import Metrics
 from kgwalk.serve.page import PATH, page, wants_page
 from kgwalk.serve.settings import ServeSettings
@@ -64,10 +64,10 @@ UNAUTHORIZED = error_reply(
 )
 
 
-class Route(NamedTuple):
+class HttpRoute(NamedTuple):
     method: str
     reads_body: bool
-    handle: Callable[[bytes, float], Awaitable[Reply | Stream]]  # (body, deadline on the monotonic clock)
+    handle: Callable[[bytes, float], Awaitable[HttpReply | ReplyStream]]  # (body, deadline on the monotonic clock)
     advice: str = "send less"  # to who sends too large a body
     seconds: float | None = None  # its own time limit: an answer that takes long ends when the client leaves
 
@@ -76,35 +76,35 @@ def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = Non
     """The application over the stores and the model of the settings, or over graphs and an engine that are open."""
     web = open_web(settings)
     if graphs is not None:
-        return App(settings, Graphs(graphs), engine=engine, web=web)
+        return App(settings, ServedGraphs(graphs), engine=engine, web=web)
     opened = open_graphs(settings.graphs, data=settings.data is not None)
     served = {**opened}
     views: dict[str, Callable[[str], Graph]] = {}
     if settings.data is not None:
         from kgwalk.serve.questions import open_questions, settings_of
 
-        questions = open_questions(settings.data, settings_of(settings.world))
+        questions = open_questions(settings.data, settings_of(settings.environment))
         name = questions.dataset.name
         if name in served:
             raise KgwalkError(f"the dataset and a graph are both called {name!r}; name the graph: --graph NAME=DIR")
         served[name], views[name] = questions.dataset.graph(), questions.graph
-    return App(settings, Graphs(served, views), close=list(opened.values()), engine=engine, web=web)
+    return App(settings, ServedGraphs(served, views), close=list(opened.values()), engine=engine, web=web)
 
 
 def open_web(settings: ServeSettings) -> WebSearch | None:
     """What the agent's web searches ask; imports the agent only where there is a world to read."""
-    if not settings.world:
+    if not settings.environment:
         return None
     from kgwalk.serve.questions import settings_of
     from kgwalk.walk.environment import opened_web
 
-    world = settings_of(settings.world)
-    if world.drop > 0 and settings.data is None:
+    environment = settings_of(settings.environment)
+    if environment.drop > 0 and settings.data is None:
         raise KgwalkError(
             "facts are hidden by question, and no questions are served; name their dataset: --data DIR, or leave out "
             "--graph-drop"
         )
-    return opened_web(world)
+    return opened_web(environment)
 
 
 def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, Graph]:
@@ -134,24 +134,26 @@ class App:
     def __init__(
         self,
         settings: ServeSettings,
-        graphs: Graphs,
+        graphs: ServedGraphs,
         close: Sequence[Graph] = (),
         engine: Engine | None = None,
         web: WebSearch | None = None,
     ) -> None:
         self.settings, self.graphs = settings, graphs
-        self.agent = Agent(graphs, settings, engine, web)
+        self.agent = AgentService(graphs, settings, engine, web)
         long = settings.agent_time_limit
         self.metrics = Metrics(len(graphs.by_name))
-        self.routes: dict[str, Route] = {
-            "/kg/actions": Route("POST", True, ActionRoute(graphs, settings, self.metrics), BATCHES),
-            "/kg/query": Route("POST", True, QueryRoute(graphs, settings, self.metrics), BATCHES),
-            "/kg/graphs": Route("GET", False, self._list_graphs),
-            "/health": Route("GET", False, self._health),
-            "/metrics": Route("GET", False, self._metrics),
-            "/v1/ask": Route("POST", True, AskRoute(self.agent), "ask a shorter question", long),
-            "/v1/chat/completions": Route("POST", True, ChatRoute(self.agent), "send fewer or shorter messages", long),
-            "/v1/models": Route("GET", False, ModelsRoute(self.agent)),
+        self.routes: dict[str, HttpRoute] = {
+            "/kg/actions": HttpRoute("POST", True, ActionRoute(graphs, settings, self.metrics), BATCHES),
+            "/kg/query": HttpRoute("POST", True, QueryRoute(graphs, settings, self.metrics), BATCHES),
+            "/kg/graphs": HttpRoute("GET", False, self._list_graphs),
+            "/health": HttpRoute("GET", False, self._health),
+            "/metrics": HttpRoute("GET", False, self._metrics),
+            "/v1/ask": HttpRoute("POST", True, AskRoute(self.agent), "ask a shorter question", long),
+            "/v1/chat/completions": HttpRoute(
+                "POST", True, ChatRoute(self.agent), "send fewer or shorter messages", long
+            ),
+            "/v1/models": HttpRoute("GET", False, ModelsRoute(self.agent)),
         }
         self._key = None if settings.api_key is None else settings.api_key.encode()
         self._close = close
@@ -222,15 +224,15 @@ class App:
         api = self._api or await self.api()
         await api(scope, _replay(body, receive), send)
 
-    async def _list_graphs(self, body: bytes, deadline: float) -> Reply:
-        return Reply(200, orjson.dumps({"graphs": self.graphs.info()}, option=batch.OPTIONS))
+    async def _list_graphs(self, body: bytes, deadline: float) -> HttpReply:
+        return HttpReply(200, orjson.dumps({"graphs": self.graphs.info()}, option=batch.OPTIONS))
 
-    async def _health(self, body: bytes, deadline: float) -> Reply:
+    async def _health(self, body: bytes, deadline: float) -> HttpReply:
         agent = self.agent
         about = {"status": "ok", "version": __version__, "graphs": len(self.graphs.by_name), "model": agent.state}
-        return Reply(200, orjson.dumps({**about, "under_way": agent.under_way, "waiting": agent.waiting}))
+        return HttpReply(200, orjson.dumps({**about, "under_way": agent.under_way, "waiting": agent.waiting}))
 
-    async def _metrics(self, body: bytes, deadline: float) -> Reply:
+    async def _metrics(self, body: bytes, deadline: float) -> HttpReply:
         return self.metrics.reply()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -276,13 +278,13 @@ class _Watched:
         self._send = send
         self.status = NO_ANSWER
 
-    async def __call__(self, message: Message) -> None:
+    async def __call__(self, message: AsgiMessage) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         await self._send(message)
 
 
-async def _answered(send: Send, route: Route, body: bytes, deadline: float) -> None:
+async def _answered(send: Send, route: HttpRoute, body: bytes, deadline: float) -> None:
     await send_answer(send, await route.handle(body, deadline))
 
 
@@ -307,9 +309,9 @@ async def while_there(receive: Receive, work: Coroutine[Any, Any, None]) -> None
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives the body again, then whatever comes after it."""
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    pending: list[AsgiMessage] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Message:
+    async def again() -> AsgiMessage:
         return pending.pop() if pending else await receive()
 
     return again

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
 
 JSON = b"application/json"
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     status: int
     body: bytes
     content_type: bytes = JSON
@@ -44,8 +44,8 @@ class ClientGone(Exception):
     """The client hung up before its request was complete."""
 
 
-def error_reply(status: int, kind: str, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
-    return Reply(status, orjson.dumps({"error": {"kind": kind, "message": message}}), JSON, headers)
+def error_reply(status: int, kind: str, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> HttpReply:
+    return HttpReply(status, orjson.dumps({"error": {"kind": kind, "message": message}}), JSON, headers)
 
 
 STOPPING_WORDS = ("stopping", "the server is about to stop")
@@ -80,7 +80,7 @@ async def read_body(scope: Scope, receive: Receive, max_body: int, seconds: floa
     return body
 
 
-async def send_reply(send: Send, reply: Reply) -> None:
+async def send_reply(send: Send, reply: HttpReply) -> None:
     headers = [(b"content-type", reply.content_type), (b"content-length", b"%d" % len(reply.body))]
     await send({"type": "http.response.start", "status": reply.status, "headers": [*headers, *reply.headers]})
     await send({"type": "http.response.body", "body": reply.body})

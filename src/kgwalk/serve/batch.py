@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from kgwalk.serve.asgi import HttpError, Reply
+from kgwalk.serve.asgi import HttpError, HttpReply
 
 SLICE = 0.002  # seconds of work between two looks at the other requests
 
@@ -102,7 +102,7 @@ async def answer_all(
     answer: Callable[[object], Awaitable[Mapping[str, object]]],
     late: Callable[[object], Mapping[str, object]],
     deadline: float,
-) -> Reply:
+) -> HttpReply:
     """The reply `{"results": [...]}`, in order.
 
     The first item is always answered, so a client that asks again for the late ones gets on.
@@ -119,7 +119,7 @@ async def answer_all(
             if now >= deadline:
                 parts.extend(orjson.dumps(late(item)) for item in items[index + 1 :])
                 break
-    return Reply(200, b'{"results":[' + b",".join(parts) + b"]}")
+    return HttpReply(200, b'{"results":[' + b",".join(parts) + b"]}")
 
 
 def check_fields(item: object, known: frozenset[str], what: str) -> dict[str, Any]:

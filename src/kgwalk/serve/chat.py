@@ -17,14 +17,24 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kgwalk.serve import batch
-from kgwalk.serve.agent import AGENT, Agent, Stream, Wanted, parse, question_of, refusing, runs_of, topics_of
-from kgwalk.serve.asgi import STOPPING, HttpError, Reply, check_characters, too_long
+from kgwalk.serve.agent import (
+    AGENT,
+    AgentRequest,
+    AgentService,
+    ReplyStream,
+    parse,
+    question_of,
+    refusing,
+    runs_of,
+    topics_of,
+)
+from kgwalk.serve.asgi import STOPPING, HttpError, HttpReply, check_characters, too_long
 from kgwalk.serve.batch import ItemError
 from kgwalk.types import Episode, Message, StopReason, Turn
 
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine, Generation, Request, Sampling
-    from kgwalk.walk.agent import Asked
+    from kgwalk.walk.agent import AskResult
 
 MAX_TOKENS = 1024  # of a completion that sets no bound itself
 MOST_STOPS = 16
@@ -44,7 +54,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChatAnswer:
     """An answer in the terms of OpenAI."""
 
     content: str
@@ -62,20 +72,20 @@ class Said:
 
 
 class ChatRoute:
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: AgentService) -> None:
         self._agent = agent
 
-    async def __call__(self, body: bytes, deadline: float) -> Reply | Stream:
+    async def __call__(self, body: bytes, deadline: float) -> HttpReply | ReplyStream:
         self._agent.require()
         chat = refusing(lambda: read_chat(parse(body)))
         wanted = self._wanted(chat)
         shape = _Shape(chat.model)
         if chat.stream:
             parts = self._parts(chat, wanted, shape, deadline)
-            return Stream(await anext(parts), parts, _event(STOPPING.body) + DONE)
-        return Reply(200, shape.whole(await self._answer(chat, wanted, deadline, None)))
+            return ReplyStream(await anext(parts), parts, _event(STOPPING.body) + DONE)
+        return HttpReply(200, shape.whole(await self._answer(chat, wanted, deadline, None)))
 
-    def _wanted(self, chat: Chat) -> Wanted | None:
+    def _wanted(self, chat: Chat) -> AgentRequest | None:
         """What is asked of the agent; None if the language model is meant."""
         own, *agents = self._agent.models()
         if chat.model in agents:
@@ -87,15 +97,19 @@ class ChatRoute:
         raise HttpError(404, "unknown_model", f'model "{chat.model[:60]}" is not served; there are {listed}')
 
     async def _answer(
-        self, chat: Chat, wanted: Wanted | None, deadline: float, watch: Callable[[Episode, Turn | None], None] | None
-    ) -> Said:
+        self,
+        chat: Chat,
+        wanted: AgentRequest | None,
+        deadline: float,
+        watch: Callable[[Episode, Turn | None], None] | None,
+    ) -> ChatAnswer:
         if wanted is not None:
             return _of_agent(await self._agent.ask(wanted, deadline, watch))
         read = _Sampled(chat)
         return read.said(*await self._agent.generate(read.request, deadline))
 
     async def _parts(
-        self, chat: Chat, wanted: Wanted | None, shape: _Shape, deadline: float
+        self, chat: Chat, wanted: AgentRequest | None, shape: _Shape, deadline: float
     ) -> AsyncGenerator[bytes, None]:
         """Server-sent events: the turns, the answer, the end. Before the first of them, an error is raised."""
         events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
@@ -162,13 +176,13 @@ def _message(value: object) -> Message:
 # The agent
 
 
-def _question(chat: Chat, recipe: str | None) -> Wanted:
+def _question(chat: Chat, recipe: str | None) -> AgentRequest:
     asked = next((one.content for one in reversed(chat.messages) if one.role == "user"), "")
     fields = chat.fields
-    return Wanted(question_of(asked), batch.text_of(fields, "graph"), topics_of(fields), recipe, runs_of(fields))
+    return AgentRequest(question_of(asked), batch.text_of(fields, "graph"), topics_of(fields), recipe, runs_of(fields))
 
 
-def _of_agent(asked: Asked) -> Said:
+def _of_agent(asked: AskResult) -> ChatAnswer:
     from kgwalk.walk.agent import as_json
 
     whole = as_json(asked)
@@ -176,7 +190,9 @@ def _of_agent(asked: Asked) -> Said:
         name: whole[name] for name in ("answers", "evidence", "topics", "stop", "confidence", "note") if name in whole
     }
     finish = "stop" if asked.stop is StopReason.answered else "length"
-    return Said(", ".join(asked.answers), finish, asked.tokens["prompt"], asked.tokens["generated"], {AGENT: about})
+    return ChatAnswer(
+        ", ".join(asked.answers), finish, asked.tokens["prompt"], asked.tokens["generated"], {AGENT: about}
+    )
 
 
 def _forward(events: asyncio.Queue[dict[str, Any] | None]) -> Callable[[Episode, Turn | None], None]:
@@ -193,8 +209,8 @@ def _forward(events: asyncio.Queue[dict[str, Any] | None]) -> Callable[[Episode,
     return watch
 
 
-def _ended(events: asyncio.Queue[dict[str, Any] | None]) -> Callable[[asyncio.Task[Said]], None]:
-    def ended(job: asyncio.Task[Said]) -> None:
+def _ended(events: asyncio.Queue[dict[str, Any] | None]) -> Callable[[asyncio.Task[ChatAnswer]], None]:
+    def ended(job: asyncio.Task[ChatAnswer]) -> None:
         if not job.cancelled():
             job.exception()  # looked at, so that nobody warns where the client has left
         events.put_nowait(None)
@@ -230,13 +246,13 @@ class _Sampled:
             sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         return Request(ids, self._chat.messages, sampling, f"chat/{uuid.uuid4().hex}")
 
-    def said(self, request: Request, generation: Generation, text: str) -> Said:
+    def said(self, request: Request, generation: Generation, text: str) -> ChatAnswer:
         met = [(text.index(stop), stop) for stop in request.sampling.stop if stop in text]
         at, stop = min(met, default=(len(text), None))
         from kgwalk.walk.budget import server_counts
 
         counts = server_counts(generation) or (len(request.ids), len(generation.ids))
-        return Said(text[:at], "length" if generation.finish == "length" else "stop", *counts, {}, stop)
+        return ChatAnswer(text[:at], "length" if generation.finish == "length" else "stop", *counts, {}, stop)
 
 
 def _sampling(fields: dict[str, Any]) -> Sampling:
@@ -274,7 +290,7 @@ class _Shape:
     def __init__(self, model: str) -> None:
         self._same = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
 
-    def whole(self, said: Said) -> bytes:
+    def whole(self, said: ChatAnswer) -> bytes:
         message = {"role": "assistant", "content": said.content, **said.more}
         choice = {"index": 0, "message": message, "finish_reason": said.finish, "stop_reason": said.stop_reason}
         return orjson.dumps({**self._same, "object": "chat.completion", "choices": [choice], "usage": said.usage})
@@ -283,7 +299,7 @@ class _Shape:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "stop_reason": stop_reason}
         return self._event({"choices": [choice]})
 
-    def counts(self, said: Said) -> bytes:
+    def counts(self, said: ChatAnswer) -> bytes:
         return self._event({"choices": [], "usage": said.usage})
 
     def _event(self, fields: dict[str, Any]) -> bytes:

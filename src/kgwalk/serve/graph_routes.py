@@ -16,9 +16,9 @@ from typing import Any
 
 from kgwalk.kg.graph import Graph
 from kgwalk.serve import batch
-from kgwalk.serve.asgi import Reply
+from kgwalk.serve.asgi import HttpReply
 from kgwalk.serve.batch import ItemError
-from kgwalk.serve.graphs import Graphs, failed_graph
+from kgwalk.serve.graphs import ServedGraphs, failed_graph
 from kgwalk.serve.metrics import Metrics
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import Found, KgwalkError, Triple, UnknownEntity, UnknownName, UnknownQuestion, UnknownRelation
@@ -47,10 +47,10 @@ _KINDS: dict[type[UnknownName], str] = {
 
 
 class QueryRoute:
-    def __init__(self, graphs: Graphs, settings: ServeSettings, metrics: Metrics) -> None:
+    def __init__(self, graphs: ServedGraphs, settings: ServeSettings, metrics: Metrics) -> None:
         self._graphs, self._settings, self._metrics = graphs, settings, metrics
 
-    async def __call__(self, body: bytes, deadline: float) -> Reply:
+    async def __call__(self, body: bytes, deadline: float) -> HttpReply:
         items = batch.parse_batch(body, "queries", self._settings.max_batch)
         outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
 
@@ -176,10 +176,10 @@ _FORMATS: dict[str | None, RelationFormat] = {None: "flat", "flat": "flat", "hie
 
 
 class ActionRoute:
-    def __init__(self, graphs: Graphs, settings: ServeSettings, metrics: Metrics) -> None:
+    def __init__(self, graphs: ServedGraphs, settings: ServeSettings, metrics: Metrics) -> None:
         self._graphs, self._settings, self._metrics = graphs, settings, metrics
 
-    async def __call__(self, body: bytes, deadline: float) -> Reply:
+    async def __call__(self, body: bytes, deadline: float) -> HttpReply:
         items = batch.parse_batch(body, "actions", self._settings.max_batch)
         outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
 

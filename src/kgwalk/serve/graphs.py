@@ -21,7 +21,7 @@ log = logging.getLogger("kgwalk.serve")
 VIEWS = 256
 
 
-class Graphs:
+class ServedGraphs:
     """Graphs by name. Where there is one, an item need not name it.
 
     `views` has, for some of them, what a question's id means; for the others it is the store's own subgraph.

@@ -20,7 +20,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from kgwalk.serve.asgi import Reply
+from kgwalk.serve.asgi import HttpReply
 
 # prometheus_client looks at this variable when it is imported: with it, values live in files.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
@@ -67,9 +67,9 @@ class Metrics:
     def queries(self, outcomes: Mapping[tuple[str, str], int]) -> None:
         self._batch("/kg/query", self._queries, outcomes)
 
-    def reply(self) -> Reply:
+    def reply(self) -> HttpReply:
         text = self._of_all_workers() if FOLDER_VARIABLE in os.environ else generate_latest(self._registry)
-        return Reply(200, text, CONTENT_TYPE_LATEST.encode())
+        return HttpReply(200, text, CONTENT_TYPE_LATEST.encode())
 
     def _of_all_workers(self) -> bytes:
         """The sum over the files of all workers; a worker that starts just now may be found with half a file."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
-from kgwalk.serve.asgi import Reply
+from kgwalk.serve.asgi import HttpReply
 
 PATH = "/"
 
@@ -32,7 +32,7 @@ def wants_page(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -
 
 
 @cache
-def page() -> Reply:
+def page() -> HttpReply:
     body = (files("kgwalk.serve") / "page.html").read_bytes()
     # Nothing runs but the page's own script, and nothing is asked but this server, whatever a name may hold.
     policy = (
@@ -46,7 +46,7 @@ def page() -> Reply:
         (b"cache-control", b"no-cache"),
         (b"vary", b"accept"),
     )
-    return Reply(200, body, b"text/html; charset=utf-8", headers)
+    return HttpReply(200, body, b"text/html; charset=utf-8", headers)
 
 
 def _hash(body: bytes, tag: bytes) -> bytes:

@@ -13,28 +13,28 @@ from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.types import KgwalkError, Question, UnknownQuestion
-from kgwalk.walk.environment import Worlds, WorldSettings, crucial_facts, world_settings
-from kgwalk.walk.protocol import World
+from kgwalk.walk.environment import Environments, EnvironmentSettings, crucial_facts, environment_settings
+from kgwalk.walk.protocol import Environment
 
 
-def settings_of(values: Mapping[str, Any]) -> WorldSettings:
+def settings_of(values: Mapping[str, Any]) -> EnvironmentSettings:
     """The values of a section [world]; an error names what is wrong."""
-    return world_settings(Recipe("serve", {"world": values}))
+    return environment_settings(Recipe("serve", {"world": values}))
 
 
 @dataclass(frozen=True)
 class Questions:
     dataset: Dataset
-    worlds: Worlds
+    environments: Environments
     by_id: dict[str, Question] = field(repr=False)
 
     def graph(self, question: str) -> Graph:
         if question not in self.by_id:
             raise UnknownQuestion(question, where=f"the questions of {self.dataset.name}")
-        return self.worlds.of(self.by_id[question]).graph
+        return self.environments.of(self.by_id[question]).graph
 
 
-def open_questions(data: str, settings: WorldSettings) -> Questions:
+def open_questions(data: str, settings: EnvironmentSettings) -> Questions:
     """The questions of every split of a dataset; one id stands for one view."""
     dataset = load_dataset(data)
     by_id: dict[str, Question] = {}
@@ -46,4 +46,4 @@ def open_questions(data: str, settings: WorldSettings) -> Questions:
                     f"two questions of {dataset.name} have the id {question.id!r} and other facts; with facts hidden "
                     "an id must stand for one question"
                 )
-    return Questions(dataset, Worlds(dataset.graph_for, settings, World), by_id)
+    return Questions(dataset, Environments(dataset.graph_for, settings, Environment), by_id)

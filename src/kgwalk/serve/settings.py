@@ -23,7 +23,7 @@ class ServeSettings:
     graphs: dict[str, str] = field(default_factory=dict)
     data: str | None = None  # a dataset whose graph is served too: a question's id then means its view
     # a section [world]: what of each question's facts is hidden, and the web of walks by the server's own agent
-    world: dict[str, str | float] = field(default_factory=dict)
+    environment: dict[str, str | float] = field(default_factory=dict)
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free one
     workers: int = 1  # processes; each maps the same files, so the pages are in memory once

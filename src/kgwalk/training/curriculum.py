@@ -26,7 +26,7 @@ from typing import Any
 from kgwalk.config.recipe import Recipe, read_section, setting
 from kgwalk.score.episode import measure
 from kgwalk.types import Episode, KgwalkError, Question
-from kgwalk.walk.environment import Worlds
+from kgwalk.walk.environment import Environments
 
 ORDERS = ("shuffled", "hops", "history", "hard", "variance")
 
@@ -46,7 +46,7 @@ class CurriculumSettings:
 
 
 @dataclass
-class Asked:
+class QuestionHistory:
     """What is remembered of a question: the lowest reward of its last group, and the estimated spread of rewards."""
 
     lowest: float
@@ -79,7 +79,7 @@ class Curriculum:
         self.settings, self.batch, self.seed = settings, batch, seed
         self.hops = [hops_of(question) for question in questions]
         self.losses = [None if losses is None else losses.get(question.id) for question in questions]
-        self.asked: dict[int, Asked] = {}
+        self.asked: dict[int, QuestionHistory] = {}
         self.step, self.chosen = 0, list[int]()  # the step that was asked for last, and its questions
         self.epoch, self.left = 0, list[int]()  # epochs begun, and what is left of this one
 
@@ -120,7 +120,7 @@ class Curriculum:
                 spread, before = spread_of(rewards), self.asked.get(place)
                 if before is not None:
                     spread = self.settings.memory * before.spread + (1 - self.settings.memory) * spread
-                self.asked[place] = Asked(min(rewards), spread)
+                self.asked[place] = QuestionHistory(min(rewards), spread)
 
     def state(self) -> dict[str, Any]:
         """All that later steps depend on beside what the curriculum was made with, for JSON."""
@@ -141,7 +141,7 @@ class Curriculum:
                 raise KgwalkError(f"the curriculum's {what} was {state[what]!r} and is now {own!r}; start a new run")
         self.step, self.chosen = state["step"], list(state["chosen"])
         self.epoch, self.left = state["epoch"], list(state["left"])
-        self.asked = {place: Asked(lowest, spread) for place, lowest, spread in state["asked"]}
+        self.asked = {place: QuestionHistory(lowest, spread) for place, lowest, spread in state["asked"]}
 
     def _random(self, what: str, number: int) -> random.Random:
         return random.Random(f"{self.seed}/{what}/{number}")
@@ -247,7 +247,7 @@ def spread_of(rewards: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredEpisode:
     """An episode with its numbers. `complete`: it was walked over a graph with all that the question needs."""
 
     episode: Episode
@@ -255,10 +255,10 @@ class Measured:
     complete: bool
 
     @classmethod
-    def of(cls, episode: Episode, worlds: Worlds) -> Measured:
+    def of(cls, episode: Episode, environments: Environments) -> MeasuredEpisode:
         """Names are compared over the whole graph, as in an evaluation."""
         question = episode.question
-        return cls(episode, measure(episode, worlds.graph_for(question)), worlds.of(question).complete)
+        return cls(episode, measure(episode, environments.graph_for(question)), environments.of(question).complete)
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class Course:
     """The questions of a run and the world that each is asked in."""
 
     questions: Sequence[Question]
-    worlds: Worlds
+    environments: Environments
 
     def __post_init__(self) -> None:
         if not self.questions:
@@ -279,4 +279,4 @@ class Course:
 
     def measure(self, episode: Episode) -> dict[str, float]:
         """Its numbers alone."""
-        return Measured.of(episode, self.worlds).numbers
+        return MeasuredEpisode.of(episode, self.environments).numbers

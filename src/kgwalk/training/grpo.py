@@ -19,18 +19,18 @@ from typing import Any
 import torch
 
 from kgwalk.config.episode_rows import episode_row
-from kgwalk.config.run_folder import Rows
+from kgwalk.config.run_folder import RowFile
 from kgwalk.llm.engine import Sampling
 from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
 from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
-from kgwalk.training.curriculum import Course, Curriculum, Measured
+from kgwalk.training.curriculum import Course, Curriculum, MeasuredEpisode
 from kgwalk.training.logprobs import TokenScores
-from kgwalk.training.loop import Numbers, Stage, keep_rows
-from kgwalk.training.loss import Tally, Totals, policy_loss, token_weights
+from kgwalk.training.loop import Metrics, Stage, keep_rows
+from kgwalk.training.loss import LossStats, Totals, policy_loss, token_weights
 from kgwalk.training.microbatch import Batch, computed
 from kgwalk.training.rollouts import Walker
 from kgwalk.training.settings import GrpoSettings
-from kgwalk.training.time_budget import Pace
+from kgwalk.training.time_budget import TimeBudget
 from kgwalk.training.updater import Updater, rate
 from kgwalk.types import Episode, Flat, KgwalkError, StopReason
 
@@ -42,7 +42,7 @@ Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class Rollout:
     """One rollout: which question of the course, what came of it, what it earned."""
 
     number: int
@@ -80,7 +80,7 @@ class Grpo:
     seed: int
     folder: Path
     judged: Judged = lambda episodes: [{} for _ in episodes]
-    pace: Pace = field(default_factory=Pace)
+    pace: TimeBudget = field(default_factory=TimeBudget)
     _recorded: bool = field(default=False, init=False)  # whether this process has written episodes
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class Grpo:
     def stage(self) -> Stage:
         return Stage("grpo", self.settings.steps, self.step, self._state, self._restore, self.pace)
 
-    def step(self, number: int) -> Numbers:
+    def step(self, number: int) -> Metrics:
         clock = self.updater.clock
         clock.read()  # what validation took
         groups = self._roll_out(number)
@@ -116,7 +116,7 @@ class Grpo:
             "tokens_a_second": written / max(1e-9, seconds["rollout_seconds"]),
         }
 
-    def _roll_out(self, number: int) -> list[list[Walked]]:
+    def _roll_out(self, number: int) -> list[list[Rollout]]:
         """The groups of this process."""
         updater, settings = self.updater, self.settings
         chosen = self.curriculum.questions(number)
@@ -132,7 +132,9 @@ class Grpo:
         with updater.clock.host("reward"):
             return self._rewarded(number, [question for question, _ in asked[:: settings.group]], measured)
 
-    def _rewarded(self, number: int, questions: Sequence[int], measured: Sequence[Measured]) -> list[list[Walked]]:
+    def _rewarded(
+        self, number: int, questions: Sequence[int], measured: Sequence[MeasuredEpisode]
+    ) -> list[list[Rollout]]:
         """The episodes of each question in turn, with what they earned."""
         verdicts = self.judged([one.episode for one in measured])
         outcomes = [
@@ -143,7 +145,7 @@ class Grpo:
         for place, question in enumerate(questions):
             group = outcomes[place * self.settings.group : (place + 1) * self.settings.group]
             paid = iter(self.reward.group([one for one in group if one.episode.trainable]))
-            groups.append([Walked(question, one, next(paid) if one.episode.trainable else UNPAID) for one in group])
+            groups.append([Rollout(question, one, next(paid) if one.episode.trainable else UNPAID) for one in group])
         return groups
 
     def _check_backends(self, episodes: Sequence[Episode]) -> None:
@@ -154,7 +156,7 @@ class Grpo:
         if failures and all(failure is not None for failure in failures):
             raise KgwalkError(f"all {len(failures):,} rollouts failed, the first with: {failures[0]}")
 
-    def _learn(self, number: int, sequences: list[tuple[Flat, list[float]]]) -> Numbers:
+    def _learn(self, number: int, sequences: list[tuple[Flat, list[float]]]) -> Metrics:
         settings, updater = self.settings, self.updater
         order = list(range(len(sequences)))
         random.Random(f"{self.seed}/grpo/{number}").shuffle(order)
@@ -164,8 +166,8 @@ class Grpo:
         time = self.pace.progress
         now = rate(number - 1, settings.steps, schedule=settings.schedule, warmup=settings.warmup, time=time)
         all_batches = [entry.batch for batches in prepared for entry in batches]
-        numbers: Numbers = {"updates": 0.0, "computed": computed(all_batches, [flat for flat, _ in sequences])}
-        tallies: list[Tally] = []
+        numbers: Metrics = {"updates": 0.0, "computed": computed(all_batches, [flat for flat, _ in sequences])}
+        tallies: list[LossStats] = []
         for _ in range(settings.epochs):
             for batches, total in zip(prepared, totals, strict=True):
                 if total.tokens == 0:
@@ -178,7 +180,7 @@ class Grpo:
                 tallies += [] if tally is None else [tally]
         return numbers | self._report(tallies)
 
-    def _report(self, tallies: Sequence[Tally]) -> Numbers:
+    def _report(self, tallies: Sequence[LossStats]) -> Metrics:
         """What to watch of all updates of all processes."""
         own = [functools.reduce(operator.add, tallies).cpu()] if tallies else []
         everyones = self.updater.processes.gathered(own)
@@ -201,11 +203,11 @@ class Grpo:
 
     def _loss(
         self, prepared: list[_Prepared], totals: Totals
-    ) -> Callable[[Batch, TokenScores], tuple[torch.Tensor, Tally]]:
+    ) -> Callable[[Batch, TokenScores], tuple[torch.Tensor, LossStats]]:
         settings = self.settings
         entries = iter(prepared)
 
-        def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, Tally]:
+        def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, LossStats]:
             entry = next(entries)
             constant = float(settings.sequence_tokens)
             weights_BT = token_weights(settings.aggregation, batch.mask_BT, totals, constant=constant)
@@ -226,7 +228,7 @@ class Grpo:
 
         return loss_of
 
-    def _watch(self, walked: Sequence[Walked], found: AdvantageResult) -> Numbers:
+    def _watch(self, walked: Sequence[Rollout], found: AdvantageResult) -> Metrics:
         """Means over the episodes of all processes, failed ones too, and what was left out."""
         gathered = self.updater.processes.gathered
         rows = gathered(
@@ -246,7 +248,7 @@ class Grpo:
         failed = sum(gathered([sum(not one.episode.trainable for one in walked)]))
         return means | {"episodes": float(len(rows)), "dropped_groups": float(dropped), "left_out": float(failed)}
 
-    def _record(self, number: int, groups: list[list[Walked]]) -> None:
+    def _record(self, number: int, groups: list[list[Rollout]]) -> None:
         """What the curriculum learns from, and a few episodes for people to read."""
         own = [
             (group[0].number, [one.rewarded.whole for one in group if one.episode.trainable])
@@ -259,7 +261,7 @@ class Grpo:
         if not self._recorded:  # before a kill there may have been later steps; they are taken again
             keep_rows(self.folder / EPISODES, lambda row: row["step"] < number)
             self._recorded = True
-        with Rows(self.folder / EPISODES) as rows:
+        with RowFile(self.folder / EPISODES) as rows:
             for one in [group[0] for group in groups[: self.settings.episodes]]:
                 rewarded = {"turns": one.rewarded.turns, "whole": one.rewarded.whole, "parts": one.rewarded.parts}
                 rows.add({"step": number, "rewards": rewarded, "episode": episode_row(one.episode)})
@@ -271,7 +273,7 @@ class Grpo:
         self.curriculum.restore(state["curriculum"])
 
 
-def _sequences(groups: list[list[Walked]], found: AdvantageResult) -> list[tuple[Flat, list[float]]]:
+def _sequences(groups: list[list[Rollout]], found: AdvantageResult) -> list[tuple[Flat, list[float]]]:
     """The episodes of groups that teach something, with an advantage for every token."""
     sequences = []
     for group, values, live in zip(groups, found.values, found.live, strict=True):

@@ -21,9 +21,9 @@ import orjson
 import torch
 
 from kgwalk.config.plugins import unknown
-from kgwalk.config.run_folder import Rows, read_rows
+from kgwalk.config.run_folder import RowFile, read_rows
 from kgwalk.training.checkpoint import Checkpoints, cannot_write
-from kgwalk.training.time_budget import SAVE, STEP, VALIDATION, Pace
+from kgwalk.training.time_budget import SAVE, STEP, VALIDATION, TimeBudget
 from kgwalk.training.updater import Diverged, Updater
 from kgwalk.types import KgwalkError
 
@@ -45,7 +45,7 @@ class Tracking:
         self.folder, self.stage = folder, stage
         path = folder / METRICS
         keep_rows(path, lambda row: row.get("stage") != stage or row["step"] <= after)
-        self._rows = Rows(path)
+        self._rows = RowFile(path)
         self._sink = _sink(report_to, folder, stage, after)
 
     def log(self, step: int, values: dict[str, float]) -> None:
@@ -103,11 +103,11 @@ def _sink(name: str, folder: Path, stage: str, after: int) -> Any:
     return importlib.import_module(name).init(project="kgwalk", name=f"{folder.resolve().parent.name}-{stage}")
 
 
-Numbers = dict[str, float]
-Progress = Callable[[str, int, int, Numbers], None]  # stage, step, of how many, the step's numbers
+Metrics = dict[str, float]
+Progress = Callable[[str, int, int, Metrics], None]  # stage, step, of how many, the step's numbers
 
 
-def silent(stage: str, step: int, steps: int, numbers: Numbers) -> None:
+def silent(stage: str, step: int, steps: int, numbers: Metrics) -> None:
     """Progress that nobody wants to see."""
 
 
@@ -120,10 +120,10 @@ class Stage:
 
     name: str
     steps: int
-    step: Callable[[int], Numbers]
+    step: Callable[[int], Metrics]
     state: Callable[[], dict[str, Any]] = dict
     restore: Callable[[dict[str, Any]], None] = lambda state: None
-    pace: Pace = field(default_factory=Pace)
+    pace: TimeBudget = field(default_factory=TimeBudget)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Care:
     save_every: int
     keep: int
     eval_every: int  # 0: at the end only, and after half of a limited time, to know how long it takes
-    validate: Callable[[], Numbers] | None = None
+    validate: Callable[[], Metrics] | None = None
     score: str = "f1"
 
 
@@ -233,7 +233,7 @@ def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def _step(stage: Stage, step: int, seed: int, checkpoints: Checkpoints) -> Numbers:
+def _step(stage: Stage, step: int, seed: int, checkpoints: Checkpoints) -> Metrics:
     # Dropout is all that draws from torch's own generator: with a seed of its own a step needs no stored state.
     torch.manual_seed(seed * 1_000_003 + step)
     before = time.monotonic()

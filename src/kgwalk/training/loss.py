@@ -135,7 +135,7 @@ def truncated_importance(trainer: torch.Tensor, sampler: torch.Tensor, cap: floa
 
 
 @dataclass
-class Tally:
+class LossStats:
     """What to watch, as sums and bounds over tokens, so that the tallies of microbatches add up with `+`."""
 
     tokens: torch.Tensor
@@ -153,19 +153,19 @@ class Tally:
         self.lowest[name] = torch.where(mask_BT, value_BT, float("inf")).amin()
         self.highest[name] = torch.where(mask_BT, value_BT, float("-inf")).amax()
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: LossStats) -> LossStats:
+        return LossStats(
             self.tokens + other.tokens,
             {name: value + other.sums[name] for name, value in self.sums.items()},
             {name: torch.minimum(value, other.lowest[name]) for name, value in self.lowest.items()},
             {name: torch.maximum(value, other.highest[name]) for name, value in self.highest.items()},
         )
 
-    def cpu(self) -> Tally:
+    def cpu(self) -> LossStats:
         """The same on the host, in one transfer: to be read, or sent to other processes."""
         parts = (self.sums, self.lowest, self.highest)
         values = iter(torch.stack([self.tokens.float(), *(value for part in parts for value in part.values())]).cpu())
-        return Tally(next(values), *({name: next(values) for name in part} for part in parts))
+        return LossStats(next(values), *({name: next(values) for name in part} for part in parts))
 
     def report(self) -> dict[str, float]:
         """On the host. Means a token under their names, bounds as `_min` and `_max`; empty if there was no token."""
@@ -192,7 +192,7 @@ def policy_loss(
     sampler_BT: torch.Tensor | None = None,
     importance_cap: float | None = None,
     entropy_BT: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, Tally]:
+) -> tuple[torch.Tensor, LossStats]:
     """Sum over tokens of weight * ( -importance * min(ratio A, clip(ratio) A) + kl * K3(new, ref) ), ratio = new / old.
 
     All but the weights, the mask and the advantages are log-probabilities: `new_BT` of the model that learns, `old_BT`
@@ -207,7 +207,7 @@ def policy_loss(
     if importance_cap is not None and sampler_BT is None:
         raise KgwalkError("importance weights need the sampler's log-probabilities, and none were given")
     new_BT, old_BT, advantages_BT = (torch.where(mask_BT, x, 0.0) for x in (new_BT, old_BT.detach(), advantages_BT))
-    tally = Tally(mask_BT.sum())
+    tally = LossStats(mask_BT.sum())
     ratio_BT = (new_BT - old_BT).clamp(-LOG_LIMIT, LOG_LIMIT).exp()
     objective_BT, clipped_BT = clipped_objective(ratio_BT, advantages_BT, clip_low, clip_high)
     tally.note("ratio", ratio_BT, mask_BT)

@@ -161,7 +161,7 @@ def _check_first_tokens(flats: Sequence[Flat]) -> None:
             raise KgwalkError(f"the first token of sequence {number} is marked, and nothing before it predicts it")
 
 
-Numbers: TypeAlias = NDArray[Any]
+AnyArray: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -276,8 +276,8 @@ def computed(batches: Sequence[Batch], flats: Sequence[Flat]) -> float:
 
 
 def _lay(
-    flats: Sequence[Flat], rows: Sequence[Tree], mask_BT: Numbers, pad_id: int, multiple: int
-) -> tuple[Numbers, Numbers, Numbers | None, Numbers, Numbers, Numbers]:
+    flats: Sequence[Flat], rows: Sequence[Tree], mask_BT: AnyArray, pad_id: int, multiple: int
+) -> tuple[AnyArray, AnyArray, AnyArray | None, AnyArray, AnyArray, AnyArray]:
     """The first six parts of a Batch."""
     R, L = len(rows), -(-max(tree.length for tree in rows) // multiple) * multiple
     ids_RL, position_RL = np.full((R, L), pad_id), np.zeros((R, L), np.int64)
@@ -317,7 +317,7 @@ def _check(number: int, flat: Flat, advantages: Sequence[float]) -> None:
         raise KgwalkError(f"sequence {number} has {counts}; each token needs one of each")
 
 
-def _padded(lines: Sequence[Sequence[float]], kind: type[np.generic]) -> Numbers:
+def _padded(lines: Sequence[Sequence[float]], kind: type[np.generic]) -> AnyArray:
     """On the right, with 0."""
     out = np.zeros((len(lines), max(map(len, lines))), kind)
     with np.errstate(over="ignore"):  # a number too large is infinite in float32, and the loss will say so

@@ -25,7 +25,7 @@ from kgwalk.config.runtime import quiet
 from kgwalk.llm.models import LoadedModel, load_model, need, same_model
 from kgwalk.training.settings import ModelSettings
 from kgwalk.training.shards import Shards, put, whole
-from kgwalk.training.time_budget import Clock
+from kgwalk.training.time_budget import PartTimer
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class PolicyModel:
         self.module: Any = loaded.module  # with the adapter's layers inside, if there is one
         self.tokens: HfTokenizer = loaded.tokens
         self._peft: Any = self._with_lora(seed) if settings.lora_rank else None
-        self.clock = Clock(self.device)
+        self.clock = PartTimer(self.device)
         self.scorer: Any = None  # of its tokens, for all stages of a run: it is tried, and perhaps compiled, once
         self._has_reference = False
         self._reference: dict[str, torch.Tensor] | None = None

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kgwalk.demos.path_search import Edges, FoundChain, GraphEdges, back, search
+from kgwalk.demos.path_search import EdgeSource, FoundChain, GraphEdges, back, search
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.normalise import normalise
 from kgwalk.llm.embeddings import Embedder
@@ -34,7 +34,7 @@ from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import EngineError, Message, Question, Triple
 from kgwalk.walk.budget import ids_a_token
-from kgwalk.walk.environment import world_for
+from kgwalk.walk.environment import environment_for
 from kgwalk.walk.facts import Chain, Way
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.tagged_text import escape, quote
@@ -65,7 +65,7 @@ the numbers of the right paths, [] if none is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PathVerdict:
     """`right` are places in the list that was asked about; None where there is no verdict, and `why` says so."""
 
     right: frozenset[int] | None
@@ -76,11 +76,11 @@ async def ask(
     engine: Engine,
     asked: Sequence[tuple[Question, Sequence[FoundChain]]],
     done: Callable[[], None] = lambda: None,
-) -> list[list[Verdict]]:
+) -> list[list[PathVerdict]]:
     """For each question a verdict on every AT_ONCE of its chains, in their order."""
     gate = asyncio.Semaphore(min(CALLS, engine.at_once))
 
-    async def one(number: int, question: Question, chains: Sequence[FoundChain]) -> list[Verdict]:
+    async def one(number: int, question: Question, chains: Sequence[FoundChain]) -> list[PathVerdict]:
         verdicts = []
         for start in range(0, len(chains), AT_ONCE):
             async with gate:
@@ -101,7 +101,7 @@ def prompt(question: Question, chains: Sequence[FoundChain]) -> list[Message]:
     return [Message("system", SYSTEM), Message("user", user)]
 
 
-def read_verdict(reply: str, count: int) -> Verdict:
+def read_verdict(reply: str, count: int) -> PathVerdict:
     """
     >>> read_verdict("1 asks for writers.\\n[2]", 2).right
     frozenset({1})
@@ -114,20 +114,20 @@ def read_verdict(reply: str, count: int) -> Verdict:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, list):
-        return Verdict(None, "the last line is no JSON list")
+        return PathVerdict(None, "the last line is no JSON list")
     if any(type(one) is not int or not 1 <= one <= count for one in value) or len(set(value)) < len(value):
-        return Verdict(None, f"the list must hold different numbers from 1 to {count}")
-    return Verdict(frozenset(one - 1 for one in value))
+        return PathVerdict(None, f"the list must hold different numbers from 1 to {count}")
+    return PathVerdict(frozenset(one - 1 for one in value))
 
 
-async def _verdict(engine: Engine, messages: list[Message], count: int, session: str) -> Verdict:
+async def _verdict(engine: Engine, messages: list[Message], count: int, session: str) -> PathVerdict:
     ids = engine.tokens.open_chat(messages)
     if len(ids) // ids_a_token(engine) + GREEDY.max_tokens > engine.context:
-        return Verdict(None, TOO_LONG)
+        return PathVerdict(None, TOO_LONG)
     try:
         generation = await engine.generate(Request(ids, messages, GREEDY, session))
     except EngineError as error:
-        return Verdict(None, str(error))
+        return PathVerdict(None, str(error))
     finally:
         await engine.forget(session)
     return read_verdict(engine.tokens.decode(generation.ids), count)
@@ -245,7 +245,7 @@ ENDS = 20  # for each answer: a chain that leads to more is told apart no furthe
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredChain:
     """A chain that was found. `ends` is how many entities it leads to, `answers` how many of them are answers."""
 
     found: FoundChain
@@ -265,8 +265,8 @@ class Measured:
 
 
 def measure(
-    edges: Edges, chains: Sequence[FoundChain], answers: Sequence[str], words: str, embedder: Embedder | None
-) -> list[Measured]:
+    edges: EdgeSource, chains: Sequence[FoundChain], answers: Sequence[str], words: str, embedder: Embedder | None
+) -> list[MeasuredChain]:
     """`words` are the question's, without the names of its topics; `answers` are entities."""
     relations = list(dict.fromkeys(way.relation for one in chains for way in one.chain.ways))
     near = dict(zip(relations, scores(words, relations, embedder).tolist(), strict=True))
@@ -277,11 +277,11 @@ def measure(
         ends = max(len(one.answers), count_ends(edges, one.chain, ENDS * len(answers)))
         typed = sum(last in edges.ways(answer) for answer in answers) / len(answers)
         sounds = sum(near[way.relation] for way in ways) / len(ways)
-        measured.append(Measured(one, len(answers), ends, typed, sounds))
+        measured.append(MeasuredChain(one, len(answers), ends, typed, sounds))
     return measured
 
 
-def count_ends(edges: Edges, chain: Chain, enough: int) -> int:
+def count_ends(edges: EdgeSource, chain: Chain, enough: int) -> int:
     """The entities at a chain's end; more than `enough`, or FACTS looked at, and it is those counted so far.
 
     As in `search`, no step takes back the one before: from Big by its stars to other films is Cast Away alone.
@@ -330,22 +330,22 @@ TYPE = 0.9
 PRECISION = 0.8
 WORDS = 0.25  # cosine of MiniLM, or the likeness of letters without it
 
-Rule = Callable[[Sequence[Measured]], list[Measured]]
+Rule = Callable[[Sequence[MeasuredChain]], list[MeasuredChain]]
 
 
-def coverage(chains: Sequence[Measured]) -> list[Measured]:
+def coverage(chains: Sequence[MeasuredChain]) -> list[MeasuredChain]:
     return _share(chains, lambda one: one.coverage, COVERAGE)
 
 
-def type_(chains: Sequence[Measured]) -> list[Measured]:
+def type_(chains: Sequence[MeasuredChain]) -> list[MeasuredChain]:
     return _share(chains, lambda one: one.typed, TYPE)
 
 
-def precision(chains: Sequence[Measured]) -> list[Measured]:
+def precision(chains: Sequence[MeasuredChain]) -> list[MeasuredChain]:
     return _share(chains, lambda one: one.f1, PRECISION)
 
 
-def words(chains: Sequence[Measured]) -> list[Measured]:
+def words(chains: Sequence[MeasuredChain]) -> list[MeasuredChain]:
     best = max((one.near for one in chains), default=0.0)
     return [one for one in chains if one.near >= best - WORDS]
 
@@ -354,7 +354,9 @@ def words(chains: Sequence[Measured]) -> list[Measured]:
 RULES: dict[str, Rule] = {"coverage": coverage, "type": type_, "precision": precision, "words": words}
 
 
-def _share(chains: Sequence[Measured], value: Callable[[Measured], float], share: float) -> list[Measured]:
+def _share(
+    chains: Sequence[MeasuredChain], value: Callable[[MeasuredChain], float], share: float
+) -> list[MeasuredChain]:
     least = share * max(map(value, chains), default=0.0)
     return [one for one in chains if value(one) >= least - 1e-9]
 
@@ -367,25 +369,25 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass
-class Asked:
+class Candidates:
     """A question on its way: what it asks, without its paths, and the chains that are left by topic."""
 
     question: Question
     words: str  # without the names of its topics
-    chains: dict[str, list[Measured]] = field(default_factory=dict)
+    chains: dict[str, list[MeasuredChain]] = field(default_factory=dict)
     why: str | None = None  # it has no chains
     whole: bool = True
 
     @property
-    def left(self) -> list[Measured]:
+    def left(self) -> list[MeasuredChain]:
         return [one for of_topic in self.chains.values() for one in of_topic]
 
 
 @dataclass
-class Finding:
+class SplitPaths:
     """All questions of a split, from stage to stage. `paths` of a chain are written, each to another answer."""
 
-    asked: list[Asked]
+    asked: list[Candidates]
     graph_for: Callable[[Question], Graph]
     hops: int = 3
     paths: int = 3
@@ -396,9 +398,11 @@ class Finding:
     watch: Callable[[str], None] = lambda stage: None  # told after each stage
 
     @classmethod
-    def of(cls, questions: Iterable[Question], graph_for: Callable[[Question], Graph], **settings: Any) -> Finding:
+    def of(cls, questions: Iterable[Question], graph_for: Callable[[Question], Graph], **settings: Any) -> SplitPaths:
         bare = [replace(one, gold_paths=None, evidence=None) for one in questions]
-        return cls([Asked(one, without_names(one.question, one.topic_entities)) for one in bare], graph_for, **settings)
+        return cls(
+            [Candidates(one, without_names(one.question, one.topic_entities)) for one in bare], graph_for, **settings
+        )
 
     def search(self) -> None:
         """Every chain of at most `hops` relations, with what the rules will go by."""
@@ -476,9 +480,9 @@ class Finding:
         self.watch(stage)
 
     def _embedder(self, graph: Graph) -> Embedder | None:
-        return world_for(graph, Eog()).embed if self.embed else None
+        return environment_for(graph, Eog()).embed if self.embed else None
 
-    def _search(self, one: Asked, graph: Graph, embedder: Embedder | None) -> None:
+    def _search(self, one: Candidates, graph: Graph, embedder: Embedder | None) -> None:
         edges = GraphEdges(graph)
         topics = [topic for topic in dict.fromkeys(one.question.topic_entities) if topic in graph]
         answers = answers_in(one.question, graph)
@@ -490,7 +494,7 @@ class Finding:
         if not one.chains:
             one.why = NO_TOPIC if not topics else NO_ANSWER if not answers else NO_PATH
 
-    def _keep(self, one: Asked, verdicts: Sequence[Verdict]) -> None:
+    def _keep(self, one: Candidates, verdicts: Sequence[PathVerdict]) -> None:
         stay: set[int] = set()
         chains = one.left
         for number, verdict in enumerate(verdicts):

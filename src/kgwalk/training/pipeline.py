@@ -31,11 +31,11 @@ from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import Care, Progress, Stage, check_tracker, run_stage, silent
-from kgwalk.training.run import Run, check_device, check_recipe
+from kgwalk.training.run import TrainingRun, check_device, check_recipe
 from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.shards import Processes
-from kgwalk.training.time_budget import Pace
+from kgwalk.training.time_budget import TimeBudget
 from kgwalk.training.updater import Updater
 from kgwalk.types import KgwalkError
 
@@ -47,7 +47,7 @@ DEMOS = "demos.jsonl"
 LOSSES = "losses.json"
 
 
-def demos(run: Run) -> dict[str, Any]:
+def demos(run: TrainingRun) -> dict[str, Any]:
     """Demonstrations of the training questions; what fell out, and why."""
     done = run.folder.file("demos.json")
     if run.demos is not None:
@@ -59,12 +59,12 @@ def demos(run: Run) -> dict[str, Any]:
     return dict(read_json(done))
 
 
-def _make_demos(run: Run) -> None:
+def _make_demos(run: TrainingRun) -> None:
     made, fallen = make_demos(
         run.questions,
         run.dataset.graph_for,
         run.protocol,
-        world_of=run.training_worlds.of,
+        environment_of=run.training_worlds.of,
         settings=DemoSettings.of(run.recipe),
         budget=run.budget,
         tokens=run.model.tokens,
@@ -83,12 +83,12 @@ def _make_demos(run: Run) -> None:
     write_json(run.folder.file("demos.json"), fallen.as_json())
 
 
-def sft(run: Run) -> dict[str, Any]:
+def sft(run: TrainingRun) -> dict[str, Any]:
     """Imitation of the demonstrations."""
     if (before := run.done("sft")) is not None:
         return before
     settings = read_section(SftSettings, run.recipe, "sft")
-    pace = Pace(settings.minutes)
+    pace = TimeBudget(settings.minutes)
     file = run.demos or run.folder.file(DEMOS)
     if not file.exists():
         raise KgwalkError(f"there are no demonstrations in {file}; add the stage demos, or give a file of them")
@@ -106,7 +106,7 @@ def sft(run: Run) -> dict[str, Any]:
     return run.finish("sft", stage.steps, pace)
 
 
-def _lessons(run: Run, file: Path) -> Lessons:
+def _lessons(run: TrainingRun, file: Path) -> Lessons:
     """The demonstrations, if all follow the recipe's protocol."""
     with without_collecting(circles=False):  # nothing in them could be garbage; looking for it is a third of the time
         demonstrations = list(read_demos(file))
@@ -119,12 +119,12 @@ def _lessons(run: Run, file: Path) -> Lessons:
     return Lessons(demonstrations, run.model.tokens)
 
 
-def grpo(run: Run) -> dict[str, Any]:
+def grpo(run: TrainingRun) -> dict[str, Any]:
     """Reinforcement learning from the model's own walks."""
     if (before := run.done("grpo")) is not None:
         return before
     settings = read_section(GrpoSettings, run.recipe, "grpo")
-    pace = Pace(settings.minutes)
+    pace = TimeBudget(settings.minutes)
     losses = _losses(run)
     curriculum = Curriculum(
         run.questions,
@@ -142,7 +142,7 @@ def grpo(run: Run) -> dict[str, Any]:
     return run.finish("grpo", settings.steps, pace)
 
 
-def _losses(run: Run) -> Path | None:
+def _losses(run: TrainingRun) -> Path | None:
     """Of this run's SFT, or of that of the run whose adapter it goes on from, if its questions were the same."""
     own = run.folder.file("sft") / LOSSES
     if own.exists() or run.start is None:
@@ -171,7 +171,7 @@ def by_question(losses: dict[str, float]) -> dict[str, float]:
     return losses | {name: sum(each) / len(each) for name, each in several.items()}
 
 
-def eval(run: Run) -> dict[str, Any]:
+def eval(run: TrainingRun) -> dict[str, Any]:
     """The result on the split that is left for it, by the same evaluation as everywhere."""
     if not run.processes.main:
         return {}
@@ -194,7 +194,7 @@ def eval(run: Run) -> dict[str, Any]:
 STAGES = {"demos": demos, "sft": sft, "grpo": grpo, "eval": eval}
 
 
-def check(run: Run, stages: Collection[str]) -> None:
+def check(run: TrainingRun, stages: Collection[str]) -> None:
     """What is wrong with the recipe or the questions is told before the first stage, not hours later."""
     check_recipe(run.recipe, stages, demos=run.demos is not None)
     if run.demos is not None and not run.demos.is_file():
@@ -202,7 +202,7 @@ def check(run: Run, stages: Collection[str]) -> None:
     if run.start is not None and not run.start.is_dir():
         raise KgwalkError(f"there is no folder {run.start} to start from")
     assert run.questions
-    assert run.worlds.of(run.questions[0])  # a corpus that is not there, a graph that nothing can be hidden in
+    assert run.environments.of(run.questions[0])  # a corpus that is not there, a graph that nothing can be hidden in
     check_tracker(run.report_to)
     if "sft" in stages:
         run.validation(read_section(SftSettings, run.recipe, "sft").eval_questions)
@@ -212,7 +212,7 @@ def check(run: Run, stages: Collection[str]) -> None:
         run.check_judge()
 
 
-def _updater(run: Run, settings: SftSettings | GrpoSettings) -> Updater:
+def _updater(run: TrainingRun, settings: SftSettings | GrpoSettings) -> Updater:
     # The engine changes how the module attends, and so how it rounds: before the first update, in every run alike.
     assert run.walker is not None
     imitated = settings if isinstance(settings, SftSettings) else None
@@ -227,7 +227,7 @@ def _updater(run: Run, settings: SftSettings | GrpoSettings) -> Updater:
     )
 
 
-def _carry_out(run: Run, stage: Stage, updater: Updater, care: Care) -> None:
+def _carry_out(run: TrainingRun, stage: Stage, updater: Updater, care: Care) -> None:
     run_stage(
         stage,
         updater,
@@ -351,7 +351,7 @@ def train(
     if dev is not None and dev not in dataset.splits():
         dataset.questions(dev)  # says which there are
     processes = Processes(device)
-    run = Run(
+    run = TrainingRun(
         recipe=chosen,
         dataset=dataset,
         path=Path(out),
@@ -372,7 +372,7 @@ def train(
 
 
 def _run_all(
-    run: Run, stages: tuple[str, ...], note: Callable[[str], None], *, resume: bool, force: bool
+    run: TrainingRun, stages: tuple[str, ...], note: Callable[[str], None], *, resume: bool, force: bool
 ) -> dict[str, Any]:
     check(run, stages)
     notes = _left_out(run, stages)
@@ -394,7 +394,7 @@ def _run_all(
         return report if main else {}
 
 
-def _left_out(run: Run, stages: tuple[str, ...]) -> list[str]:
+def _left_out(run: TrainingRun, stages: tuple[str, ...]) -> list[str]:
     """What a run goes without because the dataset lacks a split for it."""
     there = f"{run.dataset.name} has only {', '.join(run.dataset.splits())}"
     notes = []

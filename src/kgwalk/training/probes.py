@@ -28,7 +28,7 @@ from kgwalk.training.microbatch import Batch, collate, pack, trees
 from kgwalk.types import Flat
 
 Score = Callable[[Batch], torch.Tensor]  # a microbatch's log-probabilities
-Tried = tuple[torch.Tensor, torch.Tensor]  # log-probabilities, gradients
+LossAndLogits = tuple[torch.Tensor, torch.Tensor]  # log-probabilities, gradients
 
 
 @torch.no_grad()
@@ -106,7 +106,7 @@ def _close(found: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> b
     return bool((found - expected).float().norm() <= most * expected.float().norm())
 
 
-def apart(found: Tried, expected: Tried) -> tuple[float, float]:
+def apart(found: LossAndLogits, expected: LossAndLogits) -> tuple[float, float]:
     """By how much of their norms log-probabilities differ, and their gradients."""
     one, other = (
         float((mine - theirs).norm() / theirs.norm().clamp(min=1e-30))
@@ -158,7 +158,7 @@ def new_adapter(model: torch.nn.Module) -> Iterator[None]:
         torch.clear_autocast_cache()
 
 
-def tried(model: torch.nn.Module, score: Score, times: int) -> Tried:
+def tried(model: torch.nn.Module, score: Score, times: int) -> LossAndLogits:
     """Log-probabilities of a few tokens in a row of so many times MULTIPLE, and their gradients for all that learns,
     one after the other.
     """

@@ -18,12 +18,13 @@ import torch
 from torch import Tensor
 
 from kgwalk.data.dataset import Dataset
-from kgwalk.evaluation.ranking import Expansion, Place, expansions, sample
+from kgwalk.evaluation.ranking import Expansion, GoldStep, expansions, sample
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import CachedEmbedder
 from kgwalk.types import KgwalkError, Question, Triple
 from kgwalk.walk.facts import Way
-from kgwalk.walk.ranker import I64, Encoder, Near, Network, Rows, Shape, Texts, gather, joined, save_ranker, score
+from kgwalk.walk.ranker import Network, NetworkShape, gather, save_ranker, score
+from kgwalk.walk.ranker_features import I64, Encoder, LabelledRows, Near, Texts, joined
 from kgwalk.walk.ranking import Candidate, Recalls, best_first
 
 # ----------------------------------------------------------------------------------------------------
@@ -41,11 +42,11 @@ RELEVANT, IRRELEVANT, NEITHER = 1, 0, -1
 class Example:
     """The rows of one expansion that teach something, and what they teach."""
 
-    rows: Rows
+    rows: LabelledRows
     label_R: I64
 
 
-def labels(place: Place, candidates: Sequence[Candidate], *, siblings: bool) -> I64:
+def labels(place: GoldStep, candidates: Sequence[Candidate], *, siblings: bool) -> I64:
     """A label for each row. `siblings`: facts of a gold fact's own relation and direction count as irrelevant.
 
     At Tom Hanks, where (Big, starred_actors, Tom Hanks) is gold: that row is 1; (Cast Away, starred_actors, Tom Hanks)
@@ -109,13 +110,13 @@ class FitSettings:
 class Trial:
     """An expansion to measure on: its rows, the candidates' names and which of them are right."""
 
-    rows: Rows
+    rows: LabelledRows
     names: list[str]
     gold: Collection[str]
 
 
 @dataclass
-class Fitted:
+class FittedNetwork:
     """The network of the best epoch, and the figures of all."""
 
     network: Network
@@ -127,11 +128,11 @@ def fit(
     train: Sequence[Example],
     dev: Sequence[Trial],
     vectors_TD: Tensor,
-    shape: Shape,
+    shape: NetworkShape,
     settings: FitSettings,
     progress: Progress = lambda what, done, total: None,
     told: Callable[[dict[str, float]], None] = lambda figures: None,
-) -> Fitted:
+) -> FittedNetwork:
     """`told` is given the figures of each epoch as it ends. Without dev expansions the last epoch is kept."""
     torch.manual_seed(settings.seed)
     network = Network(shape)
@@ -140,7 +141,7 @@ def fit(
     steps = settings.epochs * batches
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda at: 0.5 * (1 + math.cos(math.pi * at / steps)))
     draw = random.Random(settings.seed)
-    fitted, kept = Fitted(network, 0), dict[str, Tensor]()
+    fitted, kept = FittedNetwork(network, 0), dict[str, Tensor]()
     for epoch in range(1, settings.epochs + 1):
         order = draw.sample(range(len(train)), len(train))
         losses: list[float] = []
@@ -212,7 +213,7 @@ def train_ranker(
     *,
     settings: RankSettings,
     fitting: FitSettings,
-    shape: Shape,
+    shape: NetworkShape,
     near: Near,
     progress: Progress = lambda what, done, total: None,
     told: Callable[[dict[str, float]], None] = lambda figures: None,

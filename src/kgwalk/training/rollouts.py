@@ -19,14 +19,14 @@ from kgwalk.data.mixture import OF
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import longest_context
-from kgwalk.training.curriculum import Course, Measured
+from kgwalk.training.curriculum import Course, MeasuredEpisode
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.shards import Processes
 from kgwalk.training.workers.messages import CannotTravel
-from kgwalk.training.workers.pool import Pool
+from kgwalk.training.workers.pool import WorkerPool
 from kgwalk.types import Episode, KgwalkError
 from kgwalk.walk.budget import Budget
-from kgwalk.walk.policy import Agent
+from kgwalk.walk.policy import ProtocolPolicy
 from kgwalk.walk.protocol import Protocol, Task
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Walker:
         context = min(budget.total_tokens, longest_context(own.module))
         self.engine = LocalEngine(own, lockstep=True, batch=batch, context=context)
         count = worker_count(model.device) if isinstance(workers, str) else workers
-        self._pool = Pool(self.engine, protocol, budget, count=count) if count else None
+        self._pool = WorkerPool(self.engine, protocol, budget, count=count) if count else None
 
     def weights_changed(self) -> None:
         """For whoever asks the engine himself; `walk` sees to it."""
@@ -79,35 +79,37 @@ class Walker:
         walked = self._in_workers(course, asked, sampling)
         return self._here(course, asked, sampling) if walked is None else [one.episode for one in walked]
 
-    def measured(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Measured]:
+    def measured(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[MeasuredEpisode]:
         """The same with their numbers, which the workers see to where there are any."""
         if self._pool is None:
-            return [Measured.of(episode, course.worlds) for episode in self.walk(course, asked, sampling)]
+            return [MeasuredEpisode.of(episode, course.environments) for episode in self.walk(course, asked, sampling)]
         self.weights_changed()
         walked = self._in_workers(course, asked, sampling)
         if walked is not None:
             return walked
-        return [Measured.of(episode, course.worlds) for episode in self._here(course, asked, sampling)]
+        return [MeasuredEpisode.of(episode, course.environments) for episode in self._here(course, asked, sampling)]
 
     def _in_workers(
         self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling
-    ) -> list[Measured] | None:
+    ) -> list[MeasuredEpisode] | None:
         """None if there are none, or none that can be given what the walks need."""
         if self._pool is None:
             return None
         try:
-            return self._pool.walk(course.worlds, [(course.questions[number], key) for number, key in asked], sampling)
+            return self._pool.walk(
+                course.environments, [(course.questions[number], key) for number, key in asked], sampling
+            )
         except CannotTravel as why:
             log.warning("walking in this process alone, since its parts cannot be given to workers: %s", why)
             self._pool = None
             return None
 
     def _here(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
-        agent = Agent(self.protocol, self.engine, self.budget, sampling)
+        agent = ProtocolPolicy(self.protocol, self.engine, self.budget, sampling)
         tasks = []
         for number, key in asked:
             question = course.questions[number]
-            tasks.append((Task(question, question.topic_entities, key), course.worlds.of(question)))
+            tasks.append((Task(question, question.topic_entities, key), course.environments.of(question)))
         with without_collecting(), asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
             return runner.run(agent.walk(tasks, lambda episode, turn: None))
 

@@ -31,9 +31,9 @@ from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
 from kgwalk.training.shards import Processes, asked_for
-from kgwalk.training.time_budget import Pace
+from kgwalk.training.time_budget import TimeBudget
 from kgwalk.types import Episode, KgwalkError, Question
-from kgwalk.walk.environment import Worlds, world_for, worlds_of
+from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
 from kgwalk.walk.protocol import PROTOCOLS
 
@@ -43,7 +43,7 @@ Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
 
 
 @dataclass(kw_only=True)
-class Run:
+class TrainingRun:
     """`path` is its folder, `folder` the same when it has `begun`. `start` is an adapter to begin with; `demos` a file
     of demonstrations instead of those that would be made; `incomplete` is that of [train].
     """
@@ -123,18 +123,23 @@ class Run:
         return [question for _, question in chosen(self.dataset.questions(self.split), self.limit, self.seed)]
 
     @cached_property
-    def worlds(self) -> Worlds:
+    def environments(self) -> Environments:
         """As the recipe has them: of validation and evaluation."""
         check_web(self.recipe)
-        return worlds_of(self.recipe, self.dataset.graph_for, partial(world_for, protocol=self.protocol))
+        return environments_of(self.recipe, self.dataset.graph_for, partial(environment_for, protocol=self.protocol))
 
     @cached_property
-    def training_worlds(self) -> Worlds:
+    def training_worlds(self) -> Environments:
         """The same, but for the share of questions that are asked over an incomplete graph."""
-        worlds = self.worlds
+        environments = self.environments
         if self.incomplete is None:
-            return worlds
-        return Worlds(worlds.graph_for, replace(worlds.settings, share=self.incomplete), worlds.base, worlds.web)
+            return environments
+        return Environments(
+            environments.graph_for,
+            replace(environments.settings, share=self.incomplete),
+            environments.base,
+            environments.web,
+        )
 
     @cached_property
     def course(self) -> Course:
@@ -154,7 +159,7 @@ class Run:
         if not count or self.dev not in self.dataset.splits():
             return None
         sample = evenly(self.dataset.questions(self.dev), count, self.seed)
-        course = Course(sample, self.worlds)
+        course = Course(sample, self.environments)
         return lambda: self.walker.validate(course, self.processes)
 
     @contextmanager
@@ -195,7 +200,7 @@ class Run:
         self.walker.weights_changed()
         return dict(read_json(place / DONE))
 
-    def finish(self, stage: str, steps: int, pace: Pace) -> dict[str, Any]:
+    def finish(self, stage: str, steps: int, pace: TimeBudget) -> dict[str, Any]:
         """The stage is over: its best weights, by validation, are the model's and the run's result from now on. It was
         to have so many steps.
         """

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from kgwalk.training.logprobs import TokenScores
-from kgwalk.training.loop import Numbers, Stage
-from kgwalk.training.loss import Tally, Totals, imitation_loss
+from kgwalk.training.loop import Metrics, Stage
+from kgwalk.training.loss import LossStats, Totals, imitation_loss
 from kgwalk.training.microbatch import Batch, computed
 from kgwalk.training.settings import SftSettings
-from kgwalk.training.time_budget import Pace
+from kgwalk.training.time_budget import TimeBudget
 from kgwalk.training.updater import Updater, rate
 from kgwalk.types import Flat, KgwalkError
 
@@ -35,7 +35,7 @@ class Sft:
     settings: SftSettings
     seed: int
     losses: dict[str, float] = field(default_factory=dict)  # of each demonstration, when it was last seen
-    pace: Pace = field(default_factory=Pace)
+    pace: TimeBudget = field(default_factory=TimeBudget)
     ahead: Callable[[Sequence[int]], None] = lambda chosen: None
     _order: tuple[int, Sequence[int]] = field(default=(-1, ()), init=False)  # an epoch, and its demonstrations
 
@@ -64,7 +64,7 @@ class Sft:
             self._order = epoch, order
         return list(self._order[1][place * self.settings.batch : (place + 1) * self.settings.batch])
 
-    def step(self, number: int) -> Numbers:
+    def step(self, number: int) -> Metrics:
         settings, updater = self.settings, self.updater
         chosen = self.chosen(number)
         self.ahead(chosen)
@@ -77,7 +77,7 @@ class Sft:
         packed = updater.pack(flats, None, settings.microbatch_tokens)
         each: list[torch.Tensor] = []  # the losses of demonstrations, read once when all are there
 
-        def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, Tally | None]:
+        def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, LossStats | None]:
             loss, each_B = imitation_loss(scores.logprobs_BT, batch.mask_BT, totals)
             each.append(each_B)
             return loss, None

@@ -26,14 +26,14 @@ Gathered = Callable[[list[float]], list[float]]  # the lists of all processes, o
 
 
 @dataclass
-class Pace:
+class TimeBudget:
     """`minutes` is the wall-clock time from the moment this is made, 0: no limit; `clock` is in seconds.
 
     The first step of a process may compile and record, so nobody expects the next to take as long; that of a stage is
     where its progress begins. With 100 s, a first step of 20 s and a second of 10, and no validation:
 
     >>> seconds = iter([0, 20, 30])
-    >>> pace = Pace(100 / 60, clock=lambda: next(seconds))
+    >>> pace = TimeBudget(100 / 60, clock=lambda: next(seconds))
     >>> pace.mark(STEP, list)
     >>> pace.progress  # (20 - 20 + 0) / (100 - 20): nothing is known yet of a step
     0.0
@@ -115,7 +115,7 @@ class Pace:
 # the step is over. Knows nothing of what the parts are.
 
 
-class Clock:
+class PartTimer:
     """Parts with the same name add up. On a CPU, which does at once what it is told, there is one clock for both."""
 
     def __init__(self, device: str) -> None:

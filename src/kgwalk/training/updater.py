@@ -16,7 +16,7 @@ import torch
 
 from kgwalk.training.fused import MULTIPLE
 from kgwalk.training.logprobs import TokenScorer, TokenScores
-from kgwalk.training.loss import Tally, Totals
+from kgwalk.training.loss import LossStats, Totals
 from kgwalk.training.memory import pairs_a_token, tokens_that_fit
 from kgwalk.training.microbatch import Batch, Packed, collate, pack
 from kgwalk.training.model import PolicyModel
@@ -29,7 +29,7 @@ ALIGNED = 16  # tokens: attention with a mask whose rows are no multiple of it w
 # at each, a processor does not.
 FEW = {True: 8192, False: 1024}
 CACHED = 2048  # tokens: a processor, whose caches are small, is slower with more at once
-Loss = Callable[[Batch, TokenScores], tuple[torch.Tensor, Tally | None]]
+Loss = Callable[[Batch, TokenScores], tuple[torch.Tensor, LossStats | None]]
 
 
 class Diverged(KgwalkError):
@@ -145,7 +145,7 @@ class Updater:
 
     def update(
         self, batches: Sequence[Batch], loss_of: Loss, *, rate: float = 1.0, entropy: bool = False
-    ) -> tuple[dict[str, float], Tally | None]:
+    ) -> tuple[dict[str, float], LossStats | None]:
         """The sum of the microbatches' losses is minimised by one step; returns `loss` and `grad_norm`, and tallies.
 
         The host hears nothing from the device before all gradients are there; then the loss and their norm, once, as
@@ -168,7 +168,9 @@ class Updater:
             self.optimiser.zero_grad(set_to_none=True)
         return {"loss": value, "grad_norm": size, "lr": self.lr * rate}, tally
 
-    def _gradients(self, batches: Sequence[Batch], loss_of: Loss, entropy: bool) -> tuple[torch.Tensor, Tally | None]:
+    def _gradients(
+        self, batches: Sequence[Batch], loss_of: Loss, entropy: bool
+    ) -> tuple[torch.Tensor, LossStats | None]:
         """Added up over the microbatches, with the losses and the tallies, all of which stay on the device."""
         self.model.module.train()
         self.optimiser.zero_grad(set_to_none=True)

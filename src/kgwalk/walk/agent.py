@@ -25,12 +25,12 @@ from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine
 from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, UnknownEntity
 from kgwalk.walk.adapters import Choice, choose, store_of
 from kgwalk.walk.budget import Budget, Counted, tokens_used
-from kgwalk.walk.environment import opened_web, world_for, world_settings
+from kgwalk.walk.environment import environment_for, environment_settings, opened_web
 from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
 from kgwalk.walk.name_lookup import MOST_WORDS, is_long
 from kgwalk.walk.policy import budget_of, check_web, protocol_named, protocol_of
-from kgwalk.walk.protocol import Protocol, Task, World
+from kgwalk.walk.protocol import Environment, Protocol, Task
 from kgwalk.walk.rollout import Watch, rollout_async
 from kgwalk.walk.web.search import WebSearch
 
@@ -111,7 +111,7 @@ NOTE = "the model was not sure of this walk; it may well be wrong"
 
 
 @dataclass(slots=True)
-class Asked:
+class AskResult:
     """What came of a question. `answers` has the one with most votes first; `stop` is "answered" if any run was.
 
     `tokens` are those "generated" by the model, those of the "prompt" (all that it was told, observations too) and
@@ -151,7 +151,7 @@ class Asked:
 
 def ask(
     question: str,
-    graph: Graph | World,
+    graph: Graph | Environment,
     *,
     protocol: Protocol | str,
     engine: Engine,
@@ -161,7 +161,7 @@ def ask(
     budget: Budget | None = None,
     sampling: Sampling | None = None,
     watch: Watch = lambda episode, turn: None,
-) -> Asked:
+) -> AskResult:
     """Answer a question by walking the graph; a World is a graph with what else tools may use.
 
     `web` is what a protocol with a web search asks: `open_web` of kgwalk.walk.web.search gives one.
@@ -173,7 +173,7 @@ def ask(
     fails is data: see `Asked.stop` and `Asked.failure`.
     """
 
-    def run() -> Asked:
+    def run() -> AskResult:
         return asyncio.run(
             ask_async(
                 question,
@@ -194,7 +194,7 @@ def ask(
 
 async def ask_async(
     question: str,
-    graph: Graph | World,
+    graph: Graph | Environment,
     *,
     protocol: Protocol | str,
     engine: Engine,
@@ -204,29 +204,29 @@ async def ask_async(
     budget: Budget | None = None,
     sampling: Sampling | None = None,
     watch: Watch = lambda episode, turn: None,
-) -> Asked:
+) -> AskResult:
     """`ask` inside a running event loop."""
     started = time.monotonic()
     if runs < 1:
         raise KgwalkError(f"runs must be at least 1, not {runs}")
     if isinstance(protocol, str):
         protocol = protocol_named(protocol)
-    world = graph if isinstance(graph, World) else world_for(graph, protocol)
+    environment = graph if isinstance(graph, Environment) else environment_for(graph, protocol)
     if web is not None:
-        world = replace(world, web=web)
+        environment = replace(environment, web=web)
     # A graph elsewhere takes its time, and so do near spellings: not on the event loop.
     if isinstance(topics, Start):
         start = topics
     else:
-        searched = world.web is not None
-        start = await asyncio.to_thread(start_of, question, world.graph, topics, protocol=protocol, web=searched)
+        searched = environment.web is not None
+        start = await asyncio.to_thread(start_of, question, environment.graph, topics, protocol=protocol, web=searched)
     counted = Counted(engine)
     # The id enters the seeds: the same question with the same seed is walked in the same way.
     asked = Question(
         hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest(), question, start.topics, []
     )
     episodes = await rollout_async(
-        [(Task(asked, start.topics), world)] * runs,
+        [(Task(asked, start.topics), environment)] * runs,
         protocol,
         counted,
         sampling=sampling or Sampling(temperature=1.0 if runs > 1 else 0.0),
@@ -236,7 +236,7 @@ async def ask_async(
     return _gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)
 
 
-def as_json(asked: Asked) -> dict[str, Any]:
+def as_json(asked: AskResult) -> dict[str, Any]:
     """The object that `ask --json` and the server give.
 
     `confidence`, `votes`, `mentions` and `failure` only where there is cause; `note` is null without one.
@@ -271,7 +271,7 @@ def _gathered(
     episodes: list[Episode],
     tokens: dict[str, int],
     seconds: float,
-) -> Asked:
+) -> AskResult:
     votes = Counter(name for episode in episodes for name in episode.answers)
     answers = [name for name, _ in votes.most_common()]  # equal ones in the order of the runs
     evidence: dict[str, list[Triple]] = {name: [] for name in answers}
@@ -279,7 +279,7 @@ def _gathered(
         for name, facts in episode.evidence.items():
             evidence[name] = evidence[name] or facts
     best = next((episode for episode in episodes if episode.stop is StopReason.answered), episodes[0])
-    return Asked(
+    return AskResult(
         question,
         start.topics,
         answers,
@@ -309,7 +309,7 @@ class Agent:
         self.recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         self.protocol, self.budget = protocol_of(self.recipe), budget_of(self.recipe)
         check_web(self.recipe)
-        self.web = opened_web(world_settings(self.recipe))
+        self.web = opened_web(environment_settings(self.recipe))
 
     def chosen(self, adapter: str | None = None, *, model: str | None = None, engine: str = "auto") -> Choice:
         """The adapter that `opened` would take: a folder, `shipped`, `none`, or what is found."""
@@ -335,7 +335,7 @@ class Agent:
         *,
         runs: int = 1,
         watch: Watch = lambda episode, turn: None,
-    ) -> Asked:
+    ) -> AskResult:
         """Walk. Several `runs` are sampled, and their answers united."""
         if self.engine is None:
             raise KgwalkError("the agent's model is not open: call `opened()` first")

@@ -24,7 +24,7 @@ from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.kg.views import incomplete
 from kgwalk.llm.embeddings import CachedEmbedder, Embedder, MiniLM, installed_minilm
 from kgwalk.types import KgwalkError, Question, Triple
-from kgwalk.walk.protocol import Protocol, World
+from kgwalk.walk.protocol import Environment, Protocol
 from kgwalk.walk.web.search import WebSearch, open_web
 
 # ----------------------------------------------------------------------------------------------------
@@ -37,22 +37,22 @@ from kgwalk.walk.web.search import WebSearch, open_web
 _of_store: WeakKeyDictionary[Store, Embedder] = WeakKeyDictionary()
 
 
-def world_for(graph: Graph, protocol: Protocol) -> World:
+def environment_for(graph: Graph, protocol: Protocol) -> Environment:
     """The graph, with an embedder if the protocol asks for one and there is one here; else letters decide."""
     if not protocol.by_meaning or installed_minilm() is None or not _has_torch():
-        return World(graph)
+        return Environment(graph)
     if not isinstance(graph, StoredGraph):
-        return World(graph, embed=_shared())
+        return Environment(graph, embed=_shared())
     if graph.store not in _of_store:
         _of_store[graph.store] = CachedEmbedder(_model(), graph.store)
-    return World(graph, embed=_of_store[graph.store])
+    return Environment(graph, embed=_of_store[graph.store])
 
 
-def with_ranker(world: World, folder: str) -> World:
+def with_ranker(environment: Environment, folder: str) -> Environment:
     """The world with the trained ranker of a folder, over the embedder that the world has."""
     from kgwalk.walk.ranker import open_ranker  # needs torch
 
-    return replace(world, ranker=open_ranker(folder, world.embed))
+    return replace(environment, ranker=open_ranker(folder, environment.embed))
 
 
 @lru_cache(1)
@@ -73,7 +73,7 @@ KEPT = 256  # views made last, for the runs of a question that follow each other
 
 
 @dataclass(frozen=True)
-class WorldSettings:
+class EnvironmentSettings:
     """The section [world] of a recipe."""
 
     drop: float = setting(0.0, least=0, most=1)  # the share of a question's crucial facts that is hidden
@@ -83,22 +83,24 @@ class WorldSettings:
     ranker: str = "none"  # the folder of a trained ranker (`kgwalk rank train`), for searches that rank entities
 
 
-class Worlds:
+class Environments:
     """`graph_for` gives a question's whole graph, `base` a graph with what else the walker's tools use."""
 
     def __init__(
         self,
         graph_for: Callable[[Question], Graph],
-        settings: WorldSettings,
-        base: Callable[[Graph], World],
+        settings: EnvironmentSettings,
+        base: Callable[[Graph], Environment],
         web: WebSearch | None = None,
     ) -> None:
         self.graph_for, self.settings, self.base, self.web = graph_for, settings, base, web
-        self._kept: OrderedDict[tuple[str, tuple[Triple, ...]], World] = OrderedDict()
-        self._whole: OrderedDict[int, World] = OrderedDict()  # by the graph's identity; a world keeps its graph alive
+        self._kept: OrderedDict[tuple[str, tuple[Triple, ...]], Environment] = OrderedDict()
+        self._whole: OrderedDict[int, Environment] = (
+            OrderedDict()
+        )  # by the graph's identity; a world keeps its graph alive
         self._lock = threading.Lock()  # a server's threads ask too
 
-    def of(self, question: Question) -> World:
+    def of(self, question: Question) -> Environment:
         graph = self.graph_for(question)
         crucial = crucial_facts(question)
         if not crucial or not hides(question.id, self.settings):
@@ -113,14 +115,14 @@ class Worlds:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        world = self._incomplete(question.id, graph, crucial)
+        environment = self._incomplete(question.id, graph, crucial)
         with self._lock:
-            self._kept[key] = world
+            self._kept[key] = environment
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return world
+        return environment
 
-    def _complete(self, graph: Graph) -> World:
+    def _complete(self, graph: Graph) -> Environment:
         """Mostly one graph or a few, again and again: the world of each is made once."""
         with self._lock:
             whole = self._whole.get(id(graph))
@@ -134,7 +136,7 @@ class Worlds:
                 self._whole.popitem(last=False)
         return whole
 
-    def _incomplete(self, id_: str, graph: StoredGraph, crucial: tuple[Triple, ...]) -> World:
+    def _incomplete(self, id_: str, graph: StoredGraph, crucial: tuple[Triple, ...]) -> Environment:
         there = [fact for fact in crucial if next(graph.match(*fact[:3], limit=1), None)]
         count = hidden_count(id_, len(there), self.settings)
         if not count:
@@ -142,22 +144,24 @@ class Worlds:
         view = incomplete(graph, there, count / len(there), _draw("facts", id_, self.settings.seed))
         return replace(self._made(view), complete=False)
 
-    def _made(self, graph: Graph) -> World:
-        world = replace(self.base(graph), web=self.web)
-        return world if self.settings.ranker == "none" else with_ranker(world, self.settings.ranker)
+    def _made(self, graph: Graph) -> Environment:
+        environment = replace(self.base(graph), web=self.web)
+        return environment if self.settings.ranker == "none" else with_ranker(environment, self.settings.ranker)
 
 
-def worlds_of(recipe: Recipe, graph_for: Callable[[Question], Graph], base: Callable[[Graph], World]) -> Worlds:
+def environments_of(
+    recipe: Recipe, graph_for: Callable[[Question], Graph], base: Callable[[Graph], Environment]
+) -> Environments:
     """The worlds that the recipe's section [world] describes, with its web engine opened."""
-    settings = world_settings(recipe)
-    return Worlds(graph_for, settings, base, opened_web(settings))
+    settings = environment_settings(recipe)
+    return Environments(graph_for, settings, base, opened_web(settings))
 
 
-def world_settings(recipe: Recipe) -> WorldSettings:
-    return read_section(WorldSettings, recipe, "world")
+def environment_settings(recipe: Recipe) -> EnvironmentSettings:
+    return read_section(EnvironmentSettings, recipe, "world")
 
 
-def opened_web(settings: WorldSettings) -> WebSearch | None:
+def opened_web(settings: EnvironmentSettings) -> WebSearch | None:
     """The engine; a corpus that is not there or a key that is missing is told here, before any walk."""
     return open_web(settings.web)
 
@@ -173,12 +177,12 @@ def crucial_facts(question: Question) -> tuple[Triple, ...]:
     return tuple(sorted({Triple(*fact[:3]) for fact in facts}))
 
 
-def hides(id_: str, settings: WorldSettings) -> bool:
+def hides(id_: str, settings: EnvironmentSettings) -> bool:
     """Whether the question is one of the share that is asked over an incomplete graph."""
     return settings.drop > 0 and _unit("share", id_, settings.seed) < settings.share
 
 
-def hidden_count(id_: str, facts: int, settings: WorldSettings) -> int:
+def hidden_count(id_: str, facts: int, settings: EnvironmentSettings) -> int:
     """How many of a question's crucial facts are hidden: `drop` of them, what is not whole by a draw.
 
     Of 5 facts 0.4 are 2. Of one fact 0.4 is none or one: with rounding no question with one fact would ever lose it,

@@ -27,7 +27,7 @@ class Way(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Neighbour:
     """A triple as found from one of its ends: `other` is the end that was found; `dates` are all it holds for."""
 
     triple: Triple
@@ -60,16 +60,16 @@ def relevant_ways(graph: Graph, entity: str, question: str, keep: int, embedder:
     return [every[at] for at in order[:keep]]
 
 
-def facts_along(graph: Graph, entity: str, along: Sequence[Way], each: int) -> tuple[list[Fact], int]:
+def facts_along(graph: Graph, entity: str, along: Sequence[Way], each: int) -> tuple[list[Neighbour], int]:
     """The facts of these relations, at most `each` of one, the best connected first; and how many there are in all."""
-    facts: list[Fact] = []
+    facts: list[Neighbour] = []
     total = 0
     for relation, out in along:
         found = graph.neighbors(entity, relation, out=out, limit=each)
         total += found.total
         for at, other in enumerate(found.names):
             triple = Triple(entity, relation, other) if out else Triple(other, relation, entity)
-            facts.append(Fact(triple, other, tuple(found.times[at]) if found.times else ()))
+            facts.append(Neighbour(triple, other, tuple(found.times[at]) if found.times else ()))
     return facts, total
 
 
@@ -94,9 +94,9 @@ def read_name(text: str) -> str:
     return quoted[0] if quoted is not None and len(quoted) == 1 else unescape(stripped)
 
 
-def write_fact(fact: Fact) -> str:
+def write_fact(fact: Neighbour) -> str:
     """
-    >>> write_fact(Fact(Triple("Iran", "visit", "Japan"), "Japan", ("2005-05", "2006-07")))
+    >>> write_fact(Neighbour(Triple("Iran", "visit", "Japan"), "Japan", ("2005-05", "2006-07")))
     '(Iran, visit, Japan) [2005-05; 2006-07]'
     """
     head, relation, tail, _ = fact.triple
@@ -222,9 +222,9 @@ def candidates_around(graph: Graph, entity: str, each: int) -> list[Candidate]:
     return candidates_of(facts_along(graph, entity, ways_of(graph, entity), each)[0])
 
 
-def candidates_of(facts: Iterable[Fact]) -> list[Candidate]:
+def candidates_of(facts: Iterable[Neighbour]) -> list[Candidate]:
     """Facts grouped by the entity that they lead to."""
-    leading: dict[str, list[Fact]] = {}
+    leading: dict[str, list[Neighbour]] = {}
     for fact in facts:
         leading.setdefault(fact.other, []).append(fact)
     return [Candidate(name, tuple(fact.triple for fact in there)) for name, there in leading.items()]

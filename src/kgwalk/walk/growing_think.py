@@ -35,21 +35,21 @@ _EXPECTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class WrittenSearch:
     """A search as written: what stands inside its opening tag, and between the tags."""
 
     attributes: str
     inside: str
 
 
-def read_turn(text: str, opened: bool, observation: re.Pattern[str]) -> tuple[Search | Answer | Malformed, bool]:
+def read_turn(text: str, opened: bool, observation: re.Pattern[str]) -> tuple[WrittenSearch | Answer | Malformed, bool]:
     """What a turn says, and whether the thought is open after it. `opened`: whether it was before."""
     marks = _THINK_TAG.findall(text)
     after = marks[-1] == "" if marks else opened
     return _read(text, opened, observation), after
 
 
-def _read(text: str, opened: bool, observation: re.Pattern[str]) -> Search | Answer | Malformed:
+def _read(text: str, opened: bool, observation: re.Pattern[str]) -> WrittenSearch | Answer | Malformed:
     if observation.search(text):
         return Malformed("Only the system writes what a search found. " + _EXPECTED)
     start = 0
@@ -67,7 +67,7 @@ def _read(text: str, opened: bool, observation: re.Pattern[str]) -> Search | Ans
     if action is None or _OWN_TAG.search(text[start : action.start()]) or _OWN_TAG.search(action.groups()[-1]):
         return Malformed(_EXPECTED)
     if pattern is _SEARCH:
-        return Search(action.group(1) or "", action.group(2))
+        return WrittenSearch(action.group(1) or "", action.group(2))
     names = read_answer(action.group(1))
     return Malformed('Write the answer as a JSON list of names: ["..."].') if names is None else Answer(names)
 
@@ -114,7 +114,7 @@ class ThinkWalk(Walk):
         }
         return [Message("user", self.template.format_map(settings))]
 
-    def read(self, text: str) -> Search | Answer | Malformed:
+    def read(self, text: str) -> WrittenSearch | Answer | Malformed:
         """What the next turn says."""
         turn, self.opened = read_turn(text, self.opened, tag_pattern(self.protocol.tag, *OBSERVATION_TAGS))
         return turn

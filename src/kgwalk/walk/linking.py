@@ -23,7 +23,17 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found
-from kgwalk.walk.name_lookup import FUNCTION_WORDS, KINDS, LONGEST, Asked, Named, Names, Stored, Text, stem
+from kgwalk.walk.name_lookup import (
+    FUNCTION_WORDS,
+    KINDS,
+    LONGEST,
+    GraphNames,
+    RankedName,
+    RemoteNames,
+    Stored,
+    Text,
+    stem,
+)
 
 # ----------------------------------------------------------------------------------------------------
 # Equal names in a question, and how much speaks for each: a level, and why.
@@ -39,14 +49,14 @@ COMMON, WEAK, FAIR, STRONG = 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class WeighedMatch:
     """A stretch of the question with the entities that may be meant, and how much speaks for that."""
 
     first: int  # words
     last: int
     start: int  # characters
     end: int
-    named: list[Named]  # best first
+    named: list[RankedName]  # best first
     level: int
     size: float
     why: str
@@ -57,20 +67,20 @@ class Match:
         return (self.level, self.size, best.found.how == "exact", -best.rank, -self.start)
 
 
-def choose(matches: Iterable[Match]) -> list[Match]:
+def choose(matches: Iterable[WeighedMatch]) -> list[WeighedMatch]:
     """The best matches that do not overlap, best first."""
-    chosen: list[Match] = []
+    chosen: list[WeighedMatch] = []
     for match in sorted(matches, key=lambda match: match.weight, reverse=True):
         if all(match.end <= other.start or other.end <= match.start for other in chosen):
             chosen.append(match)
     return chosen
 
 
-def overlapping(matches: Iterable[Match], first: int, last: int) -> list[Match]:
+def overlapping(matches: Iterable[WeighedMatch], first: int, last: int) -> list[WeighedMatch]:
     return [match for match in matches if match.first <= last and first <= match.last]
 
 
-def equal_names(text: Text, names: Names) -> Iterator[Match]:
+def equal_names(text: Text, names: GraphNames) -> Iterator[WeighedMatch]:
     for first, last in names.stretches(text):
         if first == last and text.function[first] and not text.capital[first] and (first, last) not in text.quoted:
             continue
@@ -79,7 +89,7 @@ def equal_names(text: Text, names: Names) -> Iterator[Match]:
             yield match
 
 
-def _equal_name(text: Text, names: Names, first: int, last: int) -> Match | None:
+def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
     start, end = text.span(first, last)
     stretch = text.question[start:end]
     named = names.equal(stretch)
@@ -102,7 +112,7 @@ def _equal_name(text: Text, names: Names, first: int, last: int) -> Match | None
     if text.cased and ranked[0][3].found.how != "exact":
         while first < last and not text.capital[first]:  # "the Eclipse": rather Eclipse, if there is one
             first += 1
-    return Match(first, last, start, end, [entry[3] for entry in ranked], level, text.size(first, last), why)
+    return WeighedMatch(first, last, start, end, [entry[3] for entry in ranked], level, text.size(first, last), why)
 
 
 def _as_written(question: str, start: int, found: Found) -> tuple[int, int] | None:
@@ -114,7 +124,7 @@ def _as_written(question: str, start: int, found: Found) -> tuple[int, int] | No
     return None
 
 
-def _evidence(text: Text, names: Names, first: int, last: int, best: Named) -> tuple[int, str]:
+def _evidence(text: Text, names: GraphNames, first: int, last: int, best: RankedName) -> tuple[int, str]:
     """How much speaks for a name that equals these words, and what; 0 for nothing at all."""
     words = text.words[first : last + 1]
     exact = best.found.how == "exact"
@@ -157,7 +167,7 @@ def _evidence(text: Text, names: Names, first: int, last: int, best: Named) -> t
     return (FAIR if known else WEAK), "one telling word"
 
 
-def of_relations(text: Text, names: Names, places: Iterable[int]) -> bool:
+def of_relations(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
     """Whether these words are all words of relations or classes."""
     return all(stem(text.words[at].plain) in names.relation_words for at in places)
 
@@ -190,11 +200,11 @@ class _Run(NamedTuple):
     whole: bool = False  # not to be looked for in parts
 
 
-def near_names(text: Text, names: Names, chosen: Sequence[Match]) -> list[Match]:
+def near_names(text: Text, names: GraphNames, chosen: Sequence[WeighedMatch]) -> list[WeighedMatch]:
     """Matches by near spelling for promising stretches that no equal name covers."""
     equal = [match for match in chosen if match.level >= FAIR]
     weak = [match for match in chosen if match.level < FAIR]
-    found: list[Match] = []
+    found: list[WeighedMatch] = []
     searches = MOST_NEAR
     for run in _promising(text, names):
         inside = overlapping([*equal, *found], run.first, run.last)
@@ -222,7 +232,7 @@ def near_names(text: Text, names: Names, chosen: Sequence[Match]) -> list[Match]
     return found
 
 
-def _worth_searching(text: Text, names: Names, weak: Iterable[Match], first: int, last: int) -> bool:
+def _worth_searching(text: Text, names: GraphNames, weak: Iterable[WeighedMatch], first: int, last: int) -> bool:
     """Whether a window has a word that may be of a name, and is not itself the name of something, if weakly so."""
     telling = [at for at in range(first, last + 1) if not text.function[at] and not text.digits[at]]
     if not telling or of_relations(text, names, telling):
@@ -230,7 +240,7 @@ def _worth_searching(text: Text, names: Names, weak: Iterable[Match], first: int
     return not any(match.first <= first and last <= match.last for match in weak)
 
 
-def _promising(text: Text, names: Names) -> Iterator[_Run]:
+def _promising(text: Text, names: GraphNames) -> Iterator[_Run]:
     """Quotations, joined words, then runs of capitalised words; of telling words where capitals tell nothing."""
     yield from (_Run(first, last, marked=True) for first, last in sorted(text.quoted))
     joined = [before or after for before, after in zip(text.joined_before, text.joined_after, strict=True)]
@@ -268,7 +278,7 @@ def _windows(text: Text, first: int, last: int) -> Iterator[tuple[int, int]]:
                 yield start, start + length
 
 
-def _around(inside: Sequence[Match], first: int, last: int) -> Iterator[tuple[int, int]]:
+def _around(inside: Sequence[WeighedMatch], first: int, last: int) -> Iterator[tuple[int, int]]:
     """A matched word with the word after it, and with the word before it."""
     for match in inside:
         if match.first == match.last:
@@ -278,22 +288,22 @@ def _around(inside: Sequence[Match], first: int, last: int) -> Iterator[tuple[in
                 yield match.first - 1, match.last
 
 
-def _covered(text: Text, first: int, last: int, inside: Sequence[Match]) -> bool:
+def _covered(text: Text, first: int, last: int, inside: Sequence[WeighedMatch]) -> bool:
     """Whether every telling word of the run is in a match."""
     telling = [at for at in range(first, last + 1) if not text.function[at]]
     return all(any(m.first <= at <= m.last for m in inside) for at in telling or range(first, last + 1))
 
 
-def _article_name(text: Text, names: Names, first: int, last: int) -> Match | None:
+def _article_name(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
     """ "Godfather" for The Godfather."""
     start, end = text.span(first, last)
     named = names.equal(f"the {text.question[start:end]}")
     if not named:
         return None
-    return Match(first, last, start, end, named, FAIR, text.size(first, last), "with the article")
+    return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "with the article")
 
 
-def _near_name(text: Text, names: Names, first: int, last: int, *, bold: bool) -> Match | None:
+def _near_name(text: Text, names: GraphNames, first: int, last: int, *, bold: bool) -> WeighedMatch | None:
     """A name spelt nearly so; `bold`: with more errors, or one that holds these words."""
     start, end = text.span(first, last)
     plain = normalise(text.question[start:end])
@@ -307,10 +317,10 @@ def _near_name(text: Text, names: Names, first: int, last: int, *, bold: bool) -
     if not ranked:
         return None
     why = "part of the name" if holds and ranked[0] is holds[0] else "near spelling"
-    return Match(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
+    return WeighedMatch(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
 
 
-def _says_a_kind(text: Text, at: int, one: Named) -> bool:
+def _says_a_kind(text: Text, at: int, one: RankedName) -> bool:
     """Whether the last word of a name without capitals, in these words, says what kind of thing is meant, not which.
 
     "Which service", "the cheapest service" and "the fraud service" do not mean eta-service; "the service" may.
@@ -322,7 +332,7 @@ def _says_a_kind(text: Text, at: int, one: Named) -> bool:
     return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
 
 
-def _alike_names(plain: str, near: Iterable[Named], least: float) -> list[Named]:
+def _alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[RankedName]:
     """Names spelt nearly so, the most alike first."""
     if len(plain) < ALIKE_LETTERS:
         return []
@@ -331,7 +341,7 @@ def _alike_names(plain: str, near: Iterable[Named], least: float) -> list[Named]
     return [one for _, one in sorted(scored, key=lambda entry: (-entry[0], entry[1].rank))]
 
 
-def _holding(plain: str, near: Iterable[Named]) -> list[Named]:
+def _holding(plain: str, near: Iterable[RankedName]) -> list[RankedName]:
     """Names that have all these words and more, a single word first or last; the best connected first."""
     words = plain.split()
     if len(plain) < 3:
@@ -344,7 +354,7 @@ def _holding(plain: str, near: Iterable[Named]) -> list[Named]:
     return sorted(held, key=lambda one: one.rank)
 
 
-def better_known(text: Text, names: Names, match: Match) -> Match:
+def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedMatch:
     """The match with a far better connected name put first, where this one was written without capitals.
 
     "lincoln" may be the film Lincoln; but in webqsp-fbpool, by connections, that is the 23,551st entity and Abraham
@@ -363,7 +373,7 @@ def better_known(text: Text, names: Names, match: Match) -> Match:
     return replace(match, named=held + match.named, level=level, why="part of a far better connected name")
 
 
-def faintly_alike(text: Text, names: Names) -> list[str]:
+def faintly_alike(text: Text, names: GraphNames) -> list[str]:
     """Names that have a word like a telling word of the question, the likest first."""
     telling = [at for at, word in enumerate(text.words) if not text.function[at] and len(word.plain) >= ALIKE_LETTERS]
     found: dict[str, tuple[float, int]] = {}
@@ -424,11 +434,11 @@ def nearest(question: str, graph: Graph, *, most: int = 3) -> list[str]:
     return faintly_alike(Text(question), _names(graph))[:most]
 
 
-def _names(graph: Graph) -> Names:
-    return Stored(graph) if isinstance(graph, StoredGraph) else Asked(graph)
+def _names(graph: Graph) -> GraphNames:
+    return Stored(graph) if isinstance(graph, StoredGraph) else RemoteNames(graph)
 
 
-def _telling(chosen: Sequence[Match]) -> list[Match]:
+def _telling(chosen: Sequence[WeighedMatch]) -> list[WeighedMatch]:
     """What to return of matches in order of evidence: a name that is one common word only where nothing is better."""
     if not chosen:
         return []
@@ -442,7 +452,7 @@ def topics(mentions: list[Mention]) -> list[str]:
     return list(dict.fromkeys(mention.candidates[0].name for mention in ranked))
 
 
-def _mention(text: Text, best: Sequence[Match], rank: int, most: int) -> Mention:
+def _mention(text: Text, best: Sequence[WeighedMatch], rank: int, most: int) -> Mention:
     match = best[rank]
     candidates = [one.found for one in match.named]
     stretch = text.question[match.start : match.end]
@@ -450,7 +460,7 @@ def _mention(text: Text, best: Sequence[Match], rank: int, most: int) -> Mention
     return Mention(stretch, match.start, match.end, candidates[:most], _sure(text, best, match), why, rank)
 
 
-def _sure(text: Text, best: Sequence[Match], match: Match) -> bool:
+def _sure(text: Text, best: Sequence[WeighedMatch], match: WeighedMatch) -> bool:
     """Whether an equal name is the only one, and nothing beside it looks like more of the name."""
     first, *others = (one.found for one in match.named)
     if first.how == "fuzzy" or match.level < (FAIR if len(best) == 1 else STRONG):

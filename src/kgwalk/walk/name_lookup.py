@@ -203,12 +203,12 @@ def stem(plain: str) -> str:
 CLASS_STEMS = frozenset(map(stem, _CLASSES.split()))
 
 
-class Named(NamedTuple):
+class RankedName(NamedTuple):
     rank: int  # 0 is the best connected entity
     found: Found
 
 
-class Names(Protocol):
+class GraphNames(Protocol):
     """What linking asks of a graph."""
 
     well_connected: int  # ranks below this
@@ -218,11 +218,11 @@ class Names(Protocol):
         """The stretches worth asking for."""
         ...
 
-    def equal(self, text: str) -> list[Named]:
+    def equal(self, text: str) -> list[RankedName]:
         """Entities of this name, normalised, best connected first."""
         ...
 
-    def near(self, text: str) -> list[Named]:
+    def near(self, text: str) -> list[RankedName]:
         """Entities of names near to the text."""
         ...
 
@@ -275,7 +275,7 @@ class Stored:
     def stretches(self, text: Text) -> Iterable[tuple[int, int]]:
         return text.stretches()
 
-    def equal(self, text: str) -> list[Named]:
+    def equal(self, text: str) -> list[RankedName]:
         store = self._store
         numbers = store.finder.equal(text)
         if self._told_apart:
@@ -283,15 +283,17 @@ class Stored:
         if store.entity_id is not None and (number := store.entity_id.number(text)) is not None:
             numbers = [number]  # the source's own id
         ids = store.entity_id
-        named = [Named(n, Found(store.entity[n], 1.0, "normalised", None if ids is None else ids[n])) for n in numbers]
+        named = [
+            RankedName(n, Found(store.entity[n], 1.0, "normalised", None if ids is None else ids[n])) for n in numbers
+        ]
         return [one for one in named if one.found.name in self._graph]
 
-    def near(self, text: str) -> list[Named]:
+    def near(self, text: str) -> list[RankedName]:
         found = self._graph.find(text, CONSIDERED)
-        return [Named(self._store.entity_number(one.name) or 0, one) for one in found]
+        return [RankedName(self._store.entity_number(one.name) or 0, one) for one in found]
 
 
-class Asked:
+class RemoteNames:
     """The names of a graph elsewhere: each lookup may be a request, so few are made and only as written."""
 
     relation_words = CLASS_STEMS
@@ -309,11 +311,11 @@ class Asked:
         telling.sort(key=lambda ends: _promise(text, *ends))
         return telling[:MOST_ASKED]
 
-    def equal(self, text: str) -> list[Named]:
-        return [Named(0, Found(text, 1.0, "exact"))] if text in self._graph else []
+    def equal(self, text: str) -> list[RankedName]:
+        return [RankedName(0, Found(text, 1.0, "exact"))] if text in self._graph else []
 
-    def near(self, text: str) -> list[Named]:
-        return [Named(0, one) for one in self._graph.find(text, CONSIDERED)]
+    def near(self, text: str) -> list[RankedName]:
+        return [RankedName(0, one) for one in self._graph.find(text, CONSIDERED)]
 
 
 def _promise(text: Text, first: int, last: int) -> tuple[int, int, float]:

@@ -16,8 +16,8 @@ from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.types import EngineError, Episode, KgwalkError
 from kgwalk.walk.budget import Budget, Counted
-from kgwalk.walk.environment import world_for, world_settings
-from kgwalk.walk.protocol import PROTOCOLS, Protocol, Task, World
+from kgwalk.walk.environment import environment_for, environment_settings
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Protocol, Task
 from kgwalk.walk.rollout import Watch, rollout_async
 
 
@@ -27,15 +27,15 @@ class Policy(Interface):
     An episode's `key` is its task's.
     """
 
-    async def walk(self, tasks: Sequence[tuple[Task, World]], watch: Watch) -> list[Episode]: ...
+    async def walk(self, tasks: Sequence[tuple[Task, Environment]], watch: Watch) -> list[Episode]: ...
 
-    def world(self, graph: Graph) -> World:
+    def environment(self, graph: Graph) -> Environment:
         """The graph, with what else this policy's tools use."""
         ...
 
 
 @dataclass(frozen=True)
-class Agent:
+class ProtocolPolicy:
     """A language model that follows a protocol: the policy of every recipe that is trained."""
 
     protocol: Protocol
@@ -43,13 +43,13 @@ class Agent:
     budget: Budget = field(default_factory=Budget)
     sampling: Sampling = field(default_factory=Sampling)
 
-    async def walk(self, tasks: Sequence[tuple[Task, World]], watch: Watch) -> list[Episode]:
+    async def walk(self, tasks: Sequence[tuple[Task, Environment]], watch: Watch) -> list[Episode]:
         counted = Counted(self.engine)
         budget = counted.budget(self.budget)
         return await rollout_async(tasks, self.protocol, counted, sampling=self.sampling, budget=budget, watch=watch)
 
-    def world(self, graph: Graph) -> World:
-        return world_for(graph, self.protocol)
+    def environment(self, graph: Graph) -> Environment:
+        return environment_for(graph, self.protocol)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def policy_of(recipe: Recipe, engine: Engine | None, sampling: Sampling) -> Poli
     given = {"engine": engine, "budget": budget_of(recipe), "sampling": sampling}
     kind = _policy_kind(recipe)
     if kind is None:
-        return Agent(protocol_of(recipe), **given)  # type: ignore[arg-type]
+        return ProtocolPolicy(protocol_of(recipe), **given)  # type: ignore[arg-type]
     values = recipe.section("policy")
     del values["name"]
     made: Policy = _make(kind, values, "policy", recipe, given)
@@ -115,7 +115,7 @@ def searches_web(recipe: Recipe) -> bool:
 
 def check_web(recipe: Recipe, *, given: bool = False) -> None:
     """A web is given, by the recipe or otherwise, only to a walk that has a tool for it."""
-    if (given or world_settings(recipe).web != "none") and not searches_web(recipe):
+    if (given or environment_settings(recipe).web != "none") and not searches_web(recipe):
         raise KgwalkError(f"the recipe {recipe.name} has no web search; choose one that has, such as graph-rft")
 
 

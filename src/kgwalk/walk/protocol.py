@@ -58,7 +58,7 @@ class Listing:
         return min(limit, len(self.items), len(self.items) if self.most is None else self.most)
 
 
-class Fitted(NamedTuple):
+class FittedText(NamedTuple):
     """A text that fits, with the entities and the documents that are left in it."""
 
     text: str
@@ -80,7 +80,7 @@ class Observation:
     def render(self, limit: int) -> str:
         return self.opening + "\n".join(listing.render(limit) for listing in self.listings) + self.closing
 
-    def fit(self, count: Callable[[str], int], most: int) -> Fitted:
+    def fit(self, count: Callable[[str], int], most: int) -> FittedText:
         """The text within `most` tokens, its closing tag included, and what is left in it."""
         longest = max((len(listing.items) for listing in self.listings), default=0)
         text = self.render(longest)
@@ -94,12 +94,12 @@ class Observation:
             else:
                 high = middle - 1
         text = self.render(low)
-        return self._fitted(text, low) if count(text) <= most else Fitted(self._cut(count, most), [], [])
+        return self._fitted(text, low) if count(text) <= most else FittedText(self._cut(count, most), [], [])
 
-    def _fitted(self, text: str, limit: int) -> Fitted:
+    def _fitted(self, text: str, limit: int) -> FittedText:
         entities = [name for part in self.listings if part.entities for name in part.items[: part.shown(limit)]]
         documents = [one for part in self.listings for one in part.documents[: part.shown(limit)]]
-        return Fitted(text, entities, documents)
+        return FittedText(text, entities, documents)
 
     def _cut(self, count: Callable[[str], int], most: int) -> str:
         """Even the leads are too long (a name of ten thousand characters): cut them, but close the tag."""
@@ -115,7 +115,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Environment:
     """What the tools of an episode may use."""
 
     graph: Graph
@@ -152,7 +152,7 @@ class Protocol(ABC):
     turns: int = 7
 
     @abstractmethod
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> Walk:
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> Walk:
         """The walk of one question; `count` gives the tokens of a text."""
 
 
@@ -164,7 +164,7 @@ class Walk(ABC):
     """One question's walk: where it stands, and what its turns mean."""
 
     task: Task
-    world: World
+    environment: Environment
     seen: list[Triple] = field(default_factory=list)  # facts the model was told
 
     @abstractmethod

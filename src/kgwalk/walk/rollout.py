@@ -21,7 +21,7 @@ from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.types import Answer, Call, EngineError, Episode, KgwalkError, Malformed, Message, Step, StopReason, Turn
 from kgwalk.walk.budget import Budget, server_counts
-from kgwalk.walk.protocol import Observation, Protocol, Task, Walk, World
+from kgwalk.walk.protocol import Environment, Observation, Protocol, Task, Walk
 
 _T = TypeVar("_T")
 _RUNS = itertools.count()  # sessions of two rollouts that share an engine must differ
@@ -29,7 +29,7 @@ Watch = Callable[[Episode, Turn | None], None]  # told of each turn as it is don
 
 
 def rollout(
-    tasks: Sequence[tuple[Task, World]],
+    tasks: Sequence[tuple[Task, Environment]],
     protocol: Protocol,
     engine: Engine,
     *,
@@ -42,7 +42,7 @@ def rollout(
 
 
 async def rollout_async(
-    tasks: Sequence[tuple[Task, World]],
+    tasks: Sequence[tuple[Task, Environment]],
     protocol: Protocol,
     engine: Engine,
     *,
@@ -58,26 +58,28 @@ async def rollout_async(
     run = next(_RUNS)
     threads = ThreadPoolExecutor(budget.threads, thread_name_prefix="kgwalk-tool")
 
-    async def one(number: int, task: Task, world: World) -> Episode:
+    async def one(number: int, task: Task, environment: Environment) -> Episode:
         async with gate:
             key = task.key or f"{number}:{task.question.id}"
             own = replace(sampling, seed=_seed(sampling.seed, key))
-            return await Run(task, world, protocol, engine, own, budget, watch, f"{run}:{number}:{key}", threads).run()
+            return await EpisodeRun(
+                task, environment, protocol, engine, own, budget, watch, f"{run}:{number}:{key}", threads
+            ).run()
 
     try:
-        return list(await asyncio.gather(*(one(n, task, world) for n, (task, world) in enumerate(tasks))))
+        return list(await asyncio.gather(*(one(n, task, environment) for n, (task, environment) in enumerate(tasks))))
     finally:
         # Not waited for: when a rollout is cancelled, a slow tool must not hold up the event loop.
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-class Run:
+class EpisodeRun:
     """One episode under way. Without `threads` its tools are called in place, and whoever drives it waits for them."""
 
     def __init__(
         self,
         task: Task,
-        world: World,
+        environment: Environment,
         protocol: Protocol,
         engine: Engine,
         sampling: Sampling,
@@ -86,13 +88,13 @@ class Run:
         session: str,
         threads: ThreadPoolExecutor | None = None,
     ) -> None:
-        self.task, self.world, self.protocol, self.engine = task, world, protocol, engine
+        self.task, self.environment, self.protocol, self.engine = task, environment, protocol, engine
         self.budget, self.watch = budget, watch
         self.sampling = sampling
         self.session, self.threads = session, threads
         # A store answers in microseconds: a hop to another thread would take longer than the answer.
-        slow = (world.web, world.embed, world.ranker)
-        quick = isinstance(world.graph, StoredGraph) and all(part is None for part in slow)
+        slow = (environment.web, environment.embed, environment.ranker)
+        quick = isinstance(environment.graph, StoredGraph) and all(part is None for part in slow)
         self.in_place = quick or threads is None
         self.episode = Episode(task.question, list(task.topics), [], "", key=task.key)
         self.ids: list[int] = []
@@ -131,7 +133,7 @@ class Run:
         """The prompt; it may ask the graph, as a tool does."""
 
         def begin() -> tuple[Walk, list[Message]]:
-            walk = self.protocol.begin(self.task, self.world, self.count)
+            walk = self.protocol.begin(self.task, self.environment, self.count)
             return walk, walk.prompt()
 
         self.walk, self.messages = await self._ask("the prompt", begin)

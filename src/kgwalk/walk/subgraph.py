@@ -18,7 +18,7 @@ import numpy.typing as npt
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Triple
-from kgwalk.walk.facts import Fact, Way, facts_along, ways_of
+from kgwalk.walk.facts import Neighbour, Way, facts_along, ways_of
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.tagged_text import quote
 
@@ -94,14 +94,14 @@ MISFITS = 32
 class Reached:
     """A fact at some distance from the topics. `via` is the place of the fact that led to it; None beside a topic."""
 
-    fact: Fact
+    fact: Neighbour
     hop: int
     score: float
     via: int | None
 
 
 @dataclass
-class Gathering:
+class Frontier:
     """Facts in the order in which they were met."""
 
     graph: Graph
@@ -170,11 +170,11 @@ def scored_facts(
 ) -> list[Reached]:
     """The facts around the topics with their scores, in the order in which they were met."""
     if select == "relevance":
-        return Gathering(graph, question, embedder, hub, most).grow(topics, hops)
-    return by_walks(Gathering(graph, "", None, hub, most).grow(topics, hops), topics)
+        return Frontier(graph, question, embedder, hub, most).grow(topics, hops)
+    return by_walks(Frontier(graph, "", None, hub, most).grow(topics, hops), topics)
 
 
-def choose(reached: Sequence[Reached], room: int, cost: Callable[[Fact], int]) -> list[Reached]:
+def choose(reached: Sequence[Reached], room: int, cost: Callable[[Neighbour], int]) -> list[Reached]:
     """The most relevant facts, each with those that connect it to a topic, at no more than `room` in all."""
     taken: dict[int, None] = {}
     misfits = 0
@@ -200,9 +200,9 @@ def write_subgraph(chosen: Sequence[Reached]) -> str:
     return "[" + ",\n".join(write_row(one.fact) for one in ordered) + "]"
 
 
-def write_row(fact: Fact) -> str:
+def write_row(fact: Neighbour) -> str:
     """
-    >>> write_row(Fact(Triple("Iran", "visit", "Japan"), "Japan", ("2005-05",)))
+    >>> write_row(Neighbour(Triple("Iran", "visit", "Japan"), "Japan", ("2005-05",)))
     '["Iran", "visit", "Japan", "2005-05"]'
     """
     parts = [*fact.triple[:3], *(["; ".join(fact.dates)] if fact.dates else [])]

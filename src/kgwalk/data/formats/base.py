@@ -28,7 +28,7 @@ _SHARD = re.compile(r"-\d{5}-of-\d{5}.*")
 
 
 @dataclass(frozen=True)
-class Reading:
+class RecordReading:
     """How records are read: the language of questions, names for ids, and where the malformed go."""
 
     language: str = "en"
@@ -46,7 +46,7 @@ class Reading:
         self.skipped.append(str(error).split("\n")[0])
 
 
-class Asked(NamedTuple):
+class ConvertedQuestion(NamedTuple):
     """A question, its own facts where the format has a graph for each, and the record it was read from."""
 
     question: Question
@@ -62,20 +62,22 @@ class Format:
     about: str
     files: str  # what they are called, for people
     records: Callable[[Path], Iterator[Record]]
-    question: Callable[[Record, Reading], Question]
+    question: Callable[[Record, RecordReading], Question]
     is_questions: re.Pattern[str] = re.compile(r"\.(jsonl?|parquet)(\.gz|\.zst)?$")  # on the path inside the source
     is_graph: re.Pattern[str] | None = None
-    facts: Callable[[Path, Reading], Iterator[Triple]] | None = None  # of a graph file; None: it is copied as it is
+    facts: Callable[[Path, RecordReading], Iterator[Triple]] | None = (
+        None  # of a graph file; None: it is copied as it is
+    )
     graph: Callable[[Record], list[Triple]] | None = None  # a question's own
     evidence_is_graph: bool = False  # without a graph file, the questions' evidence together is the graph
     keys: frozenset[str] = frozenset()  # that tell a record of this format from others
 
-    def read(self, path: Path, reading: Reading | None = None) -> Iterator[Question]:
+    def read(self, path: Path, reading: RecordReading | None = None) -> Iterator[Question]:
         """The questions of a file; a malformed one is an InputError with its place and what was expected."""
         return (asked.question for asked in self.read_with_graphs(path, reading))
 
-    def read_with_graphs(self, path: Path, reading: Reading | None = None) -> Iterator[Asked]:
-        reading = reading or Reading()
+    def read_with_graphs(self, path: Path, reading: RecordReading | None = None) -> Iterator[ConvertedQuestion]:
+        reading = reading or RecordReading()
         if not reading.split:
             reading = replace(reading, split=split_of(path))
         for record in self.records(path):
@@ -86,7 +88,7 @@ class Format:
             else:
                 yield asked
 
-    def _asked(self, record: Record, reading: Reading) -> Asked:
+    def _asked(self, record: Record, reading: RecordReading) -> ConvertedQuestion:
         if record.broken is not None:
             raise ValueError(record.broken)
         question = self.question(record, reading)
@@ -94,7 +96,7 @@ class Format:
             line_of(row_of(question))
         except KgwalkError as error:  # half characters, which JSON can spell and no file can hold
             raise ValueError(str(error)) from None
-        return Asked(question, self.graph(record) if self.graph else None, record)
+        return ConvertedQuestion(question, self.graph(record) if self.graph else None, record)
 
     def question_files(self, source: Path) -> dict[str, list[Path]]:
         """The files of questions in a file or folder, by split; a shard or a part of a split follows another."""
@@ -130,7 +132,7 @@ def split_of(path: Path, source: Path | None = None) -> str:
     return re.sub(r"[^\w-]+", "-", stem).strip("-") or "all"
 
 
-def record_id(record: Record, reading: Reading, prefix: str) -> str:
+def record_id(record: Record, reading: RecordReading, prefix: str) -> str:
     """An id for a question that its source gives none: where it stands."""
     return f"{prefix}-{reading.split}-{record.number}"
 
@@ -220,10 +222,10 @@ def facts(value: Any, what: str) -> list[Triple]:
     return made
 
 
-class Answers:
+class GatheredAnswers:
     """The answers of one question: names in the order they came, each once, and what else each goes by.
 
-    >>> answers = Answers()
+    >>> answers = GatheredAnswers()
     >>> answers.add("Paris", "m.05qtj", "Paris")
     >>> answers.add("", "m.0x")
     >>> answers.names, answers.aliases

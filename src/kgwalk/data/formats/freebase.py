@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.data.formats import base
-from kgwalk.data.formats.base import Format, Reading, record_id
+from kgwalk.data.formats.base import Format, RecordReading, record_id
 from kgwalk.data.formats.records import Record, json_records, line_records
 from kgwalk.types import Question, Triple
 
 
-def _webqsp_question(record: Record, reading: Reading) -> Question:
+def _webqsp_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
     parses = base.rows(row, "Parses")
     chosen = [parse for parse in parses if _is_complete(parse)] or parses
-    answers = base.Answers()
+    answers = base.GatheredAnswers()
     kinds: list[str] = []
     for parse in chosen:
         for answer in base.rows(parse, "Answers"):
@@ -86,10 +86,10 @@ WEBQSP = Format(
 _MID = re.compile(r"\bns:([mg]\.[0-9a-z_]+)")
 
 
-def _cwq_question(record: Record, reading: Reading) -> Question:
+def _cwq_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
     sparql = base.maybe(row, "sparql")
-    answers = base.Answers()
+    answers = base.GatheredAnswers()
     for answer in base.rows(row, "answers" if "answers" in row else "answer"):
         key = base.maybe(answer, "answer_id")
         answers.add(base.maybe(answer, "answer") or reading.name(key), key, *base.texts(answer, "aliases"))
@@ -130,10 +130,10 @@ CWQ = Format(
 # test file has neither. Knows nothing of graphs on disk.
 
 
-def _grailqa_question(record: Record, reading: Reading) -> Question:
+def _grailqa_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
     function = base.maybe(row, "function") or "none"
-    answers = base.Answers()
+    answers = base.GatheredAnswers()
     kind = "number" if function == "count" else None
     for answer in base.rows(row, "answer"):
         answers.add(base.maybe(answer, "entity_name"), base.text_or_number(answer, "answer_argument"))
@@ -204,11 +204,11 @@ _ITEM = re.compile(r'\s*\(description\s+(?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))\s*\)
 _ESCAPED = re.compile(r"\\(.)")
 
 
-def _webquestions_question(record: Record, reading: Reading) -> Question:
+def _webquestions_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
     if "targetValue" not in row and "answers" not in row:
         raise ValueError(f"expected `targetValue` or `answers`, got the keys {', '.join(list(row)[:8])}")
-    answers = base.Answers()
+    answers = base.GatheredAnswers()
     for name in described(base.text(row, "targetValue")) if "targetValue" in row else base.texts(row, "answers"):
         answers.add(name)
     url = base.maybe(row, "url")
@@ -262,13 +262,13 @@ WEBQUESTIONS = Format(
 _SITE = "www.freebase.com/"
 
 
-def _simplequestions_question(record: Record, reading: Reading) -> Question:
+def _simplequestions_question(record: Record, reading: RecordReading) -> Question:
     columns = record.value.split("\t")
     if len(columns) != 4 or not all(part.strip() for part in columns):
         raise ValueError(f"expected subject<TAB>relation<TAB>object<TAB>question, got {len(columns)} columns")
     subject, relation, object_, question = columns
     head, tail = freebase_id(subject), freebase_id(object_)
-    answers = base.Answers()
+    answers = base.GatheredAnswers()
     answers.add(reading.name(tail), tail)
     return Question(
         id=record_id(record, reading, "simplequestions"),
@@ -282,7 +282,7 @@ def _simplequestions_question(record: Record, reading: Reading) -> Question:
     )
 
 
-def _facts(path: Path, reading: Reading) -> Iterator[Triple]:
+def _facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
     """FB2M's rows: a subject, a relation and objects between spaces."""
     for record in line_records(path):
         columns = record.value.split("\t")
@@ -320,11 +320,11 @@ SIMPLEQUESTIONS = Format(
 # Columns: id, question, answer, q_entity, a_entity, graph, choices. Names only, no ids. Knows nothing of stores.
 
 
-def _rog_question(record: Record, reading: Reading) -> Question:
+def _rog_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
     # `answer` is what RoG scores by; `a_entity` are those of it that are entities
     given, entities = base.texts(row, "answer"), base.texts(row, "a_entity")
-    answers = base.Answers()
+    answers = base.GatheredAnswers()
     for name in given or entities:
         answers.add(name)
     return Question(

@@ -15,7 +15,7 @@ from typing import Any
 from kgwalk.config.episode_rows import question_of
 from kgwalk.data.folder import GRAPH
 from kgwalk.data.formats import base
-from kgwalk.data.formats.base import Format, Reading, record_id
+from kgwalk.data.formats.base import Format, RecordReading, record_id
 from kgwalk.data.formats.records import Record, json_records, line_records
 from kgwalk.types import InputError, Question, Triple
 
@@ -45,7 +45,7 @@ def _types(path: Path) -> list[str] | None:
     return None
 
 
-def _metaqa_question(record: Record, reading: Reading) -> Question:
+def _metaqa_question(record: Record, reading: RecordReading) -> Question:
     columns = record.value.split("\t")
     if len(columns) not in (2, 3) or not columns[1].strip():
         raise ValueError(f"expected question<TAB>answer|answer|..., got {len(columns)} columns")
@@ -65,7 +65,7 @@ def _metaqa_question(record: Record, reading: Reading) -> Question:
     )
 
 
-def _metaqa_facts(path: Path, reading: Reading) -> Iterator[Triple]:
+def _metaqa_facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
     for record in line_records(path):
         columns = record.value.split("|")
         if len(columns) != 3 or not all(columns):
@@ -92,9 +92,9 @@ METAQA = Format(
 # The source names no topics; the linker finds them in the question. Knows nothing of stores.
 
 
-def _multitq_question(record: Record, reading: Reading) -> Question:
+def _multitq_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
-    answers = base.Answers()
+    answers = base.GatheredAnswers()
     for name in base.texts(row, "answers"):
         answers.add(name)
     return Question(
@@ -113,7 +113,7 @@ def _multitq_question(record: Record, reading: Reading) -> Question:
     )
 
 
-def dated_facts(path: Path, reading: Reading) -> Iterator[Triple]:
+def dated_facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
     """Rows of head, relation, tail and date, between tabs."""
     for record in line_records(path):
         columns = record.value.split("\t")
@@ -123,7 +123,7 @@ def dated_facts(path: Path, reading: Reading) -> Iterator[Triple]:
             yield Triple(*columns)
 
 
-def _multitq_facts(path: Path, reading: Reading) -> Iterator[Triple]:
+def _multitq_facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
     """full.txt holds what train, valid and test do: beside it their facts would come twice."""
     if not path.name.startswith("full.") and any(path.parent.glob("full.*")):
         return iter(())
@@ -150,7 +150,7 @@ MULTITQ = Format(
 # Knows nothing of stores.
 
 
-def _pathquestion_question(record: Record, reading: Reading) -> Question:
+def _pathquestion_question(record: Record, reading: RecordReading) -> Question:
     columns = record.value.strip().split("\t")
     if len(columns) != 3:
         raise ValueError(f"expected question<TAB>answer(answer/answer)<TAB>path, got {len(columns)} columns")
@@ -212,7 +212,7 @@ PATHQUESTION = Format(
 # their names.
 
 
-def _own_question(record: Record, reading: Reading) -> Question:
+def _own_question(record: Record, reading: RecordReading) -> Question:
     row: dict[str, Any] = base.mapping(record.value)
     base.text(row, "question")
     question = question_of({key: value for key, value in row.items() if value is not None}, str(record.number))

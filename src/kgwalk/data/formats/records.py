@@ -17,8 +17,7 @@ from typing import Any
 import orjson
 
 from kgwalk.config.episode_rows import kind
-from kgwalk.kg.sources.reading import Options, Tally
-from kgwalk.kg.sources.source import Source, line_blocks, not_utf8, open_stream, shown
+from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, not_utf8, open_stream, shown
 from kgwalk.types import InputError
 
 SKIP_HINT = "give --skip-bad to leave such records out"
@@ -186,4 +185,4 @@ def _parquet(path: Path) -> Iterator[Record]:
 
 
 def _source(path: Path) -> Source:
-    return Source(str(path), Options(), Tally())
+    return Source(str(path), Options(), ReadCounts())

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kgwalk.data.formats import base
-from kgwalk.data.formats.base import Format, Reading
+from kgwalk.data.formats.base import Format, RecordReading
 from kgwalk.data.formats.records import Record, json_records
 from kgwalk.types import Question, Triple
 
@@ -23,7 +23,7 @@ _NUMBERS = ("integer", "decimal", "double", "float", "int", "long", "nonNegative
 _TIMES = ("date", "dateTime", "gYear", "gYearMonth")
 
 
-def _qald_question(record: Record, reading: Reading) -> Question:
+def _qald_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
     query = base.mapping(row.get("query") or {}, "`query`")
     sparql = base.maybe(query, "sparql")
@@ -54,8 +54,8 @@ def _in_language(versions: list[dict[str, Any]], language: str) -> str:
     raise ValueError(f"expected the question in {language!r}; it is given in {there_are}")
 
 
-def _answers(row: dict[str, Any], reading: Reading) -> tuple[base.Answers, str | None]:
-    answers, kind = base.Answers(), None
+def _answers(row: dict[str, Any], reading: RecordReading) -> tuple[base.GatheredAnswers, str | None]:
+    answers, kind = base.GatheredAnswers(), None
     for answer in base.rows(row, "answers"):
         if isinstance(answer.get("boolean"), bool):
             answers.add("true" if answer["boolean"] else "false")
@@ -100,11 +100,11 @@ QALD = Format(
 _HOPS = {"comparison": 1, "bridge_comparison": 2}  # two questions in one; the others are a single chain
 
 
-def _twowiki_question(record: Record, reading: Reading) -> Question:
+def _twowiki_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
     evidence = base.facts(_rows(row.get("evidences") or []), "evidences")
     answer, kind = base.maybe(row, "answer"), base.maybe(row, "type") or None
-    answers = base.Answers()
+    answers = base.GatheredAnswers()
     answers.add(answer, base.maybe(row, "answer_id"))
     path = None if kind in _HOPS else _chain(evidence, answer)
     supporting = _rows(row.get("supporting_facts") or [])
@@ -180,14 +180,14 @@ TWOWIKI = Format(
 SEPARATOR = "[SEP]"
 
 
-def _kilt_question(record: Record, reading: Reading) -> Question:
+def _kilt_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
     meta = base.mapping(row.get("meta") or {}, "`meta`")
     given, outputs = base.text(row, "input"), base.rows(row, "output")
     head, is_slot, relation = (part.strip() for part in given.partition(SEPARATOR))
     if is_slot and not (head and relation):
         raise ValueError(f"expected a head and a relation around {SEPARATOR} in `input`, got {given!r:.80}")
-    answers = base.Answers()
+    answers = base.GatheredAnswers()
     answers.add(
         *[base.maybe(output, "answer") for output in outputs], *(base.texts(meta, "obj_surface") if is_slot else [])
     )
@@ -239,7 +239,7 @@ KILT = Format(
 _NO_ENTITY = ("n/a", "none", "")
 
 
-def _creak_question(record: Record, reading: Reading) -> Question:
+def _creak_question(record: Record, reading: RecordReading) -> Question:
     row = base.mapping(record.value)
     entity = base.maybe(row, "entity")
     label = "" if row.get("label") is None else row["label"]

@@ -19,7 +19,8 @@ from kgwalk.kg.build import BuildReport, Progress, build
 from kgwalk.kg.export import export, label_predicate
 from kgwalk.kg.files import naming_disk_errors
 from kgwalk.kg.names import NameTable
-from kgwalk.kg.sources.reading import ESCAPED_MARK, Options, escape
+from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape
+from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import KgwalkError, Triple
 

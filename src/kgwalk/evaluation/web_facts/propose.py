@@ -18,14 +18,14 @@ from kgwalk.config.episode_rows import episode_from, kind, triples_of
 from kgwalk.config.run_folder import open_run, read_rows
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.predictions import PREDICTIONS, key_of, whole_rows
-from kgwalk.evaluation.web_facts.reading import Finding, Reader
+from kgwalk.evaluation.web_facts.reading import FoundFact, Reader
 from kgwalk.evaluation.web_facts.roles import Phrases
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Call, Episode, InputError, KgwalkError, Question, Triple
-from kgwalk.walk.environment import Worlds, WorldSettings, crucial_facts
-from kgwalk.walk.protocol import World
+from kgwalk.walk.environment import Environments, EnvironmentSettings, crucial_facts
+from kgwalk.walk.protocol import Environment
 
 # ----------------------------------------------------------------------------------------------------
 # How sure a proposed fact is: five features, each from 0 to 1, and their weights.
@@ -91,7 +91,7 @@ class Proposal:
     sources: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # by title and snippet
     questions: set[str] = field(default_factory=set)
 
-    def add(self, finding: Finding, question: str) -> None:
+    def add(self, finding: FoundFact, question: str) -> None:
         self.sentence = max(self.sentence, finding.sentence)
         self.fit = max(self.fit, finding.fit)
         self.agreed |= finding.agreed
@@ -258,14 +258,14 @@ def propose(run: Path, *, least: float = 0.5, progress: Progress = lambda what, 
         raise KgwalkError(f"{run} is a run of kind {folder.kind!r}; proposals come from an evaluation, `kgwalk eval`")
     settings = folder.about["settings"]
     dataset = load_dataset(settings["data"])
-    work = _Work(Worlds(dataset.graph_for, WorldSettings(**settings.get("world", {})), World))
+    work = _Work(Environments(dataset.graph_for, EnvironmentSettings(**settings.get("world", {})), Environment))
     total = sum(1 for _ in _episodes(folder.file(PREDICTIONS)))
     for done, episode in enumerate(_episodes(folder.file(PREDICTIONS)), 1):
         work.add(episode)
         progress("episodes", done, total)
     every = list(work.proposals.values())
     kept = ranked(every, least)
-    dropped = work.worlds.settings.drop > 0
+    dropped = work.environments.settings.drop > 0
     rows = [one.row() | ({"in_whole_graph": work.hidden.is_fact(one.triple)} if dropped else {}) for one in kept]
     report = {**work.report(), "proposals": len(kept), "less_sure": len(every) - len(kept), "least": least}
     return Proposed(rows, report | ({"drop": work.hidden.report(every, least)} if dropped else {}))
@@ -283,8 +283,8 @@ def _episodes(path: Path) -> Iterator[Episode]:
 class _Work:
     """The proposals so far, and the counts."""
 
-    def __init__(self, worlds: Worlds) -> None:
-        self.worlds, self.hidden = worlds, Hidden()
+    def __init__(self, environments: Environments) -> None:
+        self.environments, self.hidden = environments, Hidden()
         self.proposals: dict[Triple, Proposal] = {}
         self.counts: Counter[str] = Counter()
         self._known: set[Triple] = set()
@@ -292,7 +292,7 @@ class _Work:
 
     def add(self, episode: Episode) -> None:
         question = episode.question
-        whole, seen = self.worlds.graph_for(question), self.worlds.of(question).graph
+        whole, seen = self.environments.graph_for(question), self.environments.of(question).graph
         self.counts["episodes"] += 1
         self.hidden.add(question, whole, seen)
         searches = [at for at, turn in enumerate(episode.turns) if isinstance(turn.step, Call) and _is_web(turn.step)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import NamedTuple
 
-from kgwalk.evaluation.web_facts.roles import Mention, Phrases, Role, mentions, names_of, phrase_of, roles
+from kgwalk.evaluation.web_facts.roles import Phrases, Role, SentenceMention, mentions, names_of, phrase_of, roles
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.normalise import normalise
 from kgwalk.types import Answer, Call, Document, Episode, Triple, Turn, UnknownEntity
@@ -112,16 +112,16 @@ BY_WRITING = 0.5  # at most, where an end has no other fact and only its writing
 UNTOLD = 0.5  # where the ends of a relation have nothing in common, their kinds tell nothing
 ONE_VALUE = 0.95  # of the sampled heads have a single tail: then the relation has one value
 
-Kind = frozenset[Way]
+WaySet = frozenset[Way]
 
 
-class Fit:
+class KindFit:
     """Fits over one graph, or one view of it; it must not have the facts that are judged."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._sampled: dict[str, list[Triple]] = {}
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, WaySet] = {}
         self._ends: dict[tuple[str, Way], float] = {}
         self._cohesion: dict[Way, float] = {}
 
@@ -154,7 +154,7 @@ class Fit:
         likeness = sum(alike(entity, kind, other, other_kind) for other, other_kind in others.items()) / len(others)
         return round(min(likeness / among, 1.0 if kind else BY_WRITING), 4)
 
-    def _others(self, way: Way) -> dict[str, Kind]:
+    def _others(self, way: Way) -> dict[str, WaySet]:
         """The entities of a sample that stand on this side, with their kinds."""
         ends = dict.fromkeys(fact.head if way.out else fact.tail for fact in self._facts(way.relation))
         return {entity: self._kind(entity) - {way} for entity in ends}
@@ -179,13 +179,13 @@ class Fit:
             self._sampled[relation] = list(self.graph.match(None, relation, None, limit=SAMPLE))
         return self._sampled[relation]
 
-    def _kind(self, entity: str) -> Kind:
+    def _kind(self, entity: str) -> WaySet:
         if entity not in self._kinds:
             self._kinds[entity] = frozenset(ways_of(self.graph, entity)) if entity in self.graph else frozenset()
         return self._kinds[entity]
 
 
-def alike(one: str, kind: Kind, other: str, other_kind: Kind) -> float:
+def alike(one: str, kind: WaySet, other: str, other_kind: WaySet) -> float:
     """How much two kinds overlap: shared relations / those of the smaller set, so that a thing with few facts can fit.
 
     {country, timezone} and {country, timezone, population}: 2 / 2. {country, timezone} and {borders, timezone}: 1 / 2.
@@ -217,7 +217,7 @@ TURNED = 0.5  # by so much must the kinds fit better the other way round to over
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FoundFact:
     """A fact that one sentence says; `known` if the walk's graph has it."""
 
     triple: Triple
@@ -236,7 +236,7 @@ class Reader:
     def __init__(self, whole: Graph, seen: Graph, phrases: Phrases) -> None:
         self.whole, self.seen, self.phrases = whole, seen, phrases
         self._names = names_of(whole)
-        self._fit = Fit(seen)
+        self._fit = KindFit(seen)
 
     def asked(self, turn: Turn) -> tuple[str, str] | None:
         """The entity and relation of a web search, as the graph names them; None where it has no such names."""
@@ -257,14 +257,14 @@ class Reader:
         found = next(iter(self.whole.find_relation(text, 1)), None)
         return found.name if found is not None and found.how in ("exact", "normalised") else None
 
-    def read(self, episode: Episode, number: int, entity: str, relation: str) -> Iterator[Finding]:
+    def read(self, episode: Episode, number: int, entity: str, relation: str) -> Iterator[FoundFact]:
         """What the documents of turn `number` say of the entity and the relation."""
         used = used_after(episode, number)
         for document in episode.turns[number].documents:
             for sentence in sentences(document, entity):
                 for triple, strength in self._said(sentence, entity, relation):
                     other = triple.tail if triple.head == entity else triple.head
-                    yield Finding(
+                    yield FoundFact(
                         triple,
                         known=next(self.seen.match(*triple[:3], limit=1), None) is not None,
                         sentence=strength,
@@ -295,7 +295,7 @@ class Reader:
                 for triple in self._triples(role, entity, relation):
                     yield triple, round(role.near * place.coverage, 4)
 
-    def _may_stand(self, mention: Mention, relation: str) -> bool:
+    def _may_stand(self, mention: SentenceMention, relation: str) -> bool:
         """Whether a name is of a kind that the relation has on either side; others are words like any, as the year
         and the genre in "Big is a 1988 comedy directed by Penny Marshall"."""
         fits = (self._fit.end(name, relation, out=out) for name in mention.names for out in (True, False))
@@ -313,7 +313,7 @@ class Reader:
         return other if self._fit.of(other) >= self._fit.of(triple) + TURNED else triple
 
 
-def _options(head: Mention, tail: Mention, entity: str, relation: str) -> Iterator[Triple]:
+def _options(head: SentenceMention, tail: SentenceMention, entity: str, relation: str) -> Iterator[Triple]:
     """The triples that two mentions may mean, with the entity on one side."""
     if entity in head.names:
         yield from (Triple(entity, relation, name) for name in tail.names if name != entity)

@@ -23,7 +23,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import words
-from kgwalk.walk.name_lookup import FUNCTION_WORDS, KINDS, Asked, Names, Stored, Text, stem
+from kgwalk.walk.name_lookup import FUNCTION_WORDS, KINDS, GraphNames, RemoteNames, Stored, Text, stem
 
 # ----------------------------------------------------------------------------------------------------
 # The words of a relation, and where a sentence has them.
@@ -39,14 +39,14 @@ BESIDE = 3  # words on each side, in which a longer relation is looked for
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
+class RelationPhrase:
     """`stems` are the telling words in order; `own` the prepositions at the end, as the "by" of directed_by."""
 
     stems: tuple[str, ...]
     own: tuple[str, ...] = ()
 
 
-class Place(NamedTuple):
+class PhraseMatch(NamedTuple):
     """Where a sentence has a relation's words: first and last word, and the share of them that is there."""
 
     first: int
@@ -54,12 +54,12 @@ class Place(NamedTuple):
     coverage: float
 
 
-def phrase_of(relation: str) -> Phrase:
+def phrase_of(relation: str) -> RelationPhrase:
     """
     >>> phrase_of("directed_by")
-    Phrase(stems=('direct',), own=('by',))
+    RelationPhrase(stems=('direct',), own=('by',))
     >>> phrase_of("currency_used")
-    Phrase(stems=('currency',), own=())
+    RelationPhrase(stems=('currency',), own=())
     >>> phrase_of("people.person.place_of_birth").stems, phrase_of("has_genre").stems, phrase_of("spansTimezone").stems
     (('plac', 'birth'), ('genr',), ('span', 'timezon'))
     """
@@ -67,11 +67,11 @@ def phrase_of(relation: str) -> Phrase:
     parts = normalise(words(last if " " in last else last.rsplit(".", 1)[-1])).split()
     telling = [part for part in parts if part not in FUNCTION_WORDS]
     if not telling:
-        return Phrase(tuple(parts))
+        return RelationPhrase(tuple(parts))
     end = len(parts)
     while parts[end - 1] in PREPOSITIONS:
         end -= 1
-    return Phrase(tuple(map(stem, telling)), tuple(parts[end:]))
+    return RelationPhrase(tuple(map(stem, telling)), tuple(parts[end:]))
 
 
 class Phrases:
@@ -84,14 +84,14 @@ class Phrases:
     def __init__(self, relations: Iterable[str]) -> None:
         self._all = {phrase_of(relation).stems for relation in relations}
 
-    def places(self, sentence: Text, relation: str, named: Collection[int] = ()) -> Iterator[Place]:
+    def places(self, sentence: Text, relation: str, named: Collection[int] = ()) -> Iterator[PhraseMatch]:
         """Where the sentence has the relation's words; the words `named` belong to names."""
         stems = ["" if at in named else stem(word.plain) for at, word in enumerate(sentence.words)]
         wanted = phrase_of(relation).stems
         for first, last in _runs(sentence, stems, frozenset(wanted)):
             coverage = len(set(stems[first : last + 1]) & set(wanted)) / len(set(wanted))
             if coverage >= LEAST_COVERAGE and not self._another(sentence, stems, first, last, wanted):
-                yield Place(first, last, coverage)
+                yield PhraseMatch(first, last, coverage)
 
     def _another(self, sentence: Text, stems: list[str], first: int, last: int, wanted: tuple[str, ...]) -> bool:
         """Whether the words, or more words around them, are another relation's."""
@@ -124,7 +124,7 @@ def _runs(sentence: Text, stems: list[str], wanted: frozenset[str]) -> Iterator[
 _INSIDE_NUMBERS = ".,:/-"
 
 
-class Mention(NamedTuple):
+class SentenceMention(NamedTuple):
     """A stretch of the sentence and the entities of this name; those written just so come first.
 
     One that `stands` may have a role; any other is only a word in a list of names.
@@ -137,13 +137,13 @@ class Mention(NamedTuple):
     stands: bool = True
 
 
-def names_of(graph: Graph) -> Names:
-    return Stored(graph) if isinstance(graph, StoredGraph) else Asked(graph)
+def names_of(graph: Graph) -> GraphNames:
+    return Stored(graph) if isinstance(graph, StoredGraph) else RemoteNames(graph)
 
 
-def mentions(sentence: Text, names: Names) -> list[Mention]:
+def mentions(sentence: Text, names: GraphNames) -> list[SentenceMention]:
     """The mentions in order, none overlapping."""
-    found: list[Mention] = []
+    found: list[SentenceMention] = []
     covered: set[int] = set()
     for first, last in sorted(names.stretches(sentence), key=lambda ends: (-sentence.size(*ends), ends)):
         mention = _mention(sentence, names, first, last) if covered.isdisjoint(range(first, last + 1)) else None
@@ -153,7 +153,7 @@ def mentions(sentence: Text, names: Names) -> list[Mention]:
     return sorted((one for one in found if not _goes_on(sentence, one, covered)), key=lambda one: one.start)
 
 
-def _mention(sentence: Text, names: Names, first: int, last: int) -> Mention | None:
+def _mention(sentence: Text, names: GraphNames, first: int, last: int) -> SentenceMention | None:
     text, words = sentence.question, range(first, last + 1)
     start, end = sentence.span(first, last)
     if sentence.hyphen_before[first] or sentence.hyphen_after[last]:
@@ -166,8 +166,8 @@ def _mention(sentence: Text, names: Names, first: int, last: int) -> Mention | N
     if first == last and sentence.function[first] and (first == 0 or not sentence.capital[first]) and low == start:
         return None  # "is", "to": but .to is a name
     if name is not None:
-        return Mention(low, high, (name, *alike), words) if _whole(text, low, high) else None
-    return Mention(low, high, tuple(alike), words) if alike else None
+        return SentenceMention(low, high, (name, *alike), words) if _whole(text, low, high) else None
+    return SentenceMention(low, high, tuple(alike), words) if alike else None
 
 
 def _as_written(text: str, start: int, name: str) -> tuple[int, int] | None:
@@ -201,7 +201,7 @@ def _whole(text: str, low: int, high: int) -> bool:
     return True
 
 
-def _goes_on(sentence: Text, mention: Mention, covered: set[int]) -> bool:
+def _goes_on(sentence: Text, mention: SentenceMention, covered: set[int]) -> bool:
     """Whether a capitalised word that belongs to no name stands right beside it: then it is part of a longer name."""
     words, text = sentence.words, sentence.question
     before, after = mention.words.start - 1, mention.words.stop
@@ -240,17 +240,17 @@ _CLAUSE = re.compile(
 class Role(NamedTuple):
     """Heads and tails that a sentence names, and how near they stand to the relation's words, from 0.2 to 1."""
 
-    heads: tuple[Mention, ...]
-    tails: tuple[Mention, ...]
+    heads: tuple[SentenceMention, ...]
+    tails: tuple[SentenceMention, ...]
     near: float
 
 
 class _Sentence:
     """The sentence as lists of names and the gaps between them: gap 0, list 0, gap 1, list 1, ..., last gap."""
 
-    def __init__(self, text: str, start: int, mentions: Sequence[Mention]) -> None:
+    def __init__(self, text: str, start: int, mentions: Sequence[SentenceMention]) -> None:
         self.text, self.start = text, start
-        lists: list[list[Mention]] = []
+        lists: list[list[SentenceMention]] = []
         for mention in mentions:
             if lists and _joins(text[lists[-1][-1].end : mention.start]):
                 lists[-1].append(mention)
@@ -259,7 +259,7 @@ class _Sentence:
         standing = ([mention for mention in names if mention.stands] for names in lists)
         self.lists = [names for names in standing if names]
 
-    def names(self, at: int) -> tuple[Mention, ...]:
+    def names(self, at: int) -> tuple[SentenceMention, ...]:
         return tuple(self.lists[at]) if 0 <= at < len(self.lists) else ()
 
     def gap(self, at: int) -> tuple[int, int]:
@@ -272,7 +272,9 @@ class _Sentence:
         return _PARENTHESES.sub(" ", self.text[start:end])
 
 
-def roles(sentence: Text, mentions: Sequence[Mention], place: Place, phrase: Phrase) -> Role | None:
+def roles(
+    sentence: Text, mentions: Sequence[SentenceMention], place: PhraseMatch, phrase: RelationPhrase
+) -> Role | None:
     """Who is who around the relation's words at this place; None if the sentence does not say."""
     start, end = sentence.span(place.first, place.last)
     clause_start, clause_end = _clause(sentence.question, mentions, start, end)
@@ -292,7 +294,7 @@ def roles(sentence: Text, mentions: Sequence[Mention], place: Place, phrase: Phr
     return None
 
 
-def _owner(told: _Sentence, at: int, before: str, after: str, phrase: Phrase) -> Role | None:
+def _owner(told: _Sentence, at: int, before: str, after: str, phrase: RelationPhrase) -> Role | None:
     owner = told.names(at - 1)[-1:]
     found = _POSSESSIVE.match(told.text, owner[0].end) if owner else None
     if found is None or not before.startswith(told.text[owner[0].end : found.end()]):
@@ -305,13 +307,13 @@ def _owner(told: _Sentence, at: int, before: str, after: str, phrase: Phrase) ->
     return Role(owner, tuple(ahead), _near(adjectives, gap)) if ahead and (_links(gap) or _apposes(gap)) else None
 
 
-def _event(told: _Sentence, at: int, before: str, after: str, phrase: Phrase) -> Role | None:
+def _event(told: _Sentence, at: int, before: str, after: str, phrase: RelationPhrase) -> Role | None:
     if _other_words(before) or after.strip() != ":" or not told.names(at + 1) or told.between(at + 1).strip() != "to":
         return None
     return Role(told.names(at), told.names(at + 1), 1.0)
 
 
-def _of(told: _Sentence, at: int, before: str, after: str, phrase: Phrase) -> Role | None:
+def _of(told: _Sentence, at: int, before: str, after: str, phrase: RelationPhrase) -> Role | None:
     """Not where the "of" is the relation's own, as in county_of; but "director of" speaks of directed_by."""
     heads = told.names(at)
     if after.split()[:1] == list(phrase.own[:1]) or not heads or _BREAK.search(after) or not _OF.search(after):
@@ -329,7 +331,7 @@ def _of(told: _Sentence, at: int, before: str, after: str, phrase: Phrase) -> Ro
     return Role((), (), 0.0)
 
 
-def _direct(told: _Sentence, at: int, before: str, after: str, phrase: Phrase) -> Role | None:
+def _direct(told: _Sentence, at: int, before: str, after: str, phrase: RelationPhrase) -> Role | None:
     first, second = told.names(at - 1), told.names(at)
     following = after.lstrip().removeprefix(":")
     if not first or not second or _BREAK.search(before) or _BREAK.search(following):
@@ -377,7 +379,7 @@ def _unsaid(told: _Sentence) -> bool:
     return not _UNSAID.isdisjoint(words) or _NT.search(gaps) is not None
 
 
-def _clause(text: str, mentions: Sequence[Mention], start: int, end: int) -> tuple[int, int]:
+def _clause(text: str, mentions: Sequence[SentenceMention], start: int, end: int) -> tuple[int, int]:
     """The part of a sentence around a place, parted from others by "and" or ";" where both have a verb of their own."""
     low = 0
     for found in _CLAUSE.finditer(text):

@@ -45,7 +45,7 @@ from kgwalk.kg.sources.source import (
 # Shared by the TSV and the CSV reader; knows nothing of either's syntax.
 
 
-class Record(NamedTuple):
+class TableRow(NamedTuple):
     """A row as a file has it."""
 
     line: int  # the number of its first line
@@ -54,7 +54,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """`words[i]` are the names that column i goes by in headers; a word belongs to one column only."""
 
     columns: tuple[str, ...]
@@ -124,7 +124,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-TRIPLES = Layout(
+TRIPLES = ColumnLayout(
     columns=("head", "relation", "tail"),
     optional="time",
     words=(
@@ -135,7 +135,7 @@ TRIPLES = Layout(
     ),
 )
 
-LABELS = Layout(
+LABELS = ColumnLayout(
     columns=("id", "label"),
     optional=None,
     words=(
@@ -173,7 +173,7 @@ def _plain(found: re.Match[str]) -> str:
     return plain
 
 
-def read_tsv(source: Source, layout: Layout) -> Iterator[list[pa.StringArray]]:
+def read_tsv(source: Source, layout: ColumnLayout) -> Iterator[list[pa.StringArray]]:
     """Blocks of columns, as many as the layout has; the optional one only where a row of the block has it."""
     escaped, awaits_header = False, source.options.header is not False
     with open_stream(source) as stream:
@@ -192,7 +192,7 @@ def read_tsv(source: Source, layout: Layout) -> Iterator[list[pa.StringArray]]:
                 yield columns
 
 
-def tsv_records(source: Source) -> Iterator[Record]:
+def tsv_records(source: Source) -> Iterator[TableRow]:
     """The rows one by one, of any width; those that are not UTF-8 are refused, and so is a marked file of triples."""
     with open_stream(source) as stream:
         for lines in line_blocks(source, stream):
@@ -216,7 +216,7 @@ def _first_row(lines: Lines) -> tuple[int, int] | None:
     return None
 
 
-def _after_tsv_header(source: Source, layout: Layout, lines: Lines, start: int, end: int) -> Lines:
+def _after_tsv_header(source: Source, layout: ColumnLayout, lines: Lines, start: int, end: int) -> Lines:
     number = lines.first + lines.data.count(b"\n", 0, start)
     fields = shown(lines.data[start:end]).removesuffix("\r").split("\t")
     if not layout.takes_header(fields, source, number):
@@ -224,7 +224,7 @@ def _after_tsv_header(source: Source, layout: Layout, lines: Lines, start: int, 
     return Lines(number + 1, lines.data[end + 1 :])
 
 
-def clean_tsv_columns(data: bytes, layout: Layout, escaped: bool) -> list[pa.StringArray] | None:
+def clean_tsv_columns(data: bytes, layout: ColumnLayout, escaped: bool) -> list[pa.StringArray] | None:
     """The columns of a block in which nothing is wrong or unusual; None for any other block."""
     if data.startswith(BOM):  # Arrow would take it for the start of a file; here it is part of a name
         return None
@@ -252,7 +252,7 @@ def clean_tsv_columns(data: bytes, layout: Layout, escaped: bool) -> list[pa.Str
     return columns
 
 
-def _uniform_columns(data: bytes, width: int, layout: Layout) -> list[pa.StringArray]:
+def _uniform_columns(data: bytes, width: int, layout: ColumnLayout) -> list[pa.StringArray]:
     """Columns of a block whose rows all have a time or all have none, else of one that mixes them."""
     try:
         return _arrow_columns(data, width)
@@ -298,7 +298,7 @@ def _unescaped(column: pa.StringArray) -> pa.StringArray:
     return pc.replace_with_mask(column, affected, strings(plain))
 
 
-def checked_columns(source: Source, lines: Lines, layout: Layout, escaped: bool) -> list[pa.StringArray]:
+def checked_columns(source: Source, lines: Lines, layout: ColumnLayout, escaped: bool) -> list[pa.StringArray]:
     """The same columns line by line, whatever is in the block; rows that are wrong are refused."""
     rows = Columns(len(layout.columns))
     times = TimeCheck()
@@ -311,7 +311,7 @@ def checked_columns(source: Source, lines: Lines, layout: Layout, escaped: bool)
     return rows.arrays()
 
 
-def _tsv_records(source: Source, lines: Lines, escaped: bool) -> Iterator[Record]:
+def _tsv_records(source: Source, lines: Lines, escaped: bool) -> Iterator[TableRow]:
     """The rows of a block; those that are not UTF-8, or have a bad escape, are refused."""
     for number, raw in enumerate(lines.data.split(b"\n"), lines.first):
         raw = raw.removesuffix(b"\r")
@@ -327,7 +327,7 @@ def _tsv_records(source: Source, lines: Lines, escaped: bool) -> Iterator[Record
         except ValueError as error:
             source.refuse(str(error), line=number, text=shown(raw))
             continue
-        yield Record(number, raw, fields)
+        yield TableRow(number, raw, fields)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ class _Feed:
         self.start_row(self.first + 1)
 
 
-def read_csv(source: Source, layout: Layout) -> Iterator[list[pa.StringArray]]:
+def read_csv(source: Source, layout: ColumnLayout) -> Iterator[list[pa.StringArray]]:
     """Blocks of columns, as `read_tsv` gives them."""
     awaits_header = source.options.header is not False
     with open_stream(source) as stream:
@@ -418,7 +418,7 @@ def read_csv(source: Source, layout: Layout) -> Iterator[list[pa.StringArray]]:
                 yield columns
 
 
-def csv_records(source: Source) -> Iterator[Record]:
+def csv_records(source: Source) -> Iterator[TableRow]:
     """The rows one by one, of any width; those that are not CSV or not UTF-8 are refused."""
     with open_stream(source) as stream:
         blocks = line_blocks(source, stream)
@@ -454,13 +454,13 @@ def _first_record(lines: Lines) -> _Opening | None:
     return None
 
 
-def _after_csv_header(source: Source, layout: Layout, lines: Lines, row: _Opening) -> Lines:
+def _after_csv_header(source: Source, layout: ColumnLayout, lines: Lines, row: _Opening) -> Lines:
     if not (row.fields and layout.takes_header(row.fields, source, row.line)):
         return lines
     return Lines(lines.first + lines.data.count(b"\n", 0, row.end), lines.data[row.end :])
 
 
-def clean_csv_columns(data: bytes, layout: Layout) -> list[pa.StringArray] | None:
+def clean_csv_columns(data: bytes, layout: ColumnLayout) -> list[pa.StringArray] | None:
     """The columns of a block of whole rows in which nothing is wrong; None for any other block."""
     required = len(layout.columns)
     columns: list[list[str]] = [[] for _ in range(max(layout.widths))]
@@ -485,7 +485,9 @@ def clean_csv_columns(data: bytes, layout: Layout) -> list[pa.StringArray] | Non
     return [strings(column) for column in columns[: max(found)]]
 
 
-def _checked_columns(source: Source, layout: Layout, records: Iterable[Record]) -> Iterator[list[pa.StringArray]]:
+def _checked_columns(
+    source: Source, layout: ColumnLayout, records: Iterable[TableRow]
+) -> Iterator[list[pa.StringArray]]:
     """The same columns row by row, whatever is in them; rows that are wrong are refused."""
     rows, held, times = Columns(len(layout.columns)), 0, TimeCheck()
     for record in records:
@@ -503,7 +505,7 @@ def _checked_columns(source: Source, layout: Layout, records: Iterable[Record]) 
         yield rows.arrays()
 
 
-def _csv_records(source: Source, feed: _Feed) -> Iterator[Record]:
+def _csv_records(source: Source, feed: _Feed) -> Iterator[TableRow]:
     """The rows up to the first that ends with its block; those that are not CSV or not UTF-8 are refused."""
     reader = csv.reader(feed, strict=True)
     while not feed.block_ended():
@@ -517,7 +519,7 @@ def _csv_records(source: Source, feed: _Feed) -> Iterator[Record]:
             line, why = feed.bad_utf8
             source.refuse(not_utf8(why), line=line, text=_text(why.object), hint=ENCODING_HINT)
         elif fields:
-            yield Record(feed.first, b"".join(feed.row), fields)
+            yield TableRow(feed.first, b"".join(feed.row), fields)
         feed.start_row(feed.first + len(feed.row))
 
 

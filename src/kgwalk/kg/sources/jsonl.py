@@ -21,9 +21,9 @@ from kgwalk.kg.sources.source import (
     GIVEN_RANK,
     Block,
     Labels,
-    Rows,
     Source,
     TimeCheck,
+    TripleBlock,
     line_blocks,
     not_utf8,
     open_stream,
@@ -258,7 +258,7 @@ class _Batch:
         if self._arrays:
             head, relation, tail, time, question = map(pa.concat_arrays, zip(*self._arrays, strict=True))
             timed = pc.max(pc.binary_length(time)).as_py() > 0
-            yield Rows(head, relation, tail, time if timed else None, question if self._with_question else None)
+            yield TripleBlock(head, relation, tail, time if timed else None, question if self._with_question else None)
         if self._labels:
             keys, labels = zip(*self._labels, strict=True)
             yield Labels(strings(keys), strings(labels), GIVEN_RANK)

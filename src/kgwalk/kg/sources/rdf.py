@@ -26,9 +26,9 @@ from kgwalk.kg.sources.source import (
     Block,
     Labels,
     Lines,
-    Rows,
     Source,
     TimeCheck,
+    TripleBlock,
     line_blocks,
     open_stream,
     shown,
@@ -216,7 +216,7 @@ class _Batch:
         if self._heads:
             untimed = [""] * (len(self._heads) - len(self._times))
             time = strings(self._times + untimed) if self._times else None
-            yield Rows(heads, relations, tails, time)
+            yield TripleBlock(heads, relations, tails, time)
         for rank, (keys, labels) in sorted(self._labels.items()):
             yield Labels(strings(keys), strings(labels), rank)
         if self._heads:

@@ -18,31 +18,25 @@ import pyarrow as pa
 
 from kgwalk.kg.sources import jsonl, rdf
 from kgwalk.kg.sources.delimited import (
-    ESCAPED_MARK,
     LABELS,
     TRIPLES,
-    Record,
+    TableRow,
     csv_records,
-    escape,
     read_csv,
     read_tsv,
     tsv_records,
-    unescape,
 )
-from kgwalk.kg.sources.rdf import TIME_GRAPH
 from kgwalk.kg.sources.source import (
     COMPRESSIONS,
-    FALLBACK_RANK,
     GIVEN_RANK,
-    RDFS_LABEL,
     STDIN,
     TABLE_HINT,
     Block,
     Labels,
     Options,
-    Rows,
+    ReadCounts,
     Source,
-    Tally,
+    TripleBlock,
     line_blocks,
     open_stream,
 )
@@ -100,7 +94,7 @@ def check_format(name: str) -> str:
 def _holds_graphs(path: str | Path) -> bool:
     """Whether the first line is a question with its graph; the reader will refuse one that is no JSON."""
     # Its own tally: these bytes are read again.
-    source = Source(str(path), Options(block_bytes=1 << 20), Tally())
+    source = Source(str(path), Options(block_bytes=1 << 20), ReadCounts())
     with open_stream(source) as stream:
         for lines in line_blocks(source, stream):
             if first := lines.data.lstrip().split(b"\n", 1)[0]:
@@ -116,26 +110,7 @@ def _listed() -> str:
     return " ".join(FORMATS)
 
 
-__all__ = [
-    "ESCAPED_MARK",
-    "FALLBACK_RANK",
-    "FORMATS",
-    "GIVEN_RANK",
-    "RDFS_LABEL",
-    "TIME_GRAPH",
-    "Block",
-    "Labels",
-    "Options",
-    "Rows",
-    "Tally",
-    "detect_format",
-    "escape",
-    "read",
-    "read_labels",
-    "unescape",
-]
-
-_B = TypeVar("_B", Rows, Labels, Block)
+_B = TypeVar("_B", TripleBlock, Labels, Block)
 
 _READERS: dict[str, Callable[[Source], Iterator[Block]]] = {
     "tsv": lambda source: noting_tables(source, _rows(read_tsv(source, TRIPLES))),
@@ -147,17 +122,17 @@ _READERS: dict[str, Callable[[Source], Iterator[Block]]] = {
     "rog": jsonl.read_rog,
 }
 assert set(_READERS) == set(FORMATS)
-_TABLES: dict[str, Callable[[Source], Iterator[Record]]] = {"tsv": tsv_records, "csv": csv_records}
+_TABLES: dict[str, Callable[[Source], Iterator[TableRow]]] = {"tsv": tsv_records, "csv": csv_records}
 
 
-def read(path: str | Path, options: Options, tally: Tally) -> Iterator[Block]:
+def read(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Block]:
     """The triples and names of a source, block by block; `tally` is filled on the way. "-" is stdin."""
     form = detect_format(path) if options.format is None else check_format(options.format)
     source = Source(str(path), options, tally)
     return _not_empty(source, _blocks(source, form), "triples", TABLE_HINT if form in _TABLES else None)
 
 
-def read_labels(path: str | Path, options: Options, tally: Tally) -> Iterator[Labels]:
+def read_labels(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Labels]:
     """The names of a TSV file with the columns id and label; a header is told by its words."""
     # `format` and `header` were said of the triples.
     source = Source(str(path), replace(options, format=None, header=None), tally)
@@ -176,15 +151,15 @@ def _blocks(source: Source, form: str) -> Iterator[Block]:
     return table_facts(source, _TABLES[form](source))
 
 
-def _rows(tables: Iterator[list[pa.StringArray]]) -> Iterator[Rows]:
-    return (Rows(*columns) for columns in tables)
+def _rows(tables: Iterator[list[pa.StringArray]]) -> Iterator[TripleBlock]:
+    return (TripleBlock(*columns) for columns in tables)
 
 
 def _not_empty(source: Source, blocks: Iterator[_B], what: str, hint: str | None = None) -> Iterator[_B]:
     found, skipped = False, source.tally.skipped
     for block in blocks:
         found = True
-        if isinstance(block, Rows):
+        if isinstance(block, TripleBlock):
             source.tally.rows += len(block.head)
         yield block
     if not found:

@@ -43,7 +43,7 @@ class Options:
 
 
 @dataclass
-class Tally:
+class ReadCounts:
     """What reading came to so far; one tally may serve several sources, and then counts them together."""
 
     rows: int = 0
@@ -61,7 +61,7 @@ class Source:
 
     path: str
     options: Options
-    tally: Tally
+    tally: ReadCounts
 
     @property
     def name(self) -> str:
@@ -117,7 +117,7 @@ def shown(raw: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TripleBlock:
     """A block of triples. The columns are of equal length and have no nulls."""
 
     head: pa.StringArray
@@ -136,7 +136,7 @@ class Labels:
     rank: int
 
 
-Block: TypeAlias = Rows | Labels
+Block: TypeAlias = TripleBlock | Labels
 
 GIVEN_RANK = 0  # a name that the source itself gives to the key
 FALLBACK_RANK = 200  # a name made from the key, for want of a better one; ranks fit in a byte
@@ -205,7 +205,7 @@ class _Readable(Protocol):
 class _Counted(io.RawIOBase):
     """A file whose bytes are added to the tally as they are taken; closing it leaves the file open."""
 
-    def __init__(self, file: IO[bytes], tally: Tally) -> None:
+    def __init__(self, file: IO[bytes], tally: ReadCounts) -> None:
         self._file, self._tally = file, tally
 
     def readable(self) -> bool:
@@ -218,7 +218,7 @@ class _Counted(io.RawIOBase):
         return len(taken)
 
 
-class Stream:
+class ByteStream:
     """The decompressed bytes of a source, without a byte order mark."""
 
     def __init__(self, source: Source, file: _Readable, compression: str | None) -> None:
@@ -254,7 +254,7 @@ class Stream:
 
 
 @contextmanager
-def open_stream(source: Source) -> Iterator[Stream]:
+def open_stream(source: Source) -> Iterator[ByteStream]:
     with ExitStack() as stack:
         if source.path == STDIN:
             file: IO[bytes] = sys.stdin.buffer
@@ -266,7 +266,7 @@ def open_stream(source: Source) -> Iterator[Stream]:
                 raise source.error(f"cannot be read: {error.strerror}") from None
         compression = COMPRESSIONS.get(PurePath(source.path).suffix.lower())
         counted = io.BufferedReader(_Counted(file, source.tally), _READ_BYTES)
-        yield Stream(source, _decompressed(counted, compression), compression)
+        yield ByteStream(source, _decompressed(counted, compression), compression)
 
 
 def _decompressed(file: IO[bytes], compression: str | None) -> _Readable:
@@ -279,7 +279,7 @@ def _decompressed(file: IO[bytes], compression: str | None) -> _Readable:
     return file
 
 
-def line_blocks(source: Source, stream: Stream) -> Iterator[Lines]:
+def line_blocks(source: Source, stream: ByteStream) -> Iterator[Lines]:
     """The stream in blocks of at most `block_bytes`; more only for a line that is longer, up to 64 times."""
     block_bytes = min(max(1, source.options.block_bytes), MOST_LINE_BYTES)
     limit = min(block_bytes * LINE_GROWTH, MOST_LINE_BYTES)

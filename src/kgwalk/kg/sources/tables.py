@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgwalk.kg.sources.delimited import TRIPLES, Record
-from kgwalk.kg.sources.source import Columns, Rows, Source, shown
+from kgwalk.kg.sources.delimited import TRIPLES, TableRow
+from kgwalk.kg.sources.source import Columns, Source, TripleBlock, shown
 
 _LISTED = 5  # relations in a note
 
 
-def table_facts(source: Source, records: Iterator[Record]) -> Iterator[Rows]:
+def table_facts(source: Source, records: Iterator[TableRow]) -> Iterator[TripleBlock]:
     """Blocks of facts. A row with a cell under no column name, or without a thing, is refused; blank rows are not."""
     before = source.tally.skipped
     header = next(records, None)
@@ -39,15 +39,15 @@ def table_facts(source: Source, records: Iterator[Record]) -> Iterator[Rows]:
                 continue
             size = len(thing) + len(relation) + len(cell)
             if len(facts) and held + size > source.options.block_bytes:
-                yield Rows(*facts.arrays())
+                yield TripleBlock(*facts.arrays())
                 facts, held = Columns(3), 0
             facts.append((thing, relation, cell))
             held += size
     if len(facts):
-        yield Rows(*facts.arrays())
+        yield TripleBlock(*facts.arrays())
 
 
-def _relations(source: Source, header: Record) -> list[str]:
+def _relations(source: Source, header: TableRow) -> list[str]:
     """The names of the columns after the first, "" for one that has none; a note says what they are."""
     if TRIPLES.names_columns(header.fields):
         raise source.error(
@@ -114,7 +114,7 @@ _RELATIONS_SHOWN = 3  # in the note
 _SHOWN = 60  # characters of a name
 
 
-def noting_tables(source: Source, blocks: Iterator[Rows]) -> Iterator[Rows]:
+def noting_tables(source: Source, blocks: Iterator[TripleBlock]) -> Iterator[TripleBlock]:
     """The same blocks; after them a note, if they look like a table and no header said that they are triples."""
     headers, look = source.tally.headers, TableLook()
     for block in blocks:
@@ -138,7 +138,7 @@ class TableLook:
         self._first_is_alone = True  # no other fact has the first one's relation, or its tail
         self._bytes = 0
 
-    def see(self, rows: Rows) -> None:
+    def see(self, rows: TripleBlock) -> None:
         columns = (rows.head, rows.relation, rows.tail)
         size = sum(column.nbytes for column in columns) / max(1, len(rows.head))  # of a fact
         wanted = min(LOOKED_AT - len(self._heads), math.ceil((LOOKED_INTO - self._bytes) / max(1, size)))

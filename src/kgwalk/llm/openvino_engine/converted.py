@@ -18,8 +18,8 @@ from typing import Any
 import xxhash
 
 from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
-from kgwalk.llm.models import LoadedModel, Place, find_model, load_model
-from kgwalk.llm.openvino_engine.paged_model import ov
+from kgwalk.llm.models import LoadedModel, ModelFiles, find_model, load_model
+from kgwalk.llm.openvino_engine.runtime import ov
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError, Message
 
@@ -31,7 +31,7 @@ _PROBE = [Message("system", "Be brief."), Message("user", "Ünïcödé 東京 <|
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ModelFacts:
     """What the engine must know beside graph and tokenizer; kgwalk.json holds it."""
 
     context: int
@@ -69,14 +69,14 @@ def _make(folder: Path, name: str | Path, adapter: str | Path | None, dtype: str
     graph, facts = graph_of(model, dtype)
     ov.save_model(graph, beside / "model.xml", compress_to_fp16=False)
     model.tokens.hf.save_pretrained(str(beside))
-    facts = Facts(facts.context, facts.vocabulary, facts.end_ids, _opens_plainly(beside, model.tokens))
+    facts = ModelFacts(facts.context, facts.vocabulary, facts.end_ids, _opens_plainly(beside, model.tokens))
     (beside / "kgwalk.json").write_text(json.dumps(asdict(facts)))
     shutil.rmtree(folder, ignore_errors=True)
     beside.rename(folder)
     log.info("kept as %s after %.0f s", folder, time.monotonic() - started)
 
 
-def graph_of(model: LoadedModel, dtype: str) -> tuple[ov.Model, Facts]:
+def graph_of(model: LoadedModel, dtype: str) -> tuple[ov.Model, ModelFacts]:
     """The graph of a model in memory, which is left as it was."""
     from kgwalk.llm.openvino_engine.convert import check, compress, export  # needs torch
 
@@ -85,14 +85,14 @@ def graph_of(model: LoadedModel, dtype: str) -> tuple[ov.Model, Facts]:
     if dtype == "int8":
         compress(graph)
     vocabulary = int(model.module.get_input_embeddings().num_embeddings)  # type: ignore[union-attr,arg-type,unused-ignore]
-    return graph, Facts(_context(model.module.config), vocabulary, sorted(model.tokens.end_ids), False)
+    return graph, ModelFacts(_context(model.module.config), vocabulary, sorted(model.tokens.end_ids), False)
 
 
-def read_facts(folder: Path) -> Facts:
-    return Facts(**json.loads((folder / "kgwalk.json").read_text()))
+def read_facts(folder: Path) -> ModelFacts:
+    return ModelFacts(**json.loads((folder / "kgwalk.json").read_text()))
 
 
-def open_tokenizer(folder: Path, facts: Facts) -> HfTokenizer:
+def open_tokenizer(folder: Path, facts: ModelFacts) -> HfTokenizer:
     """The tokenizer in a kept folder, the quick way where it is the same."""
     from transformers import PreTrainedTokenizerFast
 
@@ -104,7 +104,7 @@ def open_tokenizer(folder: Path, facts: Facts) -> HfTokenizer:
 
 
 def _opens_plainly(folder: Path, tokens: HfTokenizer) -> bool:
-    plain = open_tokenizer(folder, Facts(0, 0, sorted(tokens.end_ids), True))
+    plain = open_tokenizer(folder, ModelFacts(0, 0, sorted(tokens.end_ids), True))
     texts = [message.content for message in _PROBE]
     return (
         plain.open_chat(_PROBE) == tokens.open_chat(_PROBE)
@@ -114,7 +114,7 @@ def _opens_plainly(folder: Path, tokens: HfTokenizer) -> bool:
     )
 
 
-def _digest(place: Place, adapters: list[Path]) -> str:
+def _digest(place: ModelFiles, adapters: list[Path]) -> str:
     """Weights by path, size and time: they may be many gigabytes. Adapters by content."""
     digest = xxhash.xxh3_128()
     files = sorted(place.path.glob("*")) if place.path.is_dir() else [place.path]

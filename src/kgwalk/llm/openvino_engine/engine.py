@@ -17,8 +17,8 @@ from pathlib import Path
 
 from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
-from kgwalk.llm.openvino_engine.paged_model import BlockTable
-from kgwalk.llm.openvino_engine.scheduler import Row, Runner
+from kgwalk.llm.openvino_engine.blocks import BlockTable
+from kgwalk.llm.openvino_engine.scheduler import PagedSequence, Runner
 from kgwalk.llm.requests import StopWatch, taken
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError
@@ -101,7 +101,7 @@ class CpuEngine:
 
     async def generate(self, request: Request) -> Generation:
         row = taken(
-            Row,
+            PagedSequence,
             request,
             StopWatch(self.tokens, request.sampling.stop, self._piece),
             seed=self._seed,

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgwalk.llm.engine import Generation
-from kgwalk.llm.openvino_engine.paged_model import BlockTable, Held
+from kgwalk.llm.openvino_engine.blocks import BlockTable, Held
 from kgwalk.llm.openvino_engine.prompt_lookup import Followers, guess
-from kgwalk.llm.requests import Asked
+from kgwalk.llm.requests import ActiveRequest
 from kgwalk.llm.torch_engine.slots import common_length
 from kgwalk.types import EngineError
 
@@ -32,10 +32,10 @@ from kgwalk.types import EngineError
 # Knows nothing of requests or models. Shape: V tokens of the vocabulary.
 
 
-Floats = NDArray[np.floating]
+FloatArray = NDArray[np.floating]
 
 
-def choose(logits_V: Floats, temperature: float, top_p: float, draw: float) -> tuple[int, float]:
+def choose(logits_V: FloatArray, temperature: float, top_p: float, draw: float) -> tuple[int, float]:
     """A token, and its log-probability at temperature 1 without top_p.
 
     Temperature 0 takes the likeliest token. Else the tokens are laid end to end on [0, 1), each as long as it is
@@ -86,7 +86,7 @@ class Model(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Row(Asked):
+class PagedSequence(ActiveRequest):
     """A request under way."""
 
     future: Future[Generation] = field(default_factory=Future)
@@ -110,10 +110,10 @@ class Runner:
         self._model, self._table, self._batch, self._group, self._guesses = model, table, batch, group, guesses
         self.computed = self.guessed = self.right = 0
         self._written = Followers()
-        self._came: list[Row] = []
+        self._came: list[PagedSequence] = []
         self._forgotten: list[str] = []
-        self._waiting: list[Row] = []
-        self._rows: list[Row] = []
+        self._waiting: list[PagedSequence] = []
+        self._rows: list[PagedSequence] = []
         self._closed = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._main, name="kgwalk-cpu", daemon=True)
@@ -121,7 +121,7 @@ class Runner:
 
     # Called from other threads.
 
-    def submit(self, row: Row) -> Future[Generation]:
+    def submit(self, row: PagedSequence) -> Future[Generation]:
         with self._wake:
             if self._closed:
                 raise EngineError("the engine is closed")
@@ -200,7 +200,7 @@ class Runner:
             self._waiting.remove(row)
             self._rows.append(row)
 
-    def _spared_by_waiting(self, row: Row) -> bool:
+    def _spared_by_waiting(self, row: PagedSequence) -> bool:
         """Whether a prompt under way will hold a block more of this one's beginning than anyone does now."""
         behind = [other for other in self._rows if len(other.todo) > 1]
         if not behind:
@@ -210,10 +210,10 @@ class Runner:
         soon = max(common_length(other.ids[:-1], row.ids) for other in behind)
         return soon >= now + self._table.size
 
-    def _next_rows(self) -> list[tuple[Row, list[int]]]:
+    def _next_rows(self) -> list[tuple[PagedSequence, list[int]]]:
         """What the next pass computes of each row; rows that wait for their next token come before prompts."""
         left = self._group
-        chosen: list[tuple[Row, list[int]]] = []
+        chosen: list[tuple[PagedSequence, list[int]]] = []
         for row in sorted(self._rows, key=lambda row: len(row.todo) > 1):
             new = row.todo[: max(left, 0)]
             if new:
@@ -221,7 +221,7 @@ class Runner:
                 left -= len(new)
         return chosen
 
-    def _pass(self, rows: list[tuple[Row, list[int]]]) -> None:
+    def _pass(self, rows: list[tuple[PagedSequence, list[int]]]) -> None:
         ahead = self._ahead(rows)
         passes = [
             ([*new, *guesses], len(row.held.ids), row.held.blocks)
@@ -236,14 +236,14 @@ class Runner:
             if not row.todo:
                 self._choose_all(row, guesses, logits_PV[end - 1 - len(guesses) : end])
 
-    def _ahead(self, rows: list[tuple[Row, list[int]]]) -> list[list[int]]:
+    def _ahead(self, rows: list[tuple[PagedSequence, list[int]]]) -> list[list[int]]:
         """Guesses for each row, dealt in turn: a row more is a guess less, so that a pass has no more tokens than with
         one row. With 3 guesses and two rows each has one; with four rows there are none.
         """
         room = 1 + self._guesses - len(rows)
         return [self._guess(row, new, len(range(at, room, len(rows)))) for at, (row, new) in enumerate(rows)]
 
-    def _guess(self, row: Row, new: list[int], count: int) -> list[int]:
+    def _guess(self, row: PagedSequence, new: list[int], count: int) -> list[int]:
         count = min(count, row.most - len(row.logprobs) - 1)  # beside the one that is chosen in any case
         if count <= 0 or len(new) < len(row.todo):
             return []
@@ -251,7 +251,7 @@ class Runner:
         row.noted = len(row.ids)
         return guess(row.ids, (self._written, row.own), count)
 
-    def _choose_all(self, row: Row, guesses: list[int], logits_KV: NDArray[np.float32]) -> None:
+    def _choose_all(self, row: PagedSequence, guesses: list[int], logits_KV: NDArray[np.float32]) -> None:
         """The model's choice after the last token, and after each guess for as long as the guesses are its choices."""
         for right, logits_V in enumerate(logits_KV):
             self._choose(row, logits_V)
@@ -261,7 +261,7 @@ class Runner:
             self.computed += 1
             self.right += 1
 
-    def _choose(self, row: Row, logits_V: NDArray[np.float32]) -> None:
+    def _choose(self, row: PagedSequence, logits_V: NDArray[np.float32]) -> None:
         sampling = row.sampling
         draw = row.draws[len(row.logprobs)] if row.draws else 0.0
         number, logprob = choose(logits_V, sampling.temperature, sampling.top_p, draw)
@@ -280,7 +280,7 @@ class Runner:
                 self._written.note(row.ids, row.prompt)
             _settle(row.future, Generation(row.ids[row.prompt :], row.logprobs, finish))
 
-    def _leave(self, row: Row) -> None:
+    def _leave(self, row: PagedSequence) -> None:
         self._rows.remove(row)
         self._table.release(row.held)
 

@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kgwalk.llm.torch_engine.kv_cache import QUERIES, Pass
+from kgwalk.llm.torch_engine.kv_cache import QUERIES, SlotPass
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
     from kgwalk.llm.torch_engine.model import SlotModel
 
 
-Numbers = npt.NDArray[np.int64]
+Int64Array = npt.NDArray[np.int64]
 WARM_UPS = 2  # some kernels choose their algorithm, and Triton's are compiled, at first
 
 
@@ -51,7 +51,7 @@ class Recorded:
         self.inputs.copy_(numbers.pin_memory() if on_gpu else numbers, non_blocking=True)
 
 
-class Graphs:
+class CudaGraphs:
     """`weights` are the addresses of the model's weights when it was begun."""
 
     def __init__(self, device: torch.device, weights: list[int]) -> None:
@@ -60,7 +60,7 @@ class Graphs:
         self._recorded: dict[tuple[object, ...], Recorded] = {}
         self._pool: Any = None
 
-    def steps(self, model: SlotModel, slots_R: Numbers, count: int, *, nucleus: bool) -> None:
+    def steps(self, model: SlotModel, slots_R: Int64Array, count: int, *, nucleus: bool) -> None:
         """So many steps, one after the other."""
         from kgwalk.llm.torch_engine.model import ROWS
 
@@ -81,11 +81,11 @@ class Graphs:
         self,
         model: SlotModel,
         ids: Sequence[Sequence[int]],
-        lengths_J: Numbers,
-        slots_J: Numbers,
-        starts_J: Numbers,
-        last: Numbers,
-        slots: Numbers,
+        lengths_J: Int64Array,
+        slots_J: Int64Array,
+        starts_J: Int64Array,
+        last: Int64Array,
+        slots: Int64Array,
         nucleus: bool,
     ) -> None:
         """New tokens of the jobs, and a choice for each of the slots, after the token at its place in `last`."""
@@ -120,7 +120,7 @@ class Graphs:
         model.state.turn.zero_()
         one.replay()
 
-    def copy(self, model: SlotModel, pairs_P3: Numbers) -> None:
+    def copy(self, model: SlotModel, pairs_P3: Int64Array) -> None:
         """For each (from, to, length) of slots: the beginning. Two kernels a layer, which are recorded as well."""
         from kgwalk.llm.torch_engine.model import ROWS, TOKENS
 
@@ -156,7 +156,7 @@ class Graphs:
         return Recorded(graph.replay, inputs)
 
 
-def blocks_of(lengths_J: Numbers, places_J: Numbers, slots_J: Numbers, starts_J: Numbers) -> Numbers:
+def blocks_of(lengths_J: Int64Array, places_J: Int64Array, slots_J: Int64Array, starts_J: Int64Array) -> Int64Array:
     """For each block of at most QUERIES tokens of a job: its place in the pass, its length, its slot, its position.
 
     A job of 20 tokens in slot 5 from position 7 on, and one of 3 in slot 2 from 0 on after it; blocks are of 16:
@@ -184,7 +184,7 @@ def _step(model: SlotModel, slots_R: torch.Tensor, *, nucleus: bool) -> None:
     place_R = torch.arange(len(slots_R), device=slots_R.device)
     # What a stopped row would write goes to nobody's slot.
     put_R = torch.where(live_R > 0, slots_R, model.most_slots)
-    now = Pass(put_R, at_R, torch.stack([place_R, live_R, slots_R, at_R], 1), 1)
+    now = SlotPass(put_R, at_R, torch.stack([place_R, live_R, slots_R, at_R], 1), 1)
     logits = model._run(now, state.last[slots_R], None)
     _choose(model, logits, slots_R, move=True, nucleus=nucleus)
     state.turn.add_(1).remainder_(state.out_ids.shape[0])
@@ -194,7 +194,7 @@ def _prefill(model: SlotModel, inputs: torch.Tensor, tokens: int, blocks: int, r
     ids_T, slot_T, at_T, table, last_R, slots_R = torch.split(  # type: ignore[no-untyped-call,unused-ignore]
         inputs, [tokens, tokens, tokens, 4 * blocks, rows, rows]
     )
-    logits = model._run(Pass(slot_T, at_T, table.view(blocks, 4), QUERIES), ids_T, last_R)
+    logits = model._run(SlotPass(slot_T, at_T, table.view(blocks, 4), QUERIES), ids_T, last_R)
     _choose(model, logits, slots_R, move=False, nucleus=nucleus)
 
 

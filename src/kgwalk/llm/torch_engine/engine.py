@@ -41,7 +41,7 @@ KEPT_WATCHES = 64  # stop texts for which a watch, and the tokens that may end t
 
 
 # A request from one who has no event loop: whom it is for, its session, tokens to choose, ids, draws and marks.
-Wanted = tuple[Any, str, int, list[int], Sequence[float], Sequence[int]]
+GenerationRow = tuple[Any, str, int, list[int], Sequence[float], Sequence[int]]
 
 
 class LocalEngine:
@@ -75,7 +75,7 @@ class LocalEngine:
         need("torch", "transformers")
         from kgwalk.llm.torch_engine.model import STEPS as MOST_STEPS
         from kgwalk.llm.torch_engine.model import SlotModel
-        from kgwalk.llm.torch_engine.scheduler import Batcher, Pace
+        from kgwalk.llm.torch_engine.scheduler import Batcher, SchedulerLimits
 
         if model is None:
             model, adapter = adapter or DEFAULT_MODEL, None  # an adapter's folder names its base
@@ -104,7 +104,7 @@ class LocalEngine:
         self._batcher = Batcher(
             run,
             functools.partial(_deliver, self._answered),
-            Pace(
+            SchedulerLimits(
                 batch=batch,
                 slots=run.most_slots,
                 group=GROUP.get(kind, GROUP["cpu"]),
@@ -122,10 +122,10 @@ class LocalEngine:
         self._end = weakref.finalize(self, self._batcher.close)
 
     async def generate(self, request: Request) -> Generation:
-        from kgwalk.llm.torch_engine.sequence import Row
+        from kgwalk.llm.torch_engine.sequence import SlotSequence
 
         watch, ends = self._watch(request.sampling.stop)
-        row = taken(Row, request, watch, seed=self._seed, context=self.context, vocabulary=self._vocabulary)
+        row = taken(SlotSequence, request, watch, seed=self._seed, context=self.context, vocabulary=self._vocabulary)
         if row is None:
             return Generation([], [], "length")
         future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
@@ -142,16 +142,18 @@ class LocalEngine:
         """How many ids the model knows."""
         return self._vocabulary
 
-    def ask(self, sampling: Sampling, wanted: Iterable[Wanted], cancelled: Callable[[], bool]) -> None:
+    def ask(self, sampling: Sampling, wanted: Iterable[GenerationRow], cancelled: Callable[[], bool]) -> None:
         """Requests that were checked already, each with what `asked` and `slots` give for it; see `answers`. What is
         chosen is added to their `ids`. The next request of a session may bring the same list, if it has only grown.
         """
-        from kgwalk.llm.torch_engine.sequence import Row
+        from kgwalk.llm.torch_engine.sequence import SlotSequence
 
         watch, ends = self._watch(sampling.stop)
         self._batcher.submit(
             [
-                Row(ids, sampling, most, draws, watch, session, ends=ends, cancelled=cancelled, whom=whom, marks=marks)
+                SlotSequence(
+                    ids, sampling, most, draws, watch, session, ends=ends, cancelled=cancelled, whom=whom, marks=marks
+                )
                 for whom, session, most, ids, draws, marks in wanted
             ]
         )

@@ -24,7 +24,7 @@ QUERIES = 16  # new tokens of a row that a GPU's program takes at a time
 
 
 @dataclass(slots=True)
-class Pass:
+class SlotPass:
     """What a pass computes: for each token its slot and position. `blocks_B4` cuts the rows into pieces for a GPU: the
     first token, how many, slot, position of the first. Without a GPU `rows` says how to set the rows side by side.
     """
@@ -33,11 +33,11 @@ class Pass:
     at_T: torch.Tensor
     blocks_B4: torch.Tensor | None = None
     queries: int = QUERIES
-    rows: Rows | None = None
+    rows: PackedRows | None = None
 
 
 @dataclass(slots=True)
-class Rows:
+class PackedRows:
     """Packed tokens as rows of equal length: `take_RQ` are the tokens' places, `put_T` where each is found again."""
 
     slots: slice | torch.Tensor
@@ -47,7 +47,9 @@ class Rows:
     length: int
 
 
-def side_by_side(slots: list[int], counts: list[int], starts: list[int], dtype: torch.dtype, capacity: int) -> Rows:
+def side_by_side(
+    slots: list[int], counts: list[int], starts: list[int], dtype: torch.dtype, capacity: int
+) -> PackedRows:
     """For rows that have `counts` new tokens at positions from `starts` on; short rows repeat their first token."""
     longest, length = max(counts), max(start + count for start, count in zip(starts, counts, strict=True))
     length = min(-(-length // 64) * 64, capacity)  # few shapes, and aligned for the kernels
@@ -59,7 +61,7 @@ def side_by_side(slots: list[int], counts: list[int], starts: list[int], dtype: 
     at = torch.tensor(starts)[:, None] + torch.where(inside, step, 0)
     seen = torch.arange(length) <= at[:, None, :, None]
     run = slice(slots[0], slots[0] + len(slots))
-    return Rows(
+    return PackedRows(
         run if slots == list(range(run.start, run.stop)) else torch.tensor(slots),
         take,
         put[inside],
@@ -76,7 +78,7 @@ class SlotCache(Cache):
         self.slots, self.capacity = slots, length
         self.keys: list[torch.Tensor] = []  # (N+1, H, S, D) for each layer
         self.values: list[torch.Tensor] = []
-        self.current: Pass | None = None
+        self.current: SlotPass | None = None
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
@@ -130,7 +132,7 @@ def slot_attention(
     attention_mask: torch.Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    slot_pass: Pass | None = None,
+    slot_pass: SlotPass | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention of packed queries (1, HG, T, D) over slots (N+1, H, S, D); as transformers does it for whoever calls
@@ -171,7 +173,7 @@ def slot_attention(
 KINDS = 8  # of ends that are told apart on the device; for further ones every token may be an end
 
 
-class Start(NamedTuple):
+class SlotStart(NamedTuple):
     """How a row goes on whose cache holds `at` tokens. `last` is the token after them, if there is one to compute."""
 
     slot: int
@@ -212,7 +214,7 @@ class SlotState:
         self.ends_KV[kind, list(ends)] = True
         self.stops[kind].copy_(torch.from_numpy(self.ends_KV[kind]))
 
-    def begin(self, starts: Sequence[Start]) -> None:
+    def begin(self, starts: Sequence[SlotStart]) -> None:
         """From here on the rows choose."""
         most = max((len(one.draws) for one in starts), default=0)
         parts = np.zeros((len(starts), 2 + most))

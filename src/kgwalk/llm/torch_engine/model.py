@@ -20,15 +20,15 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from kgwalk.llm.torch_engine.cuda_graphs import Graphs, Numbers, gpu_free, size_above
+from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, gpu_free, size_above
 from kgwalk.llm.torch_engine.fused import fuse, widen_head
 from kgwalk.llm.torch_engine.kv_cache import (
     KINDS,
     QUERIES,
-    Pass,
     SlotCache,
+    SlotPass,
+    SlotStart,
     SlotState,
-    Start,
     side_by_side,
     slot_attention,
 )
@@ -52,13 +52,13 @@ class Job(NamedTuple):
     slot: int
     ids: Sequence[int]
     start: int
-    then: Start | None = None
+    then: SlotStart | None = None
 
 
 class Chosen:
     """Tokens on their way from the device: a line for each step, -1 where a row had stopped."""
 
-    def __init__(self, slots_R: Numbers, ids: torch.Tensor, logprobs: torch.Tensor, event: Any = None) -> None:
+    def __init__(self, slots_R: Int64Array, ids: torch.Tensor, logprobs: torch.Tensor, event: Any = None) -> None:
         self.slots_R, self._ids, self._logprobs, self._event = slots_R, ids, logprobs, event
 
     def there(self) -> bool:
@@ -105,7 +105,7 @@ class SlotModel:
 
     def release(self) -> None:
         """Give the cache's memory back; the next pass starts with an empty one, which may have fewer slots."""
-        self._graphs: Graphs | None = None
+        self._graphs: CudaGraphs | None = None
         if self._kernels:
             self.cache = SlotCache(0, 0)  # what it held is free before a new one is measured
             if self.on_gpu:
@@ -133,7 +133,7 @@ class SlotModel:
                 if not self._fused:
                     self._fused = True
                     fuse(self.module, self._try)
-                self._graphs = Graphs(self.device, self._where_weights_lie())
+                self._graphs = CudaGraphs(self.device, self._where_weights_lie())
                 return
             except torch.OutOfMemoryError:
                 self.cache = SlotCache(0, 0)
@@ -155,7 +155,7 @@ class SlotModel:
     def weights_changed(self) -> None:
         """Recorded passes read the weights where they lay: new numbers there are seen, new tensors are not."""
         if self._graphs is not None and self._graphs.weights != self._where_weights_lie():
-            self._graphs = Graphs(self.device, self._where_weights_lie())
+            self._graphs = CudaGraphs(self.device, self._where_weights_lie())
 
     def _where_weights_lie(self) -> list[int]:
         return [weight.data_ptr() for weight in self.module.parameters()]
@@ -191,13 +191,15 @@ class SlotModel:
             slot_T = torch.from_numpy(np.repeat(slots_J, counts_J))
             at_T = torch.tensor([job.start + n for job in jobs for n in range(len(job.ids))])
             rows = side_by_side(slots_J.tolist(), counts, begins, self.module.dtype, self.cache.capacity)
-            logits = self._run(Pass(slot_T, at_T, rows=rows), ids, torch.from_numpy(last_R if starts else ends_J[:1]))
+            logits = self._run(
+                SlotPass(slot_T, at_T, rows=rows), ids, torch.from_numpy(last_R if starts else ends_J[:1])
+            )
             if starts:
                 self._advance(logits, torch.from_numpy(slots_R), starts, move=False)
         return self._chosen(slots_R, 1) if starts else None
 
     @torch.no_grad()
-    def steps(self, slots: Sequence[int] | Numbers, count: int, *, sampled: bool, nucleus: bool) -> Chosen:
+    def steps(self, slots: Sequence[int] | Int64Array, count: int, *, sampled: bool, nucleus: bool) -> Chosen:
         """So many steps of the rows in these slots."""
         rows_R = np.asarray(slots, np.int64)
         if self._graphs is not None:
@@ -210,17 +212,17 @@ class SlotModel:
             starts = at_R.tolist()
             self._reserve(0, max(starts) + 1)
             rows = side_by_side(rows_R.tolist(), [1] * len(rows_R), starts, self.module.dtype, self.cache.capacity)
-            logits = self._run(Pass(slots_R, at_R, rows=rows), self.state.last[slots_R], None)
+            logits = self._run(SlotPass(slots_R, at_R, rows=rows), self.state.last[slots_R], None)
             self.state.advance(logits, slots_R, move=True, sampled=sampled, nucleus=nucleus)
             self.state.turn += 1
         return self._chosen(rows_R, count)
 
-    def _advance(self, logits: torch.Tensor, slots_R: torch.Tensor, starts: Sequence[Start], *, move: bool) -> None:
+    def _advance(self, logits: torch.Tensor, slots_R: torch.Tensor, starts: Sequence[SlotStart], *, move: bool) -> None:
         self.state.turn.zero_()
         warm, nucleus = any(one.temperature > 0 for one in starts), any(one.top_p < 1 for one in starts)
         self.state.advance(logits, slots_R, move=move, sampled=warm, nucleus=nucleus)
 
-    def _chosen(self, slots_R: Numbers, count: int) -> Chosen:
+    def _chosen(self, slots_R: Int64Array, count: int) -> Chosen:
         ids, logprobs = self.state.out_ids[:count, : len(slots_R)], self.state.out_logprobs[:count, : len(slots_R)]
         if not self.on_gpu:
             return Chosen(slots_R, ids.clone(), logprobs.clone())
@@ -232,7 +234,7 @@ class SlotModel:
         event.record()
         return Chosen(slots_R, there[0], there[1], event)
 
-    def _run(self, now: Pass, ids_T: torch.Tensor, last_R: torch.Tensor | None) -> torch.Tensor:
+    def _run(self, now: SlotPass, ids_T: torch.Tensor, last_R: torch.Tensor | None) -> torch.Tensor:
         """Logits (R, V) after the tokens at `last_R`, or after all."""
         if self.module.training:  # whoever trains it turns it back
             self.module.eval()  # type: ignore[no-untyped-call,unused-ignore]
@@ -256,7 +258,7 @@ class SlotModel:
         """Logits of a few tokens in nobody's slot."""
         at_T = torch.arange(QUERIES, device=self.device)
         blocks_B4 = torch.tensor([[0, QUERIES, self.most_slots, 0]], device=self.device)
-        now = Pass(torch.full_like(at_T, self.most_slots), at_T, blocks_B4, QUERIES)
+        now = SlotPass(torch.full_like(at_T, self.most_slots), at_T, blocks_B4, QUERIES)
         return self._run(now, at_T * 7919 % self.vocabulary, None)
 
     def _reserve(self, slots: int, length: int) -> None:

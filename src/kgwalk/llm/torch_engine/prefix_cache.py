@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kgwalk.llm.torch_engine.sequence import Row
+from kgwalk.llm.torch_engine.sequence import SlotSequence
 from kgwalk.llm.torch_engine.slots import BLOCK, Beginnings, marks
 
 WORTH = 32  # tokens: a shorter beginning is as quickly computed as copied
 
 
 @dataclass(slots=True)
-class Shares:
+class PrefixCopies:
     """`copies`: from this slot to that one, so many tokens; all are made at the same time. `ready` are the rows to
     compute now, `deferred` those that begin like one of these, and copy from it next time.
     """
 
     copies: list[tuple[int, int, int]] = field(default_factory=list)
-    ready: list[Row] = field(default_factory=list)
-    deferred: list[Row] = field(default_factory=list)
+    ready: list[SlotSequence] = field(default_factory=list)
+    deferred: list[SlotSequence] = field(default_factory=list)
 
 
 class Sharing:
@@ -31,9 +31,9 @@ class Sharing:
     def __init__(self) -> None:
         self._beginnings = Beginnings()
 
-    def of(self, rows: Sequence[Row]) -> Shares:
+    def of(self, rows: Sequence[SlotSequence]) -> PrefixCopies:
         """What another slot holds of a row's beginning need not be computed: the row's slot holds it from now on."""
-        shares = Shares()
+        shares = PrefixCopies()
         origin: dict[int, int] = {}  # what has yet to arrive is copied from its origin
         coming: set[int] = set()  # the marks of what this pass computes
         for row in rows:
@@ -57,7 +57,7 @@ class Sharing:
             shares.ready.append(row)
         return shares
 
-    def computed(self, row: Row, new: int) -> None:
+    def computed(self, row: SlotSequence, new: int) -> None:
         """So many new tokens of a row were computed in its slot."""
         if row.slot is not None and new > WORTH:
             self._beginnings.add(row.slot, row.marks or [])

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgwalk.llm.engine import Generation
-from kgwalk.llm.torch_engine.kv_cache import KINDS, Start
+from kgwalk.llm.torch_engine.kv_cache import KINDS, SlotStart
 from kgwalk.llm.torch_engine.model import STEPS, Chosen, Job, SlotModel
 from kgwalk.llm.torch_engine.prefix_cache import Sharing
-from kgwalk.llm.torch_engine.sequence import Ended, Numbers, Row, Written
+from kgwalk.llm.torch_engine.sequence import Ended, IdArray, OutputBuffer, SlotSequence
 from kgwalk.llm.torch_engine.slots import SlotTable
 from kgwalk.types import EngineError
 
@@ -33,7 +33,7 @@ FEW = 8  # rows with new tokens are few if they are fewer than an eighth of all
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SchedulerLimits:
     """`batch` rows at once in `slots` slots; at most `group` new tokens in one pass before the steps go on, `steps` of
     them a round.
 
@@ -54,18 +54,18 @@ class Pace:
 class Working:
     """`ended` are the rows that have ended since it was last emptied; `times` what the rounds took, in seconds."""
 
-    def __init__(self, model: SlotModel, pace: Pace) -> None:
+    def __init__(self, model: SlotModel, pace: SchedulerLimits) -> None:
         self._model, self._pace = model, pace
         self._batch = min(pace.batch, model.most_slots)
         self.table = SlotTable(min(pace.slots, model.most_slots))
         self._releases = itertools.count(1)
         self._waited = 0
         self._sharing = Sharing()
-        self.waiting: list[Row] = []
-        self._behind: list[Row] = []  # admitted, with tokens to compute
-        self._running: dict[int, Row] = {}  # by slot: those that choose
-        self._written = Written(model.most_slots, steps=STEPS)
-        self._unread: deque[tuple[Chosen, tuple[Numbers, Numbers]]] = deque()
+        self.waiting: list[SlotSequence] = []
+        self._behind: list[SlotSequence] = []  # admitted, with tokens to compute
+        self._running: dict[int, SlotSequence] = {}  # by slot: those that choose
+        self._written = OutputBuffer(model.most_slots, steps=STEPS)
+        self._unread: deque[tuple[Chosen, tuple[IdArray, IdArray]]] = deque()
         self.ended: list[Ended] = []
         self.times: dict[str, float] = dict.fromkeys(("take_in", "prefill", "steps", "wait", "read"), 0.0)
 
@@ -134,7 +134,7 @@ class Working:
         self._model.release()
         most = self._model.most_slots
         self._batch, self.table = min(self._batch, most), SlotTable(min(self.table.most, most))
-        self._written = Written(most, steps=STEPS)
+        self._written = OutputBuffer(most, steps=STEPS)
 
     def _to_read(self) -> bool:
         """With nothing begun there is nothing to be ahead of."""
@@ -149,7 +149,7 @@ class Working:
                 self._note(row)
                 self._leave(row)
 
-    def _halt(self, rows: list[Row]) -> None:
+    def _halt(self, rows: list[SlotSequence]) -> None:
         if rows:
             self._model.state.leave([row.slot.index for row in rows if row.slot is not None], [0] * len(rows))
 
@@ -178,8 +178,8 @@ class Working:
         """
         jobs: list[Job] = []
         room = self._pace.group
-        later: list[Row] = []
-        started: dict[int, Row] = {}
+        later: list[SlotSequence] = []
+        started: dict[int, SlotSequence] = {}
         shares = self._sharing.of(self._behind)
         if shares.copies:
             self._model.copy(shares.copies)
@@ -211,7 +211,7 @@ class Working:
         if chosen is not None:
             self._unread.append((chosen, self._written.rows(chosen.slots_R)))
 
-    def _start_of(self, row: Row, computed: int) -> Start:
+    def _start_of(self, row: SlotSequence, computed: int) -> SlotStart:
         assert row.slot is not None
         sampling, done = row.sampling, len(row.ids) - row.prompt
         count = min(row.most - done, self._model.most_draws)
@@ -219,7 +219,7 @@ class Working:
         row.luck = done + count
         kind = self._model.kind_of(row.ends)
         row.halting = kind == KINDS
-        return Start(
+        return SlotStart(
             row.slot.index,
             row.ids[-1],
             computed,
@@ -247,7 +247,7 @@ class Working:
         ids_CR, logprobs_CR = chosen.read()
         self.times["wait"] += time.perf_counter() - before
         look, failed = self._written.add(rows, ids_CR, logprobs_CR, self._model.state.ends_KV)
-        again: list[Row] = []
+        again: list[SlotSequence] = []
         for slot in look:
             row = self._running[slot]
             self._note(row)
@@ -259,14 +259,14 @@ class Working:
         if again:
             self._go_on(again)
 
-    def _note(self, row: Row) -> None:
+    def _note(self, row: SlotSequence) -> None:
         """What it has written since."""
         assert row.slot is not None
         ids, logprobs = self._written.take(row.slot.index)
         row.ids += ids
         row.logprobs += logprobs
 
-    def _go_on(self, rows: list[Row]) -> None:
+    def _go_on(self, rows: list[SlotSequence]) -> None:
         """Those that the device had stopped; it has all that it needs, but for new draws where they were used up."""
         spent = [row for row in rows if len(row.logprobs) >= row.luck]
         if spent:
@@ -275,7 +275,7 @@ class Working:
         self._model.state.leave(list(left), list(left.values()))
         self._written.go_on(list(left), list(left.values()))
 
-    def _stopped(self, row: Row, may_end: bool, again: list[Row]) -> None:
+    def _stopped(self, row: SlotSequence, may_end: bool, again: list[SlotSequence]) -> None:
         """The device has stopped the row: it may have ended, or it goes on, with new draws where they were used up."""
         finish = row.watch.end(row.ids, row.prompt) if may_end else None
         if finish is None and len(row.logprobs) < row.most:
@@ -284,7 +284,7 @@ class Working:
         self._leave(row)
         self.ended.append((row, Generation(row.ids[row.prompt :], row.logprobs, finish or "length")))
 
-    def _fail(self, row: Row) -> None:
+    def _fail(self, row: SlotSequence) -> None:
         assert row.slot is not None
         slot = row.slot
         self._halt([row])
@@ -293,7 +293,7 @@ class Working:
         slot.ids, slot.held = [], 0
         self.ended.append((row, EngineError("the model's numbers overflowed (NaN); try dtype float32 or bfloat16")))
 
-    def _leave(self, row: Row) -> None:
+    def _leave(self, row: SlotSequence) -> None:
         slot = row.slot
         assert slot is not None
         if self._running.get(slot.index) is row:
@@ -320,11 +320,11 @@ log = logging.getLogger(__name__)
 class Batcher:
     """`deliver` gets the rows that have ended. In lockstep, `turn` runs a round."""
 
-    def __init__(self, model: SlotModel, deliver: Callable[[list[Ended]], None], pace: Pace) -> None:
+    def __init__(self, model: SlotModel, deliver: Callable[[list[Ended]], None], pace: SchedulerLimits) -> None:
         self.model, self._deliver, self._lockstep = model, deliver, pace.lockstep
         self._working = Working(model, pace)
         self.submitted = 0
-        self._came: list[Row] = []
+        self._came: list[SlotSequence] = []
         self._forgotten: list[str] = []
         self._wake = threading.Condition()
         self._closed = self._clear = False
@@ -336,7 +336,7 @@ class Batcher:
 
     # Called from other threads.
 
-    def submit(self, rows: Sequence[Row]) -> None:
+    def submit(self, rows: Sequence[SlotSequence]) -> None:
         with self._wake:
             if self._closed:
                 raise EngineError("the engine is closed")

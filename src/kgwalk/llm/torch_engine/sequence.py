@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kgwalk.llm.engine import Generation
-from kgwalk.llm.requests import Asked
+from kgwalk.llm.requests import ActiveRequest
 from kgwalk.llm.torch_engine.slots import Slot, common_length
 from kgwalk.types import EngineError
 
 
 @dataclass(slots=True, eq=False)
-class Row(Asked):
+class SlotSequence(ActiveRequest):
     """A request under way."""
 
     ends: frozenset[int] = frozenset()  # tokens with which it may end
@@ -36,7 +36,7 @@ class Row(Asked):
         slot.held = min(slot.held, len(self.ids) - 1)
 
 
-Ended = tuple[Row, Generation | EngineError]
+Ended = tuple[SlotSequence, Generation | EngineError]
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -48,16 +48,16 @@ Ended = tuple[Row, Generation | EngineError]
 # vocabulary.
 
 
-Numbers = npt.NDArray[np.int64]
+IdArray = npt.NDArray[np.int64]
 ROOM = 64  # tokens of a row; after so many it is looked at
 
 
-class Written:
+class OutputBuffer:
     """`steps` is the most of a pass.
 
     Token 2 may end a row of kind 0. Slot 1 stops at it, slot 0 may write two more, slot 2 has stopped before:
 
-    >>> written, ends_KV = Written(3, steps=2), np.array([[False, False, True, False]])
+    >>> written, ends_KV = OutputBuffer(3, steps=2), np.array([[False, False, True, False]])
     >>> written.begin([0, 1, 2], [0, 0, 0], [4, 4, 4])
     >>> rows = written.rows([0, 1, 2])
     >>> ids_CR = np.array([[3, 1, -1], [3, 2, -1]])
@@ -91,19 +91,19 @@ class Written:
         """What is still on its way for this row is not wanted."""
         self._row_N[slot] = self._count_N[slot] = 0
 
-    def rows(self, slots: Sequence[int] | Numbers) -> tuple[Numbers, Numbers]:
+    def rows(self, slots: Sequence[int] | IdArray) -> tuple[IdArray, IdArray]:
         """The slots of a pass with whose they are when it is begun."""
         slots_R = np.asarray(slots, np.int64)
         return slots_R, self._row_N[slots_R]
 
-    def most_left(self, slots: Sequence[int] | Numbers) -> int:
+    def most_left(self, slots: Sequence[int] | IdArray) -> int:
         """Tokens that the row with most of them left may write."""
         return int(self._left_N[slots].max())
 
     def add(
         self,
-        rows: tuple[Numbers, Numbers],
-        ids_CR: Numbers,
+        rows: tuple[IdArray, IdArray],
+        ids_CR: IdArray,
         logprobs_CR: npt.NDArray[np.float32],
         ends_KV: npt.NDArray[np.bool_],
     ) -> tuple[list[int], list[int]]:

@@ -230,7 +230,7 @@ _STARTS, _ENOUGH = 4, 0.7  # a world that finds too few concepts, as a share of 
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedConcept:
     """A concept in a world, between two kinds of that world."""
 
     concept: Concept
@@ -268,9 +268,9 @@ class Stock:
 
     def choose(
         self, count: int, domains: Collection[str], chance: random.Random, wanted: Collection[str] = ()
-    ) -> list[Placed]:
+    ) -> list[PlacedConcept]:
         """Up to `count` concepts around these domains; those of the `wanted` ids are taken more often."""
-        best: list[Placed] = []
+        best: list[PlacedConcept] = []
         for _ in range(_STARTS):
             found = self._grown(count, frozenset(domains), frozenset(wanted), chance)
             best = max(best, found, key=len)
@@ -281,7 +281,7 @@ class Stock:
 
     def _grown(
         self, count: int, domains: frozenset[str], wanted: frozenset[str], chance: random.Random
-    ) -> list[Placed]:
+    ) -> list[PlacedConcept]:
         growing = _Growing(self, domains, wanted, chance, generic=math.ceil(_GENERIC_SHARE * count))
         growing.start()
         for _ in range(_MOVES_EACH * count):
@@ -303,7 +303,7 @@ class _Growing:
     wanted: frozenset[str]
     chance: random.Random
     generic: int  # how many relations of anything may still come
-    placed: list[Placed] = field(default_factory=list)
+    placed: list[PlacedConcept] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)  # that are no literals
 
     def start(self) -> None:
@@ -346,7 +346,7 @@ class _Growing:
         ]
         return self.chance.choices(options, weights)[0]
 
-    def _place(self, concept: Concept, near: Placed | None = None, kind: str = "") -> None:
+    def _place(self, concept: Concept, near: PlacedConcept | None = None, kind: str = "") -> None:
         if near is not None:
             head, tail = near.head, near.tail
         else:
@@ -355,14 +355,14 @@ class _Growing:
             last = [kind] if kind and kind in fitting(concept.tail, [kind]) and head != kind else self.kinds
             same = concept.head == concept.tail
             tail = head if same else self.chance.choice(fitting(concept.tail, last))
-        placed = Placed(concept, head, tail)
+        placed = PlacedConcept(concept, head, tail)
         if self._clashes(placed):
             return
         self.placed.append(placed)
         self.generic -= concept.domain == _GENERIC
         self.kinds += [one for one in dict.fromkeys((head, tail)) if one not in (*self.kinds, *LITERALS)]
 
-    def _clashes(self, new: Placed) -> bool:
+    def _clashes(self, new: PlacedConcept) -> bool:
         """Whether a question about the same kind would be asked in the same words, or the two kinds have enough."""
         entry = self.stock.entries[new.concept.id]
         between = 0

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from kgwalk.questions.bank import Concept
-from kgwalk.questions.invented.concepts import Placed
+from kgwalk.questions.invented.concepts import PlacedConcept
 from kgwalk.questions.invented.names import Manner, rewritten
 from kgwalk.questions.invented.values import LATER, SYMMETRIC, Span, Values, random_span
 from kgwalk.questions.invented.words import CLOSED
-from kgwalk.questions.plan import CHOICES, HOPS, Plan
+from kgwalk.questions.plan import CHOICES, HOPS, QuestionPlan
 from kgwalk.questions.wording.bank_lexicon import BankLexicon
 from kgwalk.questions.wording.english import DATE
 from kgwalk.questions.wording.lexicon import Sayings
@@ -35,7 +35,9 @@ class Thing:
     span: Span
 
 
-def draw_things(placed: Sequence[Placed], total: int, manner: Manner, chance: random.Random) -> dict[str, list[Thing]]:
+def draw_things(
+    placed: Sequence[PlacedConcept], total: int, manner: Manner, chance: random.Random
+) -> dict[str, list[Thing]]:
     """About `total` things of the kinds that these relations join, by kind, the earliest first."""
     needs: dict[str, float] = {}
     for one in placed:
@@ -61,7 +63,7 @@ def draw_things(placed: Sequence[Placed], total: int, manner: Manner, chance: ra
 
 
 def draw_facts(
-    placed: Placed, things: dict[str, list[Thing]], values: Values, chance: random.Random
+    placed: PlacedConcept, things: dict[str, list[Thing]], values: Values, chance: random.Random
 ) -> list[tuple[str, str]]:
     """Heads and tails of one relation, in no order that means anything; facts are missing here and there."""
     heads = things[placed.head]
@@ -82,7 +84,9 @@ def draw_facts(
     return [(head.name, tail.name) for head, tail in dict.fromkeys(pairs) if head.name != tail.name]
 
 
-def _valued(placed: Placed, known: Sequence[Thing], values: Values, chance: random.Random) -> list[tuple[str, str]]:
+def _valued(
+    placed: PlacedConcept, known: Sequence[Thing], values: Values, chance: random.Random
+) -> list[tuple[str, str]]:
     pairs = []
     for thing in known:
         several = 1 if placed.concept.many.endswith(":1") else chance.choice((1, 1, 1, 2))
@@ -92,7 +96,7 @@ def _valued(placed: Placed, known: Sequence[Thing], values: Values, chance: rand
     return list(dict.fromkeys(pairs))
 
 
-def _among(placed: Placed, things: Sequence[Thing], chance: random.Random) -> list[tuple[Thing, Thing]]:
+def _among(placed: PlacedConcept, things: Sequence[Thing], chance: random.Random) -> list[tuple[Thing, Thing]]:
     """Facts between things of one kind: both ways, or never round in a circle. Things come the earliest first."""
     many, pairs = placed.concept.many, list[tuple[Thing, Thing]]()
     if placed.concept.id in SYMMETRIC:
@@ -118,7 +122,7 @@ def _among(placed: Placed, things: Sequence[Thing], chance: random.Random) -> li
     return pairs if later else [(second, first) for first, second in pairs]
 
 
-def _how_many(placed: Placed, chance: random.Random) -> int:
+def _how_many(placed: PlacedConcept, chance: random.Random) -> int:
     if placed.concept.many == "n:1":
         return 1
     return min(_MOST_TAILS, 1 + int(chance.expovariate(0.8)))
@@ -217,7 +221,7 @@ class WorldLexicon:
         return self._plain.alone(way) if end is None else self._plain.heard.alone(end.concept)
 
 
-def passes_through(plan: Plan, ends: Mapping[str, End], marks: Collection[str] = ()) -> bool:
+def passes_through(plan: QuestionPlan, ends: Mapping[str, End], marks: Collection[str] = ()) -> bool:
     """Whether every hop to a node in between is followed by the one to its other end.
 
     Before that, nodes may be chosen from by their `marks`; nothing else.
@@ -242,7 +246,7 @@ def passes_through(plan: Plan, ends: Mapping[str, End], marks: Collection[str] =
     return True
 
 
-def _goes_on(plan: Plan, number: int, entered: End, ends: Mapping[str, End], marks: Collection[str]) -> bool:
+def _goes_on(plan: QuestionPlan, number: int, entered: End, ends: Mapping[str, End], marks: Collection[str]) -> bool:
     """Whether all that is made of a set of nodes is their other ends, or some of them of which that is so."""
     after = [(at, one) for at, one in enumerate(plan.steps, len(plan.topics) + 1) if number in one.args]
     return bool(after) and all(
@@ -253,7 +257,7 @@ def _goes_on(plan: Plan, number: int, entered: End, ends: Mapping[str, End], mar
     )
 
 
-def _chosen_from(plan: Plan, step: Call, marks: Collection[str]) -> int:
+def _chosen_from(plan: QuestionPlan, step: Call, marks: Collection[str]) -> int:
     """The set that a hop starts from, before nodes were chosen from it."""
     source = step.args[0]
     assert isinstance(source, int)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgwalk.questions.bank import Concept
-from kgwalk.questions.invented.concepts import Placed, Stock, Style, inverted, label_key
+from kgwalk.questions.invented.concepts import PlacedConcept, Stock, Style, inverted, label_key
 from kgwalk.questions.invented.facts import End, dated, draw_facts, draw_things
 from kgwalk.questions.invented.names import Manner, Namer
 from kgwalk.questions.invented.values import HAPPENS, LASTS, SYMMETRIC, Span, Values
@@ -25,7 +25,7 @@ _Writer = Callable[[str, str, str], list[Triple]]  # of a head, a tail and a tim
 
 
 @dataclass(frozen=True)
-class WorldSettings:
+class InventedSettings:
     """What worlds are like; ranges are from and to, both included."""
 
     entities: tuple[int, int] = (150, 600)
@@ -41,7 +41,7 @@ class WorldSettings:
 
 
 @dataclass(frozen=True)
-class World:
+class InventedGraph:
     """Of a label, `meanings` tells the concept, and whether facts are turned round. Opaque labels stand nowhere."""
 
     number: int
@@ -59,12 +59,12 @@ def make_world(
     stock: Stock,
     number: int,
     chance: random.Random,
-    settings: WorldSettings,
+    settings: InventedSettings,
     namer: Namer,
     *,
     wanted: Collection[str] = (),
     banned: Collection[str] = (),
-) -> World:
+) -> InventedGraph:
     """A world; `wanted` concepts, by id, come up more often, and no label has one of the `banned` keys."""
     home = chance.sample(stock.domains, min(len(stock.domains), chance.randint(*settings.domains)))
     style = Style.of(chance)
@@ -116,7 +116,7 @@ class _Making:
     ends: dict[str, End] = field(default_factory=dict)
     marks: dict[str, str] = field(default_factory=dict)
 
-    def world(self, number: int, placed: Sequence[Placed], entities: int, timed: float) -> World:
+    def world(self, number: int, placed: Sequence[PlacedConcept], entities: int, timed: float) -> InventedGraph:
         chance = self.chance
         things = draw_things(placed, entities, self.manner, chance)
         spans = {thing.name: thing.span for some in things.values() for thing in some}
@@ -132,11 +132,11 @@ class _Making:
         used = {fact.relation for fact in facts}
         meanings = {label: one for label, one in self.meanings.items() if label in used}
         ends = {label: end for label, end in self.ends.items() if label in used}
-        return World(
+        return InventedGraph(
             number, list(facts), meanings, ends, {label: at for label, at in self.marks.items() if label in used}
         )
 
-    def _writer(self, one: Placed, placed: Sequence[Placed], spans: Mapping[str, Span]) -> _Writer | None:
+    def _writer(self, one: PlacedConcept, placed: Sequence[PlacedConcept], spans: Mapping[str, Span]) -> _Writer | None:
         """What writes a fact of a relation as triples; None where no label is free."""
         many = not one.literal and one.concept.id not in SYMMETRIC
         mediated = self.shares.mediated
@@ -151,7 +151,9 @@ class _Making:
 
         return write if labels else None
 
-    def _through_a_node(self, one: Placed, placed: Sequence[Placed], spans: Mapping[str, Span]) -> _Writer | None:
+    def _through_a_node(
+        self, one: PlacedConcept, placed: Sequence[PlacedConcept], spans: Mapping[str, Span]
+    ) -> _Writer | None:
         chance, concept = self.chance, one.concept
         near = self.style.label(concept, False, chance, lambda text: self._free(text, one, placed))
         far = None if near is None else self.style.far_label(near, concept, chance)
@@ -186,7 +188,7 @@ class _Making:
         self.marks |= labels
         return labels
 
-    def _labels(self, one: Placed, placed: Sequence[Placed]) -> list[tuple[str, bool]]:
+    def _labels(self, one: PlacedConcept, placed: Sequence[PlacedConcept]) -> list[tuple[str, bool]]:
         """The labels of a relation, each with whether it is turned round; usually one."""
         chance, concept = self.chance, one.concept
         turns = not one.literal and concept.id not in SYMMETRIC
@@ -207,7 +209,7 @@ class _Making:
                 labels.append((other, not back))
         return labels
 
-    def _label(self, one: Placed, placed: Sequence[Placed], back: bool) -> str | None:
+    def _label(self, one: PlacedConcept, placed: Sequence[PlacedConcept], back: bool) -> str | None:
         label = self.style.label(one.concept, back, self.chance, lambda text: self._free(text, one, placed))
         if label is not None:
             self._note(label, one.concept, back)
@@ -217,7 +219,7 @@ class _Making:
         self.keys.add(label_key(label))
         self.meanings[label] = (concept, back)
 
-    def _free(self, label: str, own: Placed, placed: Sequence[Placed]) -> bool:
+    def _free(self, label: str, own: PlacedConcept, placed: Sequence[PlacedConcept]) -> bool:
         """Whether no relation is called so, and none between the same kinds could be."""
         key = label_key(label)
         if not key or key in self.keys or key in self.banned:

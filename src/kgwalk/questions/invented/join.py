@@ -21,15 +21,15 @@ from typing import Any
 from kgwalk.data.dataset import GRAPH_ID
 from kgwalk.data.folder import DatasetWriter
 from kgwalk.kg.build import Progress, build
-from kgwalk.kg.sources.reading import Options
+from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented.concepts import LeftOut, Stock, asked_as
 from kgwalk.questions.invented.facts import WorldLexicon, passes_through
-from kgwalk.questions.invented.graph import World, WorldSettings, make_world
+from kgwalk.questions.invented.graph import InventedGraph, InventedSettings, make_world
 from kgwalk.questions.invented.names import Namer
 from kgwalk.questions.make import make_questions
-from kgwalk.questions.plan import MakeSettings, Plan
+from kgwalk.questions.plan import MakeSettings, QuestionPlan
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import KgwalkError, Question, Triple
 
@@ -50,7 +50,7 @@ class JoinSettings:
     held_out: float = 0.1
     noise: float = 0.1  # the share of questions that have some
     values: float = 0.3  # the share of worlds where a year or a number can be what a question is about
-    world: WorldSettings = field(default_factory=WorldSettings)
+    world: InventedSettings = field(default_factory=InventedSettings)
     questions: MakeSettings = field(default_factory=MakeSettings)
 
     def __post_init__(self) -> None:
@@ -83,9 +83,9 @@ class JoinSettings:
 
 
 @dataclass(frozen=True)
-class Made:
+class InventedPart:
     split: str
-    world: World
+    world: InventedGraph
     questions: list[Question]
 
 
@@ -95,7 +95,7 @@ class Voices:
     Relations without a meaning are not asked for, and nothing is asked as a question that is left out.
     """
 
-    def __init__(self, world: World, noise: float, left_out: frozenset[str] = frozenset()) -> None:
+    def __init__(self, world: InventedGraph, noise: float, left_out: frozenset[str] = frozenset()) -> None:
         lexicon = WorldLexicon(world.meanings, world.ends, world.marks)
         self._known = world.meanings.keys() | world.ends.keys() | world.marks.keys()
         self._ends, self._marks = world.ends, world.marks
@@ -104,7 +104,7 @@ class Voices:
             words: [Wording(lexicon, level=level, noise=words) for level in LEVELS] for words in (0.0, NOISY_WORDS)
         }
 
-    def say(self, plan: Plan, chance: random.Random) -> str | None:
+    def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
         if not all(way.relation in self._known for way in plan.ways()):
             return None
         if not passes_through(plan, self._ends, self._marks):
@@ -123,7 +123,7 @@ def make_worlds(
     *,
     thrown: Counter[str] | None = None,
     progress: Progress = lambda what, done, total: None,
-) -> Iterator[Made]:
+) -> Iterator[InventedPart]:
     """The worlds in order, each with its questions; the same settings and concepts make the same worlds."""
     left_out = left_out or LeftOut()
     unseen = settings.unseen(concepts)
@@ -137,12 +137,12 @@ def make_worlds(
         voices = Voices(world, settings.noise, left_out.phrasings)
         asked = ask(world, voices, settings, chance, Counter() if thrown is None else thrown)
         questions = [marked(question, world, unseen) for question in asked]
-        yield Made(split, world, questions)
+        yield InventedPart(split, world, questions)
         progress("making worlds", number + 1, settings.worlds)
 
 
 def ask(
-    world: World, voices: Voices, settings: JoinSettings, chance: random.Random, thrown: Counter[str]
+    world: InventedGraph, voices: Voices, settings: JoinSettings, chance: random.Random, thrown: Counter[str]
 ) -> list[Question]:
     """The questions of one world, asked over a store of its own."""
     wanted = replace(
@@ -166,7 +166,7 @@ def store_of(facts: Sequence[Triple], folder: Path) -> StoredGraph:
     return open_graph(folder / "world.kg")
 
 
-def marked(question: Question, world: World, unseen: frozenset[str]) -> Question:
+def marked(question: Question, world: InventedGraph, unseen: frozenset[str]) -> Question:
     """The question with whose facts it is asked over, its concepts, and whether training had none of one of them."""
     program = question.extra["program"]
     assert isinstance(program, list)
@@ -191,7 +191,7 @@ class JoinReport:
     thrown: Counter[str] = field(default_factory=Counter)
     examples: list[tuple[str, list[str]]] = field(default_factory=list)  # texts and answers, one a world
 
-    def add(self, made: Made) -> None:
+    def add(self, made: InventedPart) -> None:
         self.worlds[made.split] += 1
         self.questions[made.split] += len(made.questions)
         self.unseen[made.split] += sum(bool(one.extra["unseen"]) for one in made.questions)

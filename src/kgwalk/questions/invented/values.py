@@ -200,7 +200,7 @@ def _text(words: list[str], chance: random.Random) -> str:
 #
 # Also which relations between things of one kind hold both ways, which lead back or forward in time, and which hold for
 # a time. Knows ids and
-# kinds of the bank, no world; tests/test_questions_worlds.py keeps the ids true.
+# kinds of the bank, no world; tests/questions/test_invented.py keeps the ids true.
 
 
 # Kinds that may be another kind in a world where that is there, as a wine is a food; else they stay what they are.

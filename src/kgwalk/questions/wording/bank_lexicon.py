@@ -33,7 +33,7 @@ from kgwalk.questions.wording.english import (
 )
 from kgwalk.questions.wording.lexicon import Sayings, as_done, name_sayings
 from kgwalk.questions.wording.phrases import PLURAL_MODIFIERS, parts
-from kgwalk.questions.wording.reading import PREPOSITIONS, Acts, Done, Noun, Placed, read
+from kgwalk.questions.wording.reading import PREPOSITIONS, Acts, DoneTo, Noun, PlacedIn, read
 from kgwalk.questions.wording.relation_names import RelationName, read_name
 from kgwalk.questions.wording.templates import Ends
 from kgwalk.walk.facts import Way
@@ -148,14 +148,14 @@ def _speaks(name: RelationName, ends: Ends) -> bool:
     reading = as_done(read(name.words), ends.tail)
     if isinstance(reading, Noun):
         return is_noun(reading.noun)
-    if isinstance(reading, Done) and reading.active:
+    if isinstance(reading, DoneTo) and reading.active:
         return ends.head not in VALUES and ends.tail not in VALUES  # not `films_released` of a year
     if isinstance(reading, Acts) and not _NO_NOUNS.isdisjoint(reading.verb.split()[1:]):
         return False  # `stores_open_at`
-    if isinstance(reading, Placed) and reading.participle.startswith(("a ", "an ")):
+    if isinstance(reading, PlacedIn) and reading.participle.startswith(("a ", "an ")):
         noun = reading.participle.split(" ", 1)[1]
         return is_noun(noun) and not is_plural(noun)  # `results_in`
-    if isinstance(reading, Placed | Acts) and reading.thing:
+    if isinstance(reading, PlacedIn | Acts) and reading.thing:
         if ends.tail in VALUES and kind_of(reading.thing) not in VALUES:
             return False  # `came_to_the_throne` of a year
         last = singular(reading.thing.split(" ")[-1])

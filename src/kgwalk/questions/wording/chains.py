@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ON = ("continent", "island", "planet")  # one is on them, and in other places
 
 
-class Chain(NamedTuple):
+class SpokenChain(NamedTuple):
     """A topic by its number, the ways that lead on from it, without hops that add no words, and the set at the end."""
 
     topic: int
@@ -31,7 +31,7 @@ class Chain(NamedTuple):
     last: int
 
 
-def chain_of(speaker: Speaker, call: Call) -> Chain | None:
+def chain_of(speaker: Speaker, call: Call) -> SpokenChain | None:
     """The topic and the relations, if a step and all before it are nothing but hops one after the other."""
     ways: list[Way] = []
     number = last = len(speaker.plan.topics) + speaker.plan.steps.index(call) + 1
@@ -42,16 +42,16 @@ def chain_of(speaker: Speaker, call: Call) -> Chain | None:
         if not speaker.said(way).silent:
             ways.append(way)
         number = speaker.sources(step)[0]
-    return Chain(number, tuple(ways[::-1]), last)
+    return SpokenChain(number, tuple(ways[::-1]), last)
 
 
-def bare_of(speaker: Speaker, chain: Chain) -> list[tuple[str, ...]]:
+def bare_of(speaker: Speaker, chain: SpokenChain) -> list[tuple[str, ...]]:
     """The nouns for each hop; empty where one has none."""
     nouns = [speaker.said(way).at(speaker.level)[2] for way in chain.ways]
     return nouns if all(nouns) else []
 
 
-def possessive(speaker: Speaker, chain: Chain, nouns: Sequence[Sequence[str]]) -> str | None:
+def possessive(speaker: Speaker, chain: SpokenChain, nouns: Sequence[Sequence[str]]) -> str | None:
     """ "X's wife's religion", and with the last hops turned round: "the religion of X's wife"."""
     name = speaker.phrase(chain.topic)
     assert name is not None
@@ -69,7 +69,7 @@ def possessive(speaker: Speaker, chain: Chain, nouns: Sequence[Sequence[str]]) -
     return speaker.frame(Phrase(text, is_many(f"the {chosen[-1]}"), kind))
 
 
-def keywords(speaker: Speaker, chain: Chain, nouns: Sequence[Sequence[str]]) -> str | None:
+def keywords(speaker: Speaker, chain: SpokenChain, nouns: Sequence[Sequence[str]]) -> str | None:
     """As one types into a search box: "X wife religion"."""
     name = speaker.phrase(chain.topic)
     assert name is not None
@@ -108,7 +108,7 @@ def stepwise(speaker: Speaker, questions: Sequence[str], inner: Phrase) -> str |
     return f"{opening} {question[:1].upper() + question[1:] if question[:1].isalpha() else question}"
 
 
-def implied(speaker: Speaker, chain: Chain) -> str | None:
+def implied(speaker: Speaker, chain: SpokenChain) -> str | None:
     """The middle is not named: "In which country does X play?" is the country of X's team."""
     if len(chain.ways) < 2:
         return None

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kgwalk.questions.wording.english import DATE, VALUES, YEAR, is_participle, is_person, kind_of, singular, word_set
-from kgwalk.questions.wording.reading import Acts, By, Done, Event, Noun, Placed, Reading, Whole, read
+from kgwalk.questions.wording.reading import Acts, By, DoneTo, Event, Noun, PlacedIn, Reading, Whole, read
 from kgwalk.questions.wording.relation_names import BEING_SOMEBODY, RelationName
 from kgwalk.questions.wording.templates import (
     Ends,
-    Said,
+    EndWords,
     acts_said,
     by_said,
     done_said,
@@ -109,7 +109,7 @@ def name_sayings(name: RelationName, out: bool, ends: Ends | None = None, *, who
         if of and (singular(of) == ends.tail.split(" ")[-1] or owner):
             reading = Noun(noun, of=True)
     reading = as_done(reading, ends.tail)
-    if isinstance(reading, Placed) and reading.participle in BEING_SOMEBODY and not is_person(ends.head):
+    if isinstance(reading, PlacedIn) and reading.participle in BEING_SOMEBODY and not is_person(ends.head):
         if is_person(ends.tail):  # `on call` of a service
             ends, out = ends.turned(), not out
         else:
@@ -129,13 +129,13 @@ def as_done(reading: Reading, tail: str) -> Reading:
     `first released` says when, too.
 
     >>> as_done(Noun("established"), "year"), as_done(Noun("discovered"), "planet")
-    (Placed(participle='established', preposition='in', thing='year', be='was'), \
-Done(participle='discovered', thing='', active=True))
+    (PlacedIn(participle='established', preposition='in', thing='year', be='was'), \
+DoneTo(participle='discovered', thing='', active=True))
     """
-    if isinstance(reading, Done) and reading.active and reading.thing in _WHEN and tail in (YEAR, DATE):
+    if isinstance(reading, DoneTo) and reading.active and reading.thing in _WHEN and tail in (YEAR, DATE):
         at, when = _AT[tail]
-        return Placed(f"{reading.thing} {reading.participle}", at, when, "was")
-    if isinstance(reading, Done) and reading.active and reading.thing and tail in VALUES:
+        return PlacedIn(f"{reading.thing} {reading.participle}", at, when, "was")
+    if isinstance(reading, DoneTo) and reading.active and reading.thing and tail in VALUES:
         return Noun(f"{reading.thing} {reading.participle}")  # `date founded`
     if isinstance(reading, Noun) and not reading.of and is_participle(reading.noun):
         verb = reading.noun
@@ -145,9 +145,9 @@ Done(participle='discovered', thing='', active=True))
         return reading
     if tail in (YEAR, DATE):
         at, when = _AT[tail]
-        return Acts(verb, at, when) if verb in _BY_ITSELF else Placed(verb, at, when, "was")
+        return Acts(verb, at, when) if verb in _BY_ITSELF else PlacedIn(verb, at, when, "was")
     if isinstance(reading, Noun) and tail not in VALUES and verb not in _NOT_DONE:
-        return Done(verb, active=True)
+        return DoneTo(verb, active=True)
     return reading
 
 
@@ -156,11 +156,11 @@ def _clean(text: str) -> str:
     return " ".join(text.split()).replace(" ?", "?").replace(" .", ".")
 
 
-_SAID: dict[type[Reading], Callable[[Reading, bool, Ends], Said]] = {
+_SAID: dict[type[Reading], Callable[[Reading, bool, Ends], EndWords]] = {
     Noun: noun_said,
-    Done: done_said,
+    DoneTo: done_said,
     By: by_said,
-    Placed: placed_said,
+    PlacedIn: placed_said,
     Acts: acts_said,
     Whole: whole_said,
     Event: event_said,

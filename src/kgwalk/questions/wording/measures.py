@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgwalk.questions.plan import HOPS
 from kgwalk.questions.wording.english import DATE, UNCOUNTED, YEAR, a, is_plural, plural, singular
-from kgwalk.questions.wording.phrases import Parts, Phrase, as_many, fill, fits, parts
-from kgwalk.questions.wording.values import Wording, wording_of
+from kgwalk.questions.wording.phrases import Phrase, PhraseParts, as_many, fill, fits, parts
+from kgwalk.questions.wording.values import ValueWords, wording_of
 from kgwalk.types import Call
 from kgwalk.walk.facts import Way
 
@@ -157,7 +157,7 @@ def extreme_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     return Phrase(speaker.choose(options) or "", False, inner.kind, hops=inner.hops)
 
 
-def _says_one(found: Parts) -> bool:
+def _says_one(found: PhraseParts) -> bool:
     """Whether a plural head can become one with the rest as it is: not "the players who play"."""
     opened = re.match(r"(?:who|that|which) (\w+)", found.rest)
     return (
@@ -238,7 +238,7 @@ def _condition(speaker: Speaker, call: Call) -> Condition | None:
     return _compared(source, noun, f"{word} {mark}", wording if timed else None)
 
 
-def _compared(source: int, noun: str, than: str, wording: Wording | None) -> Condition:
+def _compared(source: int, noun: str, than: str, wording: ValueWords | None) -> Condition:
     """`wording` is given for times alone: "founded below 5" makes no sense."""
     clause = f"whose {noun} is {than.removeprefix('of ')}"
     if wording is None or not wording.did:

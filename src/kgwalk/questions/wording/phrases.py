@@ -43,7 +43,7 @@ _PRONOUNS = {"something": False, "somebody": False, "someone": False, "anyone": 
              "whatever": False, "those": True, "these": True, "all": True}  # fmt: skip
 
 
-class Parts(NamedTuple):
+class PhraseParts(NamedTuple):
     """`the old films | that {} made`: determiner, head and the rest; the head of "those who" is "those"."""
 
     determiner: str
@@ -67,11 +67,11 @@ class Phrase:
         return self.name is not None
 
 
-def parts(noun: str) -> Parts | None:
+def parts(noun: str) -> PhraseParts | None:
     """The parts of a noun phrase; None where it has no head of its own ("what {} wrote", "{}'s father").
 
     >>> parts("the films directed by {}"), parts("movies that {} made"), parts("what {} wrote")
-    (Parts(determiner='the', head='films', rest='directed by {}'), Parts(determiner='', head='movies', \
+    (PhraseParts(determiner='the', head='films', rest='directed by {}'), PhraseParts(determiner='', head='movies', \
 rest='that {} made'), None)
     """
     words = noun.split()
@@ -79,14 +79,14 @@ rest='that {} made'), None)
     if first in HEADLESS or "{}" in words[0] or "'s" in words[0] or not words[0][:1].isascii():
         return None
     if first in _PRONOUNS:
-        return Parts("", words[0], " ".join(words[1:]))
+        return PhraseParts("", words[0], " ".join(words[1:]))
     determiner = words.pop(0) if first in ("the", "a", "an", "any", "some", "another") else ""
     at = 0
     while at < len(words) and not _ends_head(words[at : at + 2], at):
         at += 1
         if at < len(words) and is_plural(words[at - 1]) and words[at - 1] not in PLURAL_MODIFIERS:
             break  # "nations adjacent to", not "sports team"
-    return Parts(determiner, " ".join(words[:at]), " ".join(words[at:])) if at else None
+    return PhraseParts(determiner, " ".join(words[:at]), " ".join(words[at:])) if at else None
 
 
 def _ends_head(words: list[str], at: int) -> bool:

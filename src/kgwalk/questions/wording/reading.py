@@ -68,7 +68,7 @@ class Noun:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DoneTo:
     """The tail did it to the head: `directed by`. With `active`, the head did it to the tail: `films directed`."""
 
     participle: str
@@ -84,7 +84,7 @@ class By:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedIn:
     """The head is, or was, so with regard to the tail: `born in`, `located in time zone`, `named after`."""
 
     participle: str  # "" for a preposition alone: `in language`
@@ -123,7 +123,7 @@ class Event:
     rest: str = ""  # what follows the tail: "accuse {} of crime"
 
 
-Reading = Noun | Done | By | Placed | Acts | Whole | Event
+Reading = Noun | DoneTo | By | PlacedIn | Acts | Whole | Event
 
 
 def read(words: Sequence[str]) -> Reading:
@@ -132,9 +132,9 @@ def read(words: Sequence[str]) -> Reading:
     (Noun(noun='capital', of=False, many=False), Noun(noun='capital', of=True, many=False), \
 Noun(noun='genre', of=False, many=False))
     >>> read(("directed", "by")), read(("works", "written"))
-    (Done(participle='directed', thing='', active=False), Done(participle='written', thing='works', active=True))
+    (DoneTo(participle='directed', thing='', active=False), DoneTo(participle='written', thing='works', active=True))
     >>> read(("located", "in", "time", "zone")), read(("plays", "in", "club"))
-    (Placed(participle='located', preposition='in', thing='time zone', be='is'), \
+    (PlacedIn(participle='located', preposition='in', thing='time zone', be='is'), \
 Acts(verb='plays', preposition='in', thing='club'))
     >>> read(("people", "born", "here")), read(("make", "a", "visit"))
     (Whole(noun='people born in {}'), Event(verb='make a visit', preposition='to', rest=''))
@@ -157,7 +157,7 @@ Acts(verb='plays', preposition='in', thing='club'))
     if parts[0].rstrip(",") in EVENTS and parts != ["use"] and parts[1:] != ["of"] and not _is_compound(parts):
         return _event(parts)
     if parts[-1].endswith(" containedby"):
-        return Done(f"{parts[-1].split(' ')[0]} contained")
+        return DoneTo(f"{parts[-1].split(' ')[0]} contained")
     if parts[-1] == "by" and len(parts) > 1:
         return _by(parts[:-1])
     if len(parts) > 1 and parts[0] in DONE_THERE and parts[1] in ("in", "at", "on", "near"):
@@ -165,12 +165,12 @@ Acts(verb='plays', preposition='in', thing='club'))
     if _is_active(parts):
         return _acts(parts)
     if len(parts) > 2 and parts[0] in PREPOSITIONS and parts[-1] in PREPOSITIONS:  # in love with
-        return Placed(" ".join(parts[:-1]), parts[-1])
+        return PlacedIn(" ".join(parts[:-1]), parts[-1])
     being = " ".join(parts[:2])
     if being in BEING:  # on call, on call team
-        return Placed(being, BEING[being]) if len(parts) == 2 else _noun([being.replace(" ", "-"), *parts[2:]])
+        return PlacedIn(being, BEING[being]) if len(parts) == 2 else _noun([being.replace(" ", "-"), *parts[2:]])
     if len(parts) > 1 and parts[0] in PREPOSITIONS and parts[0] not in ("of", "by"):
-        return Placed("", parts[0], " ".join(parts[1:]))
+        return PlacedIn("", parts[0], " ".join(parts[1:]))
     if len(parts) > 1 and parts[1] in PREPOSITIONS and _is_so(parts):
         return _placed(parts)
     if len(parts) > 2 and is_participle(parts[-2]) and parts[-1] in PREPOSITIONS:  # countries spoken in
@@ -180,15 +180,15 @@ Acts(verb='plays', preposition='in', thing='club'))
         return Whole(f"{parts[0]} that {' '.join(parts[1:])} {{}}")  # the countries used the currency, not it them
     if len(parts) > 1 and _is_done(parts[-1]):
         if len(parts) == 2 and parts[0] in ("place", "location", "city", "year", "date"):  # `place founded`
-            return Placed(parts[1], "on" if parts[0] == "date" else "in", parts[0], "was")
+            return PlacedIn(parts[1], "on" if parts[0] == "date" else "in", parts[0], "was")
         if parts[-1] in INTRANSITIVE:
             return Whole(f"{plural(' '.join(parts[:-1]))} {INTRANSITIVE[parts[-1]]}")
         adverbs = [word for word in parts[:-1] if word in ADVERBS]
-        return Done(
+        return DoneTo(
             " ".join([*adverbs, parts[-1]]), " ".join(word for word in parts[:-1] if word not in ADVERBS), active=True
         )
     if len(parts) > 2 and parts[:2] == ["part", "of"]:  # part of conflict
-        return Placed("a part", "of", " ".join(word for word in parts[2:] if word not in ("the", "a", "an")))
+        return PlacedIn("a part", "of", " ".join(word for word in parts[2:] if word not in ("the", "a", "an")))
     if len(parts) > 2 and parts[:2] == ["member", "of"]:  # member of union
         return _noun(["member"], of=True)
     if len(parts) > 1 and parts[-1] == "of":
@@ -200,14 +200,14 @@ Acts(verb='plays', preposition='in', thing='club'))
         if is_plural(parts[-2]) and not verb and parts[-2] not in ACTIVE:
             return _several_there(parts[:-1], parts[-1], had=words[0] in ("has", "have"))
     if len(parts) > 1 and parts[-1] in ("in", "at", "on", "for", "to", "with"):  # participant in
-        return Placed(f"{'an' if parts[0][0] in 'aeiou' else 'a'} {' '.join(parts[:-1])}", parts[-1])
+        return PlacedIn(f"{'an' if parts[0][0] in 'aeiou' else 'a'} {' '.join(parts[:-1])}", parts[-1])
     return _noun(parts)
 
 
-def _placed(parts: Sequence[str]) -> Placed:
+def _placed(parts: Sequence[str]) -> PlacedIn:
     be = "was" if parts[0] in WAS | DONE_THERE else "is"
     thing = [word for word in parts[2:] if word not in ("the", "a", "an")]
-    return Placed(parts[0], parts[1], " ".join(thing), be)
+    return PlacedIn(parts[0], parts[1], " ".join(thing), be)
 
 
 def _is_active(parts: Sequence[str]) -> bool:
@@ -309,7 +309,7 @@ def _by(parts: Sequence[str]) -> Reading:
     if not _is_done(parts[-1]):
         return By(" ".join(parts))
     before = [word for word in parts[:-1] if word in ADVERBS]
-    return Done(" ".join([*before, parts[-1]]))
+    return DoneTo(" ".join([*before, parts[-1]]))
 
 
 def _acts(parts: Sequence[str]) -> Acts:

@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from kgwalk.questions.plan import HOPS, Plan
+from kgwalk.questions.plan import HOPS, QuestionPlan
 from kgwalk.questions.wording import chains, joins, measures, without
 from kgwalk.questions.wording.english import VALUES, is_person, word_set
 from kgwalk.questions.wording.lexicon import Lexicon, Sayings
@@ -29,7 +29,7 @@ Weighted = list[tuple[float, str]]
 class Speaker:
     """`level`: 0 is plain, 1 natural, 2 free; see `words`."""
 
-    def __init__(self, plan: Plan, lexicon: Lexicon, level: int, chance: random.Random) -> None:
+    def __init__(self, plan: QuestionPlan, lexicon: Lexicon, level: int, chance: random.Random) -> None:
         self.plan, self.lexicon, self.level, self.chance = plan, lexicon, level, chance
         self.marked: list[str] = list(plan.topics)
         self._phrases: dict[int, Phrase | None] = {}
@@ -376,7 +376,7 @@ class Wording:
             raise KgwalkError(f"noise {noise} is no share of words: give 0 to 1")
         self.lexicon, self.level, self.noise, self.noisy_names = lexicon, level, noise, noisy_names
 
-    def say(self, plan: Plan, chance: random.Random) -> str | None:
+    def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
         """The plan's question; None where it cannot be said well."""
         if any(len(f".{name}.".splitlines()) > 1 for name in plan.topics):
             return None  # a question is one line

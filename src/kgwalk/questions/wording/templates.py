@@ -31,7 +31,7 @@ from kgwalk.questions.wording.english import (
     third,
     word_set,
 )
-from kgwalk.questions.wording.reading import Acts, By, Done, Event, Noun, Placed, Reading, Whole
+from kgwalk.questions.wording.reading import Acts, By, DoneTo, Event, Noun, PlacedIn, Reading, Whole
 from kgwalk.questions.wording.relation_names import DONE_AT_PLACES, GOES_ON, PEOPLE_DO
 
 # ----------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ from kgwalk.questions.wording.relation_names import DONE_AT_PLACES, GOES_ON, PEO
 # Knows no relations.
 
 
-class Said(NamedTuple):
+class EndWords(NamedTuple):
     """Questions, nouns, bare nouns, and the kind of what is reached."""
 
     questions: list[str]
@@ -69,8 +69,8 @@ def relative(kind: str) -> str:
     return "who" if is_person(kind) else "that"
 
 
-def placed_said(reading: Reading, out: bool, ends: Ends) -> Said:
-    assert isinstance(reading, Placed)
+def placed_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
+    assert isinstance(reading, PlacedIn)
     be, how, to = reading.be, reading.participle, reading.preposition
     if out:
         return _place(be, how, to, reading.thing, ends)
@@ -93,10 +93,10 @@ def placed_said(reading: Reading, out: bool, ends: Ends) -> Said:
         f"those {relative(kind)} {was} {how_many} {at} {{}}",
         f"all {many if many != 'ones' else 'those'} {relative(kind)} {was} {how_many} {to} {{}}",
     ]
-    return Said(questions, nouns, [], kind)
+    return EndWords(questions, nouns, [], kind)
 
 
-def _place(be: str, how: str, to: str, thing: str, ends: Ends) -> Said:
+def _place(be: str, how: str, to: str, thing: str, ends: Ends) -> EndWords:
     kind = ends.tail or (kind_of(thing) if thing else "place" if how == "born" else "")
     if is_person(kind):
         what = "who"
@@ -126,10 +126,10 @@ def _place(be: str, how: str, to: str, thing: str, ends: Ends) -> Said:
     ]
     if not how:
         nouns.append(f"the {one} of {{}}")
-    return Said(questions, nouns, [one] if thing and kind not in (YEAR, DATE) else [], kind)
+    return EndWords(questions, nouns, [one] if thing and kind not in (YEAR, DATE) else [], kind)
 
 
-def acts_said(reading: Reading, out: bool, ends: Ends) -> Said:
+def acts_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
     assert isinstance(reading, Acts)
     return _object(reading, ends) if out else _subject(reading, ends)
 
@@ -142,7 +142,7 @@ def _verb_forms(reading: Acts) -> tuple[str, str, str]:
     return reading.verb, bare, "did" if reading.past else "does"
 
 
-def _object(reading: Acts, ends: Ends) -> Said:
+def _object(reading: Acts, ends: Ends) -> EndWords:
     verb, do, does = _verb_forms(reading)
     thing, to = reading.thing, reading.preposition
     kind = ends.tail or (kind_of(thing) if thing else "")
@@ -165,7 +165,7 @@ def _object(reading: Acts, ends: Ends) -> Said:
     one = thing or _called(kind)
     nouns = [f"the {one} that {{}} {verb} {to}", f"the {one} {{}} {verb} {to}", f"the {one} which {{}} {verb} {to}"]
     # "the number of the players" would be how many there are
-    return Said(questions, nouns, [thing] if thing and kind not in (YEAR, DATE) and thing != "number" else [], kind)
+    return EndWords(questions, nouns, [thing] if thing and kind not in (YEAR, DATE) and thing != "number" else [], kind)
 
 
 def _called(kind: str) -> str:
@@ -173,7 +173,7 @@ def _called(kind: str) -> str:
     return {YEAR: YEAR, DATE: DATE, NUMBER: "value", TEXT: "thing"}.get(kind) or several(kind)
 
 
-def _subject(reading: Acts, ends: Ends) -> Said:
+def _subject(reading: Acts, ends: Ends) -> EndWords:
     verb, do, _ = _verb_forms(reading)
     kind, to = ends.head, reading.preposition
     many, all_do = several(kind), verb if reading.past else do
@@ -195,10 +195,10 @@ def _subject(reading: Acts, ends: Ends) -> Said:
         f"those {relative(kind)} {all_do} {to} {{}}",
         f"{'everyone who' if person else 'everything that'} {verb} {the} {{}}",
     ]
-    return Said(questions, nouns, [], kind)
+    return EndWords(questions, nouns, [], kind)
 
 
-def event_said(reading: Reading, out: bool, ends: Ends) -> Said:
+def event_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
     assert isinstance(reading, Event)
     verb, to, rest = reading.verb, reading.preposition, reading.rest
     first, _, more = verb.partition(" ")
@@ -217,7 +217,7 @@ def event_said(reading: Reading, out: bool, ends: Ends) -> Said:
             questions.append(f"{to.capitalize()} whom did {{}} {verb}?")
         nouns = [f"those that {{}} {did} {to} {rest}", f"the ones whom {{}} {did} {to} {rest}"]
         nouns.append(f"the ones that {{}} {did} {to} {rest}")
-        return Said(questions, nouns, [], ends.tail)
+        return EndWords(questions, nouns, [], ends.tail)
     questions = [
         f"Who {did} {to} {{}} {rest}?",
         f"Which ones {did} {to} {{}} {rest}?",
@@ -228,7 +228,7 @@ def event_said(reading: Reading, out: bool, ends: Ends) -> Said:
     ]
     nouns = [f"those who {did} {to} {{}} {rest}", f"the ones that {did} {to} {{}} {rest}"]
     nouns.append(f"whoever {did} {to} {{}} {rest}")
-    return Said(questions, nouns, [], ends.head)
+    return EndWords(questions, nouns, [], ends.head)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -237,14 +237,14 @@ def event_said(reading: Reading, out: bool, ends: Ends) -> Said:
 # Knows the name's reading and the kinds of its ends, no graph.
 
 
-def noun_said(reading: Reading, out: bool, ends: Ends) -> Said:
+def noun_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
     assert isinstance(reading, Noun)
     if reading.of:  # the head is the tail's noun
         return _has(reading, ends.turned()) if not out else _owner(reading, ends.turned())
     return _has(reading, ends) if out else _owner(reading, ends)
 
 
-def _has(reading: Noun, ends: Ends) -> Said:
+def _has(reading: Noun, ends: Ends) -> EndWords:
     """Asks for the noun of `{}`."""
     noun, be = reading.noun, "are" if reading.many else "is"
     kind = ends.tail or kind_of(noun.split(" in ")[0])
@@ -265,10 +265,10 @@ def _has(reading: Noun, ends: Ends) -> Said:
     if kind == PLACE and not reading.many and " " not in kind and singular(noun.split(" of ")[0]) != "origin":
         questions.append(f"Where is the {noun} of {{}}?")
     nouns = [f"the {noun} of {{}}", f"{{}}'s {noun}", f"the {noun} that {{}} has"]
-    return Said(questions, nouns, [noun], kind)
+    return EndWords(questions, nouns, [noun], kind)
 
 
-def _owner(reading: Noun, ends: Ends) -> Said:
+def _owner(reading: Noun, ends: Ends) -> EndWords:
     """Asks for what has `{}` as its noun."""
     noun = singular(reading.noun) if " in " not in reading.noun else reading.noun
     kind = ends.head
@@ -293,10 +293,10 @@ def _owner(reading: Noun, ends: Ends) -> Said:
     if ends.tail in (NUMBER, YEAR, DATE):
         questions += [f"Which {many} have {a(noun)} of {{}}?", f"{who} has {a(noun)} of {{}}?"]
         nouns.append(f"the {many} with {a(noun)} of {{}}")
-    return Said(questions, nouns, [], kind)
+    return EndWords(questions, nouns, [], kind)
 
 
-def whole_said(reading: Reading, out: bool, ends: Ends) -> Said:
+def whole_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
     assert isinstance(reading, Whole)
     noun = reading.noun
     what = "Who" if kind_of(noun.split(" ")[0]) == PERSON else "What"
@@ -310,7 +310,7 @@ def whole_said(reading: Reading, out: bool, ends: Ends) -> Said:
             f"{noun}?",
             f"Tell me the {noun}.",
         ]
-        return Said(questions, [f"the {noun}", noun, f"all {noun}"], [], kind)
+        return EndWords(questions, [f"the {noun}", noun, f"all {noun}"], [], kind)
     it = noun.replace("that {}", "that it").format("it")
     asks = noun.format("what") if noun.endswith("{}") else ""
     questions = [
@@ -324,7 +324,7 @@ def whole_said(reading: Reading, out: bool, ends: Ends) -> Said:
     one = ends.head if ends.head not in VAGUE else "one"
     nouns = [f"the {one} that has {{}} among the {it}", f"the {one} with {{}} among the {it}"]
     nouns.append(f"the {one} for which {{}} is among the {it}")
-    return Said(questions, nouns, [], ends.head)
+    return EndWords(questions, nouns, [], ends.head)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -340,8 +340,8 @@ _IN_PLACES = word_set(
 )
 
 
-def done_said(reading: Reading, out: bool, ends: Ends) -> Said:
-    assert isinstance(reading, Done)
+def done_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
+    assert isinstance(reading, DoneTo)
     if reading.active:
         agent, thing = ends.head, singular(reading.thing) or ends.tail
         if not out:
@@ -378,7 +378,7 @@ def _forms(participle: str) -> _Forms:
     return _Forms(said(past(last)), said(past(last)), do, "did", "was")
 
 
-def _doer(participle: str, kind: str) -> Said:
+def _doer(participle: str, kind: str) -> EndWords:
     """Asks who did it to `{}`. Of an unknown kind it is somebody if only people do such things."""
     form = _forms(participle)
     one, many = "person" if is_person(kind) else "one" if kind in VAGUE else kind, several(kind)
@@ -401,14 +401,14 @@ def _doer(participle: str, kind: str) -> Said:
         f"{'whoever' if rel == 'who' else 'whatever'} {did} {{}}",
         f"the {one} {{}} {be} {participle} by",
     ]
-    return Said(questions, nouns, [], kind)
+    return EndWords(questions, nouns, [], kind)
 
 
 def _low(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _done_at(participle: str, kind: str) -> Said:
+def _done_at(participle: str, kind: str) -> EndWords:
     """Asks for the place where it is done to `{}`: languages are spoken in countries."""
     many = several(kind)
     questions = [
@@ -424,10 +424,10 @@ def _done_at(participle: str, kind: str) -> Said:
         f"the {many} in which {{}} is {participle}",
         f"the {many} that {{}} is {participle} in",
     ]
-    return Said(questions, nouns, [], kind)
+    return EndWords(questions, nouns, [], kind)
 
 
-def _things(participle: str, kind: str, placed: bool) -> Said:
+def _things(participle: str, kind: str, placed: bool) -> EndWords:
     """What was done by `{}`; with `placed`, what is done in it: the languages spoken in a country."""
     form = _forms(participle)
     are = "are" if placed or form.be == "is" else "were"
@@ -452,10 +452,10 @@ def _things(participle: str, kind: str, placed: bool) -> Said:
             f"Tell me what {{}} {form.did}.",
         ]
         nouns += [f"the {many} that {{}} {form.did}", f"the {many} {{}} {form.did}"]
-    return Said(questions, nouns, [], kind)
+    return EndWords(questions, nouns, [], kind)
 
 
-def by_said(reading: Reading, out: bool, ends: Ends) -> Said:
+def by_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
     assert isinstance(reading, By)
     noun, many, agent = reading.noun, several(ends.head), ends.tail or PERSON
     if out:
@@ -474,7 +474,7 @@ def by_said(reading: Reading, out: bool, ends: Ends) -> Said:
             f"the {one} responsible for the {noun} of {{}}",
             f"the {one} behind the {noun} of {{}}",
         ]
-        return Said(questions, nouns, [], agent)
+        return EndWords(questions, nouns, [], agent)
     questions = [
         f"Which {many} have {noun} by {{}}?",
         f"What has {noun} by {{}}?",
@@ -488,4 +488,4 @@ def by_said(reading: Reading, out: bool, ends: Ends) -> Said:
         f"the {many} that have {noun} by {{}}",
         f"the {many} that {{}} did the {noun} of",
     ]
-    return Said(questions, nouns, [], ends.head)
+    return EndWords(questions, nouns, [], ends.head)

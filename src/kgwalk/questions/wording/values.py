@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kgwalk.questions.wording.english import NUMBER, is_participle, is_plural, kind_of, plural, word_set
 
 
-class Wording(NamedTuple):
+class ValueWords(NamedTuple):
     """For the largest value and for the smallest: adjectives, and what such a one did or does. For dates, also verbs.
 
     `did` and `done` are followed by a time: "were founded" after 1990, the ones "that were founded" after 1990.
@@ -31,13 +31,13 @@ class Wording(NamedTuple):
 
 def _of(
     pattern: str, most: str = "", least: str = "", did: str = "", done: str = "", **more: str
-) -> tuple[str, Wording]:
+) -> tuple[str, ValueWords]:
     """Alternatives are separated by commas; a verb in the past also says what came first and last."""
     one, texts = did.replace("were ", "was "), {"most": most, "least": least, **more}
     texts |= {"did_most": f"{one} last", "did_least": f"{one} first"} if did else {}
     counted = texts.pop("counted", "")
     split = {name: tuple(filter(None, text.split(", "))) for name, text in texts.items()}
-    return pattern, Wording(**split, did=did, done=done, counted=counted)
+    return pattern, ValueWords(**split, did=did, done=done, counted=counted)
 
 
 _WORDINGS = (
@@ -85,7 +85,7 @@ _WORDINGS = (
 _COUNTED = re.compile(r"number of (\w+)|(\w+) count")
 
 
-def wording_of(noun: str) -> Wording:
+def wording_of(noun: str) -> ValueWords:
     """What is said for more and less of what a noun names; nothing where there are no words of its own.
 
     >>> wording_of("latitude").most[0], wording_of("founding year").did_least, wording_of("number of pages").did_most
@@ -96,9 +96,9 @@ def wording_of(noun: str) -> Wording:
             return found
     counts = _COUNTED.search(noun)
     if counts is None:
-        return Wording()
+        return ValueWords()
     things = counts[1] or plural(counts[2])
-    return Wording(did_most=(f"has the most {things}",), did_least=(f"has the fewest {things}",), counted=things)
+    return ValueWords(did_most=(f"has the most {things}",), did_least=(f"has the fewest {things}",), counted=things)
 
 
 # ----------------------------------------------------------------------------------------------------

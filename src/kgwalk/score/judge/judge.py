@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from kgwalk.config.cache import share
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
-from kgwalk.score.judge.kinds import Case, Judgement, Prompt, judgement_named
+from kgwalk.score.judge.kinds import Case, Judgement, JudgePrompt, judgement_named
 from kgwalk.score.judge.verdict import JudgeCost, Unreadable, Verdict
 from kgwalk.types import EngineError, KgwalkError, Message, StoreError
 from kgwalk.walk.budget import ids_a_token, server_counts
@@ -54,7 +54,7 @@ CREATE TABLE IF NOT EXISTS failures (
 """
 
 
-class Failed(NamedTuple):
+class FailedCall(NamedTuple):
     """A call that gave no verdict. `at` is in seconds since 1970."""
 
     kind: str
@@ -124,11 +124,11 @@ class VerdictCache:
             (count,) = self._db.execute("SELECT count(*) FROM verdicts").fetchone()
         return int(count)
 
-    def failures(self) -> list[Failed]:
+    def failures(self) -> list[FailedCall]:
         """In the order they came."""
         with self._lock, self._errors():
             rows = self._db.execute("SELECT kind, model, why, reply, at FROM failures ORDER BY id").fetchall()
-        return [Failed(*row) for row in rows]
+        return [FailedCall(*row) for row in rows]
 
     def close(self) -> None:
         with self._lock:
@@ -149,7 +149,7 @@ KEY_BYTES = 4  # two hexadecimal digits each: short enough for a small model to 
 LEAST_CHARACTERS = 200  # of judged text, below which a prompt that does not fit is given up
 _RUNS = itertools.count()  # sessions of two judges that share an engine must differ
 
-Watch = Callable[[Verdict], None]  # told of each verdict as it comes
+VerdictWatch = Callable[[Verdict], None]  # told of each verdict as it comes
 
 
 def name_of(kind: str, engine: Engine) -> str:
@@ -187,11 +187,11 @@ class Judge:
         self.cost = JudgeCost()  # of everything judged so far
         self._cache = VerdictCache(None if cache is None else Path(cache))
 
-    def judge_all(self, cases: Sequence[Case], watch: Watch = lambda verdict: None) -> list[Verdict]:
+    def judge_all(self, cases: Sequence[Case], watch: VerdictWatch = lambda verdict: None) -> list[Verdict]:
         """`judge` in an event loop of its own."""
         return asyncio.run(self.judge(cases, watch))
 
-    async def judge(self, cases: Sequence[Case], watch: Watch = lambda verdict: None) -> list[Verdict]:
+    async def judge(self, cases: Sequence[Case], watch: VerdictWatch = lambda verdict: None) -> list[Verdict]:
         """A verdict for each case, in their order. The same case twice is one call."""
         digests = [self._digest(case) for case in cases]
         gate = asyncio.Semaphore(self.at_once)
@@ -224,7 +224,7 @@ class Judge:
             verdicts.append(verdict)
         return verdicts
 
-    def failures(self) -> list[Failed]:
+    def failures(self) -> list[FailedCall]:
         """Every call of this cache that gave no verdict, with what the judge wrote."""
         return self._cache.failures()
 
@@ -239,7 +239,7 @@ class Judge:
     ) -> None:
         self.close()
 
-    def _count(self, verdict: Verdict, watch: Watch) -> None:
+    def _count(self, verdict: Verdict, watch: VerdictWatch) -> None:
         self.cost += JudgeCost.of([verdict])
         watch(verdict)
 
@@ -327,7 +327,7 @@ class _Call:
             seconds=time.monotonic() - started,
         )
 
-    def _fit(self) -> tuple[Prompt, list[int]]:
+    def _fit(self) -> tuple[JudgePrompt, list[int]]:
         """The prompt with as much of the judged text as the engine's context has room for."""
         characters = self.judge.characters
         while True:

@@ -23,12 +23,12 @@ from kgwalk.config.plugins import Parts, unknown
 from kgwalk.score.judge.verdict import (
     Bit,
     Bits,
-    Part,
+    Block,
     Scores,
-    Shape,
     Share,
     Unreadable,
     Value,
+    VerdictShape,
     cut,
     enclose,
     form_line,
@@ -42,7 +42,7 @@ from kgwalk.types import Episode, Message
 # Knows nothing of prompts or engines.
 
 
-class Said(NamedTuple):
+class Piece(NamedTuple):
     """A piece of an episode: what the model wrote, or what its tools told it."""
 
     by: Literal["model", "tools"]
@@ -62,7 +62,7 @@ class Case:
     gold: Sequence[str] | None = None
     aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
     predicted: Sequence[str] = ()
-    steps: Sequence[Said] = ()
+    steps: Sequence[Piece] = ()
     plan: str = ""
     given: str = ""
     void: str | None = None
@@ -130,13 +130,13 @@ def case_of(kind: str, episode: Episode) -> Case:
     return BUILDERS.named(kind)(episode)
 
 
-def steps(episode: Episode) -> list[Said]:
+def steps(episode: Episode) -> list[Piece]:
     """The walk: each turn's text, and what was told after it."""
-    said: list[Said] = []
+    said: list[Piece] = []
     for turn in episode.turns:
-        said.append(Said("model", turn.text))
+        said.append(Piece("model", turn.text))
         if turn.observation:
-            said.append(Said("tools", turn.observation))
+            said.append(Piece("tools", turn.observation))
     return said
 
 
@@ -163,7 +163,7 @@ AGAIN = """That reply cannot be used: {why}. Write the last line only, with your
 {form}"""
 
 
-class Prompt(NamedTuple):
+class JudgePrompt(NamedTuple):
     messages: list[Message]
     cut: bool  # some of the text is left out
 
@@ -178,24 +178,24 @@ class Judgement(ABC):
         """What is to be decided, and by which measure."""
 
     @abstractmethod
-    def shape(self, case: Case) -> Shape: ...
+    def shape(self, case: Case) -> VerdictShape: ...
 
     @abstractmethod
-    def parts(self, case: Case) -> list[Part]:
+    def parts(self, case: Case) -> list[Block]:
         """What is shown beside the question."""
 
     @abstractmethod
     def settled(self, case: Case) -> Value | Unreadable | None:
         """The verdict that a rule gives, a reason why there can be none, or None: ask."""
 
-    def messages(self, case: Case, key: str, most: int) -> Prompt:
+    def messages(self, case: Case, key: str, most: int) -> JudgePrompt:
         """The prompt, with at most about `most` characters of the judged text."""
         shape = self.shape(case)
-        question = Part("question", cut(case.question, QUESTION_ROOM), whole=True)
+        question = Block("question", cut(case.question, QUESTION_ROOM), whole=True)
         text, was_cut = enclose([question, *self.parts(case)], most)
         closing = CLOSING.format(legend=shape.legend, form=form_line(shape, key))
         system = Message("system", SYSTEM.format(task=self.task(case)))
-        return Prompt([system, Message("user", f"{text}\n\n{closing}")], was_cut)
+        return JudgePrompt([system, Message("user", f"{text}\n\n{closing}")], was_cut)
 
     def again(self, case: Case, key: str, trouble: Unreadable) -> str:
         """What the judge is told after a reply that could not be read."""
@@ -219,10 +219,10 @@ class Equivalence(Judgement):
             "one. One predicted name can serve several gold entities only if it stands for each of them."
         )
 
-    def shape(self, case: Case) -> Shape:
+    def shape(self, case: Case) -> VerdictShape:
         return Bits("equivalent", len(case.gold or ()))
 
-    def parts(self, case: Case) -> list[Part]:
+    def parts(self, case: Case) -> list[Block]:
         return [_gold(case), _predicted(case)]
 
     def settled(self, case: Case) -> Value | Unreadable | None:
@@ -247,10 +247,10 @@ class Correct(Judgement):
             "the gold answer where you know otherwise."
         )
 
-    def shape(self, case: Case) -> Shape:
+    def shape(self, case: Case) -> VerdictShape:
         return Bit("correct")
 
-    def parts(self, case: Case) -> list[Part]:
+    def parts(self, case: Case) -> list[Block]:
         return [_predicted(case)] if case.gold is None else [_gold(case), _predicted(case)]
 
     def settled(self, case: Case) -> Value | Unreadable | None:
@@ -273,17 +273,17 @@ class Reasoning(Judgement):
             "it claims to have found but was not told, and praise of its own work, lower the grade."
         )
 
-    def shape(self, case: Case) -> Shape:
+    def shape(self, case: Case) -> VerdictShape:
         return Share("reasoning")
 
-    def parts(self, case: Case) -> list[Part]:
+    def parts(self, case: Case) -> list[Block]:
         return _steps(case)
 
     def settled(self, case: Case) -> Value | Unreadable | None:
         return None if _reasoned(case) else 0.0
 
 
-class Plan(Judgement):
+class PlanJudgement(Judgement):
     name = "plan"
 
     def task(self, case: Case) -> str:
@@ -295,11 +295,11 @@ class Plan(Judgement):
             "answers. The graph's own names for relations need not be known to the plan."
         )
 
-    def shape(self, case: Case) -> Shape:
+    def shape(self, case: Case) -> VerdictShape:
         return Bit("plan")
 
-    def parts(self, case: Case) -> list[Part]:
-        return [Part("plan", case.plan)]
+    def parts(self, case: Case) -> list[Block]:
+        return [Block("plan", case.plan)]
 
     def settled(self, case: Case) -> Value | Unreadable | None:
         return None if case.plan.strip() else 0
@@ -331,18 +331,20 @@ class Quality(Judgement):
             "confident tone earn nothing."
         )
 
-    def shape(self, case: Case) -> Shape:
+    def shape(self, case: Case) -> VerdictShape:
         return Scores(tuple(QUALITIES), TOP)
 
-    def parts(self, case: Case) -> list[Part]:
-        given = [Part("given", case.given)] if case.given else []
+    def parts(self, case: Case) -> list[Block]:
+        given = [Block("given", case.given)] if case.given else []
         return [*([_gold(case)] if case.gold else []), *given, *_steps(case)]
 
     def settled(self, case: Case) -> Value | Unreadable | None:
         return None if _reasoned(case) else dict.fromkeys(QUALITIES, 0)
 
 
-KINDS: dict[str, Judgement] = {one.name: one for one in (Equivalence(), Correct(), Reasoning(), Plan(), Quality())}
+KINDS: dict[str, Judgement] = {
+    one.name: one for one in (Equivalence(), Correct(), Reasoning(), PlanJudgement(), Quality())
+}
 NO_GOLD = Unreadable("there is no gold answer to compare with")
 
 
@@ -352,13 +354,13 @@ def judgement_named(name: str) -> Judgement:
     return KINDS[name]
 
 
-def _gold(case: Case) -> Part:
+def _gold(case: Case) -> Block:
     lines = []
     for number, name in enumerate(case.gold or (), 1):
         others = [_name(other) for other in case.aliases.get(name, ())[:ALIASES] if other != name]
         also = f" (also {', '.join(others)})" if others else ""
         lines.append(f"{number}. {_name(name)}{also}")
-    return Part("gold", "\n".join(lines), whole=True)
+    return Block("gold", "\n".join(lines), whole=True)
 
 
 def _name(name: str) -> str:
@@ -366,12 +368,12 @@ def _name(name: str) -> str:
     return json.dumps(cut(name, NAME_ROOM), ensure_ascii=False)
 
 
-def _predicted(case: Case) -> Part:
-    return Part("predicted", "\n".join(_name(name) for name in case.predicted))
+def _predicted(case: Case) -> Block:
+    return Block("predicted", "\n".join(_name(name) for name in case.predicted))
 
 
-def _steps(case: Case) -> list[Part]:
-    return [Part(said.by, said.text, f'step="{number}"') for number, said in enumerate(case.steps, 1)]
+def _steps(case: Case) -> list[Block]:
+    return [Block(said.by, said.text, f'step="{number}"') for number, said in enumerate(case.steps, 1)]
 
 
 def _answered(case: Case) -> bool:

@@ -36,7 +36,7 @@ from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import crucial_facts
 from kgwalk.walk.facts import Chain, chains_of
 from kgwalk.walk.policy import POLICIES
-from kgwalk.walk.protocol import Listing, Task, World
+from kgwalk.walk.protocol import Environment, Listing, Task
 from kgwalk.walk.rollout import Watch
 from kgwalk.walk.sets import DATED_TOOLS, TOOLS, Reference, SetError, Sets
 from kgwalk.walk.tagged_text import escape
@@ -119,11 +119,11 @@ class Oracle:
     documents: int = 3
     document_characters: int = 600
 
-    async def walk(self, tasks: Sequence[tuple[Task, World]], watch: Watch) -> list[Episode]:
+    async def walk(self, tasks: Sequence[tuple[Task, Environment]], watch: Watch) -> list[Episode]:
         return await trips(tasks, self.budget, watch, lambda trip: _Gold(trip, self).walk())
 
-    def world(self, graph: Graph) -> World:
-        return World(graph)
+    def environment(self, graph: Graph) -> Environment:
+        return Environment(graph)
 
 
 class _Gold:
@@ -131,7 +131,7 @@ class _Gold:
 
     def __init__(self, trip: Trip, oracle: Oracle) -> None:
         self.trip, self.question, self.oracle = trip, trip.task.question, oracle
-        self.graph = Learned(trip.world.graph)
+        self.graph = Learned(trip.environment.graph)
         self.sets = Sets(self.graph, self.question.topic_entities)
         self.gold = crucial_facts(self.question)
         self.asked: set[tuple[str, str]] = set()  # of the web: an entity, a relation
@@ -212,7 +212,7 @@ class _Gold:
 
     async def _look_up(self, tool: str, args: Sequence[Reference]) -> None:
         """Ask the web for the gold facts that a call needs and the graph lacks, each entity once."""
-        web = self.trip.world.web
+        web = self.trip.environment.web
         if web is None or tool not in _FOLLOWS or len(args) < 2:
             return
         source, relation = args[0], str(args[1])

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kgwalk.types import Answer, Call, Malformed, Message, Step
-from kgwalk.walk.protocol import PROTOCOLS, Observation, Protocol, Task, Walk, World, said
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Observation, Protocol, Task, Walk, said
 from kgwalk.walk.tagged_text import escape, plain_names, read_answer, write_answer
 
 OPEN, CLOSE = "<answer>", "</answer>"
@@ -61,8 +61,8 @@ class ClosedBook(Protocol):
     examples: ClassVar[tuple[tuple[str, str], ...]]
     turns: int = 1
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> ClosedBookWalk:
-        return ClosedBookWalk(task, world, form=self.form, examples=self.examples)
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> ClosedBookWalk:
+        return ClosedBookWalk(task, environment, form=self.form, examples=self.examples)
 
     @staticmethod
     def render(step: Step, think: str = "") -> str:

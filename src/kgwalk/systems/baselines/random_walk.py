@@ -19,7 +19,7 @@ from kgwalk.types import Answer, Call, Episode, StopReason, Triple
 from kgwalk.walk.budget import Budget
 from kgwalk.walk.facts import Way, ways_of
 from kgwalk.walk.policy import POLICIES
-from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import Watch
 from kgwalk.walk.tagged_text import escape
 
@@ -33,14 +33,14 @@ class RandomWalk:
     sampling: Sampling = field(default_factory=Sampling)
     hops: int = 2
 
-    async def walk(self, tasks: Sequence[tuple[Task, World]], watch: Watch) -> list[Episode]:
+    async def walk(self, tasks: Sequence[tuple[Task, Environment]], watch: Watch) -> list[Episode]:
         return await trips(tasks, self.budget, watch, self._walk)
 
-    def world(self, graph: Graph) -> World:
-        return World(graph)
+    def environment(self, graph: Graph) -> Environment:
+        return Environment(graph)
 
     async def _walk(self, trip: Trip) -> StopReason:
-        graph, episode, chance = trip.world.graph, trip.episode, trip.chance(self.sampling.seed)
+        graph, episode, chance = trip.environment.graph, trip.episode, trip.chance(self.sampling.seed)
         known = await trip.ask("the topics", lambda: [topic for topic in trip.task.topics if topic in graph])
         if not known:
             episode.failure = "no topic is in the graph"

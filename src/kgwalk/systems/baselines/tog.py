@@ -26,9 +26,9 @@ from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.systems.baselines.trip import Trip, trips
 from kgwalk.types import Answer, Call, Episode, Malformed, Message, Step, StopReason, Triple, Turn
 from kgwalk.walk.budget import Budget, Counted, ids_a_token, server_counts
-from kgwalk.walk.facts import Fact, Way, path_to, relevant_ways, spell, write_fact
+from kgwalk.walk.facts import Neighbour, Way, path_to, relevant_ways, spell, write_fact
 from kgwalk.walk.policy import POLICIES
-from kgwalk.walk.protocol import Observation, Task, World, written
+from kgwalk.walk.protocol import Environment, Observation, Task, written
 from kgwalk.walk.rollout import Watch
 from kgwalk.walk.tagged_text import escape, read_answer
 
@@ -84,7 +84,7 @@ name"]</answer>. List all the answers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class TogPrompt:
     text: str
     stop: str
     shown: list[str]
@@ -100,36 +100,38 @@ class Prompts:
     room: int
     count: Callable[[str], int]
 
-    def relations(self, entity: str, ways: Sequence[Way]) -> Prompt:
+    def relations(self, entity: str, ways: Sequence[Way]) -> TogPrompt:
         texts = [_way(way) for way in ways]
         return self._choice(RELATIONS, [way.relation for way in ways], texts, entities=False, entity=spell(entity))
 
-    def entities(self, entity: str, way: Way, names: Sequence[str]) -> Prompt:
+    def entities(self, entity: str, way: Way, names: Sequence[str]) -> TogPrompt:
         return self._choice(
             ENTITIES, names, [spell(name) for name in names], entities=True, entity=spell(entity), way=_way(way)
         )
 
-    def enough(self, facts: Sequence[Triple]) -> Prompt:
+    def enough(self, facts: Sequence[Triple]) -> TogPrompt:
         return self._facts(ENOUGH, "</enough>", facts)
 
-    def answer(self, facts: Sequence[Triple]) -> Prompt:
+    def answer(self, facts: Sequence[Triple]) -> TogPrompt:
         return self._facts(ANSWER, "</answer>", facts)
 
     def _choice(
         self, form: str, items: Sequence[str], texts: Sequence[str], *, entities: bool, **values: str
-    ) -> Prompt:
+    ) -> TogPrompt:
         lines = [f"{number}. {text}" for number, text in enumerate(texts, 1)]
         listed, choices = self._fit(items, lines)
         text = (form + _SCORE).format_map(
             {"question": escape(self.question), "width": self.width, "listed": listed, **values}
         )
-        return Prompt(text, "</choice>", list(items[:choices]) if entities else [], choices)
+        return TogPrompt(text, "</choice>", list(items[:choices]) if entities else [], choices)
 
-    def _facts(self, form: str, stop: str, facts: Sequence[Triple]) -> Prompt:
-        listed, kept = self._fit([fact.tail for fact in facts], [write_fact(Fact(fact, fact.tail)) for fact in facts])
+    def _facts(self, form: str, stop: str, facts: Sequence[Triple]) -> TogPrompt:
+        listed, kept = self._fit(
+            [fact.tail for fact in facts], [write_fact(Neighbour(fact, fact.tail)) for fact in facts]
+        )
         shown = list(dict.fromkeys(name for fact in facts[:kept] for name in (fact.head, fact.tail)))
         text = form.format_map({"question": escape(self.question), "listed": listed or "none"})
-        return Prompt(text, stop, shown)
+        return TogPrompt(text, stop, shown)
 
     def _fit(self, items: Sequence[str], lines: Sequence[str]) -> tuple[str, int]:
         """As many lines as there is room for, and how many these are."""
@@ -220,14 +222,14 @@ class Tog:
     relations: int = 40
     entities: int = 20
 
-    async def walk(self, tasks: Sequence[tuple[Task, World]], watch: Watch) -> list[Episode]:
+    async def walk(self, tasks: Sequence[tuple[Task, Environment]], watch: Watch) -> list[Episode]:
         counted = Counted(self.engine)
         budget = counted.budget(self.budget)
         each = ids_a_token(self.engine)
         return await trips(tasks, budget, watch, lambda trip: _Search(trip, self, counted, each).run())
 
-    def world(self, graph: Graph) -> World:
-        return World(graph)
+    def environment(self, graph: Graph) -> Environment:
+        return Environment(graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,7 @@ class _Search:
             await self.engine.forget(self.session)
 
     async def _search(self) -> StopReason:
-        graph, topics = self.trip.world.graph, self.trip.task.topics
+        graph, topics = self.trip.environment.graph, self.trip.task.topics
         known = await self.trip.ask("the topics", lambda: [topic for topic in topics if topic in graph])
         beam = [_Beam(topic, (topic,)) for topic in known[: self.tog.width]]
         for depth in range(1, self.tog.depth + 1):
@@ -305,8 +307,8 @@ class _Search:
         return list(kept.values())
 
     async def _relations(self, one: _Beam) -> list[tuple[float, _Beam, Way]]:
-        world = self.trip.world
-        look = partial(one.ways, world.graph, self.question, self.tog.relations, world.embed)
+        environment = self.trip.environment
+        look = partial(one.ways, environment.graph, self.question, self.tog.relations, environment.embed)
         ways = await self.trip.ask("relations", look)
         if not ways:
             return []
@@ -316,7 +318,7 @@ class _Search:
         return [(score, one, ways[place]) for place, score in chosen]
 
     async def _entities(self, one: _Beam, way: Way) -> list[tuple[float, _Beam, Triple]]:
-        graph, most = self.trip.world.graph, self.tog.entities + len(one.path)
+        graph, most = self.trip.environment.graph, self.tog.entities + len(one.path)
         look = partial(graph.neighbors, one.entity, way.relation, out=way.out, limit=most)
         names = [name for name in (await self.trip.ask("entities", look)).names if name not in one.path]
         names = names[: self.tog.entities]
@@ -333,7 +335,7 @@ class _Search:
         return [(score, _Beam(names[at], (*one.path, names[at]), way), facts[at]) for at, score in chosen]
 
     async def _choose(
-        self, prompt: Prompt, tool: str, about: tuple[str, ...], names: Sequence[str]
+        self, prompt: TogPrompt, tool: str, about: tuple[str, ...], names: Sequence[str]
     ) -> list[tuple[int, float]]:
         width = self.tog.width
         first = [(place, 1 / width) for place in range(min(width, len(names)))]
@@ -366,7 +368,7 @@ class _Search:
         episode.evidence = {name: path_to(name, episode.topics, episode.seen) for name in episode.answers}
         return StopReason.answered
 
-    async def _call(self, prompt: Prompt, read: Callable[[str], tuple[Step, _T]]) -> _T:
+    async def _call(self, prompt: TogPrompt, read: Callable[[str], tuple[Step, _T]]) -> _T:
         """One call of the model's, which is one turn; what it comes to, or stands for if it cannot be read."""
         self.trip.check_time()
         messages = [Message("user", prompt.text)]
@@ -396,7 +398,7 @@ class _Search:
         known = set(self.trip.episode.seen)
         self.trip.episode.seen.extend(fact for fact in facts if fact not in known)
 
-    def _tell(self, prompt: Prompt | None, ids: Sequence[int] = ()) -> None:
+    def _tell(self, prompt: TogPrompt | None, ids: Sequence[int] = ()) -> None:
         """The next prompt is what the model was shown after its last turn; None at the end."""
         episode = self.trip.episode
         if self.untold is not None:

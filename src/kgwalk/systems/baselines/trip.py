@@ -15,7 +15,7 @@ from typing import TypeVar
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import EngineError, Episode, KgwalkError, Step, StopReason, Turn
 from kgwalk.walk.budget import Budget
-from kgwalk.walk.protocol import Task, World
+from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import Watch
 
 _T = TypeVar("_T")
@@ -33,14 +33,14 @@ class Trip:
     """One episode under way; `key` stands for it in seeds."""
 
     def __init__(
-        self, task: Task, world: World, key: str, budget: Budget, watch: Watch, threads: ThreadPoolExecutor
+        self, task: Task, environment: Environment, key: str, budget: Budget, watch: Watch, threads: ThreadPoolExecutor
     ) -> None:
-        self.task, self.world, self.key, self.budget = task, world, key, budget
+        self.task, self.environment, self.key, self.budget = task, environment, key, budget
         self.episode = Episode(task.question, list(task.topics), [], "", key=task.key)
         self._watch, self._threads = watch, threads
         self._started = time.monotonic()
         # A store answers in microseconds: a hop to another thread would take longer than the answer.
-        self._quick = isinstance(world.graph, StoredGraph) and world.embed is None
+        self._quick = isinstance(environment.graph, StoredGraph) and environment.embed is None
 
     @property
     def seconds(self) -> float:
@@ -83,15 +83,18 @@ class Trip:
 
 
 async def trips(
-    tasks: Sequence[tuple[Task, World]], budget: Budget, watch: Watch, walk: Callable[[Trip], Awaitable[StopReason]]
+    tasks: Sequence[tuple[Task, Environment]],
+    budget: Budget,
+    watch: Watch,
+    walk: Callable[[Trip], Awaitable[StopReason]],
 ) -> list[Episode]:
     """Walk every task, at most `budget.at_once` at the same time; the episodes come back in the tasks' order."""
     gate = asyncio.Semaphore(budget.at_once)
     threads = ThreadPoolExecutor(budget.threads, thread_name_prefix="kgwalk-tool")
 
-    async def one(number: int, task: Task, world: World) -> Episode:
+    async def one(number: int, task: Task, environment: Environment) -> Episode:
         async with gate:
-            trip = Trip(task, world, task.key or f"{number}:{task.question.id}", budget, watch, threads)
+            trip = Trip(task, environment, task.key or f"{number}:{task.question.id}", budget, watch, threads)
             episode = trip.episode
             try:
                 episode.stop = await walk(trip)
@@ -106,7 +109,7 @@ async def trips(
             return episode
 
     try:
-        return list(await asyncio.gather(*(one(n, task, world) for n, (task, world) in enumerate(tasks))))
+        return list(await asyncio.gather(*(one(n, task, environment) for n, (task, environment) in enumerate(tasks))))
     finally:
         # Not waited for: when the walks are cancelled, a slow tool must not hold up the event loop.
         threads.shutdown(wait=False, cancel_futures=True)

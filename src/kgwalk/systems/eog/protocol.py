@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from kgwalk.config.plugins import unknown
 from kgwalk.types import Answer, Call, Malformed, Message, Step
-from kgwalk.walk.protocol import PROTOCOLS, Observation, Protocol, Task, Walk, World, said, tag_pattern
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Observation, Protocol, Task, Walk, said, tag_pattern
 from kgwalk.walk.subgraph import SELECT, subgraph_text
 from kgwalk.walk.tagged_text import escape, quote, read_answer, write_answer
 
@@ -63,8 +63,8 @@ class Eog(Protocol):
         if self.select not in SELECT:
             raise unknown("value of protocol.select", self.select, SELECT)
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> EogWalk:
-        return EogWalk(task, world, protocol=self, count=count)
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> EogWalk:
+        return EogWalk(task, environment, protocol=self, count=count)
 
     @staticmethod
     def render(step: Step, think: str = "") -> str:
@@ -94,13 +94,13 @@ class EogWalk(Walk):
     def prompt(self) -> list[Message]:
         protocol, task = self.protocol, self.task
         graph, facts = subgraph_text(
-            self.world.graph,
+            self.environment.graph,
             task.topics,
             task.question.question,
             room=protocol.graph_tokens,
             count=self.count,
             select=protocol.select,
-            embedder=self.world.embed,
+            embedder=self.environment.embed,
             hops=protocol.hops,
             hub=protocol.hub,
             most=protocol.facts,

@@ -30,7 +30,7 @@ from kgwalk.demos.writer import (
     wrong_way,
 )
 from kgwalk.score.episode import shown_to
-from kgwalk.systems.graph_rft.plan import Combination, Combine, Plan, PlanStep, SearchKG
+from kgwalk.systems.graph_rft.plan import Combination, Combine, PlanStep, SearchKG, SearchPlan
 from kgwalk.systems.graph_rft.protocol import MOST_NEIGHBORS, GraphRft, parse
 from kgwalk.types import Answer, Call, Question, Triple
 from kgwalk.walk.facts import Way, spell
@@ -59,7 +59,7 @@ class GraphRftWriter(Explorer):
         spare = self.left - self.needed(at)
         looked = None
         if way.relation not in self.listed and (spare > 0 or self.left == self.walk.protocol.turns):
-            looked = with_way(self.walk.world.graph, source, way)
+            looked = with_way(self.walk.environment.graph, source, way)
             yield from self._look(looked, way)
             spare -= 1
         if at == self.astray and spare > 0:
@@ -97,7 +97,7 @@ class GraphRftWriter(Explorer):
 
     def _look(self, entity: str, way: Way) -> Script:
         think = self.before(self.voice.say("look", entity=entity, words=spoken(way.relation)))
-        call, graph = Call("relation_search", (entity, spoken(way.relation))), self.walk.world.graph
+        call, graph = Call("relation_search", (entity, spoken(way.relation))), self.walk.environment.graph
         # An entity that has lost all its facts gives an error, which is read and not imitated.
         turn = yield from self.ask(call, think, train=entity in graph)
         either = any(has(graph, entity, Way(way.relation, out)) for out in (True, False))
@@ -108,7 +108,7 @@ class GraphRftWriter(Explorer):
 
     def _search(self, place: int, entity: str, way: Way, hidden: Sequence[str]) -> Script:
         """Ask for the entity's neighbours; or, where the relation's name was never shown, for its relations."""
-        graph = self.walk.world.graph
+        graph = self.walk.environment.graph
         if hidden and way.relation not in self.listed:
             yield from self._look(entity, way)
             return
@@ -118,7 +118,7 @@ class GraphRftWriter(Explorer):
 
     def _read(self, entity: str, way: Way, hidden: Sequence[str]) -> Script:
         """Ask the web for what the graph lacks; it counts as told only if a document names it."""
-        if self.walk.world.web is None:
+        if self.walk.environment.web is None:
             raise Unwritable(NO_WEB)
         relation = way.relation if way.relation in self.listed else spoken(way.relation)
         think = self.before(self.voice.say("web", entity=entity, words=spoken(way.relation)))
@@ -133,16 +133,16 @@ class GraphRftWriter(Explorer):
 
     def _hidden(self, entity: str, way: Way) -> list[str]:
         """Where the relation leads in the whole graph, if the walk's has nothing of it; a short list shows no gap."""
-        if self.walk.world.complete:
+        if self.walk.environment.complete:
             return []
         there = ends_of(self.whole, entity, way, MOST_NEIGHBORS)
-        left = ends_of(self.walk.world.graph, entity, way).total
+        left = ends_of(self.walk.environment.graph, entity, way).total
         self.partly |= 0 < left < there.total
         return [] if left else there.names
 
     def _to_read(self, at: int) -> int:
         """The web searches from this step on."""
-        if self.walk.world.complete:
+        if self.walk.environment.complete:
             return 0
         made = self.route.walk(self.whole).made
         count = 0
@@ -155,7 +155,7 @@ class GraphRftWriter(Explorer):
         return count
 
     def _wrong(self, source: Sequence[str], way: Way) -> Script:
-        graph = self.walk.world.graph
+        graph = self.walk.environment.graph
         there = source[0] in graph
         other = wrong_way(graph, source, way, self.question.answers, self.chance) if there else None
         if other is None:
@@ -166,7 +166,7 @@ class GraphRftWriter(Explorer):
         self.note = self.mistaken(turn.shown, way, ok=turn.ok)
 
 
-def plan_of(question: Question, route: Route) -> Plan:
+def plan_of(question: Question, route: Route) -> SearchPlan:
     """The route in the plan's functions. What these cannot say (a count, a comparison) is left to the thoughts.
 
     >>> steps = (Call("tail_entities", (1, "borders")), Call("argmax", (2, "population")))
@@ -201,7 +201,7 @@ def plan_of(question: Question, route: Route) -> Plan:
             )
         before = answer.get(first) if isinstance(first, int) else None
         answer[number] = len(steps) if step.tool in HOPS else before or len(steps)
-    return Plan(tuple(steps))
+    return SearchPlan(tuple(steps))
 
 
 _COMBINING = {
@@ -238,7 +238,7 @@ def by_plan(walked: Walked) -> str | None:
     return _followed(plans[0], calls, lambda name: name in shown or read_of(name, walked.episode))
 
 
-def _followed(plan: Plan, calls: Sequence[Call], shown: Callable[[str], bool]) -> str | None:
+def _followed(plan: SearchPlan, calls: Sequence[Call], shown: Callable[[str], bool]) -> str | None:
     searched = [str(call.args[0]) for call in calls if call.tool in ("neighbor_search", WEB_SEARCH)]
     heads = [step.function.head for step in plan.steps if isinstance(step.function, SearchKG)]
     named = {head for head in heads if isinstance(head, str)}

@@ -66,7 +66,7 @@ class PlanStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SearchPlan:
     steps: tuple[PlanStep, ...]
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Plan:
         )
 
 
-def read_plan(text: str) -> Plan:
+def read_plan(text: str) -> SearchPlan:
     """The plan of a text; raises PlanError.
 
     >>> read_plan("Step 1: Whose mascot is Rocky? Ans1 = SearchKG(t=team | h=Rocky, r=has_mascot)").steps[0].function
@@ -86,7 +86,7 @@ def read_plan(text: str) -> Plan:
     steps = tuple(_steps(text))
     if not steps:
         raise PlanError("A plan has steps, each with its function: Ans1 = SearchKG(t=type | h=entity, r=relation).")
-    return Plan(steps)
+    return SearchPlan(steps)
 
 
 def _steps(text: str) -> Iterator[PlanStep]:

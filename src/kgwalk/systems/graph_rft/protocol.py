@@ -20,17 +20,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from kgwalk.systems.graph_rft.plan import Plan, PlanError, read_plan
+from kgwalk.systems.graph_rft.plan import PlanError, SearchPlan, read_plan
 from kgwalk.types import Answer, Call, Malformed, Message, Step, UnknownEntity
-from kgwalk.walk.facts import Fact, Way, entity_named, facts_along, not_found, read_name, spell, ways_of
+from kgwalk.walk.facts import Neighbour, Way, entity_named, facts_along, not_found, read_name, spell, ways_of
 from kgwalk.walk.protocol import (
     PROTOCOLS,
+    Environment,
     Listing,
     Observation,
     Protocol,
     Task,
     Walk,
-    World,
     said,
     tag_pattern,
     written,
@@ -98,11 +98,11 @@ class GraphRft(Protocol):
     documents: int = 3
     document_characters: int = 600
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> GraphRftWalk:
-        return GraphRftWalk(task, world, protocol=self)
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> GraphRftWalk:
+        return GraphRftWalk(task, environment, protocol=self)
 
     @staticmethod
-    def render(step: Step, think: str = "", *, plan: Plan | None = None) -> str:
+    def render(step: Step, think: str = "", *, plan: SearchPlan | None = None) -> str:
         """The turn that says a step; the inverse of `parse`. The first turn of a walk has the plan."""
         match step:
             case Call(tool, args):
@@ -115,7 +115,7 @@ class GraphRft(Protocol):
         return f"<think>{escape(think)}</think>{planned}{action}"
 
 
-def parse(text: str, *, planned: bool) -> tuple[Step, Plan | None]:
+def parse(text: str, *, planned: bool) -> tuple[Step, SearchPlan | None]:
     """What a turn says, and the plan in it. `planned`: whether there is a plan from a turn before."""
     expected = _EXPECTED_LATER if planned else _EXPECTED_PLAN
     if _OBSERVATION_TAG.search(text):
@@ -165,10 +165,10 @@ def _arguments(text: str) -> tuple[str, str] | None:
 @dataclass
 class GraphRftWalk(Walk):
     protocol: GraphRft = field(kw_only=True)
-    plan: Plan | None = None
+    plan: SearchPlan | None = None
 
     def prompt(self) -> list[Message]:
-        web = self.world.web is not None
+        web = self.environment.web is not None
         settings = {
             "and_web": " and of the web" if web else "",
             "web": WEB if web else NO_WEB,
@@ -189,7 +189,7 @@ class GraphRftWalk(Walk):
         if call.tool == "web_search":
             return self._web(name, relation)
         try:
-            entity = entity_named(self.world.graph, name)
+            entity = entity_named(self.environment.graph, name)
         except UnknownEntity as error:
             return self._error(call.tool, "entity_not_found", f"{not_found(error)}. {self.no_information}")
         if call.tool == "relation_search":
@@ -198,19 +198,19 @@ class GraphRftWalk(Walk):
 
     @property
     def no_information(self) -> str:
-        advice = "" if self.world.web is None else ", please use web tool"
+        advice = "" if self.environment.web is None else ", please use web tool"
         return f"No information in the KG{advice}"
 
     def _relations(self, entity: str, guess: str) -> Observation:
-        every = list(dict.fromkeys(way.relation for way in ways_of(self.world.graph, entity)))
-        nearest = [every[at] for at in rank(guess, every, self.world.embed)[: self.protocol.relations]]
+        every = list(dict.fromkeys(way.relation for way in ways_of(self.environment.graph, entity)))
+        nearest = [every[at] for at in rank(guess, every, self.environment.embed)[: self.protocol.relations]]
         listing = written("", nearest, [spell(relation) for relation in nearest], shows_entities=False)
         return Observation(*_tags("relation_search"), [listing])
 
     def _neighbors(self, entity: str, relation: str) -> Observation:
-        graph = self.world.graph
+        graph = self.environment.graph
         listings: list[Listing] = []
-        facts: list[Fact] = []
+        facts: list[Neighbour] = []
         for way in ways_of(graph, entity):
             if way.relation == relation:
                 found, total = facts_along(graph, entity, [way], MOST_NEIGHBORS)
@@ -224,7 +224,7 @@ class GraphRftWalk(Walk):
         return said(_tags("neighbor_search")[0], self.no_information, _tags("neighbor_search")[1])
 
     def _web(self, name: str, relation: str) -> Observation:
-        web = self.world.web
+        web = self.environment.web
         if web is None:
             return self._error("web_search", "no_web", "There is no web search here; use the KG and what you know")
         found = search_web(web, name, relation, self.protocol.documents, self.protocol.document_characters)
@@ -252,7 +252,7 @@ def _tags(tool: str) -> tuple[str, str]:
     return f"<{INFORMATION[tool]}>", f"</{INFORMATION[tool]}>"
 
 
-def _listing(entity: str, way: Way, facts: list[Fact], total: int) -> Listing:
+def _listing(entity: str, way: Way, facts: list[Neighbour], total: int) -> Listing:
     head, tail = (spell(entity), "?") if way.out else ("?", spell(entity))
     dates = [f" [{escape('; '.join(fact.dates))}]" if fact.dates else "" for fact in facts]
     texts = [spell(fact.other) + dated for fact, dated in zip(facts, dates, strict=True)]

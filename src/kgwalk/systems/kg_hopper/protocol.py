@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from kgwalk.types import Answer, Call, Malformed, Step, UnknownEntity
 from kgwalk.walk.facts import entity_named, facts_along, not_found, read_name, relevant_ways, write_fact
-from kgwalk.walk.growing_think import Search, ThinkProtocol, ThinkWalk, write_end, write_search
-from kgwalk.walk.protocol import PROTOCOLS, Observation, Task, World, written
+from kgwalk.walk.growing_think import ThinkProtocol, ThinkWalk, WrittenSearch, write_end, write_search
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Observation, Task, written
 
 PROMPT = """Answer the question by thinking once, inside <think>...</think>, and then giving the answer inside \
 <answer>...</answer> as a JSON list of names, for example <answer>["first name", "second name"]</answer>.
@@ -38,8 +38,8 @@ class KgHopper(ThinkProtocol):
     relations: int = 5
     facts: int = 20
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> KgHopperWalk:
-        return KgHopperWalk(task, world, protocol=self)
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> KgHopperWalk:
+        return KgHopperWalk(task, environment, protocol=self)
 
     @staticmethod
     def render(step: Step, think: str = "", *, opened: bool = False) -> str:
@@ -60,7 +60,7 @@ class KgHopperWalk(ThinkWalk):
 
     def parse(self, text: str) -> Step:
         turn = self.read(text)
-        if not isinstance(turn, Search):
+        if not isinstance(turn, WrittenSearch):
             return turn
         name = read_name(turn.inside)
         if turn.attributes.strip() or not name:
@@ -68,13 +68,13 @@ class KgHopperWalk(ThinkWalk):
         return Call("search", (name,))
 
     def act(self, call: Call) -> Observation:
-        graph, protocol = self.world.graph, self.protocol
+        graph, protocol = self.environment.graph, self.protocol
         try:
             entity = entity_named(graph, str(call.args[0]))
         except UnknownEntity as error:
             return self.error("entity_not_found", not_found(error))
         question = self.task.question.question
-        along = relevant_ways(graph, entity, question, protocol.relations, self.world.embed)
+        along = relevant_ways(graph, entity, question, protocol.relations, self.environment.embed)
         facts, total = facts_along(graph, entity, along, protocol.facts)
         texts = [write_fact(fact) for fact in facts]
         shown = written("", [fact.other for fact in facts], texts, separator="\n", total=total)

@@ -36,7 +36,7 @@ class KgR1Writer(Explorer):
     def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
         spare = self.left - self.needed(at)
         if way not in self.listed and spare > 0:
-            yield from self._look(with_way(self.walk.world.graph, source, way), way)
+            yield from self._look(with_way(self.walk.environment.graph, source, way), way)
             spare -= 1
         if at == self.astray and spare > 0:
             yield from self._wrong(source, way)
@@ -45,7 +45,7 @@ class KgR1Writer(Explorer):
         room = max(1, self.left - self.steps_after(at))
         for place, entity in enumerate(source[:room]):
             # An entity without the relation gives an error, which is read and not imitated.
-            there = has(self.walk.world.graph, entity, way)
+            there = has(self.walk.environment.graph, entity, way)
             yield from self.ask(self._query(entity, way), self.entity_thought(place, entity, way), train=there)
             if not there:
                 self.note = self.voice.say("nothing", entity=entity)
@@ -59,10 +59,12 @@ class KgR1Writer(Explorer):
         # In the hierarchical format only the last part of a name stands whole.
         if escape(way.relation.rsplit(".", 1)[-1]) not in turn.observation:
             raise Unwritable(NOT_SHOWN)
-        self.listed |= {Way(relation, way.out) for relation in self.walk.world.graph.relations(entity, out=way.out)}
+        self.listed |= {
+            Way(relation, way.out) for relation in self.walk.environment.graph.relations(entity, out=way.out)
+        }
 
     def _wrong(self, source: Sequence[str], way: Way) -> Script:
-        graph = self.walk.world.graph
+        graph = self.walk.environment.graph
         other = turned(graph, source[:1], way) if self.chance.random() < TURNED else None
         other = other or wrong_way(graph, source, way, self.question.answers, self.chance)
         if other is None:

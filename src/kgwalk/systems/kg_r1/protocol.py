@@ -17,7 +17,7 @@ from functools import partial
 from kgwalk.types import Answer, Call, Malformed, Message, Step, Triple
 from kgwalk.walk import actions
 from kgwalk.walk.actions import ACTIONS, ErrorKind, RelationFormat, Result, run
-from kgwalk.walk.protocol import PROTOCOLS, Listing, Observation, Protocol, Task, Walk, World, said
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said
 from kgwalk.walk.tagged_text import escape, quote, read_answer, split_arguments, write_answer
 
 OPEN, CLOSE = "<information>", "</information>"
@@ -52,8 +52,8 @@ class KgR1(Protocol):
     turns: int = 5
     relation_format: RelationFormat = "flat"
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> KgR1Walk:
-        return KgR1Walk(task, world, protocol=self)
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> KgR1Walk:
+        return KgR1Walk(task, environment, protocol=self)
 
     @staticmethod
     def render(step: Step, think: str = "") -> str:
@@ -115,7 +115,7 @@ class KgR1Walk(Walk):
             wanted = "an entity and a relation" if known and ACTIONS[call.tool].entities else "only one entity argument"
             return self._error(ErrorKind.ARGUMENT_COUNT, f"{call.tool} accepts {wanted}")
         result = run(
-            self.world.graph,
+            self.environment.graph,
             call.tool,
             names[0] if names else None,
             names[1] if len(names) > 1 else None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 
 from kgwalk.demos.growing_think import SearchWriter
-from kgwalk.demos.writer import FAILS, NOT_SHOWN, WRITERS, Said, Unwritable
+from kgwalk.demos.writer import FAILS, NOT_SHOWN, WRITERS, Unwritable, WrittenTurn
 from kgwalk.systems.kg_reasoner.protocol import KgReasoner
 from kgwalk.types import Answer, Call, Turn
 
@@ -37,7 +37,7 @@ class KgReasonerWriter(SearchWriter):
             later.update(fact.other for fact in frame.facts)
         return []
 
-    def back(self, wrong: str, right: Sequence[str]) -> Generator[Said, Turn, list[str]]:
+    def back(self, wrong: str, right: Sequence[str]) -> Generator[WrittenTurn, Turn, list[str]]:
         if not self.walk.protocol.backtrack:
             return (yield from super().back(wrong, right))
         args = (wrong,) if self.chance.random() < NAMED else ()

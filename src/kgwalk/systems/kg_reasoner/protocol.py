@@ -29,9 +29,18 @@ from dataclasses import dataclass, field
 
 from kgwalk.kg.normalise import normalise
 from kgwalk.types import Answer, Call, Malformed, Step, UnknownEntity
-from kgwalk.walk.facts import Fact, entity_named, facts_along, not_found, read_name, relevant_ways, spell, write_fact
-from kgwalk.walk.growing_think import Search, ThinkProtocol, ThinkWalk, write_end, write_search
-from kgwalk.walk.protocol import PROTOCOLS, Observation, Task, World, written
+from kgwalk.walk.facts import (
+    Neighbour,
+    entity_named,
+    facts_along,
+    not_found,
+    read_name,
+    relevant_ways,
+    spell,
+    write_fact,
+)
+from kgwalk.walk.growing_think import ThinkProtocol, ThinkWalk, WrittenSearch, write_end, write_search
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Observation, Task, written
 from kgwalk.walk.ranking import Candidate, TextRanker
 
 _BACKTRACK = re.compile(r'\s*(?:backtrack\s*=\s*"(true|false)"\s*)?', re.IGNORECASE)
@@ -63,8 +72,8 @@ class KgReasoner(ThinkProtocol):
     candidates: int = 10
     backtrack: bool = True
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> KgReasonerWalk:
-        return KgReasonerWalk(task, world, protocol=self)
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> KgReasonerWalk:
+        return KgReasonerWalk(task, environment, protocol=self)
 
     @staticmethod
     def render(step: Step, think: str = "", *, opened: bool = False) -> str:
@@ -84,7 +93,7 @@ class Frame:
     """An entity on the path, and the facts of the candidates that its search offered, best candidate first."""
 
     entity: str
-    facts: tuple[Fact, ...]
+    facts: tuple[Neighbour, ...]
 
     def shows(self, name: str) -> bool:
         return any(fact.other == name for fact in self.facts)
@@ -103,7 +112,7 @@ class KgReasonerWalk(ThinkWalk):
 
     def parse(self, text: str) -> Step:
         turn = self.read(text)
-        if not isinstance(turn, Search):
+        if not isinstance(turn, WrittenSearch):
             return turn
         if turn.attributes.strip() and not self.protocol.backtrack:
             return Malformed("A search tag is plain.")
@@ -122,7 +131,7 @@ class KgReasonerWalk(ThinkWalk):
 
     def _search(self, text: str) -> Observation:
         try:
-            entity = entity_named(self.world.graph, text)
+            entity = entity_named(self.environment.graph, text)
         except UnknownEntity as error:
             return self.error("entity_not_found", not_found(error))
         frame, total = self._look(entity)
@@ -143,14 +152,14 @@ class KgReasonerWalk(ThinkWalk):
         return len(self.path)
 
     def _look(self, entity: str) -> tuple[Frame, int]:
-        graph, protocol, question = self.world.graph, self.protocol, self.task.question.question
-        along = relevant_ways(graph, entity, question, protocol.relations, self.world.embed)
+        graph, protocol, question = self.environment.graph, self.protocol, self.task.question.question
+        along = relevant_ways(graph, entity, question, protocol.relations, self.environment.embed)
         facts, total = facts_along(graph, entity, along, protocol.facts)
-        leading: dict[str, list[Fact]] = {}
+        leading: dict[str, list[Neighbour]] = {}
         for fact in facts:
             leading.setdefault(fact.other, []).append(fact)
         candidates = [Candidate(name, tuple(fact.triple for fact in there)) for name, there in leading.items()]
-        ranker = self.world.ranker or TextRanker(self.world.embed)
+        ranker = self.environment.ranker or TextRanker(self.environment.embed)
         scores = ranker.score(question, candidates, graph)
         # Where the walk has been comes last: the entity it came from is in the question, and would always lead.
         known = [one.name in self.searched or one.name == entity for one in candidates]
@@ -183,7 +192,7 @@ class KgReasonerWalk(ThinkWalk):
         alike = [at for at, entity in enumerate(names) if normalise(entity) == normalise(name)]
         return (same or alike or [-1])[-1]
 
-    def _show(self, lead: str, facts: Iterable[Fact], total: int) -> Observation:
+    def _show(self, lead: str, facts: Iterable[Neighbour], total: int) -> Observation:
         facts = list(facts)
         texts = [write_fact(fact) for fact in facts]
         shown = written(lead, [fact.other for fact in facts], texts, separator="\n", total=total)

@@ -10,10 +10,10 @@ from kgwalk.demos.writer import (
     FAILS,
     TURNS,
     WRITERS,
-    Said,
     Script,
     Unwritable,
     Writer,
+    WrittenTurn,
     bound,
     outline,
     turned,
@@ -48,14 +48,14 @@ class KgwalkWriter(Writer):
             call = Call(step.tool, tuple(self.number[arg] if isinstance(arg, int) else arg for arg in step.args))
             if at == astray:
                 yield from self._wrong(call)
-            turn = yield Said(self._written(call, self.before(self._intend(call))))
+            turn = yield WrittenTurn(self._written(call, self.before(self._intend(call))))
             if not turn.ok:
                 raise Unwritable(FAILS)
             self.number[topics + at + 1] = len(self.walk.sets.made)
             self.gist = self._seen(call)
         last = self.number[topics + len(steps)]
         names = self.walk.sets.made[last - 1].members
-        yield Said(Kgwalk.render(Answer((last,)), self.verdict(names)))
+        yield WrittenTurn(Kgwalk.render(Answer((last,)), self.verdict(names)))
 
     def opening(self) -> str:
         """Short: a turn of this protocol has few tokens."""
@@ -68,7 +68,7 @@ class KgwalkWriter(Writer):
             return
         self.strayed = True
         wrong = Call(HOPS[not way.out], (call.args[0], way.relation))
-        turn = yield Said(self._written(wrong, self.before(self._intend(wrong))), train=False)
+        turn = yield WrittenTurn(self._written(wrong, self.before(self._intend(wrong))), train=False)
         if turn.ok:
             names = self.walk.sets.made[-1].members
             self.note = self.voice.say("wrong", names=_few(names), words=spoken(way_of(call).relation))
@@ -76,7 +76,7 @@ class KgwalkWriter(Writer):
             self.note = self.voice.say("error")
 
     def _stray(self, source: tuple[str, ...], right: Way) -> Way | None:
-        graph = self.walk.world.graph
+        graph = self.walk.environment.graph
         other = turned(graph, source, right) if self.chance.random() < TURNED else None
         return other or wrong_way(graph, source, right, self.question.answers, self.chance)
 

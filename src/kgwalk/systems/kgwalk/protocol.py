@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from kgwalk.types import Answer, Call, Malformed, Message, Step, Triple
-from kgwalk.walk.protocol import PROTOCOLS, Listing, Observation, Protocol, Task, Walk, World, said
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said
 from kgwalk.walk.sets import DATED_TOOLS, TOOLS, SetError, Sets
 from kgwalk.walk.tagged_text import escape, quote, read_answer, split_arguments
 
@@ -51,8 +51,8 @@ class Kgwalk(Protocol):
     relations: int = 40
     short: bool = True
 
-    def begin(self, task: Task, world: World, count: Callable[[str], int]) -> KgwalkWalk:
-        return KgwalkWalk(task, world, protocol=self)
+    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> KgwalkWalk:
+        return KgwalkWalk(task, environment, protocol=self)
 
     @staticmethod
     def render(step: Step, think: str = "") -> str:
@@ -138,12 +138,12 @@ class KgwalkWalk(Walk):
     called: dict[Call, int] = field(default_factory=dict)  # the set that each call made
 
     def __post_init__(self) -> None:
-        known = [topic for topic in self.task.topics if topic in self.world.graph]
-        self.sets = Sets(self.world.graph, known, short=self.protocol.short)
+        known = [topic for topic in self.task.topics if topic in self.environment.graph]
+        self.sets = Sets(self.environment.graph, known, short=self.protocol.short)
 
     @property
     def dated(self) -> bool:
-        store = getattr(self.world.graph, "store", None)
+        store = getattr(self.environment.graph, "store", None)
         return bool(store is not None and store.timed)
 
     def prompt(self) -> list[Message]:

@@ -51,10 +51,10 @@ from kgwalk.training.fit.plan import (
     TIME,
     TRAINED,
     VALIDATING,
-    Fit,
     FitPlan,
+    FitRequest,
     FitTime,
-    Speed,
+    MachineSpeed,
     a_walk,
     kind_of,
     measure,
@@ -166,7 +166,7 @@ def fit(
     if begin is not None:
         chosen = chosen.with_values([*as_wide(begin), *values])
     kind = kind_of(device)
-    asked = Fit(
+    asked = FitRequest(
         graph=graph,
         name=name or Path(graph.store.folder.path).name.removesuffix(".kg"),
         recipe=chosen,
@@ -184,7 +184,7 @@ def fit(
     return outside_a_loop(lambda: _carry_out(asked, started, resume=resume, force=force))
 
 
-def _carry_out(asked: Fit, started: float, *, resume: bool, force: bool) -> dict[str, Any]:
+def _carry_out(asked: FitRequest, started: float, *, resume: bool, force: bool) -> dict[str, Any]:
     folder, before = begin_run(asked.path, "fit", asked.settings(), force=force)
     if before and not resume:
         raise KgwalkError(f"{asked.path} holds this fit already; --resume goes on with it, --force starts over")
@@ -216,7 +216,7 @@ def _nothing_prepared(folder: RunFolder) -> Iterator[None]:
         raise
 
 
-def _prepare(asked: Fit, folder: RunFolder, time: FitTime) -> None:
+def _prepare(asked: FitRequest, folder: RunFolder, time: FitTime) -> None:
     """Questions, and how many of them there is time for."""
     with time.part("questions"):
         made, about = make(asked.graph, asked.name, asked.count, asked.seed, asked.progress)
@@ -246,7 +246,7 @@ def _prepare(asked: Fit, folder: RunFolder, time: FitTime) -> None:
 
 
 def _trained(
-    asked: Fit, folder: RunFolder, data: Dataset, prepared: dict[str, Any], before: float, time: FitTime
+    asked: FitRequest, folder: RunFolder, data: Dataset, prepared: dict[str, Any], before: float, time: FitTime
 ) -> dict[str, Any]:
     """`before` is the F1 that it starts from."""
     plan = FitPlan(**prepared["plan"])
@@ -270,11 +270,13 @@ def _trained(
     )
 
 
-def _given(asked: Fit, prepared: dict[str, Any], stages: Sequence[str], time: FitTime) -> dict[str, dict[str, float]]:
+def _given(
+    asked: FitRequest, prepared: dict[str, Any], stages: Sequence[str], time: FitTime
+) -> dict[str, dict[str, float]]:
     """To the stages that learn: the minutes that are left, less what comes before them and after, and as many questions
     to validate by as do not take too much of them.
     """
-    plan, speed, planned = FitPlan(**prepared["plan"]), Speed(**prepared["speed"]), prepared["planned"]
+    plan, speed, planned = FitPlan(**prepared["plan"]), MachineSpeed(**prepared["speed"]), prepared["planned"]
     took, untrained = Took(**(time.known(f"{BEFORE} took") or {"load": speed.load, "each": 0.0})), asked.start is None
     # an agent walks the same questions again; what is known of a model that could not walk is how long it took to try
     walk = a_walk(speed, took.each, untrained=untrained)
@@ -292,7 +294,9 @@ def _given(asked: Fit, prepared: dict[str, Any], stages: Sequence[str], time: Fi
     }
 
 
-def _walked(asked: Fit, folder: RunFolder, data: Dataset, plan: FitPlan, time: FitTime, which: str) -> dict[str, Any]:
+def _walked(
+    asked: FitRequest, folder: RunFolder, data: Dataset, plan: FitPlan, time: FitTime, which: str
+) -> dict[str, Any]:
     """The held-out questions, or some of them, before training or after it."""
     before = which == BEFORE
     adapter, most = (asked.start, plan.before) if before else (folder.file(TRAINED) / ADAPTER, plan.test)

@@ -29,7 +29,7 @@ from kgwalk.demos.make import make_demos
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.training.loop import Progress, silent
-from kgwalk.training.run import Run
+from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.shards import Processes
@@ -55,7 +55,7 @@ WELL = 0.6  # F1 of an agent that has little left to learn
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class MachineSpeed:
     """Measured on this machine, with this model and graph."""
 
     demo: float  # seconds to learn from one demonstration, once
@@ -97,7 +97,7 @@ class FitPlan:
 
 
 def plan_for(
-    speed: Speed, seconds: float, most: int, *, untrained: bool = True, questions: int = 32, group: int = 8
+    speed: MachineSpeed, seconds: float, most: int, *, untrained: bool = True, questions: int = 32, group: int = 8
 ) -> FitPlan:
     """The most that fits into `seconds`; at most `most` questions to learn from. `untrained`: the start is a model that
     does not walk yet. A GRPO step has `questions` x `group` walks.
@@ -105,13 +105,13 @@ def plan_for(
     Two slow cores, 2400 s: 240 s for 10 walks before, at 24 s, and as long for 120 after, at 2 s. Of the 1920 s left,
     at 3 s, come 640 demonstrations. A GRPO step would take 32 x (8 x 2 x 1.3 + 1.8 x 3) = 838 s, so there is none.
 
-    >>> plan_for(Speed(demo=3.0, walk=2.0), 2400, most=1500)
+    >>> plan_for(MachineSpeed(demo=3.0, walk=2.0), 2400, most=1500)
     FitPlan(train=640, dev=48, test=120, before=10, batch=10, steps=0, seconds=2400.0)
 
     A GPU, 420 s: 42 s for 350 walks before, 5 for 500 after, 160 for 8,000 demonstrations. The 213 s left are for GRPO,
     2 to validate by 200 questions, and 32 x (8 x 0.01 x 1.3 + 1.8 x 0.02) = 4.48 s a step.
 
-    >>> plan_for(Speed(demo=0.02, walk=0.01), 420, most=8000)
+    >>> plan_for(MachineSpeed(demo=0.02, walk=0.01), 420, most=8000)
     FitPlan(train=8000, dev=200, test=500, before=350, batch=32, steps=47, seconds=419.6)
     """
     walk, first, demo = speed.walk, speed.walk * (RAMBLES if untrained else 1), speed.demo + speed.write
@@ -139,12 +139,12 @@ def rate_after(f1: float, train: int) -> float:
 
 
 def parts_of(
-    plan: FitPlan, speed: Speed, *, untrained: bool = True, questions: int = 32, group: int = 8
+    plan: FitPlan, speed: MachineSpeed, *, untrained: bool = True, questions: int = 32, group: int = 8
 ) -> dict[str, float]:
     """The seconds of a plan, part by part; to load a model before each of the three is a part of its own.
 
     >>> plan = FitPlan(train=640, dev=48, test=120, before=10, batch=10, steps=0, seconds=2400.0)
-    >>> parts_of(plan, Speed(demo=3.0, walk=2.0, load=5.0))
+    >>> parts_of(plan, MachineSpeed(demo=3.0, walk=2.0, load=5.0))
     {'loading': 15.0, 'before': 240.0, 'demos': 0.0, 'sft': 1920.0, 'grpo': 0.0, 'after': 240.0}
     """
     parts = {
@@ -158,7 +158,7 @@ def parts_of(
     return {name: round(seconds, 1) for name, seconds in parts.items()}
 
 
-def _step(speed: Speed, questions: int, group: int) -> float:
+def _step(speed: MachineSpeed, questions: int, group: int) -> float:
     return questions * (group * speed.walk * ROLLOUT + BRANCHES * speed.demo)
 
 
@@ -235,13 +235,13 @@ class FitTime:
         write_json(self._file, {"used": self.used, "decided": self._decided})
 
 
-def a_walk(speed: Speed, each: float, *, untrained: bool) -> float:
+def a_walk(speed: MachineSpeed, each: float, *, untrained: bool) -> float:
     """Seconds for one of the walks after training, from those for each before it. An agent will walk as it did; a model
     that knows nothing uses all turns.
 
-    >>> a_walk(Speed(demo=3.0, walk=2.0), 1.5, untrained=False)
+    >>> a_walk(MachineSpeed(demo=3.0, walk=2.0), 1.5, untrained=False)
     1.5
-    >>> a_walk(Speed(demo=3.0, walk=2.0), 30.0, untrained=True)  # a twelfth
+    >>> a_walk(MachineSpeed(demo=3.0, walk=2.0), 30.0, untrained=True)  # a twelfth
     2.5
     """
     return max(speed.walk, each / RAMBLES) if untrained else each or speed.walk
@@ -284,9 +284,9 @@ ENOUGH = 0.85  # of the time: all cores leave none to whoever else is at work
 TURNS = 1.4  # a walk of several turns takes longer than one turn with as many tokens: it reads observations, too
 
 
-def measure(recipe: Recipe, data: Data, *, seed: int, start: Path | None, device: str) -> Speed:
+def measure(recipe: Recipe, data: Data, *, seed: int, start: Path | None, device: str) -> MachineSpeed:
     """Seconds a demonstration and a walk, and what comes once, of a model that is loaded for this alone."""
-    run = Run(
+    run = TrainingRun(
         recipe=recipe,
         dataset=data,
         path=Path(),  # it is never begun
@@ -310,7 +310,7 @@ def measure(recipe: Recipe, data: Data, *, seed: int, start: Path | None, device
         gc.collect()  # the next model needs the memory of this one
 
 
-def _measured(run: Run) -> Speed:
+def _measured(run: TrainingRun) -> MachineSpeed:
     begun = time.monotonic()
     count = TRIED["cuda" if run.model.device.startswith("cuda") else "cpu"]
     loaded = time.monotonic()
@@ -336,7 +336,7 @@ def _measured(run: Run) -> Speed:
     threads = settings.threads
     if more is not None and more.seconds < ENOUGH * learning:
         threads, learning = more
-    return Speed(
+    return MachineSpeed(
         demo=learning / len(flats),
         walk=TURNS * walking / len(flats),
         write=(written - loaded) / len(flats),
@@ -346,14 +346,14 @@ def _measured(run: Run) -> Speed:
     )
 
 
-class Tried(NamedTuple):
+class ThreadTrial(NamedTuple):
     """So many threads, and the seconds of an update with them."""
 
     threads: int
     seconds: float
 
 
-def _with_more_threads(sft: Sft) -> Tried | None:
+def _with_more_threads(sft: Sft) -> ThreadTrial | None:
     """A thread for each core, unless somebody has said how many. The very first update is slower than others, so it is
     the second that counts.
     """
@@ -365,10 +365,10 @@ def _with_more_threads(sft: Sft) -> Tried | None:
     begun = time.monotonic()
     sft.step(1)
     sft.updater.threads = 0
-    return Tried(more, time.monotonic() - begun)
+    return ThreadTrial(more, time.monotonic() - begun)
 
 
-async def _answer(run: Run, flats: list[Flat]) -> None:
+async def _answer(run: TrainingRun, flats: list[Flat]) -> None:
     """So many tokens after each prompt, all at once."""
     run.walker.weights_changed()  # nothing is kept of the time before
     prompts = [flat.ids[: flat.mask.index(1)] for flat in flats]
@@ -378,13 +378,13 @@ async def _answer(run: Run, flats: list[Flat]) -> None:
     await asyncio.gather(*(run.walker.engine.forget(request.session) for request in asked))
 
 
-def _flats(run: Run, count: int) -> list[Flat]:
+def _flats(run: TrainingRun, count: int) -> list[Flat]:
     """Demonstrations as token ids."""
     made, fallen = make_demos(
         run.questions[: SPARE * count],
         run.dataset.graph_for,
         run.protocol,
-        world_of=run.training_worlds.of,
+        environment_of=run.training_worlds.of,
         settings=replace(DemoSettings.of(run.recipe), limit=count),
         budget=run.budget,
         tokens=run.model.tokens,
@@ -397,7 +397,7 @@ def _flats(run: Run, count: int) -> list[Flat]:
     return flats
 
 
-def _timed(work: Callable[[], object], run: Run) -> float:
+def _timed(work: Callable[[], object], run: TrainingRun) -> float:
     """Its seconds; on a GPU the second time, since the first compiles and records."""
     if run.model.device.startswith("cuda"):
         work()
@@ -418,7 +418,7 @@ PLAN, REPORT, ASKED, TRAINED, BEFORE, AFTER = "plan.json", "fit.json", "question
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
+class FitRequest:
     """What was asked for, resolved. `start` is an adapter to go on from."""
 
     graph: StoredGraph

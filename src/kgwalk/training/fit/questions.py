@@ -34,7 +34,7 @@ NOISE = 0.02  # share of words with a mistake: people's questions have them, too
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeData:
     """A dataset in memory (`kgwalk.data.dataset.Data`)."""
 
     name: str
@@ -56,12 +56,12 @@ class Made:
     def place(self) -> str:
         return str(self.graph.store.folder.path)
 
-    def limited(self, most: Mapping[str, int]) -> Made:
+    def limited(self, most: Mapping[str, int]) -> MadeData:
         """The first so many of each split: they are in random order."""
-        return Made(self.name, self.graph, {split: own[: most[split]] for split, own in self.by_split.items()})
+        return MadeData(self.name, self.graph, {split: own[: most[split]] for split, own in self.by_split.items()})
 
 
-def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progress) -> tuple[Made, dict[str, Any]]:
+def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progress) -> tuple[MadeData, dict[str, Any]]:
     """Questions in splits, about `count` of them to learn from, and what there is to say of them."""
     schema = survey(graph)
     if schema.facts < FACTS:
@@ -79,14 +79,14 @@ def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progres
         thrown=thrown,
         progress=lambda what, done, total: progress("questions", done, total or done, {}),
     )
-    made = Made(name, graph, split_questions(questions, seed))
+    made = MadeData(name, graph, split_questions(questions, seed))
     if len(questions) < LEAST or not all(made.by_split.values()):
         raise KgwalkError(_too_few(name, schema.facts, questions, thrown))
     kinds = Counter(question.type for question in questions)
     return made, {"made": len(questions), "by_type": dict(kinds.most_common()), "thrown": dict(thrown.most_common())}
 
 
-def write(made: Made, folder: Path) -> None:
+def write(made: MadeData, folder: Path) -> None:
     """As a dataset folder; the graph is not copied, but linked to."""
     write_dataset(folder, made.by_split, made.graph, link=True, replace=True)
 
@@ -133,8 +133,8 @@ def of_course(questions: int) -> int:
 
 def rehearse(run: Path, questions: int, seed: int, progress: Progress) -> None:
     """Write so many questions about worlds into a run's folder, or a few less: not every world has all of its own."""
-    worlds = math.ceil(questions / PER_WORLD)
-    settings = JoinSettings(worlds=worlds, per_world=math.ceil(questions / worlds), seed=seed, dev=0.0, test=0.0)
+    graphs = math.ceil(questions / PER_WORLD)
+    settings = JoinSettings(worlds=graphs, per_world=math.ceil(questions / graphs), seed=seed, dev=0.0, test=0.0)
     write_worlds(
         run / WORLDS,
         settings,

@@ -26,7 +26,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, open_engine
 from kgwalk.llm.models import is_adapter
 from kgwalk.training.checkpoint import copy_files, whole_or_not
-from kgwalk.training.fit.plan import AFTER, BEFORE, REPORT, TRAINED, Fit, FitPlan, FitTime
+from kgwalk.training.fit.plan import AFTER, BEFORE, REPORT, TRAINED, FitPlan, FitRequest, FitTime
 from kgwalk.training.run import ADAPTER
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import Question
@@ -40,7 +40,7 @@ NOWHERE = "a smoke run: the agent knows nothing, and is not put beside the graph
 
 
 def reported(
-    asked: Fit,
+    asked: FitRequest,
     folder: RunFolder,
     prepared: dict[str, Any],
     first: dict[str, Any],

@@ -24,10 +24,10 @@ from kgwalk.config.plugins import imported
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.tokenizers import HfTokenizer
-from kgwalk.training.curriculum import Measured
+from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.types import Answer, Call, Episode, Malformed, Question, Step, StopReason, Triple, Turn
 from kgwalk.walk.budget import Budget
-from kgwalk.walk.environment import Worlds
+from kgwalk.walk.environment import Environments
 from kgwalk.walk.protocol import Protocol
 from kgwalk.walk.web.search import open_web
 
@@ -36,9 +36,9 @@ IDS, REALS, MARKS = "i", "d", "q"  # types of arrays: 4, 8 and 8 bytes a number
 # A request to the engine, checked and with its luck drawn, which is all that can be done before a model is needed:
 # its number, its session, tokens to choose, tokens at its beginning that the other end has from the session's last
 # request and reply, the ids after them, draws and marks.
-Wanted = tuple[int, str, int, int, bytes, bytes, bytes]
+PackedRequest = tuple[int, str, int, int, bytes, bytes, bytes]
 # What came of a request: its number, tokens, log-probabilities and how it ended; or why nothing came of it.
-Reply = tuple[int, list[int], list[float], Any, str | None]
+PackedResult = tuple[int, list[int], list[float], Any, str | None]
 
 
 class Prepare(NamedTuple):
@@ -47,17 +47,17 @@ class Prepare(NamedTuple):
     luggage: bytes
 
 
-class Places(NamedTuple):
+class EnvironmentsMessage(NamedTuple):
     """Pickled worlds, which later messages call by number."""
 
     number: int
-    worlds: bytes
+    environments: bytes
 
 
-class Walk(NamedTuple):
+class WalkMessage(NamedTuple):
     """Episodes to walk: each has its place among all that were asked for, its question among `questions`, and a key."""
 
-    worlds: int
+    environments: int
     sampling: Sampling
     questions: list[Question]
     asked: list[tuple[int, int, str]]
@@ -69,7 +69,7 @@ class Forget(NamedTuple):
     sessions: list[str]
 
 
-class Done(NamedTuple):
+class EpisodesDone(NamedTuple):
     """So many episodes have ended: `pack_episodes` of them, to be unpacked when there is time."""
 
     ended: int
@@ -82,7 +82,7 @@ class Unfit(NamedTuple):
     why: str
 
 
-class Failed(NamedTuple):
+class WalkFailed(NamedTuple):
     """A walk broke off. `ours`: by a bug, and `text` is its traceback."""
 
     text: str
@@ -164,7 +164,7 @@ class Frames:
 _CALL, _ANSWER, _MALFORMED = 0, 1, 2
 
 
-def pack_episode(place: int, walked: Measured) -> tuple[Any, ...]:
+def pack_episode(place: int, walked: MeasuredEpisode) -> tuple[Any, ...]:
     """`place` is the first of the tuple: which of the episodes that were asked for it is."""
     one = walked.episode
     facts = {fact: number for number, fact in enumerate(dict.fromkeys(chain(one.seen, *one.evidence.values())))}
@@ -184,7 +184,7 @@ def pack_episode(place: int, walked: Measured) -> tuple[Any, ...]:
     )
 
 
-def unpack_episode(row: tuple[Any, ...], question: Question) -> Measured:
+def unpack_episode(row: tuple[Any, ...], question: Question) -> MeasuredEpisode:
     _, prompt_ids, packed_ids, packed_logprobs, rows, facts, evidence, seen, stop, rest, numbers, complete = row
     topics, prompt, answers, failure, seconds, shown, key = rest
     ids, logprobs = unpacked(IDS, packed_ids).tolist(), unpacked(REALS, packed_logprobs).tolist()
@@ -197,7 +197,7 @@ def unpack_episode(row: tuple[Any, ...], question: Question) -> Measured:
     known = [tuple.__new__(Triple, fact) for fact in facts]  # several times as quick as Triple(*fact)
     paths = {name: [known[number] for number in path] for name, path in evidence.items()}
     told_facts = [known[number] for number in seen]
-    return Measured(
+    return MeasuredEpisode(
         Episode(
             question,
             topics,
@@ -288,9 +288,9 @@ class _Packer(pickle.Pickler):
     def reducer_override(self, thing: Any) -> Any:
         if type(thing) is StoredGraph:  # a view over one is made anew by whoever asks for it
             return open_graph, (thing.store.folder.path,)
-        if isinstance(thing, Worlds):
+        if isinstance(thing, Environments):
             web = None if thing.web is None or thing.settings.web == "none" else thing.settings.web
-            return _worlds, (thing.graph_for, thing.settings, thing.base, thing.web if web is None else None, web)
+            return _environments, (thing.graph_for, thing.settings, thing.base, thing.web if web is None else None, web)
         if type(thing) is HfTokenizer:
             return _tokens, (thing.hf, sorted(thing.end_ids))
         if isinstance(thing, type) and thing.__module__.endswith(".py"):  # pickle would not find a file's module
@@ -313,8 +313,8 @@ def unpack(data: bytes) -> Any:
     return pickle.loads(data)
 
 
-def _worlds(graph_for: Any, settings: Any, base: Any, web: Any, web_name: str | None) -> Worlds:
-    return Worlds(graph_for, settings, base, web if web_name is None else open_web(web_name))
+def _environments(graph_for: Any, settings: Any, base: Any, web: Any, web_name: str | None) -> Environments:
+    return Environments(graph_for, settings, base, web if web_name is None else open_web(web_name))
 
 
 def _tokens(hf: Any, end_ids: list[int]) -> HfTokenizer:

@@ -28,23 +28,23 @@ from typing import Any
 from kgwalk.config.runtime import without_collecting
 from kgwalk.llm.engine import Generation, Sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
-from kgwalk.training.curriculum import Measured
+from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.workers.messages import (
     IDS,
     MARKS,
     REALS,
     CannotTravel,
-    Done,
-    Failed,
+    EnvironmentsMessage,
+    EpisodesDone,
     Forget,
     Frames,
     Luggage,
-    Places,
+    PackedRequest,
+    PackedResult,
     Prepare,
-    Reply,
     Unfit,
-    Walk,
-    Wanted,
+    WalkFailed,
+    WalkMessage,
     framed,
     pack,
     unpack_episode,
@@ -54,7 +54,7 @@ from kgwalk.training.workers.messages import (
 )
 from kgwalk.types import KgwalkError, Question
 from kgwalk.walk.budget import Budget
-from kgwalk.walk.environment import Worlds
+from kgwalk.walk.environment import Environments
 from kgwalk.walk.protocol import Protocol
 
 # ----------------------------------------------------------------------------------------------------
@@ -155,10 +155,10 @@ def _environment() -> dict[str, str]:
     }
 
 
-Asked = Sequence[tuple[Question, str]]  # questions with the keys that decide their luck
+KeyedQuestions = Sequence[tuple[Question, str]]  # questions with the keys that decide their luck
 
 
-class Pool:
+class WorkerPool:
     """`count` workers, started with the first walk. `engine` must be in lockstep: its rounds are run here."""
 
     def __init__(self, engine: LocalEngine, protocol: Protocol, budget: Budget, *, count: int) -> None:
@@ -166,14 +166,14 @@ class Pool:
         self._at_once = min(budget.at_once, engine.at_once)
         self.count = min(count, self._at_once)
         self._links: list[Link] = []
-        self._known: list[Worlds] = []  # by the number that the workers call them by
+        self._known: list[Environments] = []  # by the number that the workers call them by
 
-    def walk(self, worlds: Worlds, asked: Asked, sampling: Sampling) -> list[Measured]:
+    def walk(self, environments: Environments, asked: KeyedQuestions, sampling: Sampling) -> list[MeasuredEpisode]:
         """An episode for each, in order. CannotTravel if the workers cannot be given what they need."""
         if not asked:
             return []
         try:
-            number = self._number_of(worlds)
+            number = self._number_of(environments)
             under_way = _UnderWay(self._engine, self._links, asked, replace(sampling, stop=self._protocol.stop))
             for link, walk in zip(self._links, _dealt(asked, len(self._links), number, sampling), strict=True):
                 if walk.asked:
@@ -219,32 +219,32 @@ class Pool:
         for link in self._links:  # when all have been started: to send waits until a worker has begun to read
             link.send(first)
 
-    def _number_of(self, worlds: Worlds) -> int:
+    def _number_of(self, environments: Environments) -> int:
         """What the workers call the worlds by; they are told of new ones."""
         for number, known in enumerate(self._known):
-            if known is worlds:
+            if known is environments:
                 return number
-        message = framed(Places(len(self._known), pack(worlds)))
+        message = framed(EnvironmentsMessage(len(self._known), pack(environments)))
         self._start()
         for link in self._links:
             link.send(message)
-        self._known.append(worlds)
+        self._known.append(environments)
         return len(self._known) - 1
 
 
 class _UnderWay:
     """One walk of all workers."""
 
-    def __init__(self, engine: LocalEngine, links: Sequence[Link], asked: Asked, sampling: Sampling) -> None:
+    def __init__(self, engine: LocalEngine, links: Sequence[Link], asked: KeyedQuestions, sampling: Sampling) -> None:
         self._engine, self._links, self._asked, self._sampling = engine, links, asked, sampling
-        self._found: list[Measured | None] = [None] * len(asked)
+        self._found: list[MeasuredEpisode | None] = [None] * len(asked)
         self._left = len(asked)
         self._packed: deque[bytes] = deque()
         self._rows: list[tuple[Any, ...]] = []
         self._over = False
         self._contexts: dict[str, list[int]] = {}  # of each session: its last request and what was chosen for it
 
-    def run(self) -> list[Measured]:
+    def run(self) -> list[MeasuredEpisode]:
         try:
             with selectors.DefaultSelector() as selector:
                 for place, link in enumerate(self._links):
@@ -294,15 +294,15 @@ class _UnderWay:
                 for session in over:
                     self._contexts.pop(session, None)
                 self._engine.drop(over)
-            case Done(ended, episodes):
+            case EpisodesDone(ended, episodes):
                 self._packed.append(episodes)
                 self._left -= ended
             case Unfit(why):
                 raise CannotTravel(why)
-            case Failed(text, ours):
+            case WalkFailed(text, ours):
                 raise RuntimeError(f"{self._links[place]} failed:\n{text}") if ours else KgwalkError(text)
 
-    def _ask(self, place: int, bundle: list[Wanted]) -> None:
+    def _ask(self, place: int, bundle: list[PackedRequest]) -> None:
         wanted = []
         for number, own, most, held, new, draws, marks in bundle:
             session = f"{place}/{own}"
@@ -315,7 +315,7 @@ class _UnderWay:
         self._engine.ask(self._sampling, wanted, lambda: self._over)
 
     def _answer(self) -> None:
-        replies: dict[int, list[Reply]] = {}
+        replies: dict[int, list[PackedResult]] = {}
         for (place, number), came in self._engine.answers():
             some = replies.setdefault(place, [])
             if isinstance(came, Generation):
@@ -326,7 +326,7 @@ class _UnderWay:
             self._links[place].send(framed(some))
 
 
-def _dealt(asked: Asked, workers: int, worlds: int, sampling: Sampling) -> list[Walk]:
+def _dealt(asked: KeyedQuestions, workers: int, environments: int, sampling: Sampling) -> list[WalkMessage]:
     """What each worker is to walk: neighbours with the same question together, in turn.
 
     >>> one, two, three = (Question(name, "?", ["x"], ["y"]) for name in "abc")
@@ -335,7 +335,7 @@ def _dealt(asked: Asked, workers: int, worlds: int, sampling: Sampling) -> list[
     >>> [[(walk.questions[number].id, place) for place, number, _ in walk.asked] for walk in walks]
     [[('a', 0), ('a', 1), ('c', 3)], [('b', 2)]]
     """
-    walks = [Walk(worlds, sampling, [], []) for _ in range(workers)]
+    walks = [WalkMessage(environments, sampling, [], []) for _ in range(workers)]
     groups = groupby(range(len(asked)), key=lambda place: id(asked[place][0]))
     for number, (_, places) in enumerate(groups):
         walk = walks[number % workers]

@@ -21,22 +21,22 @@ from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.requests import draws, seed_at, tokens_to_choose
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.llm.torch_engine.slots import marks
-from kgwalk.training.curriculum import Measured
+from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.workers.messages import (
     IDS,
     MARKS,
     REALS,
-    Done,
-    Failed,
+    EnvironmentsMessage,
+    EpisodesDone,
     Forget,
     Frames,
     Luggage,
-    Places,
+    PackedRequest,
+    PackedResult,
     Prepare,
-    Reply,
     Unfit,
-    Walk,
-    Wanted,
+    WalkFailed,
+    WalkMessage,
     framed,
     pack_episode,
     pack_episodes,
@@ -44,8 +44,8 @@ from kgwalk.training.workers.messages import (
     unpack,
 )
 from kgwalk.types import EngineError, Episode, KgwalkError, Turn
-from kgwalk.walk.environment import Worlds
-from kgwalk.walk.policy import Agent
+from kgwalk.walk.environment import Environments
+from kgwalk.walk.policy import ProtocolPolicy
 from kgwalk.walk.protocol import Task
 
 # ----------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ class RemoteEngine:
     ) -> None:
         self.tokens, self.context, self.at_once = tokens, context, at_once
         self._vocabulary, self._send = vocabulary, send
-        self._wanted: list[Wanted] = []
+        self._wanted: list[PackedRequest] = []
         self._over: list[str] = []
         self._waiting: dict[int, asyncio.Future[Generation]] = {}
         self._last: dict[str, int] = {}  # of a session: the number of its last request
@@ -95,7 +95,7 @@ class RemoteEngine:
             self._known[request.session] = ids + generation.ids
         return generation
 
-    def settle(self, replies: Sequence[Reply]) -> None:
+    def settle(self, replies: Sequence[PackedResult]) -> None:
         """What came of requests, to those who wait."""
         for number, ids, logprobs, finish, error in replies:
             future = self._waiting.pop(number)
@@ -138,7 +138,7 @@ class Worker(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._frames = Frames()
-        self._worlds: dict[int, Worlds] = {}
+        self._environments: dict[int, Environments] = {}
         self._walk: asyncio.Task[None] | None = None
         self._done: list[tuple[Any, ...]] = []
         self.closed = asyncio.get_running_loop().create_future()
@@ -162,46 +162,46 @@ class Worker(asyncio.Protocol):
         match message:
             case list():
                 self._engine.settle(message)
-            case Walk():
+            case WalkMessage():
                 self._walk = asyncio.get_running_loop().create_task(self._carry_out(message))
-            case Prepare() | Places():
+            case Prepare() | EnvironmentsMessage():
                 try:
                     self._prepare(message)
                 except Exception as error:  # noqa: BLE001 - whatever loading raises is told, and walked elsewhere
                     self._send(Unfit(f"{type(error).__name__}: {error}"))
 
-    def _prepare(self, message: Prepare | Places) -> None:
-        if isinstance(message, Places):
-            self._worlds[message.number] = unpack(message.worlds)
+    def _prepare(self, message: Prepare | EnvironmentsMessage) -> None:
+        if isinstance(message, EnvironmentsMessage):
+            self._environments[message.number] = unpack(message.environments)
             gc.freeze()  # what is there now stays: it need not be looked through for garbage again
             return
         given: Luggage = unpack(message.luggage)
         self._luggage = given
         self._engine = RemoteEngine(given.tokens, given.context, given.vocabulary, given.at_once, self._send)
 
-    async def _carry_out(self, asked: Walk) -> None:
+    async def _carry_out(self, asked: WalkMessage) -> None:
         try:
             await self._episodes(asked)
         except KgwalkError as error:
-            self._send(Failed(str(error), ours=False))
+            self._send(WalkFailed(str(error), ours=False))
         except Exception:  # noqa: BLE001 - told, and raised there
-            self._send(Failed(traceback.format_exc(), ours=True))
+            self._send(WalkFailed(traceback.format_exc(), ours=True))
 
-    async def _episodes(self, asked: Walk) -> None:
-        worlds = self._worlds[asked.worlds]
+    async def _episodes(self, asked: WalkMessage) -> None:
+        environments = self._environments[asked.environments]
         tasks = []
         places: dict[tuple[int, str], list[int]] = {}
         for place, number, key in asked.asked:
             question = asked.questions[number]
-            tasks.append((Task(question, question.topic_entities, key), worlds.of(question)))
+            tasks.append((Task(question, question.topic_entities, key), environments.of(question)))
             places.setdefault((id(question), key), []).append(place)
 
         def watch(episode: Episode, turn: Turn | None) -> None:
             if turn is None:
                 place = places[id(episode.question), episode.key].pop()
-                self._give(pack_episode(place, Measured.of(episode, worlds)))
+                self._give(pack_episode(place, MeasuredEpisode.of(episode, environments)))
 
-        agent = Agent(self._luggage.protocol, self._engine, self._luggage.budget, asked.sampling)
+        agent = ProtocolPolicy(self._luggage.protocol, self._engine, self._luggage.budget, asked.sampling)
         await agent.walk(tasks, watch)
 
     def _give(self, episode: tuple[Any, ...]) -> None:
@@ -211,7 +211,7 @@ class Worker(asyncio.Protocol):
 
     def _flush(self) -> None:
         done, self._done = self._done, []
-        self._send(Done(len(done), pack_episodes(done)))
+        self._send(EpisodesDone(len(done), pack_episodes(done)))
 
 
 async def serve(fd: int) -> None:

@@ -23,7 +23,7 @@ from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Document, InputError, StoreError
 from kgwalk.walk.web.documents import Entry, SourceFile, entries, passages, source_files
-from kgwalk.walk.web.index import Catalogue, Known, Passage, WordIndex, Writer
+from kgwalk.walk.web.index import Catalogue, IndexWriter, Known, Passage, WordIndex
 
 # ----------------------------------------------------------------------------------------------------
 # A corpus's index brought up to its files: the documents that are new are added, those that are gone removed.
@@ -119,7 +119,7 @@ class _Update:
     """One pass over the files that changed."""
 
     catalogue: Catalogue
-    writer: Writer
+    writer: IndexWriter
     changes: Changes
     progress: Progress
     removed_passages: int = 0

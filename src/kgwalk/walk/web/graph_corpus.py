@@ -41,7 +41,7 @@ _PARTICIPLES = "born built drawn given held known led made seen set spoken sung 
 PREPOSITIONS, VERBS, PARTICIPLES = (frozenset(text.split()) for text in (_PREPOSITIONS, _VERBS, _PARTICIPLES))
 
 
-class Named(NamedTuple):
+class DatedName(NamedTuple):
     """The other end of a fact, with the dates that the fact holds for."""
 
     name: str
@@ -51,18 +51,18 @@ class Named(NamedTuple):
         return f"{self.name} ({'; '.join(self.dates)})" if self.dates else self.name
 
 
-def tails_sentence(head: str, relation: str, tails: Sequence[Named]) -> str:
+def tails_sentence(head: str, relation: str, tails: Sequence[DatedName]) -> str:
     """The facts of one head and relation.
 
-    >>> tails_sentence("Norway", "capital", [Named("Oslo")])
+    >>> tails_sentence("Norway", "capital", [DatedName("Oslo")])
     'The capital of Norway is Oslo.'
-    >>> tails_sentence("Canada", "language", [Named("English"), Named("French")])
+    >>> tails_sentence("Canada", "language", [DatedName("English"), DatedName("French")])
     'The language of Canada is English and French.'
-    >>> tails_sentence("China", "borders", [Named("India"), Named("Laos"), Named("Nepal")])
+    >>> tails_sentence("China", "borders", [DatedName("India"), DatedName("Laos"), DatedName("Nepal")])
     'China borders India, Laos and Nepal.'
-    >>> tails_sentence("Texas", "state_of", [Named("United States")])
+    >>> tails_sentence("Texas", "state_of", [DatedName("United States")])
     'Texas is a state of United States.'
-    >>> tails_sentence("Big", "film.film.directed_by", [Named("Penny Marshall", ["1988"])])
+    >>> tails_sentence("Big", "film.film.directed_by", [DatedName("Penny Marshall", ["1988"])])
     'Big is directed by Penny Marshall (1988).'
     """
     phrase, verb = wording(relation)
@@ -73,14 +73,14 @@ def tails_sentence(head: str, relation: str, tails: Sequence[Named]) -> str:
     return _ended(f"{head} {verb}{phrase} {_listed(tails)}")
 
 
-def heads_sentence(tail: str, relation: str, heads: Sequence[Named]) -> str:
+def heads_sentence(tail: str, relation: str, heads: Sequence[DatedName]) -> str:
     """The facts of one tail and relation, as the tail's own document tells them.
 
-    >>> heads_sentence("Oslo", "capital", [Named("Norway")])
+    >>> heads_sentence("Oslo", "capital", [DatedName("Norway")])
     'Oslo is the capital of Norway.'
-    >>> heads_sentence("India", "borders", [Named("China"), Named("Nepal")])
+    >>> heads_sentence("India", "borders", [DatedName("China"), DatedName("Nepal")])
     'Each of China and Nepal borders India.'
-    >>> heads_sentence("Japan", "Host a visit", [Named("China", ["2014-03-01"])])
+    >>> heads_sentence("Japan", "Host a visit", [DatedName("China", ["2014-03-01"])])
     'Host a visit: China (2014-03-01) to Japan.'
     """
     phrase, verb = wording(relation)
@@ -124,10 +124,10 @@ def _passive(parts: Sequence[str]) -> bool:
     return participle and (parts[-1] == "by" or parts[0] not in VERBS)
 
 
-def _listed(names: Sequence[Named]) -> str:
+def _listed(names: Sequence[DatedName]) -> str:
     """`A, B and C`; with semicolons where a comma or an "and" of a name's own could be taken for one of the list's.
 
-    >>> _listed([Named("Washington, D.C."), Named("Oslo")]), _listed([Named("Washington, D.C.")])
+    >>> _listed([DatedName("Washington, D.C."), DatedName("Oslo")]), _listed([DatedName("Washington, D.C.")])
     ('Washington, D.C.; and Oslo', 'Washington, D.C.')
     """
     texts = [str(name) for name in names]
@@ -145,7 +145,7 @@ CHARACTERS = 500  # of one document, if it has more than one sentence: a reader 
 Progress = Callable[[str, int, int | None], None]
 
 
-class Written(NamedTuple):
+class CorpusCounts(NamedTuple):
     documents: int
     entities: int
     sentences: int
@@ -178,7 +178,7 @@ def _sentences(graph: StoredGraph, entity: str, names: int) -> Iterator[str]:
         for relation in graph.relations(entity, out=out):
             found = graph.neighbors(entity, relation, out=out)
             times = found.times or [[]] * len(found)
-            others = [Named(name, dates) for name, dates in zip(found.names, times, strict=True)]
+            others = [DatedName(name, dates) for name, dates in zip(found.names, times, strict=True)]
             for start in range(0, len(others), names):
                 yield write(entity, relation, others[start : start + names])
 
@@ -190,7 +190,7 @@ def write_corpus(
     names: int = NAMES,
     characters: int = CHARACTERS,
     progress: Progress = lambda what, done, total: None,
-) -> Written:
+) -> CorpusCounts:
     """The corpus as JSONL, {"title", "text"} a line, gzip if the name ends so. The file appears whole or not at all."""
     entities = graph.live_entities()
     count = sentences = 0
@@ -217,4 +217,4 @@ def write_corpus(
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return Written(count, len(entities), sentences)
+    return CorpusCounts(count, len(entities), sentences)

@@ -69,11 +69,11 @@ class WordIndex:
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
 
-    def writer(self) -> Writer:
-        return Writer(self)
+    def writer(self) -> IndexWriter:
+        return IndexWriter(self)
 
 
-class Writer:
+class IndexWriter:
     """Changes to an index, which are there when it is left without an error, and not at all otherwise."""
 
     def __init__(self, index: WordIndex) -> None:
@@ -92,7 +92,7 @@ class Writer:
         for number in numbers:
             self._writer.delete_documents_by_term("number", number)
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> IndexWriter:
         return self
 
     def __exit__(

