@@ -6,10 +6,10 @@ Knows nothing of stores, models, prompts or files.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Triple(NamedTuple):
@@ -223,6 +223,16 @@ turn_index=[-1, -1, 0, 0, -1, 1])
                 flat.logprobs.extend(logprobs)
                 flat.turn_index.extend([number] * len(ids))
         return flat
+
+
+class Progress(Protocol):
+    """Told how far a piece of work is: `what` is done, so many of `total` (None: unknown), and `figures` so far."""
+
+    def __call__(self, what: str, done: int, total: int | None, figures: Mapping[str, float] = {}, /) -> None: ...
+
+
+def silent(what: str, done: int, total: int | None, figures: Mapping[str, float] = {}, /) -> None:
+    """Progress that nobody watches."""
 
 
 class KgwalkError(Exception):

@@ -236,7 +236,7 @@ def test_from_python_inside_an_event_loop(tmp_path: Path) -> None:
             profile="smoke",
             model=str(model),
             values=[*values, 'train.stages=["grpo"]', "rollout.total_tokens=1024", "rollout.observation_tokens=16"],
-            progress=lambda stage, step, steps, numbers: told.append((stage, step, steps)),
+            progress=lambda stage, step, steps, numbers={}: told.append((stage, step, steps)),
         )
 
     report = asyncio.run(notebook())

@@ -30,9 +30,10 @@ from pydantic import ValidationError
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.build import build
 from kgwalk.kg.graph import Graph
-from kgwalk.serve import schemas, security
+from kgwalk.serve import schemas
 from kgwalk.serve.app import App, create_app
 from kgwalk.serve.run import bind, in_background, run_server
+from kgwalk.serve.security import check_bind, read_key
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import KgwalkError, Neighbors, RemoteError, UnknownQuestion
 
@@ -460,30 +461,30 @@ def test_key() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_loopback_needs_no_key(host: str) -> None:
-    security.check_bind(ServeSettings(host=host))
+    check_bind(ServeSettings(host=host))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "192.168.1.2", "example.org"])
 def test_other_hosts_do(host: str) -> None:
     with pytest.raises(KgwalkError, match="KGWALK_API_KEY or pass --api-key-file"):
         run_server(ServeSettings(host=host, port=0), graphs={"films": ScanGraph(FACTS)})
-    security.check_bind(ServeSettings(host=host, api_key="k"))
-    security.check_bind(ServeSettings(host=host, insecure=True))
+    check_bind(ServeSettings(host=host, api_key="k"))
+    check_bind(ServeSettings(host=host, insecure=True))
 
 
 def test_where_the_key_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KGWALK_API_KEY", raising=False)
-    assert security.read_key() is None
+    assert read_key() is None
     monkeypatch.setenv("KGWALK_API_KEY", " from-env\n")
-    assert security.read_key() == "from-env"
+    assert read_key() == "from-env"
     file = tmp_path / "key"
     file.write_text("from-file\n")
-    assert security.read_key(file) == "from-file"
+    assert read_key(file) == "from-file"
     file.write_text("\n")
     with pytest.raises(KgwalkError, match="holds no API key"):
-        security.read_key(file)
+        read_key(file)
     with pytest.raises(KgwalkError, match="cannot read the API key"):
-        security.read_key(tmp_path / "nothing")
+        read_key(tmp_path / "nothing")
 
 
 # --- settings

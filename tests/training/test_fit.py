@@ -290,7 +290,7 @@ def test_a_wrong_setting_is_told_before_a_question_is_made(value: str, tmp_path:
             out="runs/run",
             smoke=True,
             values=[value],
-            progress=lambda stage, step, steps, numbers: told.append(stage),
+            progress=lambda stage, step, steps, numbers={}: told.append(stage),
         )
     assert WRONG[value] in str(refused.value)
     assert told == []

@@ -16,9 +16,9 @@ from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model
 from kgwalk.llm.torch_engine.model import SlotModel
+from kgwalk.types import Progress, silent
 from kgwalk.walk.adapters import choose
 
-Progress = Callable[[str, int, int | None], None]
 SOAKED = 10_000  # episodes
 PARTS = ("decode", "episodes", "check")
 Measure = Callable[[Rollouts, Workload, Machine, int, Progress], Iterator[Figure]]
@@ -55,7 +55,7 @@ class EngineBench:
     datasets: Sequence[Dataset]
     model: str | None = None
     adapter: str | None = None
-    progress: Progress = lambda what, done, total: None
+    progress: Progress = silent
     workers: int = 0
     report: Callable[[Figure], None] = lambda row: None
 

@@ -31,7 +31,7 @@ from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import longest_context
 from kgwalk.training.workers.messages import CannotTravel
 from kgwalk.training.workers.pool import WorkerPool
-from kgwalk.types import Episode, KgwalkError, Question, StopReason
+from kgwalk.types import Episode, KgwalkError, Progress, Question, StopReason
 from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
@@ -200,7 +200,6 @@ GROUP = 8  # rollouts of a question
 BLOCKS = 10  # of a soak; memory is read after each
 MOST_GROWTH = 1.05  # times, from a fifth of a soak to its end
 HOST = ("prompt", "parse", "graph", "tokenise")
-Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)

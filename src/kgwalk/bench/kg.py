@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,9 @@ from kgwalk.bench.rows import Figure
 from kgwalk.bench.servers import Load, Running, ask, bodies, scan_server, store_server
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import open_graph
-from kgwalk.types import KgwalkError, UnknownName
+from kgwalk.types import KgwalkError, Progress, UnknownName
 from kgwalk.walk.actions import run
 
-Progress = Callable[[str, int, int | None], None]
 ACTIONS = ("get_tail_relations", "get_head_relations", "get_tail_entities", "get_head_entities")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,8 @@ from kgwalk.training.pipeline import check, grpo
 from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import GrpoSettings
 from kgwalk.training.shards import Processes
-from kgwalk.types import KgwalkError
+from kgwalk.types import KgwalkError, Progress, silent
 
-Progress = Callable[[str, int, int | None], None]
 EPISODES = {"cuda": 1024, "cpu": 16}  # of a step
 SECONDS = "_seconds"  # how the names of a step's parts end
 NO_SPLIT = "-"  # to validate on: none
@@ -56,7 +55,7 @@ class TrainBench:
     episodes: int
     steps: int = 3
     start: Path | None = None
-    progress: Progress = lambda what, done, total: None
+    progress: Progress = silent
     workers: int | None = None
     report: Callable[[Figure], None] = lambda row: None
 
@@ -64,9 +63,9 @@ class TrainBench:
         """`folder` is the caller's to remove."""
         seen: list[dict[str, float]] = []
 
-        def progress(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
-            seen.append(numbers)
-            for row in seconds_of(f"{self.recipe.name} on {self.dataset.name}: step {step}", numbers):
+        def progress(stage: str, step: int, steps: int | None, numbers: Mapping[str, float] = {}, /) -> None:
+            seen.append(dict(numbers))
+            for row in seconds_of(f"{self.recipe.name} on {self.dataset.name}: step {step}", dict(numbers)):
                 self.report(row)
             self.progress(stage, step, steps)
 
@@ -85,7 +84,7 @@ class TrainBench:
             label = f"{self.recipe.name} on {self.dataset.name}, {episodes:,} episodes"
             return with_goals([*step_rows(label, seen, tokens), *self.machine.most_rows(label)], self.machine, config)
 
-    def _run(self, path: Path, progress: Callable[[str, int, int, dict[str, float]], None]) -> TrainingRun:
+    def _run(self, path: Path, progress: Progress) -> TrainingRun:
         return TrainingRun(
             recipe=self.recipe.with_values(self._values()),
             dataset=self.dataset,

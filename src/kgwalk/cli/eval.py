@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ import typer
 
 from kgwalk.cli.options import GraphDrop, Web, environment_values
 from kgwalk.cli.output import ENGINES, EVERY, counted, err, out, print_json, print_table
+from kgwalk.types import Progress
 
 if TYPE_CHECKING:
     from kgwalk.data.dataset import Dataset
@@ -164,7 +165,7 @@ def _going_on(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _bars(*, quiet: bool) -> Iterator[tuple[Callable[[int, int, dict[str, float]], None], Callable[..., None]]]:
+def _bars(*, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
     """Two to be told: of episodes done with the scores so far, and of a graph being built.
 
     Where stderr is no terminal, a line now and then.
@@ -192,11 +193,11 @@ def _bars(*, quiet: bool) -> Iterator[tuple[Callable[[int, int, dict[str, float]
             said = time.monotonic()
             err.print(f"{done:,} of {total:,}  {words}" if total else f"{done:,}  {words}")
 
-    def progress(done: int, total: int, means: dict[str, float]) -> None:
+    def progress(what: str, done: int, total: int | None, means: Mapping[str, float] = {}, /) -> None:
         tell("episodes", "  ".join(f"{name} {value:.3f}" for name, value in means.items()), done, total)
 
     with bar:
-        yield progress, lambda what, done, total: tell(what, what, done, total)
+        yield progress, lambda what, done, total, figures={}, /: tell(what, what, done, total)
 
 
 def show(report: dict[str, Any]) -> None:

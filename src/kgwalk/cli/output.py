@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,15 +13,17 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     ProgressColumn,
     Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
+
+from kgwalk.types import Progress
 
 # Names are data: never read as rich markup or emoji codes, never wrapped or coloured by guess.
 out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
@@ -100,9 +102,9 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None]]:
+def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
     """A bar on stderr for each thing done in turn; none where stderr is not a terminal, or when told to be quiet."""
-    bar = Progress(
+    bar = Bars(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -114,7 +116,7 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | N
     )
     tasks: dict[str, Any] = {}
 
-    def update(what: str, done: int, total: int | None) -> None:
+    def update(what: str, done: int, total: int | None, figures: Mapping[str, float] = {}, /) -> None:
         if what not in tasks:
             tasks[what] = bar.add_task(what, total=total, bytes=what.startswith("reading"))
         bar.update(tasks[what], completed=done, total=total)

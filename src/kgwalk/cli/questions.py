@@ -15,10 +15,9 @@ from kgwalk.cli.output import counted, err, first_of, out, print_json, print_tab
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
-    from kgwalk.kg.build import Progress
     from kgwalk.kg.store import StoredGraph
     from kgwalk.questions.invented.join import JoinReport
-    from kgwalk.types import Question
+    from kgwalk.types import Progress, Question
 
 
 # ----------------------------------------------------------------------------------------------------

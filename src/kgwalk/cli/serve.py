@@ -73,8 +73,8 @@ def serve(
 
     try:
         from kgwalk.config.recipe import Recipe
-        from kgwalk.serve import security
         from kgwalk.serve.run import announce, run_server
+        from kgwalk.serve.security import read_key
         from kgwalk.serve.settings import ServeSettings
     except ModuleNotFoundError as error:
         raise KgwalkError(f"{error.name} is not installed; pip install 'kgwalk[serve]'") from error
@@ -102,7 +102,7 @@ def serve(
             host=host,
             port=port,
             workers=workers,
-            api_key=security.read_key(api_key_file),
+            api_key=read_key(api_key_file),
             insecure=insecure,
             limit=limit,
             max_batch=max_batch,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ import typer
 
 from kgwalk.cli.options import DataOption, GraphDrop, Web, environment_values
 from kgwalk.cli.output import EVERY, err, out, print_json
+from kgwalk.types import Progress
 
 EXAMPLES = (
     "kgwalk train kgwalk --data world",
@@ -122,20 +123,20 @@ def going_on(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def stage_lines(*, quiet: bool) -> Iterator[Callable[[str, int, int, dict[str, float]], None]]:
+def stage_lines(*, quiet: bool) -> Iterator[Progress]:
     """A bar for each stage with its latest numbers and the time left. Elsewhere than on a terminal, a line for each
     step of learning, and for other stages one when they begin, one when they end, and one now and then.
     """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
-        Progress,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.progress import Progress as Bars
 
-    bar = Progress(
+    bar = Bars(
         TextColumn("{task.fields[stage]:<5}"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
@@ -148,12 +149,12 @@ def stage_lines(*, quiet: bool) -> Iterator[Callable[[str, int, int, dict[str, f
     tasks: dict[str, Any] = {}
     said: dict[str, float] = {}
 
-    def is_due(stage: str, step: int, steps: int, words: str) -> bool:
+    def is_due(stage: str, step: int, steps: int | None, words: str) -> bool:
         if stage in LEARNING:
             return bool(words)
         return stage not in said or step == steps or time.monotonic() > said[stage] + EVERY
 
-    def update(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
+    def update(stage: str, step: int, steps: int | None, numbers: Mapping[str, float] = {}, /) -> None:
         words = "  ".join(f"{name} {_number(numbers[name])}" for name in SHOWN if name in numbers)
         if stage not in tasks:
             tasks[stage] = bar.add_task("", total=steps, stage=stage)

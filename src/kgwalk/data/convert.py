@@ -22,8 +22,7 @@ from kgwalk.data.folder import NAMES, DatasetWriter, in_order
 from kgwalk.data.formats.base import Format, RecordReading
 from kgwalk.data.formats.records import json_records, line_records
 from kgwalk.data.formats.table import FORMATS, format_called, format_of
-from kgwalk.kg.build import Progress
-from kgwalk.types import InputError, KgwalkError, Triple
+from kgwalk.types import InputError, KgwalkError, Progress, Triple, silent
 
 
 @dataclass
@@ -49,7 +48,7 @@ def convert(
     language: str = "en",
     skip_bad: bool = False,
     replace_target: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> ConvertReport:
     """Write the dataset folder `target`; `split` names a lone file's split, or chooses one of a folder's."""
     form = format_called(format)
@@ -218,7 +217,7 @@ def get(
     skip_bad: bool = False,
     replace_target: bool = False,
     bars: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> tuple[Path, ConvertReport]:
     """Fetch a dataset and write it as a folder: `output`, else one in the cache that `load_dataset(name)` opens.
 

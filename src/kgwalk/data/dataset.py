@@ -24,13 +24,13 @@ from kgwalk.config.episode_rows import row_of
 from kgwalk.config.plugins import unknown
 from kgwalk.data.bundled import BUNDLED, world_folder
 from kgwalk.data.folder import FolderLayout, layout_of, read_questions
-from kgwalk.kg.build import Progress, build
+from kgwalk.kg.build import build
 from kgwalk.kg.files import HEADER, is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.sources.reading import detect_format
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import VERSION, StoredGraph, open_graph
-from kgwalk.types import KgwalkError, Question, StoreError
+from kgwalk.types import KgwalkError, Progress, Question, StoreError, silent
 
 # ----------------------------------------------------------------------------------------------------
 # Graphs of datasets as stores in the cache: built once from the files of a folder, opened ever after.
@@ -150,10 +150,6 @@ def question_facts(question: Question, split: str) -> dict[str, Any]:
 GRAPH_ID = "graph_id"  # of a question that shares its facts with others: their id in graphs.jsonl, beside its own
 
 
-def _silent(what: str, done: int, total: int | None) -> None:
-    pass
-
-
 class Data(Protocol):
     """What training and evaluation need of questions: a dataset has it, and so has a mixture of several."""
 
@@ -189,7 +185,7 @@ class Dataset:
     def has_graph(self) -> bool:
         return self._layout.store is not None or bool(self._sources())
 
-    def graph(self, progress: Progress = _silent) -> Graph:
+    def graph(self, progress: Progress = silent) -> Graph:
         """The whole graph; the first time on a machine it is built, with a word to `progress` now and then."""
         return self._stored(progress)
 
@@ -204,7 +200,7 @@ class Dataset:
 
         Where facts come with the questions alone, a question that brings none has an empty graph.
         """
-        whole = self._stored(_silent)
+        whole = self._stored(silent)
         sets = whole.question_sets
         if sets is None:
             return whole

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.data.dataset import Data, load_dataset
-from kgwalk.kg.build import Progress
 from kgwalk.kg.graph import Graph
-from kgwalk.types import KgwalkError, Question
+from kgwalk.types import KgwalkError, Progress, Question
 
 OF = "dataset"  # the key of `Question.extra` that says where a mixture's question is from
 

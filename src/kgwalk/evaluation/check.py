@@ -17,13 +17,12 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.data.folder import FolderLayout, layout_of
 from kgwalk.evaluation.findings import DataReport, Finding, QuestionLine, quoted, read_lines, repeats, unreadable
 from kgwalk.evaluation.ground import COMPUTED_KINDS, Ground, Located, distances, moments
-from kgwalk.kg.build import Progress
 from kgwalk.kg.files import Folder
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.schema import NUMBER, YEAR, literal_kind
 from kgwalk.score.answers import accuracy, f1
 from kgwalk.score.gold import gold_of
-from kgwalk.types import KgwalkError, Triple
+from kgwalk.types import KgwalkError, Progress, Triple, silent
 
 # ----------------------------------------------------------------------------------------------------
 # What is wrong with one question: its fields, its score, its names in the graph, its gold paths.
@@ -161,11 +160,7 @@ FARTHEST = 64  # hops after which a way is no longer looked for
 _STEP = 1024  # questions from one word of progress to the next
 
 
-def _silent(what: str, done: int, total: int | None) -> None:
-    pass
-
-
-def check(dataset: Dataset, split: str | None = None, progress: Progress = _silent) -> DataReport:
+def check(dataset: Dataset, split: str | None = None, progress: Progress = silent) -> DataReport:
     """All that is found in a dataset, or in one split of it; the other splits are then read for leaks alone."""
     checked = DataReport()
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,13 +26,12 @@ from kgwalk.data.dataset import Data, Dataset, fetched_folder, load_dataset
 from kgwalk.data.mixture import OF
 from kgwalk.evaluation.predictions import PREDICTIONS, EpisodeKey, PredictionRow, asks, read_predictions
 from kgwalk.evaluation.report import finish
-from kgwalk.kg.build import Progress as Building
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling, open_engine
 from kgwalk.score.episode import measure
 from kgwalk.score.errors import error_class
 from kgwalk.score.gold import Gold, gold_of
-from kgwalk.types import Episode, KgwalkError, Question, Turn
+from kgwalk.types import Episode, KgwalkError, Progress, Question, Turn, silent
 from kgwalk.walk.budget import ids_a_token
 from kgwalk.walk.environment import Environments, EnvironmentSettings, environment_settings, opened_web
 from kgwalk.walk.linking import link
@@ -50,11 +49,6 @@ from kgwalk.walk.web.search import RERANKED, WebSearch
 
 BLOCK = 8192  # tasks in memory at a time
 RUNNING = ("f1", "hits_at_1")  # the means that progress is told
-Progress = Callable[[int, int, dict[str, float]], None]  # done, of how many, running means
-
-
-def silent(done: int, total: int, means: dict[str, float]) -> None:
-    """Progress that nobody wants to see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +160,7 @@ class Evaluation:
     def _tell(self) -> None:
         done = len(self._done)
         means = {name: value / done for name, value in self._sums.items()} if done else {}
-        self.progress(done, len(self._wanted), means)
+        self.progress("episodes", done, len(self._wanted), means)
 
 
 def scored(episode: Episode, graph: Graph | None = None, ids_a_token: int = 1) -> PredictionRow:
@@ -249,7 +243,7 @@ def evaluate(
     retry_failed: bool = False,
     force: bool = False,
     progress: Progress = silent,
-    building: Building = lambda what, done, total: None,
+    building: Progress = silent,
 ) -> dict[str, Any]:
     """Walk every question of a split and score it; the result is what `kgwalk eval --json` prints.
 

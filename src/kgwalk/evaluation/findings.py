@@ -15,10 +15,9 @@ import orjson
 
 from kgwalk.config.episode_rows import kind, question_of
 from kgwalk.data.folder import GRAPH
-from kgwalk.kg.build import Progress
 from kgwalk.kg.normalise import normalise
 from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, not_utf8, open_stream
-from kgwalk.types import InputError, Question
+from kgwalk.types import InputError, Progress, Question
 
 ERROR, NOTE = "error", "note"
 

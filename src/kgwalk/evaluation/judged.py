@@ -17,7 +17,6 @@ from kgwalk.config.episode_rows import episode_from
 from kgwalk.config.plugins import unknown
 from kgwalk.config.run_folder import RowFile, RunFolder, open_run
 from kgwalk.config.runtime import outside_a_loop
-from kgwalk.evaluation.evaluate import Progress, silent
 from kgwalk.evaluation.predictions import PREDICTIONS, EpisodeKey, PredictionRow, check_finished, key_of, whole_rows
 from kgwalk.evaluation.report import JUDGED, finish
 from kgwalk.llm.engine import KINDS, needs_model, open_engine
@@ -25,7 +24,7 @@ from kgwalk.score.answers import distinct
 from kgwalk.score.judge.judge import Judge, name_of
 from kgwalk.score.judge.kinds import BUILDERS, Case, case_of
 from kgwalk.score.judge.verdict import JudgeCost, Verdict, score_from_vector
-from kgwalk.types import KgwalkError
+from kgwalk.types import KgwalkError, Progress, silent
 
 JUDGEMENTS = "judgements.jsonl"
 
@@ -75,7 +74,9 @@ def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: P
 
     def seen(verdict: Verdict) -> None:
         done = judge.cost.verdicts - before.verdicts
-        progress(done, len(rows) * len(kinds), {name: sum(each) / len(each) for name, each in values.items()})
+        progress(
+            "verdicts", done, len(rows) * len(kinds), {name: sum(each) / len(each) for name, each in values.items()}
+        )
 
     with RowFile(folder.file(JUDGEMENTS)) as written:
         for kind in kinds:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kgwalk.data.dataset import Dataset
 from kgwalk.kg.graph import Graph
-from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
 from kgwalk.walk.facts import candidates_around
 from kgwalk.walk.ranker_features import without_source
 from kgwalk.walk.ranking import Candidate, Ranker, Recalls, best_first
@@ -169,7 +169,7 @@ def compare_rankers(
     dataset: Dataset,
     rankers: Mapping[str, Ranker],
     asked: ExpansionChoice,
-    progress: Callable[[str, int, int | None], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """A row for each ranker, and what the expansions are: how many, their candidates, their gold neighbours."""
     known = [question for question in dataset.questions(asked.split) if question.gold_paths]

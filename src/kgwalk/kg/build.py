@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -28,10 +28,9 @@ from kgwalk.kg.sources.reading import read, read_labels
 from kgwalk.kg.sources.source import Labels, Options, ReadCounts, TripleBlock
 from kgwalk.kg.store import KIND, VERSION
 from kgwalk.kg.times import parse_time
-from kgwalk.types import InputError
+from kgwalk.types import InputError, Progress, silent
 
 MOST_TRIPLES = (1 << 32) - 1
-Progress = Callable[[str, int, int | None], None]  # (what is being done, how far, out of how much if known)
 
 
 @dataclass
@@ -59,7 +58,7 @@ def build(
     labels: str | Path | None = None,
     memory: int = 1 << 30,
     replace: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> BuildReport:
     """Build a store at `target` from files of triples; it appears there whole, or not at all."""
     target = Path(target)

@@ -9,7 +9,7 @@ Knows nothing of triples.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from kgwalk.kg.files import FolderWriter
 from kgwalk.kg.find import hashes, normalise, signatures
 from kgwalk.kg.name_arrays import NameWriter, from_parts, hash_names, string_parts, write_table
 from kgwalk.kg.names import U32, U64
+from kgwalk.types import Progress
 
 _BLOCK = 1 << 18  # names handled at once
 _LITERAL = re.compile(r'".*"(?:@([A-Za-z0-9-]+)|\^\^<(.*)>)?', re.DOTALL)
@@ -34,7 +35,7 @@ class EntityWriter:
         out: FolderWriter,
         scratch: Path,
         sort_rows: int,
-        progress: Callable[[str, int, int | None], None],
+        progress: Progress,
     ) -> None:
         self._out, self._scratch, self._sort_rows, self._progress = out, scratch, sort_rows, progress
 

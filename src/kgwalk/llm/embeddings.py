@@ -23,7 +23,7 @@ import xxhash
 
 from kgwalk.config.cache import cache_folder, one_at_a_time
 from kgwalk.kg.store import Store
-from kgwalk.types import EngineError
+from kgwalk.types import EngineError, Progress, silent
 
 # ----------------------------------------------------------------------------------------------------
 # Vectors of a store's names, kept on disk: made once for a model, memory-mapped, found again by their text.
@@ -41,7 +41,6 @@ F16 = npt.NDArray[np.float16]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 Embed = Callable[[Sequence[str]], F32]
-Progress = Callable[[str, int, int | None], None]
 
 NAMES_AT_ONCE = 1024  # names that are embedded between two words to `progress`
 
@@ -308,7 +307,7 @@ class CachedEmbedder:
         """How many names `keep_entities` would embed."""
         return 0 if self._store is None else len(self._store.entity)
 
-    def keep_entities(self, progress: Progress = lambda what, done, total: None) -> None:
+    def keep_entities(self, progress: Progress = silent) -> None:
         """Embed all names of the store's entities and keep them on disk, unless that was done before."""
         if self._store is not None:
             with self._lock:

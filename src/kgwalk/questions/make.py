@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
-from kgwalk.kg.build import Progress
 from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.drawing import Drawing
@@ -30,7 +29,7 @@ from kgwalk.questions.plan import (
     walk,
 )
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
-from kgwalk.types import Question
+from kgwalk.types import Progress, Question, silent
 from kgwalk.walk.facts import Way
 from kgwalk.walk.sets import Sets
 
@@ -155,7 +154,7 @@ def make_questions(
     *,
     schema: Schema | None = None,
     thrown: Counter[str] | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> list[Question]:
     """At most `settings.count` questions, in random order; fewer where the graph has no more.
 

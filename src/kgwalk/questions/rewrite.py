@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kgwalk.kg.build import Progress
 from kgwalk.kg.normalise import normalise
 from kgwalk.llm.engine import Engine, Request, Sampling
-from kgwalk.types import EngineError, KgwalkError, Message, Question
+from kgwalk.types import EngineError, KgwalkError, Message, Progress, Question, silent
 
 SAMPLING = Sampling(temperature=0.8, top_p=0.95, max_tokens=120)
 AT_ONCE = 16
@@ -35,7 +34,7 @@ def rewrite(
     *,
     seed: int = 0,
     at_once: int = AT_ONCE,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> tuple[list[Question], Counter[str]]:
     """The questions in their order, and how many were rewritten or why not. The engine is the caller's to close."""
     return asyncio.run(_all(questions, engine, seed, at_once, progress))

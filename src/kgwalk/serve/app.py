@@ -19,7 +19,7 @@ import orjson
 
 from kgwalk import __version__
 from kgwalk.kg.graph import Graph
-from kgwalk.serve import batch, security
+from kgwalk.serve import batch
 from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute, ReplyStream, send_answer
 from kgwalk.serve.asgi import (
     STOPPING,
@@ -39,6 +39,7 @@ from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
 from kgwalk.serve.graphs import ServedGraphs
 from kgwalk.serve.metrics import Metrics
 from kgwalk.serve.page import PATH, page, wants_page
+from kgwalk.serve.security import authorized
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import KgwalkError
 
@@ -205,7 +206,7 @@ class App:
         if wants_page(scope["method"], path, scope["headers"]):
             await send_reply(send, page())
             return
-        if self._key is not None and path != "/health" and not security.authorized(scope["headers"], self._key):
+        if self._key is not None and path != "/health" and not authorized(scope["headers"], self._key):
             await send_reply(send, UNAUTHORIZED)
             return
         settings = self.settings

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from kgwalk.kg.graph import Graph
-from kgwalk.serve import security
 from kgwalk.serve.agent import check_engine
 from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
 from kgwalk.serve.metrics import FOLDER_VARIABLE
+from kgwalk.serve.security import check_bind, read_key
 from kgwalk.serve.settings import ENVIRONMENT, ServeSettings
 from kgwalk.types import KgwalkError
 
@@ -53,7 +53,7 @@ def run_server(
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests under way are answered first. `ready` is told the URL."""
-    security.check_bind(settings)
+    check_bind(settings)
     if settings.workers > 1 and graphs is not None:
         raise KgwalkError("graphs that are open here cannot be given to worker processes; give their paths")
     if settings.workers > 1 and engine is not None:
@@ -148,7 +148,7 @@ def main(arguments: list[str]) -> int:
     try:
         settings = ServeSettings.from_json(arguments[0])
         if settings.api_key is None:
-            settings = dataclasses.replace(settings, api_key=security.read_key())
+            settings = dataclasses.replace(settings, api_key=read_key())
         run_server(settings)
     except KgwalkError as error:
         print(f"kgwalk: {error}", file=sys.stderr)

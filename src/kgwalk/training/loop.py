@@ -25,7 +25,7 @@ from kgwalk.config.run_folder import RowFile, read_rows
 from kgwalk.training.checkpoint import Checkpoints, cannot_write
 from kgwalk.training.time_budget import SAVE, STEP, VALIDATION, TimeBudget
 from kgwalk.training.updater import Diverged, Updater
-from kgwalk.types import KgwalkError
+from kgwalk.types import KgwalkError, Progress, silent
 
 # ----------------------------------------------------------------------------------------------------
 # Where the numbers of a run go: `metrics.jsonl` always, and TensorBoard, Weights & Biases or Trackio if asked.
@@ -104,11 +104,6 @@ def _sink(name: str, folder: Path, stage: str, after: int) -> Any:
 
 
 Metrics = dict[str, float]
-Progress = Callable[[str, int, int, Metrics], None]  # stage, step, of how many, the step's numbers
-
-
-def silent(stage: str, step: int, steps: int, numbers: Metrics) -> None:
-    """Progress that nobody wants to see."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from kgwalk.kg.normalise import normalise
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.systems.eog.protocol import Eog
-from kgwalk.types import EngineError, Message, Question, Triple
+from kgwalk.types import EngineError, Message, Progress, Question, Triple, silent
 from kgwalk.walk.budget import ids_a_token
 from kgwalk.walk.environment import environment_for
 from kgwalk.walk.facts import Chain, Way
@@ -365,8 +365,6 @@ EMBEDDED = 256  # questions whose words are embedded together
 NO_TOPIC, NO_ANSWER = "no topic in the graph", "no answer in the graph"
 NO_PATH, REFUSED = "no path within the hops", "the model refused every path"
 
-Progress = Callable[[str, int, int], None]
-
 
 @dataclass
 class Candidates:
@@ -394,7 +392,7 @@ class SplitPaths:
     embed: bool = True  # by meaning, where MiniLM is installed; else by letters
     stages: list[dict[str, Any]] = field(default_factory=list)
     trouble: Counter[str] = field(default_factory=Counter)  # of a model's replies
-    progress: Progress = lambda what, done, total: None
+    progress: Progress = silent
     watch: Callable[[str], None] = lambda stage: None  # told after each stage
 
     @classmethod

@@ -30,14 +30,14 @@ from kgwalk.demos.make import make_demos
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
 from kgwalk.training.grpo import Grpo
-from kgwalk.training.loop import Care, Progress, Stage, check_tracker, run_stage, silent
+from kgwalk.training.loop import Care, Stage, check_tracker, run_stage
 from kgwalk.training.run import TrainingRun, check_device, check_recipe
 from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.shards import Processes
 from kgwalk.training.time_budget import TimeBudget
 from kgwalk.training.updater import Updater
-from kgwalk.types import KgwalkError
+from kgwalk.types import KgwalkError, Progress, silent
 
 # ----------------------------------------------------------------------------------------------------
 # The stages of a training run, each from what the run has to what it reports.
@@ -185,7 +185,7 @@ def eval(run: TrainingRun) -> dict[str, Any]:
         engine=run.walker.engine,
         limit=run.limit,
         seed=run.seed,
-        progress=lambda done, total, means: run.progress("eval", done, total, means),
+        progress=lambda what, done, total, means={}, /: run.progress("eval", done, total, means),
     )
     parts = {"by": {OF: report["by"][OF]}} if OF in report["by"] else {}
     return {"n": report["n"], "metrics": report["metrics"], **parts}

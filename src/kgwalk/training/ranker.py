@@ -21,7 +21,7 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.evaluation.ranking import Expansion, GoldStep, expansions, sample
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import CachedEmbedder
-from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
 from kgwalk.walk.facts import Way
 from kgwalk.walk.ranker import Network, NetworkShape, gather, save_ranker, score
 from kgwalk.walk.ranker_features import I64, Encoder, LabelledRows, Near, Texts, joined
@@ -92,7 +92,6 @@ def _way(fact: Triple, entity: str) -> Way:
 
 
 MEASURED_AT_ONCE = 16  # expansions; those of hubs have thousands of candidates
-Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def fit(
     vectors_TD: Tensor,
     shape: NetworkShape,
     settings: FitSettings,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
     told: Callable[[dict[str, float]], None] = lambda figures: None,
 ) -> FittedNetwork:
     """`told` is given the figures of each epoch as it ends. Without dev expansions the last epoch is kept."""
@@ -215,7 +214,7 @@ def train_ranker(
     fitting: FitSettings,
     shape: NetworkShape,
     near: Near,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
     told: Callable[[dict[str, float]], None] = lambda figures: None,
 ) -> dict[str, Any]:
     """The card of the ranker that is now in the folder `out`."""

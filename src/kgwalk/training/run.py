@@ -26,13 +26,13 @@ from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.curriculum import Course, CurriculumSettings
-from kgwalk.training.loop import METRICS, Progress
+from kgwalk.training.loop import METRICS
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
 from kgwalk.training.shards import Processes, asked_for
 from kgwalk.training.time_budget import TimeBudget
-from kgwalk.types import Episode, KgwalkError, Question
+from kgwalk.types import Episode, KgwalkError, Progress, Question
 from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
 from kgwalk.walk.protocol import PROTOCOLS

@@ -15,14 +15,14 @@ from typing import Any
 
 from kgwalk.config.run_folder import read_rows
 from kgwalk.evaluation.web_facts.propose import read_proposals, write_rows
-from kgwalk.kg.build import BuildReport, Progress, build
+from kgwalk.kg.build import BuildReport, build
 from kgwalk.kg.export import export, label_predicate
 from kgwalk.kg.files import naming_disk_errors
 from kgwalk.kg.names import NameTable
 from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import Store, StoredGraph
-from kgwalk.types import KgwalkError, Triple
+from kgwalk.types import KgwalkError, Progress, Triple, silent
 
 ADDITIONS = "additions.jsonl"
 
@@ -45,7 +45,7 @@ def accept(
     *,
     least: float = 0.8,
     replace: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Accepted:
     """Build `target` from the graph and the proposals at least so sure; `accept` in a row wins over that."""
     chosen: dict[Triple, dict[str, Any]] = {}

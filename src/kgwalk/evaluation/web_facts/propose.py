@@ -6,7 +6,7 @@ Knows the folder of an evaluation; not how sentences are read, nor what becomes 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ from kgwalk.evaluation.web_facts.roles import Phrases
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import Store, StoredGraph
-from kgwalk.types import Call, Episode, InputError, KgwalkError, Question, Triple
+from kgwalk.types import Call, Episode, InputError, KgwalkError, Progress, Question, Triple, silent
 from kgwalk.walk.environment import Environments, EnvironmentSettings, crucial_facts
 from kgwalk.walk.protocol import Environment
 
@@ -242,16 +242,13 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-Progress = Callable[[str, int, int | None], None]
-
-
 @dataclass(frozen=True)
 class Proposed:
     rows: list[dict[str, Any]]
     report: dict[str, Any]
 
 
-def propose(run: Path, *, least: float = 0.5, progress: Progress = lambda what, done, total: None) -> Proposed:
+def propose(run: Path, *, least: float = 0.5, progress: Progress = silent) -> Proposed:
     """The proposals of an evaluation's folder that are at least so sure, best first, and what was read for them."""
     folder = open_run(run)
     if folder.kind != "eval":

@@ -20,7 +20,7 @@ from typing import Any
 
 from kgwalk.data.dataset import GRAPH_ID
 from kgwalk.data.folder import DatasetWriter
-from kgwalk.kg.build import Progress, build
+from kgwalk.kg.build import build
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.questions.bank import Concept
@@ -31,7 +31,7 @@ from kgwalk.questions.invented.names import Namer
 from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings, QuestionPlan
 from kgwalk.questions.wording.speaker import Wording
-from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
 
 # Levels of wording (words.py) and how often a question is said so: mostly not in the relation's own words.
 LEVELS = {0: 0.15, 1: 0.35, 2: 0.5}
@@ -122,7 +122,7 @@ def make_worlds(
     left_out: LeftOut | None = None,
     *,
     thrown: Counter[str] | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Iterator[InventedPart]:
     """The worlds in order, each with its questions; the same settings and concepts make the same worlds."""
     left_out = left_out or LeftOut()
@@ -211,7 +211,7 @@ def write_worlds(
     left_out: LeftOut | None = None,
     *,
     replace_target: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> JoinReport:
     """A dataset folder of worlds; it appears whole or not at all."""
     report = JoinReport()

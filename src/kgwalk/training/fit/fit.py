@@ -66,11 +66,10 @@ from kgwalk.training.fit.plan import (
 )
 from kgwalk.training.fit.questions import WORLDS, make, of_course, rehearse, rehearsed, write
 from kgwalk.training.fit.result import Took, Walks, reported
-from kgwalk.training.loop import Progress, silent
 from kgwalk.training.pipeline import TrainSettings, train
 from kgwalk.training.run import ADAPTER, check_device, check_recipe
 from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
-from kgwalk.types import KgwalkError
+from kgwalk.types import KgwalkError, Progress, silent
 from kgwalk.walk.adapters import NONE, asked_for, shipped
 
 # ----------------------------------------------------------------------------------------------------
@@ -315,7 +314,7 @@ def _walked(
         engine=asked.engine,
         adapter=adapter,
         seed=asked.seed,
-        progress=lambda done, total, means: asked.progress(which, done, total, means),
+        progress=lambda what, done, total, means={}, /: asked.progress(which, done, total, means),
     )
     report, took = walks.into(folder.file(which), few, decide)
     time.decided(f"{which} took", took._asdict())

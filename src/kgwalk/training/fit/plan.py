@@ -28,13 +28,12 @@ from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Request, Sampling
-from kgwalk.training.loop import Progress, silent
 from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.shards import Processes
 from kgwalk.training.updater import Updater
-from kgwalk.types import Flat, KgwalkError
+from kgwalk.types import Flat, KgwalkError, Progress, silent
 
 MEASURING = 0.1  # of the time: the walks before, and as much again for those after
 RAMBLES = 12  # an untrained model writes so many times what a trained one does: it uses all turns, and fills each

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.data.dataset import Dataset
-from kgwalk.kg.build import Progress as Building
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.bank import load_bank
@@ -24,8 +23,8 @@ from kgwalk.questions.schema import survey
 from kgwalk.questions.split import SHARES, split_key, split_questions, write_dataset
 from kgwalk.questions.wording.name_lexicon import NameLexicon
 from kgwalk.questions.wording.speaker import Wording
-from kgwalk.training.loop import Progress
-from kgwalk.types import KgwalkError, Question
+from kgwalk.types import KgwalkError, Progress, Question
+from kgwalk.types import Progress as Building
 
 LEAST = 40  # fewer teach nothing
 FACTS = 50  # of a graph, at least: of fewer, a score says how the same few are worded
@@ -77,7 +76,7 @@ def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progres
         MakeSettings(count=max(MADE, math.ceil(count / SHARES["train"])), seed=seed, name=name),
         schema=schema,
         thrown=thrown,
-        progress=lambda what, done, total: progress("questions", done, total or done, {}),
+        progress=lambda what, done, total, figures={}, /: progress("questions", done, total or done),
     )
     made = MadeData(name, graph, split_questions(questions, seed))
     if len(questions) < LEAST or not all(made.by_split.values()):
@@ -140,7 +139,7 @@ def rehearse(run: Path, questions: int, seed: int, progress: Progress) -> None:
         settings,
         load_bank(),
         replace_target=True,
-        progress=lambda what, done, total: progress(WORLDS, done, total or done, {}),
+        progress=lambda what, done, total, figures={}, /: progress(WORLDS, done, total or done),
     )
 
 

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.config.run_folder import RunFolder
 from kgwalk.data.dataset import Data
-from kgwalk.evaluation.evaluate import Progress, evaluate
+from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.report import compare
-from kgwalk.kg.build import Progress as Building
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, open_engine
 from kgwalk.llm.models import is_adapter
@@ -29,7 +28,8 @@ from kgwalk.training.checkpoint import copy_files, whole_or_not
 from kgwalk.training.fit.plan import AFTER, BEFORE, REPORT, TRAINED, FitPlan, FitRequest, FitTime
 from kgwalk.training.run import ADAPTER
 from kgwalk.training.settings import ModelSettings
-from kgwalk.types import Question
+from kgwalk.types import Progress, Question
+from kgwalk.types import Progress as Building
 from kgwalk.walk.adapters import place_of, shipped
 
 SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens", "turns")
@@ -219,9 +219,9 @@ class Walks:
                 walked = count - told[0]
                 return (time.monotonic() - opened) / walked if walked > 0 else 0.0
 
-            def tell(done: int, total: int, means: dict[str, float]) -> None:
+            def tell(what: str, done: int, total: int | None, means: Mapping[str, float] = {}, /) -> None:
                 told.append(done)
-                self.progress(done, total, means)
+                self.progress(what, done, total, means)
 
             self._evaluate(folder, engine, few, tell)
             count = decide(each(few))

@@ -11,7 +11,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ import xxhash
 
 from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
 from kgwalk.llm.embeddings import Embedder
-from kgwalk.types import Document, InputError, StoreError
+from kgwalk.types import Document, InputError, Progress, StoreError, silent
 from kgwalk.walk.web.documents import Entry, SourceFile, entries, passages, source_files
 from kgwalk.walk.web.index import Catalogue, IndexWriter, Known, Passage, WordIndex
 
@@ -39,7 +39,6 @@ ANEW_BELOW = 20_000
 ANEW_SHARE = 0.1
 # A file that changed this little before it was read may have changed after that with the same date.
 UNSURE = 2_000_000_000  # nanoseconds
-Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(slots=True)
@@ -203,7 +202,7 @@ class LocalCorpus:
         *,
         cache: Path | None = None,
         again: bool = False,
-        progress: Progress = lambda what, done, total: None,
+        progress: Progress = silent,
     ) -> None:
         """`again` reads every file, also those whose size and date are as they were."""
         self.source = source

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ import orjson
 
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import words
-from kgwalk.types import Document, StoreError
+from kgwalk.types import Document, Progress, StoreError, silent
 
 # ----------------------------------------------------------------------------------------------------
 # Facts as plain English sentences, worded from the relation's name.
@@ -142,7 +142,6 @@ def _ended(sentence: str) -> str:
 
 NAMES = 10  # in one sentence; further facts of the relation follow in another
 CHARACTERS = 500  # of one document, if it has more than one sentence: a reader sees little more of each
-Progress = Callable[[str, int, int | None], None]
 
 
 class CorpusCounts(NamedTuple):
@@ -189,7 +188,7 @@ def write_corpus(
     *,
     names: int = NAMES,
     characters: int = CHARACTERS,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> CorpusCounts:
     """The corpus as JSONL, {"title", "text"} a line, gzip if the name ends so. The file appears whole or not at all."""
     entities = graph.live_entities()
