@@ -300,8 +300,7 @@ def real_prompts(count: int) -> list[list[int]]:
 
     from kgwalk.data.bundled import world_path, world_questions
     from kgwalk.kg.store import open_graph
-    from kgwalk.llm.engine import Request
-    from kgwalk.llm.scripted import ScriptedEngine
+    from kgwalk.llm.engine import Request, ScriptedEngine
     from kgwalk.llm.tokenizers import HfTokenizer
     from kgwalk.walk.agent import ask
 

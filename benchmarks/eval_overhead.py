@@ -28,8 +28,7 @@ import orjson
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.llm.engine import Generation, Request, Sampling
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.walk.policy import policy_of
 from kgwalk.walk.protocol import Task
 

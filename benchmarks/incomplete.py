@@ -27,7 +27,7 @@ from typing import Any
 from kgwalk.config.run_folder import open_run
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.evaluation.predictions import METRICS, check_finished
+from kgwalk.evaluation.report import METRICS, check_finished
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import KgwalkError
 from kgwalk.walk.web.graph_corpus import write_corpus

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kgwalk
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.types import Answer, Call, Malformed, Message, Question, Step
 from kgwalk.walk.protocol import Environment, Listing, Observation, Protocol, Task, Walk, said
 from kgwalk.walk.rollout import rollout
@@ -53,9 +53,7 @@ class GoWalk(Walk):
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         kgwalk.build_graph([Path(__file__).with_name("films.tsv")], f"{folder}/films.kg")
-        task = (
-            Task(Question("q", "Who directed Big?", [], []), ["Big"]),
-            Environment(kgwalk.load_graph(f"{folder}/films.kg")),
-        )
+        films = Environment(kgwalk.load_graph(f"{folder}/films.kg"))
+        task = Task(Question("q", "Who directed Big?", [], []), ["Big"]), films
         (episode,) = rollout([task], Go(), ScriptedEngine(["go directed_by\n", "done\n"]))
         print(episode.answers, episode.stop.value, [turn.observation for turn in episode.turns])

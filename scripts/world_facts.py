@@ -22,7 +22,7 @@ from babel import Locale
 from babel.core import get_global
 from babel.numbers import get_currency_name, get_territory_currencies
 
-from kgwalk.kg.normalise import normalise
+from kgwalk.kg.find import normalise
 
 Fact = tuple[str, str, str]
 Row = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from conftest import FILMS
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 
 HANKS = "who directed the films that Tom Hanks starred in?"
 QUESTIONS: list[dict[str, Any]] = [

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kgwalk.config.recipe import Recipe, load_recipe, names, profiles, read_section
 from kgwalk.demos.filter import DemoSettings
-from kgwalk.llm.engine import Sampling
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Sampling, ScriptedEngine
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.curriculum import CurriculumSettings
 from kgwalk.training.run import check_recipe

@@ -21,15 +21,13 @@ from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.demos.demo import Demo, RoughTokenizer, encode, end_id, read_demos, turn_ids, write_line
 from kgwalk.demos.filter import DemoSettings, Fallen, Walked, reason_against
-from kgwalk.demos.make import DemoSources, make_demos
+from kgwalk.demos.make import DemoSources, make_demos, teacher_demos
 from kgwalk.demos.route import Survey, route_from_evidence, route_from_gold, route_from_program, route_from_search
-from kgwalk.demos.teacher import teacher_demos
 from kgwalk.demos.voice import SAYINGS, STYLES
 from kgwalk.demos.writer import WRITERS
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
-from kgwalk.llm.engine import Request
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Request, ScriptedEngine
 from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer
 from kgwalk.systems.graph_rft.plan import read_plan
 from kgwalk.types import Answer, Call, Document, Episode, InputError, KgwalkError, Question, StopReason, Triple, Turn

@@ -10,11 +10,10 @@ import pytest
 
 from kgwalk.demos.demo import Demo, encode
 from kgwalk.demos.filter import DemoSettings, Fallen
-from kgwalk.demos.make import make_demos
-from kgwalk.demos.teacher import teacher_demos
+from kgwalk.demos.make import make_demos, teacher_demos
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.types import Document, Question, RemoteError, Triple
 from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import Environments, EnvironmentSettings

@@ -16,8 +16,7 @@ from kgwalk.demos import path_search as searching
 from kgwalk.demos.path_search import EdgeSource, FactEdges, FoundChain, GraphEdges, back, fact, search
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
-from kgwalk.llm.engine import Request
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Request, ScriptedEngine
 from kgwalk.training import paths
 from kgwalk.training.paths import (
     AT_ONCE,

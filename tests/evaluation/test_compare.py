@@ -14,7 +14,7 @@ from films_questions import QUESTIONS, RIGHT, SCRIPT, TURNS, engine, write_films
 from kgwalk.config.run_folder import begin_run
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.report import compare
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.types import KgwalkError
 
 approx = pytest.approx

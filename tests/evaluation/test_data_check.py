@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from commands import ENVIRONMENT, SCRIPT, Done, quickly
 from conftest import FILMS, memory_folder, store_of, temporary_store
 from kgwalk.data.dataset import Dataset
-from kgwalk.evaluation.check import check
+from kgwalk.evaluation.check import check, distances
 from kgwalk.evaluation.findings import KINDS, DataReport
-from kgwalk.evaluation.ground import distances
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import KgwalkError

@@ -18,12 +18,10 @@ import kgwalk
 from films_questions import HANKS, QUESTIONS, RIGHT, TURNS, engine, write_films
 from kgwalk.config.episode_rows import episode_from
 from kgwalk.config.run_folder import begin_run, open_run, read_rows
-from kgwalk.evaluation.evaluate import chosen, evaluate, groups, scored
-from kgwalk.evaluation.judged import check_judge, judged
+from kgwalk.evaluation.evaluate import check_judge, chosen, evaluate, groups, judged, scored
 from kgwalk.evaluation.report import _order, compare, summarise
-from kgwalk.llm.engine import Generation, Request
-from kgwalk.llm.scripted import ScriptedEngine
-from kgwalk.score.gold import gold_of
+from kgwalk.llm.engine import Generation, Request, ScriptedEngine
+from kgwalk.score.answers import gold_of
 from kgwalk.score.judge.judge import Judge, reply_to
 from kgwalk.types import Answer, Episode, KgwalkError, Question, StopReason, Turn
 
@@ -562,7 +560,7 @@ def test_an_episode_that_was_walked_again_is_judged_once(films: Path, tmp_path: 
 
 
 def test_what_cannot_be_judged(films: Path, tmp_path: Path) -> None:
-    from kgwalk.evaluation.judged import judge_run
+    from kgwalk.evaluation.evaluate import judge_run
 
     with pytest.raises(KgwalkError, match="unknown kind of judgement `corect`; did you mean `correct`"):
         check_judge("api:x", ["equivalence", "corect"])

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from commands import Cli
 from conftest import store_of
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.evaluation.web_facts.accept import accept
-from kgwalk.evaluation.web_facts.propose import Features, Proposal, confidence, propose, ranked
+from kgwalk.evaluation.web_facts.propose import Features, Proposal, accept, confidence, propose, ranked
 from kgwalk.evaluation.web_facts.reading import FoundFact, KindFit, Reader, sentences
 from kgwalk.evaluation.web_facts.roles import Phrases, mentions, names_of
 from kgwalk.kg.build import build

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from kgwalk.llm.engine import Sampling
-from kgwalk.llm.requests import StopWatch
+from kgwalk.llm.engine import Sampling, StopWatch
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.llm.torch_engine.prefix_cache import WORTH, Sharing
-from kgwalk.llm.torch_engine.sequence import SlotSequence
-from kgwalk.llm.torch_engine.slots import Slot
+from kgwalk.llm.torch_engine.sequence import Slot, SlotSequence
 
 PROMPT = list(range(100, 164))  # four blocks of 16 tokens
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgwalk.llm.engine import Generation, Sampling
+from kgwalk.llm.engine import Generation, Sampling, StopWatch, draws
 from kgwalk.llm.openvino_engine.blocks import BlockTable
 from kgwalk.llm.openvino_engine.prompt_lookup import LONGEST, Followers, guess
 from kgwalk.llm.openvino_engine.scheduler import PagedSequence, Runner
-from kgwalk.llm.requests import StopWatch, draws
 from kgwalk.llm.tokenizers import ByteTokenizer
 
 SIZE = 4  # tokens a block

@@ -22,17 +22,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
-from kgwalk.llm.engine import Engine, Generation, Request, Sampling
+from kgwalk.llm.engine import Engine, Generation, Request, Sampling, StopWatch, draws, first_stop, seed_at
 from kgwalk.llm.models import packaged_gguf
-from kgwalk.llm.requests import StopWatch, draws, first_stop, seed_at
 from kgwalk.llm.tokenizers import ByteTokenizer, HfTokenizer
 from kgwalk.llm.torch_engine import engine as torch_engine
 from kgwalk.llm.torch_engine.cuda_graphs import size_above
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import ROWS, SlotModel
 from kgwalk.llm.torch_engine.sampling import choose_rows
-from kgwalk.llm.torch_engine.sequence import ROOM, OutputBuffer
-from kgwalk.llm.torch_engine.slots import Beginnings, Slot, SlotTable, marks
+from kgwalk.llm.torch_engine.sequence import ROOM, Beginnings, OutputBuffer, Slot, SlotTable, marks
 from kgwalk.types import EngineError, Message
 from tiny_models import tiny_model, tiny_module, tiny_tokenizer
 

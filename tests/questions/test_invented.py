@@ -36,8 +36,16 @@ from kgwalk.questions.invented.concepts import (
     style_of,
 )
 from kgwalk.questions.invented.facts import End, WorldLexicon, draw_facts, draw_things, passes_through
-from kgwalk.questions.invented.graph import InventedGraph, InventedSettings, make_world
-from kgwalk.questions.invented.join import JoinReport, JoinSettings, Voices, make_worlds, write_worlds
+from kgwalk.questions.invented.graph import (
+    InventedGraph,
+    InventedSettings,
+    JoinReport,
+    JoinSettings,
+    Voices,
+    make_world,
+    make_worlds,
+    write_worlds,
+)
 from kgwalk.questions.invented.names import MANNERS, PATTERNS, Manner, Namer, family_of
 from kgwalk.questions.invented.values import LATER, LITERALS, NARROWER, SYMMETRIC, Span, Values, random_span
 from kgwalk.questions.invented.words import CLOSED, TONGUES
@@ -45,7 +53,7 @@ from kgwalk.questions.plan import PATTERNS as QUESTIONS
 from kgwalk.questions.plan import QuestionPlan
 from kgwalk.questions.schema import askable
 from kgwalk.questions.wording.speaker import Wording
-from kgwalk.score.gold import gold_of
+from kgwalk.score.answers import gold_of
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, KgwalkError, Question
 from kgwalk.walk.facts import Way

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import store_of
 from kgwalk.data.dataset import load_dataset
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions import make, plan, schema, split
+from kgwalk.questions import make, plan, schema
 from kgwalk.questions.drawing import Drawing, Starts
 from kgwalk.questions.make import Cell, RelationShares, make_questions, quotas
 from kgwalk.questions.patterns import DRAWS
@@ -61,7 +61,7 @@ def world() -> StoredGraph:
     return graph
 
 
-@pytest.mark.parametrize("module", [make, schema, plan, measures, split], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("module", [make, schema, plan, measures], ids=lambda one: one.__name__)
 def test_the_examples_in_the_documentation(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from kgwalk.questions.split import split_key, split_questions
+from kgwalk.questions.make import split_key, split_questions
 from kgwalk.types import KgwalkError, Question
 
 RELATIONS = [f"r{number}" for number in range(8)]

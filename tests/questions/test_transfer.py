@@ -15,8 +15,7 @@ from conftest import store_of
 from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.drawing import Drawing, reverse
 from kgwalk.questions.invented.facts import End, WorldLexicon, passes_through
-from kgwalk.questions.invented.graph import InventedGraph, InventedSettings
-from kgwalk.questions.invented.join import InventedPart, JoinSettings, make_worlds
+from kgwalk.questions.invented.graph import InventedGraph, InventedPart, InventedSettings, JoinSettings, make_worlds
 from kgwalk.questions.invented.values import HAPPENS, LASTS
 from kgwalk.questions.patterns import DRAWS
 from kgwalk.questions.plan import Building, MakeSettings, QuestionPlan, Refused
@@ -388,7 +387,7 @@ def test_shares_of_worlds() -> None:
     for number, share in MakeSettings().hops.items():
         assert hops[number] == pytest.approx(share * len(chains), abs=0.07 * len(chains))
     longer = [
-        (one.environment, asked) for one in made for asked in one.questions if asked.type == "chain" and asked.hops != 1
+        (one.world, asked) for one in made for asked in one.questions if asked.type == "chain" and asked.hops != 1
     ]
     assert 0.1 * len(longer) <= sum(_turns(*one) for one in longer) <= 0.35 * len(longer)
     assert any(map(_both_ways, made))  # a relation that is there in either direction, under two names

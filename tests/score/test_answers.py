@@ -10,8 +10,18 @@ from hypothesis import strategies as st
 
 from conftest import awkward_names
 from kgwalk.kg.store import StoredGraph
-from kgwalk.score.answers import accuracy, distinct, em_token, f1, hit_any, hit_substring, match, processed
-from kgwalk.score.gold import Gold, gold_of
+from kgwalk.score.answers import (
+    Gold,
+    accuracy,
+    distinct,
+    em_token,
+    f1,
+    gold_of,
+    hit_any,
+    hit_substring,
+    match,
+    processed,
+)
 from kgwalk.types import Question
 
 CAPITALS = Gold((("Washington, D.C.", "Q61"), ("Paris",), ("Rome",), ("Oslo",)))

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from kgwalk.bench.servers import ScanGraph
-from kgwalk.llm.engine import Engine
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Engine, ScriptedEngine
+from kgwalk.score.answers import gold_of
 from kgwalk.score.episode import measure, measure_all, retrieved, shown_to
 from kgwalk.score.exploration import exploration, explored, gold_facts, named
-from kgwalk.score.gold import gold_of
 from kgwalk.types import Answer, Call, Episode, Question, StopReason, Triple, Turn
 from kgwalk.walk.budget import BYTES_A_TOKEN, Budget, tokens, tokens_used
 from kgwalk.walk.policy import protocol_named

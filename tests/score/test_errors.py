@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgwalk.bench.servers import ScanGraph
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.score.errors import error_class, gold_steps
 from kgwalk.types import Episode, Question, StopReason, Triple
 from kgwalk.walk.policy import protocol_named

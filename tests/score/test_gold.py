@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from conftest import awkward_names
 from kgwalk.data.bundled import SPLITS, world_path, world_questions
 from kgwalk.kg.store import StoredGraph, open_graph
-from kgwalk.score import answers, episode, exploration, gold, statistics
-from kgwalk.score.answers import match
-from kgwalk.score.gold import Gold, forms, gold_of, key
+from kgwalk.score import answers, episode, exploration, statistics
+from kgwalk.score.answers import Gold, forms, gold_of, key, match
 from kgwalk.types import Question
 
 
 @pytest.mark.parametrize(
     "module",
-    [gold, answers, episode, exploration, statistics],
+    [answers, episode, exploration, statistics],
     ids=lambda m: m.__name__,
 )
 def test_the_examples_in_the_modules(module: ModuleType) -> None:

@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api_server import completion, engine_at, serving
-from kgwalk.llm.engine import Generation, Request, Sampling
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.score.judge.judge import FILE, Judge, VerdictCache, key_of, reply_to
 from kgwalk.score.judge.kinds import (
     KINDS,
@@ -516,7 +515,7 @@ def test_a_failure_is_not_cached(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.score.judge.kinds import Case
 from kgwalk.score.judge.judge import Judge
 from kgwalk.score.judge.judge import reply_to

@@ -18,7 +18,7 @@ from conftest import FILMS, awkward_names
 from kgwalk.config.plugins import system_folders
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.score.episode import measure
 from kgwalk.score.rewards import (
     TURN,

@@ -15,8 +15,7 @@ from conftest import FILMS
 from kgwalk.config.recipe import load_recipe
 from kgwalk.config.run_folder import read_rows
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.engine import Sampling
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Sampling, ScriptedEngine
 from kgwalk.score import exploration as editing
 from kgwalk.score.episode import measure
 from kgwalk.score.exploration import EXACT, FactGraph, edit_distance, likeness

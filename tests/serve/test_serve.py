@@ -33,8 +33,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.serve import schemas
 from kgwalk.serve.app import App, create_app
 from kgwalk.serve.run import bind, in_background, run_server
-from kgwalk.serve.security import check_bind, read_key
-from kgwalk.serve.settings import ServeSettings
+from kgwalk.serve.settings import ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError, Neighbors, RemoteError, UnknownQuestion
 
 FACTS = [

@@ -26,8 +26,7 @@ from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.api import ApiEngine
-from kgwalk.llm.engine import Engine, Generation, Request, Sampling
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Engine, Generation, Request, Sampling, ScriptedEngine
 from kgwalk.serve import agent, schemas
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background, run_server

@@ -22,8 +22,7 @@ from conftest import FILMS, store_of
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
-from kgwalk.llm.engine import Generation, Request
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Generation, Request, ScriptedEngine
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.serve import schemas
 from kgwalk.serve.app import create_app
@@ -58,7 +57,7 @@ SLOW_SERVER = """
 import asyncio, sys
 from conftest import FILMS
 from kgwalk.bench.servers import ScanGraph
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.serve.run import run_server
 from kgwalk.serve.settings import ServeSettings
 

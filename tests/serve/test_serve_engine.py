@@ -22,8 +22,7 @@ from kgwalk.bench.servers import ScanGraph
 from kgwalk.cli.serve import _agent as served_agent
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm import engine as kinds
-from kgwalk.llm.engine import Engine
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Engine, ScriptedEngine
 from kgwalk.serve import agent
 from kgwalk.serve.agent import check_engine
 from kgwalk.serve.app import create_app

@@ -16,7 +16,7 @@ from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.ranking import ExpansionChoice, Unranked, compare_rankers
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import CachedEmbedder, installed_minilm
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.types import KgwalkError
 from kgwalk.walk.environment import Environments, EnvironmentSettings
 from kgwalk.walk.protocol import Environment
@@ -25,11 +25,7 @@ from kgwalk.walk.ranking import Bm25Ranker
 from letters import Letters
 
 torch = pytest.importorskip("torch")
-from kgwalk.training.ranker import (  # noqa: E402
-    FitSettings,
-    RankSettings,
-    train_ranker,
-)
+from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker  # noqa: E402
 from kgwalk.walk.ranker import LearnedRanker, NetworkShape, open_ranker  # noqa: E402
 
 ASKED = {

@@ -13,8 +13,7 @@ import pytest
 from conftest import FILMS
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.engine import Generation, Request, Sampling
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
 from kgwalk.walk.agent import NoTopic, as_json, ask, ask_async, start_of
 from kgwalk.walk.budget import Budget

@@ -22,7 +22,7 @@ from kgwalk.demos.filter import DemoSettings, Fallen
 from kgwalk.demos.make import make_demos
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.systems.kg_reasoner.protocol import KgReasoner, KgReasonerWalk
 from kgwalk.types import Call, Episode, KgwalkError, Malformed, Question, StopReason, Triple
 from kgwalk.walk.budget import Budget

@@ -23,7 +23,7 @@ from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.kg.http import HttpGraph
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.score.episode import measure
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background

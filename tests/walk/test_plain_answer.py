@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.config.recipe import load_recipe
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.score.episode import measure
 from kgwalk.systems.baselines.protocol import COT_EXAMPLES, VANILLA_EXAMPLES, parse
 from kgwalk.types import Answer, Malformed, Question

@@ -20,8 +20,7 @@ from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.kg.views import incomplete
 from kgwalk.llm.api import Usage
-from kgwalk.llm.engine import Generation, Request, Sampling
-from kgwalk.llm.scripted import LOGPROB, ScriptedEngine
+from kgwalk.llm.engine import LOGPROB, Generation, Request, Sampling, ScriptedEngine
 from kgwalk.systems.baselines.policy import Oracle, RandomWalk, Tog
 from kgwalk.systems.baselines.tog import Prompts, read_choice
 from kgwalk.types import (

@@ -16,7 +16,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
 from kgwalk.llm.embeddings import CachedEmbedder, MiniLM, relation_file, words
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.systems.graph_rft.plan import PlanError, read_plan
 from kgwalk.systems.kg_hopper.protocol import KgHopper
 from kgwalk.systems.kg_reasoner.protocol import KgReasoner

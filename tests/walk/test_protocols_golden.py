@@ -16,7 +16,7 @@ import pytest
 
 from conftest import FILMS
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.types import Document, Episode, Question
 from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_named

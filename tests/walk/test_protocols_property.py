@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from conftest import AWKWARD, FILMS, awkward_names, store_of
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.engine import Generation, Request
-from kgwalk.llm.scripted import ScriptedEngine
+from kgwalk.llm.engine import Generation, Request, ScriptedEngine
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.systems.baselines.protocol import ClosedBook
 from kgwalk.systems.eog.protocol import Eog

@@ -19,8 +19,7 @@ import pytest
 from conftest import FILMS, store_of
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.http import HttpGraph
-from kgwalk.llm.engine import Generation, Request, Sampling
-from kgwalk.llm.scripted import LOGPROB, ScriptedEngine
+from kgwalk.llm.engine import LOGPROB, Generation, Request, Sampling, ScriptedEngine
 from kgwalk.types import (
     Answer,
     Call,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import Web, environment_values, graph_called
-from kgwalk.cli.output import ENGINES, err, out, print_json, print_json_line
+from kgwalk.cli.output import ENGINES, Web, environment_values, err, graph_called, out, print_json, print_json_line
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
 if TYPE_CHECKING:

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from kgwalk.cli.options import DataOption, GraphDrop, Web, environment_values
-from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
+from kgwalk.cli.output import (
+    DataOption,
+    GraphDrop,
+    Web,
+    counted,
+    environment_values,
+    err,
+    out,
+    print_json,
+    print_table,
+    progress_bar,
+)
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:

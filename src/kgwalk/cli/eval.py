@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import GraphDrop, Web, environment_values
-from kgwalk.cli.output import ENGINES, EVERY, counted, err, out, print_json, print_table
+from kgwalk.cli.output import (
+    ENGINES,
+    EVERY,
+    GraphDrop,
+    Web,
+    counted,
+    environment_values,
+    err,
+    out,
+    print_json,
+    print_table,
+)
 from kgwalk.types import Progress
 
 if TYPE_CHECKING:
@@ -98,7 +108,7 @@ def eval(
     ] + environment_values(graph_drop, web)
     kinds = [kind.strip() for kind in judge_kinds.split(",")]
     if judge is not None:
-        from kgwalk.evaluation.judged import check_judge, judge_run
+        from kgwalk.evaluation.evaluate import check_judge, judge_run
 
         check_judge(judge, kinds)
     dataset = load_dataset(data)

@@ -12,8 +12,21 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import OnError, OnErrorOption, graph_called, store_at, stored_graph
-from kgwalk.cli.output import counted, err, out, parse_size, print_json, print_table, progress_bar, size
+from kgwalk.cli.output import (
+    OnError,
+    OnErrorOption,
+    counted,
+    err,
+    graph_called,
+    out,
+    parse_size,
+    print_json,
+    print_table,
+    progress_bar,
+    size,
+    store_at,
+    stored_graph,
+)
 from kgwalk.cli.propose import ACCEPT_EXAMPLES, PROPOSE_EXAMPLES, accept, propose
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import StoredGraph, open_graph

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import OnError, OnErrorOption
-from kgwalk.cli.output import counted, err, first_of, out, print_json, print_table, progress_bar
+from kgwalk.cli.output import OnError, OnErrorOption, counted, err, first_of, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
     from kgwalk.kg.store import StoredGraph
-    from kgwalk.questions.invented.join import JoinReport
+    from kgwalk.questions.invented.graph import JoinReport
     from kgwalk.types import Progress, Question
 
 
@@ -75,8 +74,7 @@ def worlds(
     from kgwalk.data.folder import check_target
     from kgwalk.questions.bank import load_bank
     from kgwalk.questions.invented.concepts import LeftOut, asked_in, keys_of
-    from kgwalk.questions.invented.graph import InventedSettings
-    from kgwalk.questions.invented.join import JoinSettings, write_worlds
+    from kgwalk.questions.invented.graph import InventedSettings, JoinSettings, write_worlds
 
     check_target(output, replace=force)
     started = time.perf_counter()
@@ -111,7 +109,7 @@ def _lines(path: Path | None) -> list[str]:
 
 def _relations(name: str) -> Iterable[str]:
     """The relation names of a store, or of the graph of a dataset."""
-    from kgwalk.cli.options import stored_graph
+    from kgwalk.cli.output import stored_graph
 
     graph = stored_graph(name)[1]
     return graph.store.relation.several(graph.live_relations())
@@ -204,10 +202,9 @@ def make(
     is thrown away, and counted. The folder is a dataset: `kgwalk train`, `eval`, `demos` and `data check` take it.
     """
     from kgwalk.data.folder import check_target
-    from kgwalk.questions.make import make_questions
+    from kgwalk.questions.make import make_questions, split_questions, write_dataset
     from kgwalk.questions.plan import MakeSettings
     from kgwalk.questions.schema import survey
-    from kgwalk.questions.split import split_questions, write_dataset
     from kgwalk.questions.wording.name_lexicon import NameLexicon
     from kgwalk.questions.wording.speaker import Wording
 
@@ -267,7 +264,7 @@ def _whole(shares: Mapping[str, float]) -> dict[int, float]:
 
 def _graph(name: str, on_error: OnError, progress: Progress) -> StoredGraph:
     """A graph in a store here; a file of facts is built into the cache first."""
-    from kgwalk.cli.options import stored_graph
+    from kgwalk.cli.output import stored_graph
     from kgwalk.data.dataset import cached_store
     from kgwalk.kg.files import naming_read_errors
     from kgwalk.kg.store import open_graph
@@ -314,8 +311,8 @@ def _report(
     seconds: float,
     wanted: int,
 ) -> dict[str, Any]:
+    from kgwalk.questions.make import gaps
     from kgwalk.questions.plan import SIZES, size_of
-    from kgwalk.questions.split import gaps
 
     every = [question for questions in splits.values() for question in questions]
     sizes = Counter(size_of(len(question.answers)) for question in every)

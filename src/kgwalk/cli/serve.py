@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgwalk.cli.options import GraphDrop, Web, bundled_path, environment_values
-from kgwalk.cli.output import ENGINES, err
+from kgwalk.cli.output import ENGINES, GraphDrop, Web, bundled_path, environment_values, err
 from kgwalk.types import EngineError, KgwalkError
 
 EXAMPLES = (
@@ -74,8 +73,7 @@ def serve(
     try:
         from kgwalk.config.recipe import Recipe
         from kgwalk.serve.run import announce, run_server
-        from kgwalk.serve.security import read_key
-        from kgwalk.serve.settings import ServeSettings
+        from kgwalk.serve.settings import ServeSettings, read_key
     except ModuleNotFoundError as error:
         raise KgwalkError(f"{error.name} is not installed; pip install 'kgwalk[serve]'") from error
 

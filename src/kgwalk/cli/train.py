@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import DataOption, GraphDrop, Web, environment_values
-from kgwalk.cli.output import EVERY, err, out, print_json
+from kgwalk.cli.output import EVERY, DataOption, GraphDrop, Web, environment_values, err, out, print_json
 from kgwalk.types import Progress
 
 EXAMPLES = (

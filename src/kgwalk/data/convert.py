@@ -19,8 +19,7 @@ from typing import Any
 from kgwalk.config.plugins import unknown
 from kgwalk.data.dataset import fetched_folder
 from kgwalk.data.folder import NAMES, DatasetWriter, in_order
-from kgwalk.data.formats.base import Format, RecordReading
-from kgwalk.data.formats.records import json_records, line_records
+from kgwalk.data.formats.base import Format, RecordReading, json_records, line_records
 from kgwalk.data.formats.table import FORMATS, format_called, format_of
 from kgwalk.types import InputError, KgwalkError, Progress, Triple, silent
 

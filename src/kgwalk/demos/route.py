@@ -18,8 +18,7 @@ from itertools import islice, product
 from kgwalk.demos.path_search import EdgeSource, FactEdges, FoundChain, GraphEdges, search
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import words
-from kgwalk.score.answers import f1
-from kgwalk.score.gold import Gold, gold_of
+from kgwalk.score.answers import Gold, f1, gold_of
 from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, Way, chain_of
 from kgwalk.walk.ranking import scores

@@ -15,7 +15,7 @@ import orjson
 
 from kgwalk.config.episode_rows import kind, question_of
 from kgwalk.data.folder import GRAPH
-from kgwalk.kg.normalise import normalise
+from kgwalk.kg.find import normalise
 from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, not_utf8, open_stream
 from kgwalk.types import InputError, Progress, Question
 

@@ -19,9 +19,8 @@ import pyarrow as pa
 from kgwalk import __version__
 from kgwalk.kg.csr import CsrWriter, Edges
 from kgwalk.kg.entity_names import EntityWriter, write_relations
-from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, RowSorter, SpoolPool, alphabetical
+from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, RowSorter, SpoolPool, alphabetical, write_table
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
-from kgwalk.kg.name_arrays import write_table
 from kgwalk.kg.names import U32
 from kgwalk.kg.question_sets import BothEdges, QuestionWriter, grouped
 from kgwalk.kg.sources.reading import read, read_labels

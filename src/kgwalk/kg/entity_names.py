@@ -16,10 +16,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kgwalk.kg.external_memory import Interner, RowSorter, alphabetical
+from kgwalk.kg.external_memory import (
+    Interner,
+    NameWriter,
+    RowSorter,
+    alphabetical,
+    from_parts,
+    hash_names,
+    string_parts,
+    write_table,
+)
 from kgwalk.kg.files import FolderWriter
 from kgwalk.kg.find import hashes, normalise, signatures
-from kgwalk.kg.name_arrays import NameWriter, from_parts, hash_names, string_parts, write_table
 from kgwalk.kg.names import U32, U64
 from kgwalk.types import Progress
 

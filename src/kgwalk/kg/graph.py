@@ -12,8 +12,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from kgwalk.kg.find import LEAST_SCORE, similarity
-from kgwalk.kg.normalise import normalise
+from kgwalk.kg.find import LEAST_SCORE, normalise, similarity
 from kgwalk.types import Found, Neighbors, Triple, UnknownName, UnknownRelation
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple, Self
 import httpx
 from rapidfuzz import fuzz, process
 
-from kgwalk.kg.normalise import normalise
+from kgwalk.kg.find import normalise
 from kgwalk.kg.sparql_client import (
     CacheInfo,
     Endpoint,

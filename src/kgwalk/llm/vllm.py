@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kgwalk.config.runtime import LoopClosed, LoopThread
-from kgwalk.llm.engine import Generation, Request
+from kgwalk.llm.engine import Generation, Request, first_stop
 from kgwalk.llm.models import DEFAULT_MODEL, find_model, model_folder
-from kgwalk.llm.requests import first_stop
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError
 
@@ -95,7 +94,7 @@ class VllmEngine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        from kgwalk.llm.requests import seed_at
+        from kgwalk.llm.engine import seed_at
 
         sampling = request.sampling
         seed = self._seed if sampling.seed is None else sampling.seed

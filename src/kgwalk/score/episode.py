@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from math import comb
 
 from kgwalk.kg.graph import Graph
-from kgwalk.score.answers import Matched, accuracy, em_token, hit_any, hit_substring, match
+from kgwalk.score.answers import Gold, Matched, accuracy, em_token, forms, gold_of, hit_any, hit_substring, match
 from kgwalk.score.exploration import exploration, explored, gold_facts
-from kgwalk.score.gold import Gold, forms, gold_of
 from kgwalk.types import Call, Episode, KgwalkError, Malformed, Question, StopReason
 from kgwalk.walk.budget import tokens
 from kgwalk.walk.web.search import WEB_FAILED, WEB_SEARCH

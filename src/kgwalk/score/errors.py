@@ -32,10 +32,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kgwalk.kg.graph import Graph
-from kgwalk.score.answers import match
+from kgwalk.score.answers import Gold, forms, gold_of, match
 from kgwalk.score.episode import retrieved, shown_to
 from kgwalk.score.exploration import explored, gold_facts
-from kgwalk.score.gold import Gold, forms, gold_of
 from kgwalk.types import Call, Episode, Question, StopReason, Triple, Turn
 from kgwalk.walk.facts import path_to
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from itertools import takewhile
 
-from kgwalk.kg.normalise import normalise
+from kgwalk.kg.find import normalise
 from kgwalk.types import Episode, Question, Triple
 
 

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import orjson
 
 from kgwalk.config.runtime import LoopClosed, LoopThread
-from kgwalk.serve import batch
+from kgwalk.serve import asgi
 from kgwalk.serve.asgi import (
     STOPPING_WORDS,
     HttpError,
     HttpReply,
+    ItemError,
     Send,
     check_characters,
     check_question,
     send_reply,
     too_long,
 )
-from kgwalk.serve.batch import ItemError
 from kgwalk.serve.graphs import ServedGraphs
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
@@ -460,14 +460,14 @@ def topics_of(fields: dict[str, Any]) -> list[str] | None:
 
 
 def runs_of(fields: dict[str, Any]) -> int:
-    return batch.count(fields, "runs", 1, MOST_RUNS, least=1)
+    return asgi.count(fields, "runs", 1, MOST_RUNS, least=1)
 
 
 def _wanted(value: object) -> AgentRequest:
-    fields = batch.check_fields(value, FIELDS, "the body")
-    question = question_of(batch.needed(fields, "question"))
+    fields = asgi.check_fields(value, FIELDS, "the body")
+    question = question_of(asgi.needed(fields, "question"))
     return AgentRequest(
-        question, batch.text_of(fields, "graph"), topics_of(fields), batch.text_of(fields, "recipe"), runs_of(fields)
+        question, asgi.text_of(fields, "graph"), topics_of(fields), asgi.text_of(fields, "recipe"), runs_of(fields)
     )
 
 

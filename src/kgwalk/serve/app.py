@@ -19,7 +19,7 @@ import orjson
 
 from kgwalk import __version__
 from kgwalk.kg.graph import Graph
-from kgwalk.serve import batch
+from kgwalk.serve import asgi
 from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute, ReplyStream, send_answer
 from kgwalk.serve.asgi import (
     STOPPING,
@@ -39,8 +39,7 @@ from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
 from kgwalk.serve.graphs import ServedGraphs
 from kgwalk.serve.metrics import Metrics
 from kgwalk.serve.page import PATH, page, wants_page
-from kgwalk.serve.security import authorized
-from kgwalk.serve.settings import ServeSettings
+from kgwalk.serve.settings import ServeSettings, authorized
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -226,7 +225,7 @@ class App:
         await api(scope, _replay(body, receive), send)
 
     async def _list_graphs(self, body: bytes, deadline: float) -> HttpReply:
-        return HttpReply(200, orjson.dumps({"graphs": self.graphs.info()}, option=batch.OPTIONS))
+        return HttpReply(200, orjson.dumps({"graphs": self.graphs.info()}, option=asgi.OPTIONS))
 
     async def _health(self, body: bytes, deadline: float) -> HttpReply:
         agent = self.agent

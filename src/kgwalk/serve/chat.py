@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kgwalk.serve import batch
+from kgwalk.serve import asgi
 from kgwalk.serve.agent import (
     AGENT,
     AgentRequest,
@@ -28,8 +28,7 @@ from kgwalk.serve.agent import (
     runs_of,
     topics_of,
 )
-from kgwalk.serve.asgi import STOPPING, HttpError, HttpReply, check_characters, too_long
-from kgwalk.serve.batch import ItemError
+from kgwalk.serve.asgi import STOPPING, HttpError, HttpReply, ItemError, check_characters, too_long
 from kgwalk.types import Episode, Message, StopReason, Turn
 
 if TYPE_CHECKING:
@@ -145,8 +144,8 @@ def _event(data: bytes) -> bytes:
 
 def read_chat(value: object) -> Chat:
     if not isinstance(value, dict):
-        raise ItemError("bad_request", f"the body is an object, not {batch.json_type(value)}")
-    model, listed = batch.needed(value, "model"), value.get("messages")
+        raise ItemError("bad_request", f"the body is an object, not {asgi.json_type(value)}")
+    model, listed = asgi.needed(value, "model"), value.get("messages")
     if not isinstance(listed, list) or not listed:
         raise ItemError("bad_request", '"messages" must be a list of messages')
     if value.get("n") not in (None, 1):
@@ -155,13 +154,13 @@ def read_chat(value: object) -> Chat:
         raise ItemError("bad_request", '"tools" are not taken: the agent has its own')
     options = value.get("stream_options")
     usage = isinstance(options, dict) and options.get("include_usage") is True
-    return Chat(model, [_message(one) for one in listed], value, batch.flag(value, "stream", False), usage)
+    return Chat(model, [_message(one) for one in listed], value, asgi.flag(value, "stream", False), usage)
 
 
 def _message(value: object) -> Message:
     if not isinstance(value, dict):
-        raise ItemError("bad_request", f"a message is an object, not {batch.json_type(value)}")
-    role, content = batch.needed(value, "role"), value.get("content")
+        raise ItemError("bad_request", f"a message is an object, not {asgi.json_type(value)}")
+    role, content = asgi.needed(value, "role"), value.get("content")
     if role not in ROLES:
         raise ItemError("bad_request", f'role "{role[:60]}" is not taken; there are {", ".join(ROLES)}')
     if isinstance(content, list):  # parts, of which text is understood
@@ -179,7 +178,7 @@ def _message(value: object) -> Message:
 def _question(chat: Chat, recipe: str | None) -> AgentRequest:
     asked = next((one.content for one in reversed(chat.messages) if one.role == "user"), "")
     fields = chat.fields
-    return AgentRequest(question_of(asked), batch.text_of(fields, "graph"), topics_of(fields), recipe, runs_of(fields))
+    return AgentRequest(question_of(asked), asgi.text_of(fields, "graph"), topics_of(fields), recipe, runs_of(fields))
 
 
 def _of_agent(asked: AskResult) -> ChatAnswer:
@@ -262,14 +261,14 @@ def _sampling(fields: dict[str, Any]) -> Sampling:
     stops = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
         raise ItemError("bad_request", f'"stop" must be a text or a list of at most {MOST_STOPS} texts')
-    bound = batch.count(fields, "max_tokens", MAX_TOKENS, least=1)
+    bound = asgi.count(fields, "max_tokens", MAX_TOKENS, least=1)
     seed = fields.get("seed")
     if seed is not None and type(seed) is not int:
-        raise ItemError("bad_request", f'"seed" must be a whole number, not {batch.json_type(seed)}')
+        raise ItemError("bad_request", f'"seed" must be a whole number, not {asgi.json_type(seed)}')
     return Sampling(
         temperature=_number(fields, "temperature", 2.0),
         top_p=_number(fields, "top_p", 1.0),
-        max_tokens=batch.count(fields, "max_completion_tokens", bound, least=1),
+        max_tokens=asgi.count(fields, "max_completion_tokens", bound, least=1),
         stop=tuple(stops),
         seed=seed,
     )

@@ -15,9 +15,8 @@ from time import monotonic
 from typing import Any
 
 from kgwalk.kg.graph import Graph
-from kgwalk.serve import batch
-from kgwalk.serve.asgi import HttpReply
-from kgwalk.serve.batch import ItemError
+from kgwalk.serve import asgi
+from kgwalk.serve.asgi import HttpReply, ItemError
 from kgwalk.serve.graphs import ServedGraphs, failed_graph
 from kgwalk.serve.metrics import Metrics
 from kgwalk.serve.settings import ServeSettings
@@ -51,7 +50,7 @@ class QueryRoute:
         self._graphs, self._settings, self._metrics = graphs, settings, metrics
 
     async def __call__(self, body: bytes, deadline: float) -> HttpReply:
-        items = batch.parse_batch(body, "queries", self._settings.max_batch)
+        items = asgi.parse_batch(body, "queries", self._settings.max_batch)
         outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
 
         async def answer(item: object) -> dict[str, Any]:
@@ -68,21 +67,21 @@ class QueryRoute:
 
         def late(item: object) -> dict[str, Any]:
             outcomes[_op_label(item), "time_limit"] += 1
-            return _query_refused(batch.too_late())
+            return _query_refused(asgi.too_late())
 
         try:
-            return await batch.answer_all(items, answer, late, deadline)
+            return await asgi.answer_all(items, answer, late, deadline)
         finally:
             self._metrics.queries(outcomes)
 
     async def _answer(self, item: object, deadline: float) -> dict[str, Any]:
         if not isinstance(item, dict):
-            raise ItemError("bad_request", f"a query is an object, not {batch.json_type(item)}")
-        op = batch.needed(item, "op")
+            raise ItemError("bad_request", f"a query is an object, not {asgi.json_type(item)}")
+        op = asgi.needed(item, "op")
         if op not in OPS:
             raise ItemError("bad_request", f'op "{op[:60]}" is not there; there are {", ".join(OPS)}')
-        fields = batch.check_fields(item, OPS[op], "a query")
-        graph = self._graphs.select(*(batch.text_of(fields, name) for name in ("graph", "question", "start", "end")))
+        fields = asgi.check_fields(item, OPS[op], "a query")
+        graph = self._graphs.select(*(asgi.text_of(fields, name) for name in ("graph", "question", "start", "end")))
         if op == "match":
             return await _match(graph, fields, deadline)
         return {"ok": True, **_ask(graph, op, fields)}
@@ -92,24 +91,24 @@ def _ask(graph: Graph, op: str, fields: dict[str, Any]) -> dict[str, Any]:
     """`value`, and `more` where the value is a page."""
     match op:
         case "contains":
-            return {"value": batch.needed(fields, "entity") in graph}
+            return {"value": asgi.needed(fields, "entity") in graph}
         case "has_relation":
-            return {"value": graph.has_relation(batch.needed(fields, "relation"))}
+            return {"value": graph.has_relation(asgi.needed(fields, "relation"))}
         case "relations":
-            out = batch.flag(fields, "out", True)
-            return {"value": graph.relations(batch.needed(fields, "entity"), out=out)}
+            out = asgi.flag(fields, "out", True)
+            return {"value": graph.relations(asgi.needed(fields, "entity"), out=out)}
         case "neighbors":
             return _neighbors(graph, fields)
         case _:
             find = graph.find if op == "find" else graph.find_relation
-            k = batch.count(fields, "k", 5, MAX_PAGE)
-            return {"value": [asdict(found) for found in find(batch.needed(fields, "text"), k)]}
+            k = asgi.count(fields, "k", 5, MAX_PAGE)
+            return {"value": [asdict(found) for found in find(asgi.needed(fields, "text"), k)]}
 
 
 def _neighbors(graph: Graph, fields: dict[str, Any]) -> dict[str, Any]:
     limit, offset = _page(fields)
-    out = batch.flag(fields, "out", True)
-    entity, relation = batch.needed(fields, "entity"), batch.needed(fields, "relation")
+    out = asgi.flag(fields, "out", True)
+    entity, relation = asgi.needed(fields, "entity"), asgi.needed(fields, "relation")
     found = graph.neighbors(entity, relation, out=out, limit=offset + limit)
     times = None if found.times is None else found.times[offset:]
     value = {"names": found.names[offset:], "total": found.total, "times": times}
@@ -118,7 +117,7 @@ def _neighbors(graph: Graph, fields: dict[str, Any]) -> dict[str, Any]:
 
 async def _match(graph: Graph, fields: dict[str, Any], deadline: float) -> dict[str, Any]:
     limit, offset = _page(fields)
-    pattern = [batch.text_of(fields, name) for name in ("head", "relation", "tail")]
+    pattern = [asgi.text_of(fields, name) for name in ("head", "relation", "tail")]
     facts = graph.match(*pattern, limit=offset + limit + 1)
     async for _ in _steps(facts, offset, deadline):
         pass
@@ -129,7 +128,7 @@ async def _match(graph: Graph, fields: dict[str, Any], deadline: float) -> dict[
 
 async def _steps(facts: Iterator[Triple], number: int, deadline: float) -> AsyncIterator[list[Triple]]:
     """The next `number` facts, a STEP at a time, with a pause for other requests after each slice of time."""
-    until = monotonic() + batch.SLICE
+    until = monotonic() + asgi.SLICE
     while number > 0:
         some = list(islice(facts, min(number, STEP)))
         yield some
@@ -140,12 +139,12 @@ async def _steps(facts: Iterator[Triple], number: int, deadline: float) -> Async
             await asyncio.sleep(0)
             now = monotonic()
             if now >= deadline:
-                raise batch.too_late()
-            until = now + batch.SLICE
+                raise asgi.too_late()
+            until = now + asgi.SLICE
 
 
 def _page(fields: dict[str, Any]) -> tuple[int, int]:
-    return batch.count(fields, "limit", PAGE, MAX_PAGE), batch.count(fields, "offset", 0, MAX_OFFSET)
+    return asgi.count(fields, "limit", PAGE, MAX_PAGE), asgi.count(fields, "offset", 0, MAX_OFFSET)
 
 
 def _unknown(error: UnknownName) -> dict[str, Any]:
@@ -180,7 +179,7 @@ class ActionRoute:
         self._graphs, self._settings, self._metrics = graphs, settings, metrics
 
     async def __call__(self, body: bytes, deadline: float) -> HttpReply:
-        items = batch.parse_batch(body, "actions", self._settings.max_batch)
+        items = asgi.parse_batch(body, "actions", self._settings.max_batch)
         outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
 
         async def answer(item: object) -> dict[str, Any]:
@@ -195,20 +194,20 @@ class ActionRoute:
 
         def late(item: object) -> dict[str, Any]:
             outcomes[_action_label(item), "TIME_LIMIT"] += 1
-            return _action_refused(batch.too_late())
+            return _action_refused(asgi.too_late())
 
         try:
-            return await batch.answer_all(items, answer, late, deadline)
+            return await asgi.answer_all(items, answer, late, deadline)
         finally:
             self._metrics.actions(outcomes)
 
     def _answer(self, item: object) -> dict[str, Any]:
-        fields = batch.check_fields(item, FIELDS, "an action")
-        text = batch.text_of
+        fields = asgi.check_fields(item, FIELDS, "an action")
+        text = asgi.text_of
         action, entity, relation = text(fields, "action"), text(fields, "entity"), text(fields, "relation")
         question = text(fields, "question")
-        limit = min(batch.count(fields, "limit", self._settings.limit), self._settings.limit)
-        suggest = batch.count(fields, "suggest", 0, MAX_SUGGEST)
+        limit = min(asgi.count(fields, "limit", self._settings.limit), self._settings.limit)
+        suggest = asgi.count(fields, "suggest", 0, MAX_SUGGEST)
         layout = _FORMATS.get(text(fields, "format"))
         if layout is None:
             raise ItemError("bad_request", '"format" must be "flat" or "hierarchical"')

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from kgwalk.kg.graph import Graph
-from kgwalk.serve.batch import ItemError
+from kgwalk.serve.asgi import ItemError
 from kgwalk.types import KgwalkError, UnknownQuestion
 
 log = logging.getLogger("kgwalk.serve")

@@ -28,8 +28,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.serve.agent import check_engine
 from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
 from kgwalk.serve.metrics import FOLDER_VARIABLE
-from kgwalk.serve.security import check_bind, read_key
-from kgwalk.serve.settings import ENVIRONMENT, ServeSettings
+from kgwalk.serve.settings import ENVIRONMENT, ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kgwalk.llm.torch_engine.slots import common_length
+from kgwalk.llm.torch_engine.sequence import common_length
 from kgwalk.types import Flat, KgwalkError
 
 # ----------------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kgwalk.demos.path_search import EdgeSource, FoundChain, GraphEdges, back, search
+from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.normalise import normalise
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.systems.eog.protocol import Eog

@@ -25,13 +25,7 @@ from torch import Tensor, nn
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import KgwalkError
-from kgwalk.walk.ranker_features import (
-    NUMBERS,
-    Encoder,
-    LabelledRows,
-    Near,
-    Texts,
-)
+from kgwalk.walk.ranker_features import NUMBERS, Encoder, LabelledRows, Near, Texts
 from kgwalk.walk.ranking import Candidate, best_of
 
 COSINES = 3  # of the question with the relation, the name and the neighbours' sum

@@ -14,8 +14,8 @@ from math import log1p
 import numpy as np
 import numpy.typing as npt
 
+from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.normalise import normalise
 from kgwalk.llm.embeddings import words
 from kgwalk.walk.facts import Way, ways_of
 from kgwalk.walk.ranking import Candidate

@@ -15,9 +15,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kgwalk.kg.find import similarity
+from kgwalk.kg.find import normalise, similarity
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.normalise import normalise
 from kgwalk.llm.embeddings import Embedder, words
 from kgwalk.types import Triple
 

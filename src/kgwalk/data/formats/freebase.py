@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.data.formats import base
-from kgwalk.data.formats.base import Format, RecordReading, record_id
-from kgwalk.data.formats.records import Record, json_records, line_records
+from kgwalk.data.formats.base import Format, Record, RecordReading, json_records, line_records, record_id
 from kgwalk.types import Question, Triple
 
 

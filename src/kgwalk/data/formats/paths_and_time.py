@@ -15,8 +15,7 @@ from typing import Any
 from kgwalk.config.episode_rows import question_of
 from kgwalk.data.folder import GRAPH
 from kgwalk.data.formats import base
-from kgwalk.data.formats.base import Format, RecordReading, record_id
-from kgwalk.data.formats.records import Record, json_records, line_records
+from kgwalk.data.formats.base import Format, Record, RecordReading, json_records, line_records, record_id
 from kgwalk.types import InputError, Question, Triple
 
 _TOPIC = re.compile(r"\[(.+)\]")  # greedy: a film is called [REC]

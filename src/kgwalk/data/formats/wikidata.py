@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any
 
 from kgwalk.data.formats import base
-from kgwalk.data.formats.base import Format, RecordReading
-from kgwalk.data.formats.records import Record, json_records
+from kgwalk.data.formats.base import Format, Record, RecordReading, json_records
 from kgwalk.types import Question, Triple
 
 _ENTITY = re.compile(

@@ -15,8 +15,8 @@ from itertools import combinations, product
 from typing import NamedTuple
 
 from kgwalk.evaluation.web_facts.roles import Phrases, Role, SentenceMention, mentions, names_of, phrase_of, roles
+from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.normalise import normalise
 from kgwalk.types import Answer, Call, Document, Episode, Triple, Turn, UnknownEntity
 from kgwalk.walk.facts import Way, entity_named, ways_of
 from kgwalk.walk.name_lookup import Text, stem

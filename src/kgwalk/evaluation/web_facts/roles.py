@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.normalise import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import words
 from kgwalk.walk.name_lookup import FUNCTION_WORDS, KINDS, GraphNames, RemoteNames, Stored, Text, stem

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kgwalk.llm.torch_engine.slots import common_length
+from kgwalk.llm.torch_engine.sequence import common_length
 
 FIRST = 64  # blocks that there are at least: room for the beginnings of several kinds of prompt
 

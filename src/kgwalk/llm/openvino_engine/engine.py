@@ -15,11 +15,10 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kgwalk.llm.engine import Generation, Request
+from kgwalk.llm.engine import Generation, Request, StopWatch, taken
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
 from kgwalk.llm.openvino_engine.blocks import BlockTable
 from kgwalk.llm.openvino_engine.scheduler import PagedSequence, Runner
-from kgwalk.llm.requests import StopWatch, taken
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError
 

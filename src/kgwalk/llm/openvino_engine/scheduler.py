@@ -19,11 +19,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kgwalk.llm.engine import Generation
+from kgwalk.llm.engine import ActiveRequest, Generation
 from kgwalk.llm.openvino_engine.blocks import BlockTable, Held
 from kgwalk.llm.openvino_engine.prompt_lookup import Followers, guess
-from kgwalk.llm.requests import ActiveRequest
-from kgwalk.llm.torch_engine.slots import common_length
+from kgwalk.llm.torch_engine.sequence import common_length
 from kgwalk.types import EngineError
 
 # ----------------------------------------------------------------------------------------------------

@@ -16,9 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgwalk.llm.engine import Generation, Request, Sampling
+from kgwalk.llm.engine import BROKEN, Generation, Request, Sampling, StopWatch, taken
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model, need
-from kgwalk.llm.requests import BROKEN, StopWatch, taken
 from kgwalk.types import EngineError
 
 if TYPE_CHECKING:

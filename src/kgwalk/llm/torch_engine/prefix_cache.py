@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kgwalk.llm.torch_engine.sequence import SlotSequence
-from kgwalk.llm.torch_engine.slots import BLOCK, Beginnings, marks
+from kgwalk.llm.torch_engine.sequence import BLOCK, Beginnings, SlotSequence, marks
 
 WORTH = 32  # tokens: a shorter beginning is as quickly computed as copied
 

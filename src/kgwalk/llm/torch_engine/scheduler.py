@@ -22,8 +22,7 @@ from kgwalk.llm.engine import Generation
 from kgwalk.llm.torch_engine.kv_cache import KINDS, SlotStart
 from kgwalk.llm.torch_engine.model import STEPS, Chosen, Job, SlotModel
 from kgwalk.llm.torch_engine.prefix_cache import Sharing
-from kgwalk.llm.torch_engine.sequence import Ended, IdArray, OutputBuffer, SlotSequence
-from kgwalk.llm.torch_engine.slots import SlotTable
+from kgwalk.llm.torch_engine.sequence import Ended, IdArray, OutputBuffer, SlotSequence, SlotTable
 from kgwalk.types import EngineError
 
 # Seconds for which a session's cache is safe from new sessions while there is other work: most tools answer sooner, and

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kgwalk.kg.normalise import normalise
+from kgwalk.kg.find import normalise
 from kgwalk.questions.invented import words
 from kgwalk.questions.invented.words import TONGUES, WEIGHTS, Tongue
 from kgwalk.questions.schema import askable

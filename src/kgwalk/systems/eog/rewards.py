@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 
 from kgwalk.config.plugins import unknown
+from kgwalk.score.answers import forms
 from kgwalk.score.exploration import gold_facts, likeness
-from kgwalk.score.gold import forms
 from kgwalk.score.rewards import Outcome, facts_named, thought_of, whole_reward
 from kgwalk.types import KgwalkError, Triple
 from kgwalk.walk.tagged_text import unescape

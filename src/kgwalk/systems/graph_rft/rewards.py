@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 
-from kgwalk.kg.normalise import normalise
-from kgwalk.score.gold import Gold, forms, gold_of, key
+from kgwalk.kg.find import normalise
+from kgwalk.score.answers import Gold, forms, gold_of, key
 from kgwalk.score.judge.kinds import BUILDERS, Case, void_of
 from kgwalk.score.rewards import Outcome, whole_reward
 from kgwalk.systems.graph_rft.protocol import INFORMATION, parse

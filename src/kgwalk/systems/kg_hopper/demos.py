@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kgwalk.demos.growing_think import SearchWriter
-from kgwalk.demos.writer import WRITERS
+from kgwalk.demos.writer import WRITERS, SearchWriter
 from kgwalk.systems.kg_hopper.protocol import KgHopper
 from kgwalk.types import Answer, Call
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 
-from kgwalk.demos.growing_think import SearchWriter
-from kgwalk.demos.writer import FAILS, NOT_SHOWN, WRITERS, Unwritable, WrittenTurn
+from kgwalk.demos.writer import FAILS, NOT_SHOWN, WRITERS, SearchWriter, Unwritable, WrittenTurn
 from kgwalk.systems.kg_reasoner.protocol import KgReasoner
 from kgwalk.types import Answer, Call, Turn
 

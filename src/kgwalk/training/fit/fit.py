@@ -30,7 +30,7 @@ from kgwalk.config.recipe import Recipe, load_recipe, read_section
 from kgwalk.config.run_folder import RunFolder, begin_run, read_json
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.dataset import Dataset
-from kgwalk.evaluation.predictions import METRICS
+from kgwalk.evaluation.report import METRICS
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.models import CONFIG, check_base, find_model, read_adapter, same_model
 from kgwalk.score.rewards import RewardFunction

@@ -16,11 +16,10 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.bank import load_bank
-from kgwalk.questions.invented.join import JoinSettings, write_worlds
-from kgwalk.questions.make import make_questions
+from kgwalk.questions.invented.graph import JoinSettings, write_worlds
+from kgwalk.questions.make import SHARES, make_questions, split_key, split_questions, write_dataset
 from kgwalk.questions.plan import MakeSettings
 from kgwalk.questions.schema import survey
-from kgwalk.questions.split import SHARES, split_key, split_questions, write_dataset
 from kgwalk.questions.wording.name_lexicon import NameLexicon
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import KgwalkError, Progress, Question

@@ -17,10 +17,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kgwalk.llm.engine import Generation, Request
-from kgwalk.llm.requests import draws, seed_at, tokens_to_choose
+from kgwalk.llm.engine import Generation, Request, draws, seed_at, tokens_to_choose
 from kgwalk.llm.tokenizers import Tokenizer
-from kgwalk.llm.torch_engine.slots import marks
+from kgwalk.llm.torch_engine.sequence import marks
 from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.workers.messages import (
     IDS,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from kgwalk.config.plugins import unknown
-from kgwalk.kg.normalise import normalise
+from kgwalk.kg.find import normalise
 from kgwalk.llm.embeddings import words
 from kgwalk.types import Document, KgwalkError, RemoteError
 from kgwalk.walk.tagged_text import escape
