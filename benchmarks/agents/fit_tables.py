@@ -1,4 +1,4 @@
-"""Runs of `kgwalk fit` on machines of all sorts. Of most only what was read off the terminal is left (`noted`)."""
+"""Runs of `kgwalk fit` on machines of all sorts. Of most no report was kept: their figures are `noted`."""
 
 from __future__ import annotations
 

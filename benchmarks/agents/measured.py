@@ -101,7 +101,7 @@ class Measured:
         return self.source.find(FITS, name)
 
     def noted(self, name: str) -> dict[str, Any]:
-        """Figures that were read off a terminal, of runs whose reports were not kept."""
+        """Figures of runs whose reports were not kept, taken over from docs/results.md."""
         return self.source.find(NOTED, name) or {}
 
 

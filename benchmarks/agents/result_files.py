@@ -1,8 +1,8 @@
 """A file of docs/results: the reports behind one table, in a form that is small and easy to diff.
 
-A file has up to four sections, each a report a name: `tests` (what an evaluation wrote), `fits` (what a fit says of
-itself), `steps` (GRPO, a row a step) and `noted` (figures read off a terminal, of runs whose reports were not kept). A
-line of it is one field of one report. Numbers have six digits. Rows with the same keys are written as a table:
+A file has up to four sections, each with reports by name: `tests` (what an evaluation wrote), `fits` (what a fit says
+of itself), `steps` (GRPO, a row a step) and `noted` (figures of runs whose reports were not kept, taken over from
+docs/results.md). A line is one field of one report. Numbers have six digits. Rows with the same keys are a table:
 
     >>> pack({"1": {"n": 160, "f1": 0.935833333}, "2": {"n": 184, "f1": 0.969374266}})
     {'columns': ['n', 'f1'], 'rows': {'1': [160, 0.935833], '2': [184, 0.969374]}}
