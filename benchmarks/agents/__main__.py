@@ -28,8 +28,13 @@ def main() -> None:
     run.add_argument(
         "--beside", type=int, default=1, help="how many share the GPU, this one counted (--jobs sees to it)"
     )
+    publish = commands.add_parser("publish", help="reports of a work folder into the files of docs/results")
+    publish.add_argument("work", type=Path)
+    publish.add_argument("results", type=Path, help="docs/results")
     tables = commands.add_parser("tables", help="what was measured, as Markdown")
-    tables.add_argument("work", type=Path)
+    tables.add_argument("work", type=Path, help="a work folder, or docs/results")
+    tables.add_argument("names", nargs="*", help="only these")
+    tables.add_argument("--into", type=Path, default=None, help="a page whose tables are made anew, docs/results.md")
     tables.add_argument("--plots", type=Path, default=None, help="a folder for figures")
     given = parser.parse_args()
     if given.command == "prepare":
@@ -63,10 +68,19 @@ def main() -> None:
 
         options = {"model": given.model, "limit": given.limit, "minutes": given.minutes, "beside": given.beside}
         sys.exit(1 if Bench(given.work, **options).run(given.names) else 0)
+    elif given.command == "publish":
+        from benchmarks.agents.publish import publish as published
+
+        print("\n".join(published(given.work, given.results)))
     else:
+        from benchmarks.agents.measured import Measured
+        from benchmarks.agents.tables import remade
         from benchmarks.agents.tables import tables as shown
 
-        print(shown(given.work))
+        if given.into is None:
+            print(shown(given.work, given.names))
+        else:
+            given.into.write_text(remade(given.into.read_text(), Measured.of(given.work)))
         if given.plots is not None:
             from benchmarks.agents.curves import plot
 

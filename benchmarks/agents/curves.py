@@ -33,9 +33,9 @@ class Panel:
 
 
 def plot(work: Path, folder: Path) -> Path | None:
-    """The figure's file; None if no seed has taken a step."""
+    """The figure's file; None if no seed has taken a step. `work`: a work folder, or one of results files."""
     names = seeds(STEM)
-    steps = [rows for rows in map(Measured(work).steps, names) if rows]
+    steps = [rows for rows in map(Measured.of(work).steps, names) if rows]
     found = [panel for panel in _panels(steps, [plain(data) for data in EXPERIMENTS[names[0]].tests]) if panel.curves]
     return _drawn(found, folder / FILE) if found else None
 

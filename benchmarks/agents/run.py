@@ -8,7 +8,7 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +65,9 @@ class Bench:
             return
         began = time.monotonic()
 
-        def progress(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
+        def progress(stage: str, step: int, steps: int | None, numbers: Mapping[str, float] | None = None) -> None:
             if step == steps or (stage in SPOKEN_OF and (step in (1, 2) or step % SPOKEN_OF[stage] == 0)):
-                shown = {key: round(value, 4) for key, value in numbers.items() if _worth(key)}
+                shown = {key: round(value, 4) for key, value in (numbers or {}).items() if _worth(key)}
                 self._say(f"{name} {stage} {step}/{steps} {time.monotonic() - began:.0f} s {shown}")
 
         if experiment.fitted is not None:

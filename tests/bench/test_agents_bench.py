@@ -79,13 +79,14 @@ def test_our_agents_stand_side_by_side_and_the_shipped_one_in_full(tmp_path: Pat
     assert "| pq-2h | 132 | - | - | 0.500 | - | - | - | - | 0.750 |" in found
     assert "| metaqa | 300 / 3,000 | - | - | - | - | - | - | 0.800 | 0.875 |" in found
     assert "| wc2014 | - | - | - | - | - | - | - | - | - |" in found
-    in_full = found[found.index("### agent: ") :].splitlines()
-    assert in_full[2:] == [
-        "| questions | n | F1 | Hits@1 | hit_any | retrieval | tokens |",
-        "|---|---|---|---|---|---|---|",
-        "| metaqa | 3,000 | 0.875 (0.825 to 0.925) | 0.975 | 0.975 | 0.975 | 40.2 |",
-        "| pq-2h | 132 | 0.750 (0.700 to 0.800) | 0.850 | 0.850 | 0.850 | 40.2 |",
+    assert tables(tmp_path, ["shipped-agent"]).splitlines()[2:] == [
+        "| questions | n | F1 | Hits@1 | hit_any | answer in what was seen | tokens written | oracle F1 "
+        "| random walk F1 | seconds on two cores |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        "| metaqa, 1 to 3 hops | 3,000 | 0.875 (0.825 to 0.925) | 0.975 | 0.975 | 0.975 | 40.2 | - | - | - |",
+        "| pq-2h | 132 | 0.750 (0.700 to 0.800) | 0.850 | 0.850 | 0.850 | 40.2 | - | - | - |",
     ]
+    assert "| metaqa | - | 0.800 | 0.875 |" in tables(tmp_path, ["stages"])
 
 
 def test_seeds_of_grpo_beside_their_start(tmp_path: Path) -> None:
@@ -95,9 +96,9 @@ def test_seeds_of_grpo_beside_their_start(tmp_path: Path) -> None:
         _tested(tmp_path, f"grpo-{seed}-cwq-fbpool", f1)
     _tested(tmp_path, "grpo-1-webqsp-fbpool", 0.6)
     # mean 0.52; the standard deviation with n - 1: sqrt((0.02^2 + 0 + 0.02^2) / 2) = 0.02
-    section = tables(tmp_path).partition("## SFT against GRPO: F1\n\n")[2].splitlines()
+    section = tables(tmp_path, ["grpo-seeds"]).partition("## SFT against GRPO: F1\n\n")[2].splitlines()
     assert section == [
-        "| questions | n | SFT (`half`) | seed 0 | seed 1 | seed 2 | mean | standard deviation | difference |",
+        "| questions | n | SFT | seed 0 | seed 1 | seed 2 | mean | standard deviation | difference |",
         "|---|---|---|---|---|---|---|---|---|",
         "| cwq-fbpool | 200 | 0.480 | 0.500 | 0.520 | 0.540 | 0.520 | 0.020 | +0.040 |",
         "| webqsp-fbpool | 200 | - | - | 0.600 | - | 0.600 | - | - |",
@@ -106,33 +107,39 @@ def test_seeds_of_grpo_beside_their_start(tmp_path: Path) -> None:
 
 def test_graphs_left_out_with_and_without_a_fit(tmp_path: Path) -> None:
     _tested(tmp_path, "worlds-pq-3h", 0.4)
-    assert "## Left out" not in tables(tmp_path)
+    assert tables(tmp_path, ["unseen-graphs"]) == ""
     _tested(tmp_path, "without-pq-pq-3h", 0.5)
     _tested(tmp_path, "fit-pq-3h-pq-3h", 0.5)
     _write(tmp_path / "runs/fit-pq-3h/fit.json", {"kept": "start", "before": {"f1": 0.7}, "after": {"f1": 0.65}})
     _tested(tmp_path, "fit-world-world", 0.9)
     _write(tmp_path / "runs/fit-world/fit.json", {"kept": "result", "before": {"f1": 0.7}, "after": {"f1": 0.8}})
-    found = tables(tmp_path).partition("## Left out")[2]
-    assert "| pq-3h | 200 | 0.400 | 0.500 | 0.500 | 0.700 to 0.650, start kept |" in found
-    assert "| world | 200 | - | - | 0.900 | 0.700 to 0.800 |" in found
-    assert "| wc2014 | - | - | - | - | - |" in found
+    found = tables(tmp_path, ["unseen-graphs"])
+    left_out, worlds = "0.500 (0.450 to 0.550)", "0.400 (0.350 to 0.450)"
+    # the last of the best is bold
+    assert f"| pq-3h | 200 | - | {left_out} | {worlds} | - | **0.500** (0.450 to 0.550) |" in found
+    assert "| world | 200 | - | - | - | - | **0.900** (0.850 to 0.950) |" in found
+    assert "| wc2014 | - | - | - | - | - | not run |" in found
+    held_out = tables(tmp_path, ["fits-held-out"])
+    assert "| pq-3h | 0.700 | 0.650 | start kept |" in held_out
+    assert "| world | 0.700 | 0.800 | taken |" in held_out
 
 
-def test_recipes_with_speed_and_updates(tmp_path: Path) -> None:
+def test_recipes_with_speed_and_steps(tmp_path: Path) -> None:
     _tested(tmp_path, "graph-rft-on-metaqa-23-sft-metaqa-23", 0.3, n=300)
     _tested(tmp_path, "graph-rft-on-metaqa-23-metaqa-23", 0.4, n=300)
-    # the first step is slow; the others walk 2 x 512 episodes in 2 + 6 seconds, and one of them updates nothing
-    _stepped(
-        tmp_path, "graph-rft-on-metaqa-23", [{"rollout_seconds": 90.0}, {}, {"rollout_seconds": 6.0, "updates": 0}]
-    )
+    _tested(tmp_path, "eog-on-metaqa-23-metaqa-23", 0.2, n=300)
+    # the first step is slow; the others walk 2 x 512 episodes in 2 + 6 seconds
+    _stepped(tmp_path, "graph-rft-on-metaqa-23", [{"rollout_seconds": 90.0}, {}, {"rollout_seconds": 6.0}])
+    _stepped(tmp_path, "eog-on-metaqa-23", [{}])  # one step has no speed
     found = tables(tmp_path)
-    assert "| graph-rft | metaqa-23 | 300 | 0.300 | 0.400 | 0.500 | 40.2 | 128 | 2 |" in found
-    assert "| kgwalk | cwq-fbpool | - | - | - | - | - | - | - |" in found
+    assert "| graph-rft | metaqa-23 | 0.300 | 0.400 | 0.500 | 40.2 | 3 | 128 |" in found
+    assert "| eog | metaqa-23 | - | 0.200 | 0.300 | 40.2 | 1 | |" in found
+    assert "| **kgwalk** | cwq-fbpool | **-** | **-** | **-** | **-** | - | - |" in found
     assert "Facts hidden" not in found
     _tested(tmp_path, "graph-rft-on-metaqa-23-metaqa-23-drop-0.4", 0.2, n=300)
-    found = tables(tmp_path).partition("### Facts hidden")[2]
-    assert "| recipe | questions | n | whole graph | drop-0.2 | drop-0.4 | drop-0.6 |" in found
-    assert "| graph-rft | metaqa-23 | 300 | 0.400 | - | 0.200 | - |" in found
+    found = tables(tmp_path).partition("## Facts hidden")[2]
+    assert "| questions | all | 20% gone | 40% | 60% |" in found
+    assert "| metaqa-23 | 0.400 | - | 0.200 | - |" in found
 
 
 def test_a_speed_is_of_the_last_ten_steps() -> None:
@@ -147,18 +154,31 @@ def test_ablations_are_compared_with_nothing_left_out(tmp_path: Path) -> None:
         _tested(tmp_path, f"kg-r1-without-nothing-{seed}-cwq-fbpool", 0.5)
         _tested(tmp_path, f"kg-r1-without-turn-rewards-{seed}-cwq-fbpool", 0.3 + 0.1 * seed)
     _tested(tmp_path, "eog-without-sft-2-cwq-fbpool", 0.1)
-    _, kg_r1, eog = tables(tmp_path).split("### ")
-    assert "| nothing | 200 | 0.500 | 0.500 | 0.500 | 0.500 | 0.000 |  |" in kg_r1
-    assert "| turn-rewards | 200 | 0.300 | 0.400 | 0.500 | 0.400 | 0.100 | -0.100 |" in kg_r1
-    assert "| retrieval-reward | - | - | - | - | - | - | - |" in kg_r1
-    assert "| sft | 200 | - | - | 0.100 | 0.100 | - | - |" in eog
+    _, kg_r1, eog = tables(tmp_path).split("## Ablations")
+    assert "| GRPO, whole | 0.500 | 0.500 | 0.500 | **0.500** | 0.000 | | | - | 40 | 0.60 |" in kg_r1
+    # t = 0.1 / sqrt(0.01 / 3) = 1.732 with two degrees of freedom: p = 1 - 1.732 / sqrt(1.732^2 + 2) = 0.225
+    assert "| without turn rewards | 0.300 | 0.400 | 0.500 | 0.400 | 0.100 | -0.100 | 0.23 | - | 40 | 0.50 |" in kg_r1
+    assert "| without the retrieval reward | - | - | - | - | - | - | - | - | - | - |" in kg_r1
+    assert "| without SFT | - | - | 0.100 | **0.100** | - | - | - | 40 | - |" in eog
+
+
+def test_an_ablation_that_was_trained_and_not_tested(tmp_path: Path) -> None:
+    _tested(tmp_path, "eog-start-cwq-fbpool", 0.2)
+    for seed in range(3):
+        rows = [{"f1": 0.0, "answered": 0.125, "episodes": 256.0, "generated_tokens": tokens} for tokens in (900, 373)]
+        _stepped(tmp_path, f"eog-without-sft-{seed}", rows[: 2 if seed else 1] + 2 * [rows[1]])
+    # seed 0 has three steps, the last three of all have (900 + 373 + 373) / 3 tokens, or 373: 433 in the mean
+    assert tables(tmp_path, ["ablations-eog"]).splitlines()[-1] == (
+        "| without SFT, in training, 3 to 4 steps | 96 of 768 walks answered | 128 of 1,024 | 128 of 1,024 | 0 | 0 | | "
+        "| 430 | 0.12 |"
+    )
 
 
 def test_one_run_is_its_own_union(tmp_path: Path) -> None:
     _tested(tmp_path, "agent-runs-cwq-fbpool-runs-1", 0.6)
     _tested(tmp_path, "agent-runs-cwq-fbpool-runs-3", 0.59, several={"union_f1": 0.64, "union_hit_any": 0.8})
     _tested(tmp_path, "kg-r1-runs-cwq-fbpool-runs-1", 0.2)
-    found = tables(tmp_path)
+    found = tables(tmp_path, ["several-walks"])
     assert "| agent | cwq-fbpool | 200 | 1 | 0.600 | 0.600 | 0.700 | 40.2 |" in found
     assert "| agent | cwq-fbpool | 200 | 3 | 0.590 | 0.640 | 0.800 | 120.8 |" in found  # 3 x 40.25 tokens
     assert "| kg-r1-without-nothing-0 | cwq-fbpool | - | 3 | - | - | - | - |" in found
