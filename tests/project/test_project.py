@@ -153,6 +153,18 @@ def test_links_between_documents_lead_somewhere(path: Path) -> None:
             assert label.rstrip("/").split("/")[-1] == to.resolve().name, f"{path.name} calls {target} {label}"
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_that_documents_name_exist(path: Path) -> None:
+    """Spans such as `src/kgwalk/kg/store.py`, `tests/kg`, `walk/sets.py:TOOLS`; from the repository or the package."""
+    if path.name == "CHANGELOG.md":
+        return  # it names what has gone
+    for span in re.findall(r"`([\w./*-]+/[\w./*-]+)(?::[\w.]+)?`", path.read_text()):
+        if span.endswith(".py") or span.split("/")[0] in ("src", "tests", "benchmarks", "examples", "scripts", "docs"):
+            roots = (ROOT, SOURCE, path.parent)
+            own = path.name == "add-a-protocol.md" and span.startswith("go/")  # the guide's own files
+            assert own or any(next(root.glob(span), None) for root in roots), f"{path.name} names {span}"
+
+
 def _anchors(path: Path) -> set[str]:
     """The headings of a page as GitHub links to them."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S), re.MULTILINE)
