@@ -40,10 +40,10 @@ format: $(VENV)/dev.stamp  ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-reference: $(VENV)/dev.stamp  ## what the docs read off the code: commands, the README's file tree
+reference: $(VENV)/dev.stamp  ## what the docs read off the code: commands, packages, the file tree
 	$(BIN)/python docs/reference/make.py
 
-bench: $(VENV)/dev.stamp  ## the README's figures, measured again here
+bench: $(VENV)/dev.stamp  ## the figures of docs/reference/benchmarks.md, measured again here
 	$(BIN)/kgwalk bench kg
 
 clean:           ## remove the environment and caches

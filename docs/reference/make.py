@@ -1,5 +1,7 @@
-"""Writes what can be read off the code: commands.md from the command line's own help, and the file tree in the
-README from the first line of each module. Tests compare, so neither can go stale.
+"""Writes what can be read off the code, so that it cannot go stale: tests compare.
+
+commands.md comes from the command line's own help; the packages in README.md and docs/architecture.md, and the file
+tree in the latter, from the first line of each docstring.
 
 Run: make reference
 """
@@ -18,6 +20,13 @@ from kgwalk.cli.main import make_app
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+SOURCE = ROOT / "src" / "kgwalk"
+README = ROOT / "README.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+# Packages from left to right; each imports only from those before it.
+LAYERS = ("types", "config", "kg", "llm", "data", "walk", "score", "demos", "systems", "questions")
+LAYERS += ("evaluation", "training", "serve", "bench", "cli")
+PACKAGES = re.compile(r"(?<=<!-- packages -->\n).*?(?=<!-- end of packages -->)", re.DOTALL)
 TREE = re.compile(r"(?<=<!-- tree -->\n```\n).*?(?=```)", re.DOTALL)
 NOT_PYTHON = {"demo.sh": "what `make demo` runs", "films.tsv": "66 facts about films, for trying things out"}
 
@@ -36,9 +45,26 @@ def reference() -> str:
 
 
 def readme() -> str:
-    """The README with the tree as it is now."""
+    """The README with the packages as they are now."""
+    return PACKAGES.sub(lambda found: _packages(), README.read_text(), count=1)
+
+
+def architecture() -> str:
+    """docs/architecture.md with the packages and the tree as they are now."""
     tree = "".join(f"{line}\n" for folder in ("src/kgwalk", "examples") for line in _tree(ROOT / folder, 0, folder))
-    return TREE.sub(lambda found: tree, (ROOT / "README.md").read_text(), count=1)
+    text = PACKAGES.sub(lambda found: _packages(links=True), ARCHITECTURE.read_text(), count=1)
+    return TREE.sub(lambda found: tree, text, count=1)
+
+
+def _packages(*, links: bool = False) -> str:
+    """A table, a package a line, in the order in which they import; links lead from the folder docs."""
+    lines = ["| package | what lives there |", "|---|---|"]
+    for name in LAYERS:
+        path = SOURCE / name if (SOURCE / name).is_dir() else SOURCE / f"{name}.py"
+        about = _first_line(path / "__init__.py" if path.is_dir() else path)
+        shown = f"[{name}](../src/kgwalk/{path.name})" if links else f"`{name}`"
+        lines.append(f"| {shown} | {about} |")
+    return "\n".join(lines) + "\n"
 
 
 def _tree(folder: Path, depth: int, name: str) -> Iterator[str]:
@@ -105,4 +131,5 @@ def _default(param: Any) -> str:
 
 if __name__ == "__main__":
     (HERE / "commands.md").write_text(reference())
-    (ROOT / "README.md").write_text(readme())
+    README.write_text(readme())
+    ARCHITECTURE.write_text(architecture())

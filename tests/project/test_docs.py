@@ -1,4 +1,4 @@
-"""The Python examples of the documents, run as they stand."""
+"""The examples of the documents, run as they stand; the files that docs/architecture.md names exist."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import doctest
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_examples(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_demo_prints_commands_that_can_be_pasted() -> None:
-    """README's transcript has the commands of the demo, quoted as a shell needs them."""
+    """The transcript of docs/guides/demo.md has the commands of the demo, quoted as a shell needs them."""
     script = (ROOT / "examples" / "demo.sh").read_text()
     found = re.search(r"^run\(\) \{\n.*?^\}\n", script, re.DOTALL | re.MULTILINE)
     assert found
@@ -54,5 +55,49 @@ def test_the_demo_prints_commands_that_can_be_pasted() -> None:
     printed = subprocess.run(["sh", "-c", stub], capture_output=True, text=True, check=True).stdout.split("\n\n")
     shown = [line.strip().removeprefix("$ kgwalk ") for line in printed]
     assert [shlex.split(line) for line in shown] == [shlex.split(line)[1:] for line in commands]
-    block = (ROOT / "README.md").read_text().split("<!-- demo -->")[1].split("```")[1]
+    block = (ROOT / "docs" / "guides" / "demo.md").read_text().split("<!-- demo -->")[1].split("```")[1]
     assert re.findall(r"^\$ kgwalk (kg .*)$", block, re.MULTILINE) == shown
+
+
+def test_the_folder_of_the_guide_is_a_system(tmp_path: Path) -> None:
+    """docs/guides/add-a-protocol.md: its four files make demonstrations; each names a relation and ends with `done`."""
+    text = (ROOT / "docs" / "guides" / "add-a-protocol.md").read_text()
+    files = dict(re.findall(r"^`(go/[\w.]+)`.*?^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    assert list(files) == [f"go/{name}" for name in ("recipe.toml", "protocol.py", "demos.py", "rewards.py")]
+    (tmp_path / "go").mkdir()
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    # In a process of its own: a system that is added stays.
+    code = """
+from kgwalk.config.recipe import load_recipe
+from kgwalk.data.dataset import load_dataset
+from kgwalk.demos.filter import DemoSettings
+from kgwalk.demos.make import make_demos
+from kgwalk.score.rewards import RewardFunction
+from kgwalk.training.run import check_recipe
+from kgwalk.walk.policy import protocol_of
+recipe = load_recipe("./go")
+check_recipe(recipe, ["demos", "sft", "grpo"])
+print(recipe.name, protocol_of(recipe).turns, RewardFunction.of(recipe).judges)
+world = load_dataset("world")
+demos, _ = make_demos(world.questions("train"), world.graph_for, protocol_of(recipe), settings=DemoSettings(limit=2))
+print([demo.turns[-1] for demo in demos])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "go 4 set()\n['done\\n', 'done\\n']\n"
+
+
+NAMED = re.compile(r"(?<![\w./-])((?:[\w.*-]+/)*[\w*-]+\.(?:py|toml|md)|(?:[\w-]+/)+)(?::(\w+))?(?![\w/])")
+
+
+def test_what_the_architecture_names_exists() -> None:
+    """Files and folders, from the repository or from src/kgwalk; after a colon, names that the file defines."""
+    text = (ROOT / "docs" / "architecture.md").read_text().split("<!-- tree -->")[0]
+    text = re.sub(r"\]\([^)]*\)", "]", text).replace("path/to/folder", "")  # links have a test of their own
+    found = {match.groups() for match in NAMED.finditer(text)}
+    assert len(found) > 60
+    for path, name in found:
+        places = [place for root in (ROOT, ROOT / "src" / "kgwalk") for place in root.glob(path)]
+        assert places or path in ("rewards.py",), f"there is no {path}"
+        if name:
+            assert re.search(rf"^(class |def )?{name}\b", places[0].read_text(), re.MULTILINE), f"{path} has no {name}"

@@ -1,4 +1,4 @@
-"""The project keeps its own rules: layers, exports, the README's file tree, documents that exist."""
+"""The project keeps its own rules: layers, names, light imports, generated documents, links that lead somewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +18,19 @@ import kgwalk
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "kgwalk"
-LAYERS = [
-    "types",
-    "config",
-    "kg",
-    "llm",
-    "data",
-    "walk",
-    "score",
-    "demos",
-    "systems",
-    "questions",
-    "evaluation",
-    "training",
-]
-LAYERS += ["serve", "bench", "cli"]
+
+
+def _make() -> Any:
+    """docs/reference/make.py, which is a script and no part of the package."""
+    spec = importlib.util.spec_from_file_location("make", ROOT / "docs" / "reference" / "make.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+LAYERS = _make().LAYERS
 
 
 def _layer(module: str) -> str:
@@ -84,9 +84,31 @@ def test_a_server_starts_without_what_it_does_not_need() -> None:
     assert _loaded("kgwalk.cli.main", heavy) == "[]\n"
 
 
-def test_the_readme_tree_is_the_tree() -> None:
-    made = _make().readme()
-    assert (ROOT / "README.md").read_text() == made, "run `make reference`"
+def test_every_package_is_a_layer() -> None:
+    found = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found - {"__init__"} == set(LAYERS)
+
+
+def test_a_name_is_used_once() -> None:
+    """Two public classes of one name would be two meanings of one word."""
+    places = defaultdict(list)
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(SOURCE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_the_readme_is_short_and_its_packages_are_the_packages() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert text == _make().readme(), "run `make reference`"
+    assert len(text.splitlines()) <= 150
+    assert len(text.encode()) <= 9 * 1024
+
+
+def test_the_tree_is_the_tree() -> None:
+    made = _make().architecture()
+    assert (ROOT / "docs" / "architecture.md").read_text() == made, "run `make reference`"
     tree = made.split("<!-- tree -->")[1]
     for path in [*SOURCE.rglob("*.py"), *(ROOT / "examples").glob("*.*")]:
         if path.name != "__init__.py":  # its comment stands beside the folder
@@ -94,24 +116,61 @@ def test_the_readme_tree_is_the_tree() -> None:
     assert all(line.strip().partition("  ")[2].strip() for line in tree.split("```")[1].splitlines() if line.strip())
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: str(p.relative_to(ROOT))
-)
+def test_the_version_is_written_once_more_only() -> None:
+    """In pyproject.toml, for installers, as in the package; and the changelog begins with it."""
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == kgwalk.__version__
+    versions = re.findall(r"^## \[([0-9.]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert versions[0] == kgwalk.__version__
+
+
+def test_the_source_archive_has_what_its_tests_read() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    include = {name.strip("/") for name in build["targets"]["sdist"]["include"]}
+    assert {"src", "tests", "docs", "examples", "benchmarks", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md"} <= include
+    assert all((ROOT / name).exists() for name in include)
+
+
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted(SOURCE.rglob("*.md")),
+]
+LINK = re.compile(r"\[([^\]\n]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_between_documents_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text()):
-        if "://" not in target:
-            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+    """To a file, to a heading of it; a label that is a file's name is the name of the file it leads to."""
+    text = path.read_text()
+    for label, target, heading in LINK.findall(text):
+        if "://" in target:
+            continue
+        to = path.parent / target if target else path
+        assert to.exists(), f"{path.name} links to {target}"
+        if heading and to.suffix == ".md":
+            assert heading[1:] in _anchors(to), f"{path.name} links to {target}{heading}"
+        if re.fullmatch(r"[\w./-]+(\.\w+|/)", label) and "/" in target:
+            assert label.rstrip("/").split("/")[-1] == to.resolve().name, f"{path.name} calls {target} {label}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_that_documents_name_exist(path: Path) -> None:
+    """Spans such as `src/kgwalk/kg/store.py`, `tests/kg`, `walk/sets.py:TOOLS`; from the repository or the package."""
+    if path.name == "CHANGELOG.md":
+        return  # it names what has gone
+    for span in re.findall(r"`([\w./*-]+/[\w./*-]+)(?::[\w.]+)?`", path.read_text()):
+        if span.endswith(".py") or span.split("/")[0] in ("src", "tests", "benchmarks", "examples", "scripts", "docs"):
+            roots = (ROOT, SOURCE, path.parent)
+            own = path.name == "add-a-protocol.md" and span.startswith("go/")  # the guide's own files
+            assert own or any(next(root.glob(span), None) for root in roots), f"{path.name} names {span}"
+
+
+def _anchors(path: Path) -> set[str]:
+    """The headings of a page as GitHub links to them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S), re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain}
 
 
 def test_the_command_reference_is_the_help() -> None:
     assert (ROOT / "docs" / "reference" / "commands.md").read_text() == _make().reference(), "run `make reference`"
-
-
-def _make() -> Any:
-    """docs/reference/make.py, which is a script and no part of the package."""
-    spec = importlib.util.spec_from_file_location("make", ROOT / "docs" / "reference" / "make.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
