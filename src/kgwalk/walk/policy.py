@@ -5,13 +5,13 @@ The evaluator and the command line know this interface only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 from typing import Protocol as Interface
 
 from kgwalk.config.plugins import Parts, imported
-from kgwalk.config.recipe import Recipe, unknown_setting
+from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.types import EngineError, Episode, KgwalkError
@@ -95,9 +95,7 @@ def policy_of(recipe: Recipe, engine: Engine | None, sampling: Sampling) -> Poli
     kind = _policy_kind(recipe)
     if kind is None:
         return ProtocolPolicy(protocol_of(recipe), **given)  # type: ignore[arg-type]
-    values = recipe.section("policy")
-    del values["name"]
-    made: Policy = _make(kind, values, "policy", recipe, given)
+    made: Policy = read_section(kind, recipe, "policy", given=given, apart=["name"], positive=True)
     return made
 
 
@@ -130,38 +128,12 @@ def _policy_kind(recipe: Recipe) -> type[Any] | None:
 
 
 def protocol_of(recipe: Recipe) -> Protocol:
-    values = recipe.section("protocol")
-    name = values.pop("name", None)
+    name = recipe.section("protocol").get("name")
     if name is None and "policy" in recipe.sections:
         with_protocol = f"choose a recipe with one, such as {', '.join(sorted(PROTOCOLS))}"
         raise KgwalkError(f"the recipe {recipe.name} is a baseline without a protocol; {with_protocol}")
-    made: Protocol = _make(protocol_kind(str(name)), values, "protocol", recipe)
-    return made
+    return read_section(protocol_kind(str(name)), recipe, "protocol", apart=["name"], positive=True)
 
 
 def budget_of(recipe: Recipe) -> Budget:
-    made: Budget = _make(Budget, recipe.section("rollout"), "rollout", recipe)
-    return made
-
-
-def _make(
-    kind: type[Any], values: dict[str, Any], section: str, recipe: Recipe, given: Mapping[str, Any] | None = None
-) -> Any:
-    """`given` are the fields that are not the recipe's, as far as the kind has them."""
-    own = {field.name: field for field in fields(kind)}
-    given = {name: value for name, value in (given or {}).items() if name in own}
-    known = {name: field for name, field in own.items() if name not in given}
-    for key, value in values.items():
-        if key not in known:
-            raise unknown_setting(recipe, section, key, known)
-        default = known[key].default
-        if isinstance(default, bool) and not isinstance(value, bool):
-            raise KgwalkError(f"`{section}.{key}` must be true or false, not {value!r}")
-        if isinstance(default, int | float) and not isinstance(default, bool):
-            if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-                raise KgwalkError(f"`{section}.{key}` must be a number above 0, not {value!r}")
-            if isinstance(default, int) and not isinstance(value, int):
-                raise KgwalkError(f"`{section}.{key}` must be a whole number, not {value!r}")
-        elif isinstance(default, str) and not isinstance(value, str):
-            raise KgwalkError(f"`{section}.{key}` must be text, not {value!r}")
-    return kind(**given, **values)
+    return read_section(Budget, recipe, "rollout", positive=True)
