@@ -5,7 +5,6 @@ What lies there is made once and could be made again: converted models, embeddin
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import time
@@ -28,9 +27,10 @@ def cache_folder() -> Path:
 @contextmanager
 def one_at_a_time(place: Path) -> Iterator[None]:
     """While one process makes `place`, others that want to wait here. The kernel frees the lock of a dead one."""
+    from filelock import FileLock  # slow to import, and mostly there is nothing to make
+
     place.parent.mkdir(parents=True, exist_ok=True)
-    with open(place.with_name(f"{place.name}.lock"), "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(place.with_name(f"{place.name}.lock")):
         yield
 
 
