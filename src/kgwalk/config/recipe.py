@@ -36,6 +36,7 @@ SECTIONS = (
 )
 PROFILES = "profiles"
 RECIPE = "recipe"  # the file of a system's folder is recipe.toml
+PARTS = ("protocol", "policy", "demos", "rewards")  # its other files, those of them that it needs
 
 
 @dataclass(frozen=True)
@@ -124,13 +125,13 @@ def load_recipe(name: str) -> Recipe:
 
 
 def _find_recipe(name: str) -> tuple[str, Path]:
-    """What the recipe is called, and its file."""
-    if name.endswith(".toml"):
+    """What the recipe is called, and its file. The parts of a system's folder are known from now on."""
+    if name.endswith(".toml") and not _is_system(Path(name)):
         return Path(name).stem, Path(name)
     bundled = _bundled()
     if name in bundled:
         return name, bundled[name]
-    folder = Path(name)
+    folder = Path(name).parent if name.endswith(".toml") else Path(name)
     file = folder / f"{RECIPE}.toml"
     if file.is_file():
         add_system(folder)
@@ -138,6 +139,11 @@ def _find_recipe(name: str) -> tuple[str, Path]:
     if folder.is_dir():
         raise KgwalkError(f"the folder {name} is no system: it has no {file.name}")
     raise unknown("recipe", name, bundled)
+
+
+def _is_system(file: Path) -> bool:
+    """Whether the file is the recipe of a system's folder; in a run's folder it stands alone."""
+    return file.name == f"{RECIPE}.toml" and any(file.with_name(f"{part}.py").exists() for part in PARTS)
 
 
 def _check_profiles(name: str, own: dict[str, Any]) -> None:
