@@ -1,10 +1,8 @@
 """KG-R1's four one-hop actions over any Graph, and what a model reads of each outcome.
 
-A wrong call is a result like any other: one of the eight error kinds of the paper's Figure 5, in its words.
-Those words and the layout of the lists are an interface, as a trained policy has seen them.
-
-Names are written as they are, quotes and line breaks included: that a name cannot pass for markup is the
-business of the protocol that wraps the text. Knows nothing of prompts, tags or HTTP.
+A wrong call is a result like any other: one of the eight error kinds of the paper's Figure 5, in its words. Those words
+and the layout of the lists must not change: trained policies have seen them. Names are written as they are, quotes and
+line breaks included; the protocol that wraps the text escapes them. The server's KG actions use this as well.
 """
 
 from __future__ import annotations
@@ -17,11 +15,7 @@ from typing import Literal, NamedTuple
 from kgwalk.kg.graph import Graph
 from kgwalk.types import UnknownEntity, UnknownQuestion, UnknownRelation
 
-# ----------------------------------------------------------------------------------------------------
-# How a list of relation names reads to a model: flat, or as a tree of their dotted parts.
-#
-# Freebase names a relation domain.type.property. Written as a tree, the shared parts stand once, which halves
-# the tokens (KG-R1, Table 10). Knows nothing of graphs, nor of the sentence around the list.
+# Lists of relations
 
 
 def flat(relations: Sequence[str]) -> str:
@@ -30,6 +24,9 @@ def flat(relations: Sequence[str]) -> str:
 
 def hierarchical(relations: Sequence[str]) -> str:
     """A tree, in the order in which the names come; names that are not three dotted parts follow on one line.
+
+    Freebase names a relation domain.type.property. In a tree the shared parts stand once, which halves the tokens
+    (KG-R1, Table 10).
 
     >>> print(hierarchical(["geo.country.capital", "geo.country.languages", "people.person.name", "kin"]))
     geo
