@@ -1,4 +1,4 @@
-"""The five kinds of judgement: what the judge is asked, what it is shown, and the shape of its verdict.
+"""The five kinds of judgement: what the judge is asked and shown, and the shape of its verdict.
 
 | kind | paper | verdict |
 |---|---|---|
