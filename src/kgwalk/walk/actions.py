@@ -185,23 +185,16 @@ def run(
         message = f'Action "{action}" not available (use: {", ".join(ACTIONS)})'
         return _failed(action, entity, relation, ErrorKind.INVALID_ACTION, message)
     _, out, entities, _ = known
-    if entity is None or (entities and relation is None):
-        missing = ["entity_name"] if entity is None else []
-        missing += ["relation_name"] if entities and relation is None else []
-        message = f"Missing required fields for {action}: {', '.join(missing)}"
-        return _failed(action, entity, relation, ErrorKind.MISSING_FIELDS, message)
+    if entity is None or (relation is None) == entities:
+        return _wrong_arguments(known, entity, relation)
     times = None
     try:
-        if not entities:
-            if relation is not None:
-                message = f"{action} accepts only one entity argument"
-                return _failed(action, entity, relation, ErrorKind.ARGUMENT_COUNT, message)
+        if relation is None:
             items = graph.relations(entity, out=out)
             total = len(items)
             if limit is not None and total > limit:
                 items = items[:limit]
         else:
-            assert relation is not None
             found = graph.neighbors(entity, relation, out=out, limit=limit)
             items, total, times = found.names, found.total, found.times
     except UnknownEntity as error:
@@ -215,6 +208,16 @@ def run(
     if total == 0:
         return _nothing(known, entity, relation)
     return Result(action, entity, relation, items, total, times, relation_format, None)
+
+
+def _wrong_arguments(action: Action, entity: str | None, relation: str | None) -> Result:
+    missing = ["entity_name"] if entity is None else []
+    missing += ["relation_name"] if action.entities and relation is None else []
+    if missing:
+        message = f"Missing required fields for {action.name}: {', '.join(missing)}"
+        return _failed(action.name, entity, relation, ErrorKind.MISSING_FIELDS, message)
+    message = f"{action.name} accepts only one entity argument"
+    return _failed(action.name, entity, relation, ErrorKind.ARGUMENT_COUNT, message)
 
 
 def sample_not_found(action: str, entity: str | None, relation: str | None, question: str) -> Result:

@@ -30,13 +30,6 @@ class WebSearch(Protocol):
         ...
 
 
-class NoWeb:
-    """Finds nothing: for walks without a web."""
-
-    def search(self, query: str, k: int = 3) -> list[Document]:
-        return []
-
-
 # Opening one by its name
 
 

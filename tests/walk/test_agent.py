@@ -143,7 +143,7 @@ def test_a_start_that_was_found_before_is_taken() -> None:
     assert (asked.topics, asked.unsure) == (["Tom Hanks"], start.unsure)
 
 
-def test_a_world_is_a_graph_with_more() -> None:
+def test_an_environment_is_a_graph_with_more() -> None:
     asked = ask(QUESTION, Environment(GRAPH), protocol="kgwalk", engine=ScriptedEngine(WALK))
     assert asked.topics == ["Tom Hanks"]
 
