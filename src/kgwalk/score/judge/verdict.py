@@ -410,10 +410,10 @@ def score_from_vector(vector: Sequence[int], predicted: int) -> EquivalenceScore
     return EquivalenceScores(precision, recall, f1, float(recall > 0))
 
 
-def pass_at_k(vectors_K: Sequence[Sequence[int]]) -> float:
-    """Whether one of K runs found a gold entity.
+def any_run_passes(vectors_K: Sequence[Sequence[int]]) -> float:
+    """Pass@K of one question: 1 if one of K runs found a gold entity.
 
-    >>> pass_at_k([[0, 0], [0, 1]]), pass_at_k([[0, 0]])
+    >>> any_run_passes([[0, 0], [0, 1]]), any_run_passes([[0, 0]])
     (1.0, 0.0)
     """
     return float(any(any(vector) for vector in vectors_K))
