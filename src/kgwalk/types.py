@@ -1,6 +1,8 @@
-"""The nouns every other part shares: triples, questions, steps, turns, episodes, and the errors.
+"""The nouns that every other package shares: triples, questions, turns, episodes, and the errors.
 
-Knows nothing of stores, models, prompts or files.
+A walk is an `Episode` of `Turn`s. What the model wrote in a turn is read once, into a `Step`: a `Call` of a tool, an
+`Answer`, or `Malformed`. `Episode.flatten` gives all tokens of a walk to a trainer. Every error with a message for a
+person is a `KgwalkError`.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ class Document:
     source: str = ""  # an address or file, for evidence
 
 
-# What a model's turn says, read once by the protocol's parser.
+# What a model's turn says, as the protocol's parser reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Neither: what is wrong with the turn, in words the model can act on."""
+    """Neither a call nor an answer. `why` says what is wrong, in words the model can act on."""
 
     why: str
 
@@ -120,7 +122,7 @@ Step = Call | Answer | Malformed
 
 
 class StopReason(StrEnum):
-    """Why an episode ended. The last two are no fault of the model: such an episode is left out of any loss."""
+    """Why an episode ended. The last two are no fault of the model: such an episode is left out of every loss."""
 
     answered = "answered"
     turns = "turns"  # the turns were used up, the forced answer included
@@ -186,7 +188,7 @@ class Episode:
 
     @property
     def confidence(self) -> float | None:
-        """The chance that the model gave to all that it wrote; None where the engine does not say.
+        """The probability that the model gave to all that it wrote; None where the engine does not say.
 
         >>> turns = [Turn([7, 8], [-0.5, -0.25], "hi", Call("look")), Turn([9], [-1.0], "x", Answer(("x",)))]
         >>> round(Episode(Question("q", "?", [], []), [], [1, 2], "", turns).confidence, 3)  # e ** -1.75
@@ -202,7 +204,7 @@ class Episode:
         return self.stop not in (StopReason.tool_failed, StopReason.engine_failed, StopReason.prompt)
 
     def flatten(self) -> Flat:
-        """The one bridge to every trainer: all tokens in order, the model's own marked.
+        """All tokens in order, the model's own marked: the one bridge to every trainer.
 
         >>> turn = Turn([7, 8], [-0.5, -0.25], "hi", Call("look"), observation_ids=[3])
         >>> last = Turn([9], [-1.0], "x", Answer(("x",)))
@@ -263,7 +265,7 @@ class StoreError(KgwalkError):
 
 
 class RemoteError(KgwalkError):
-    """A graph behind a network that did not answer rightly, after the retries it was allowed."""
+    """A graph or search engine on the network that gave no right answer, after the retries it was allowed."""
 
 
 class EngineError(KgwalkError):

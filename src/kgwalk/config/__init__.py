@@ -1,1 +1,1 @@
-"""Recipes and run folders: what is to be run, as data, and what was run."""
+"""Recipes, systems from folders, run folders, the cache folder, and how this process runs."""

@@ -1,6 +1,11 @@
-"""Episodes as JSON and back, whole: `episode_from(episode_row(episode)) == episode`.
+"""Questions and episodes as JSON rows, and back without loss.
 
-Knows the nouns of kgwalk.types and nothing of who made or reads the episode.
+    episode_from(episode_row(episode)) == episode
+    question_of(row_of(question), "1") == question
+
+A question's row is the line of a dataset's split and a part of an episode's row. `question_of` reads the folder format
+of kgwalk's data (`id, question, topic_entities, answers, ...`) and the keys of RoG's data sets (`q_entity, answer,
+a_entity`).
 """
 
 from __future__ import annotations
@@ -23,11 +28,7 @@ from kgwalk.types import (
     Turn,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# A question as a JSON object and back: the line of a dataset's split, and a part of an episode's row.
-#
-# Reads the folder format of kgwalk's data (`id, question, topic_entities, answers, ...`) and RoG's keys (`q_entity,
-# answer, a_entity`), and checks what it reads. Knows nothing of files.
+# Questions
 
 
 _FIELDS = ("id", "question", "topic_entities", "answers", "hops", "gold_paths", "evidence", "type", "aliases")
@@ -144,6 +145,9 @@ def _aliases(value: Any) -> dict[str, list[str]]:
 def _short(value: Any, limit: int = 80) -> str:
     text = orjson.dumps(value).decode()
     return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+# Episodes
 
 
 def episode_row(episode: Episode) -> dict[str, Any]:

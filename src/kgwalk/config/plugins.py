@@ -1,14 +1,17 @@
 """Systems as folders, and their parts by name.
 
-    systems/kg_r1/recipe.toml      what is run, as data
-    systems/kg_r1/protocol.py      @PROTOCOLS.add("kg-r1")
-    systems/kg_r1/demos.py         @WRITERS.add("kg-r1")
-    systems/kg_r1/rewards.py       @turn_reward("query")
+    my_system/recipe.toml      what is run, as data
+    my_system/protocol.py      @PROTOCOLS.add("my-system")
+    my_system/demos.py         @WRITERS.add("my-system")
+    my_system/rewards.py       @turn_reward("query")
 
-A table (`Parts`) fills itself: asked for `kg-r1` it imports `protocol.py` of the folder `kg_r1`, asked for all names
-that of every folder. So no table lists the systems, and one more system is one more folder, here or anywhere
-(`add_system`, which `load_recipe` calls for a folder). A single class or function of one's own needs no folder: it is
-named by its place, `package.module:name` or `file.py:name` (`imported`).
+A table of parts (`Parts`) fills itself: asked for `kg-r1` it imports `protocol.py` of the folder `kg_r1`, asked for all
+names that of every folder. So no table lists the systems, and one more system is one more folder: in kgwalk/systems, or
+anywhere else, from when its recipe is loaded (`load_recipe` calls `add_system`). Files of a folder outside import one
+another as `from .protocol import MySystem`.
+
+A single class or function of one's own needs no folder: it is named by its place, `package.module:name` or
+`file.py:name` (`imported`).
 """
 
 from __future__ import annotations
@@ -18,7 +21,10 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from kgwalk.types import KgwalkError
@@ -44,7 +50,7 @@ def add_system(folder: Path) -> None:
 
 
 class Parts(Mapping[str, T]):
-    """Parts of one kind by name: `what` is the word for one of them, `module` the file that registers them."""
+    """Parts of one kind by name: `what` is the word for one of them, `module` the file of a system that has them."""
 
     def __init__(self, what: str, module: str) -> None:
         self.what, self.module = what, module
@@ -90,10 +96,14 @@ class Parts(Mapping[str, T]):
             if folder in self._read or not path.exists():
                 continue
             self._read.add(folder)
-            if folder.parent == BUNDLED:
-                importlib.import_module(f"kgwalk.systems.{folder.name}.{self.module}")
-            else:
-                _import_file(path)
+            try:
+                if folder.parent == BUNDLED:
+                    importlib.import_module(f"kgwalk.systems.{folder.name}.{self.module}")
+                else:
+                    _import_file(path)
+            except BaseException:
+                self._read.remove(folder)
+                raise
 
 
 def imported(what: str, place: str) -> Any:
@@ -109,11 +119,14 @@ def imported(what: str, place: str) -> Any:
 
 
 def _import_file(path: Path) -> Any:
-    """The module of a file, made once: two things of one file share it."""
+    """The module of a file, made once: two things of one file share it. Its name is the file's path."""
     name = str(path.resolve())
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    if not any(isinstance(finder, _Siblings) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Siblings())  # before the one that would make a second module of a file
+    # as a package whose modules are the files beside it: so it can import them, see _Siblings
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[])
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
@@ -124,6 +137,32 @@ def _import_file(path: Path) -> Any:
         del sys.modules[name]
         raise
     return module
+
+
+class _Siblings(MetaPathFinder, Loader):
+    """`from .protocol import Mine` in a file that was imported by its path: the file `protocol.py` beside it.
+
+    Python asks for `/a/mine/demos.py.protocol`, which is here the one module of `/a/mine/protocol.py`, whoever asks.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name.rpartition(".")[0].endswith(".py") and _sibling(name).exists() else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module: ModuleType = _import_file(_sibling(spec.name))
+        spec.loader_state = module.__spec__  # which Python replaces by this one
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state  # it has been executed
+
+
+def _sibling(name: str) -> Path:
+    importer, _, last = name.rpartition(".")
+    return Path(importer).with_name(f"{last}.py")
 
 
 def unknown(what: str, name: str, known: Iterable[str], first: Sequence[str] = ()) -> KgwalkError:

@@ -1,9 +1,13 @@
-"""A recipe: one system as data, a TOML file of sections and values. The bundled ones are listed by `names()`.
+"""A recipe: one system as data, a TOML file of sections and values.
 
-Reads and overrides; which keys a section has is for the part to say that uses it (`section` reads them, `unknown`
-words the complaint). A profile is values for a purpose (`135m`: a small model; `smoke`: see that it runs) over those of
-any recipe, in profiles/; what a recipe wants otherwise for a profile stands in its own [profiles.NAME.SECTION]. Knows
-no system by name.
+    recipe = load_recipe("kg-r1").with_profile("135m").with_values(["grpo.lr=1e-6"])
+    read_section(GrpoSettings, recipe, "grpo")
+
+`load_recipe` finds a bundled recipe by its name (`names()` lists them), a file or a system's folder by its path. Which
+keys a section has is said by the dataclass that `read_section` makes of it: the part that uses a section declares it.
+
+A profile is values for a purpose, over those of any recipe: `135m` for a small model, `smoke` to see that it runs. They
+lie in profiles/; what a recipe wants to be different stands in its own [profiles.NAME.SECTION].
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import date, time
 from importlib import resources
@@ -32,6 +36,7 @@ SECTIONS = (
 )
 PROFILES = "profiles"
 RECIPE = "recipe"  # the file of a system's folder is recipe.toml
+PARTS = ("protocol", "policy", "demos", "rewards")  # its other files, those of them that it needs
 
 
 @dataclass(frozen=True)
@@ -120,13 +125,13 @@ def load_recipe(name: str) -> Recipe:
 
 
 def _find_recipe(name: str) -> tuple[str, Path]:
-    """What the recipe is called, and its file."""
-    if name.endswith(".toml"):
+    """What the recipe is called, and its file. The parts of a system's folder are known from now on."""
+    if name.endswith(".toml") and not _is_system(Path(name)):
         return Path(name).stem, Path(name)
     bundled = _bundled()
     if name in bundled:
         return name, bundled[name]
-    folder = Path(name)
+    folder = Path(name).parent if name.endswith(".toml") else Path(name)
     file = folder / f"{RECIPE}.toml"
     if file.is_file():
         add_system(folder)
@@ -134,6 +139,11 @@ def _find_recipe(name: str) -> tuple[str, Path]:
     if folder.is_dir():
         raise KgwalkError(f"the folder {name} is no system: it has no {file.name}")
     raise unknown("recipe", name, bundled)
+
+
+def _is_system(file: Path) -> bool:
+    """Whether the file is the recipe of a system's folder; in a run's folder it stands alone."""
+    return file.name == f"{RECIPE}.toml" and any(file.with_name(f"{part}.py").exists() for part in PARTS)
 
 
 def _check_profiles(name: str, own: dict[str, Any]) -> None:
@@ -146,7 +156,7 @@ def _check_profiles(name: str, own: dict[str, Any]) -> None:
                 raise unknown(f"section of the recipe {name}'s profile {profile}", section, SECTIONS)
 
 
-def unknown_setting(recipe: Recipe, section: str, key: str, known: Iterable[str]) -> KgwalkError:
+def _unknown_setting(recipe: Recipe, section: str, key: str, known: Iterable[str]) -> KgwalkError:
     """The error for a key that a section does not have; first among the guesses are other sections that have it."""
     elsewhere = [f"{other}.{key}" for other, values in recipe.resolved().items() if other != section and key in values]
     return unknown("setting", f"{section}.{key}", (f"{section}.{name}" for name in known), elsewhere)
@@ -180,18 +190,7 @@ def _toml(value: Any) -> str:
             return str(value)
 
 
-# ----------------------------------------------------------------------------------------------------
-# One section of a recipe as a dataclass: known keys, right types, sensible numbers, or an error that says so.
-#
-#     @dataclass(frozen=True)
-#     class Sft:
-#         lr: float = setting(1e-5, above=0)
-#         schedule: str = setting("cosine", among=("cosine", "constant"))
-#
-#     read_section(Sft, recipe, "sft")
-#
-# Knows no section by name.
-
+# One section of a recipe as a dataclass
 
 T = TypeVar("T")
 
@@ -204,27 +203,63 @@ def setting(
     most: float | None = None,
     among: tuple[str, ...] | None = None,
 ) -> Any:
-    """A field of a section with what its value may be."""
+    """A field of a section, with what its value may be."""
     bounds = {"above": above, "least": least, "most": most, "among": among}
     return field(default=default, metadata=bounds)
 
 
-def read_section(kind: type[T], recipe: Recipe, section: str) -> T:
-    """The section's values over the defaults of its fields."""
-    values = recipe.section(section)
+def read_section(
+    kind: type[T],
+    recipe: Recipe,
+    section: str,
+    *,
+    given: Mapping[str, Any] | None = None,
+    apart: Collection[str] = (),
+    positive: bool = False,
+) -> T:
+    """The section as an object of a dataclass: known keys, right types, sensible numbers, or an error that says so.
+
+        @dataclass(frozen=True)
+        class Sft:
+            lr: float = setting(1e-5, above=0)
+            schedule: str = setting("cosine", among=("cosine", "constant"))
+
+        read_section(Sft, recipe, "sft")
+
+    `given` are fields that do not come from the recipe; those that the kind does not have are left out. Keys `apart`
+    are read elsewhere. With `positive`, every number must be above 0.
+    """
     known = {entry.name: entry for entry in fields(kind)}  # type: ignore[arg-type]
-    hints = typing.get_type_hints(kind)
-    for key, value in values.items():
+    made = {name: value for name, value in (given or {}).items() if name in known}
+    known = {name: entry for name, entry in known.items() if name not in made}
+    hints = _types_of(kind)
+    for key, value in recipe.section(section).items():
+        if key in apart:
+            continue
         if key not in known:
-            raise unknown_setting(recipe, section, key, known)
-        values[key] = _checked(f"{section}.{key}", value, hints[key], known[key].metadata)
+            raise _unknown_setting(recipe, section, key, known)
+        bounds = {**known[key].metadata, "positive": positive}
+        made[key] = _checked(f"{section}.{key}", value, hints[key], bounds)
     for name, entry in known.items():
-        if name not in values and entry.default is MISSING and entry.default_factory is MISSING:
+        if name not in made and entry.default is MISSING and entry.default_factory is MISSING:
             raise KgwalkError(f"the recipe {recipe.name} has no `{section}.{name}`, and there is no default")
-    return kind(**values)
+    return kind(**made)
 
 
-def _checked(name: str, value: Any, hint: Any, bounds: Any) -> Any:
+def _types_of(kind: type) -> dict[str, Any]:
+    """The types of a dataclass's fields; one from outside may name types that only a type checker imports."""
+    try:
+        return typing.get_type_hints(kind)
+    except NameError as error:
+        raise KgwalkError(
+            f"the types of the fields of {kind.__name__} cannot be read: {error}; import them outside `TYPE_CHECKING`"
+        ) from error
+
+
+def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
+    """The value as its field has it, where TOML can write it so: 1 for a float, a list for a tuple, "none" for None."""
+    if typing.get_origin(hint) is typing.Literal:  # of texts
+        hint, bounds = str, {**bounds, "among": typing.get_args(hint)}
     allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if value == "none" and types.NoneType in allowed:  # TOML has no null
         return None
@@ -233,9 +268,8 @@ def _checked(name: str, value: Any, hint: Any, bounds: Any) -> Any:
         value = float(value)
     if tuple in kinds and isinstance(value, list):
         value = tuple(value)
-    if not any(type(value) is entry for entry in kinds):
-        wanted = " or ".join(_WORDS.get(entry, entry.__name__) for entry in kinds if entry is not types.NoneType)
-        raise KgwalkError(f"`{name}` must be {wanted}, not {value!r}")
+    if all(entry in _WORDS or entry is types.NoneType for entry in kinds):  # other types check their own values
+        _check_type(name, value, kinds, bounds)
     if isinstance(value, int | float) and not isinstance(value, bool):
         _check_number(name, value, bounds)
     among = bounds.get("among")
@@ -244,12 +278,32 @@ def _checked(name: str, value: Any, hint: Any, bounds: Any) -> Any:
     return value
 
 
-_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", tuple: "a list"}
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    tuple: "a list",
+    list: "a list",
+    dict: "a table",
+}
 
 
-def _check_number(name: str, value: float, bounds: Any) -> None:
+def _check_type(name: str, value: Any, kinds: Sequence[Any], bounds: Mapping[str, Any]) -> None:
+    if any(type(value) is entry for entry in kinds):
+        return
+    wanted = " or ".join(_WORDS[entry] for entry in kinds if entry is not types.NoneType)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if bounds["positive"] and {int, float} & set(kinds) and not is_number:
+        wanted = "a number above 0"
+    raise KgwalkError(f"`{name}` must be {wanted}, not {value!r}")
+
+
+def _check_number(name: str, value: float, bounds: Mapping[str, Any]) -> None:
     if not math.isfinite(value):
         raise KgwalkError(f"`{name}` must be a finite number, not {value}")
+    if bounds["positive"] and value <= 0:
+        raise KgwalkError(f"`{name}` must be a number above 0, not {value}")
     if bounds.get("above") is not None and not value > bounds["above"]:
         raise KgwalkError(f"`{name}` must be above {bounds['above']}, not {value}")
     if bounds.get("least") is not None and not value >= bounds["least"]:

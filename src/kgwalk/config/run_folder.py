@@ -1,11 +1,11 @@
 """A run's folder: `run.json` says what was run and with what, the rest is the run's own.
 
     eval/run.json           kind, settings (the recipe as resolved, data, seed, model), command, versions, commit, when
-    eval/predictions.jsonl  one row an episode
+    eval/predictions.jsonl  one row an episode (`RowFile`)
     eval/metrics.json       written at the end
 
-A folder holds one run, and one process at a time writes into it. The same settings again go on where it stopped; other
-settings are refused. Knows no kind of run by name.
+A folder holds one run, and one process at a time writes into it. With the same settings a run goes on where it stopped;
+other settings are refused.
 """
 
 from __future__ import annotations
@@ -232,10 +232,7 @@ def _commit() -> str | None:
     return done.stdout.strip() or None
 
 
-# ----------------------------------------------------------------------------------------------------
-# A file of JSON rows that only grows, and survives being cut off anywhere.
-#
-# A process that is killed leaves at most one line that is not whole; opening the file again drops it.
+# Files of JSON rows that only grow
 
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
@@ -243,7 +240,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class RowFile:
-    """Appends rows; each is on disk for other processes as soon as `add` returns."""
+    """Appends rows; other processes can read each as soon as `add` returns.
+
+    A process that is killed leaves at most one line that is cut off. Opening the file again drops it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

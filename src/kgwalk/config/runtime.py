@@ -1,7 +1,11 @@
-"""How many threads a processor's work has: half of the cores unless told, and all of them where that was seen to pay.
+"""How this process runs: its threads, its event loops, and the garbage collector.
 
-With all of them torch waits at every step for threads that other programs keep from running: two busy cores decode 25
-times slower than one. Long products, as in training, lose less by it and gain more. Knows not what is computed.
+`settle` gives torch half of the cores, before it is imported. With all cores torch waits at every step for threads that
+other programs keep from running: two busy cores decode 25 times slower than one. Training, whose matrix products are
+long, loses less by that and gains more; `most` says how many threads it may try.
+
+`outside_a_loop` and `LoopThread` let code with an event loop of its own run anywhere. `quiet` and `without_collecting`
+are switched on around a piece of work.
 """
 
 from __future__ import annotations
@@ -21,20 +25,20 @@ _ours: list[str] = []  # what this process set it to, if nobody else had
 
 
 def settle() -> None:
-    """To be called before torch is imported."""
+    """Half of the cores for torch and OpenVINO, unless the variable is set. To be called before torch is imported."""
     if VARIABLE not in os.environ:
         os.environ[VARIABLE] = str(max(1, (os.cpu_count() or 1) // 2))
         _ours.append(os.environ[VARIABLE])
 
 
 def most() -> int | None:
-    """As many as may be tried: a thread for each core that this process may use. None if somebody has said how many."""
+    """How many threads may be tried: one for each core that this process may use. None if a person has set a number."""
     told = os.environ.get(VARIABLE)
     return None if told is not None and told not in _ours else cores()
 
 
 def cores(info: Path = Path("/proc/cpuinfo")) -> int:
-    """Those with registers of their own: two threads of one core take turns at its multipliers."""
+    """The physical cores this process may use: two hardware threads of one core share its multipliers."""
     usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     try:
         places = {
@@ -53,28 +57,22 @@ def _named(lines: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in parts}
 
 
-# ----------------------------------------------------------------------------------------------------
-# Work that runs an event loop of its own, called where one is running already, as in a notebook.
+# Event loops
 
 
 T = TypeVar("T")
 
 
 def outside_a_loop(work: Callable[[], T]) -> T:
-    """What the work returns, done here; where an event loop is running, in a thread beside it."""
+    """What `work` returns, which runs an event loop of its own. Where one is running already, as in a notebook, the
+    work is done in a thread beside it.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return work()
     with ThreadPoolExecutor(1, "kgwalk-work") as thread:
         return thread.submit(work).result()
-
-
-# ----------------------------------------------------------------------------------------------------
-# An event loop in a thread of its own, for what must outlive the loops that use it: connections, a shared engine.
-#
-# Every `asyncio.run` makes a new loop, and a connection belongs to the loop that opened it. What runs here keeps its
-# loop whoever calls, and cannot hold up the caller's. Knows nothing of what it runs.
 
 
 class LoopClosed(Exception):
@@ -86,7 +84,12 @@ async def _nothing() -> None:
 
 
 class LoopThread:
-    """Starts with the first work. `at_end` runs last in it, when all work is done or cancelled."""
+    """An event loop in a thread of its own, for what must outlive its callers' loops: connections, a shared engine.
+
+    Every `asyncio.run` makes a new loop, and a connection belongs to the loop that opened it. What runs here keeps its
+    loop whoever calls, and cannot hold up the caller's. The thread starts with the first work. `at_end` runs last in
+    it, when all work is done or cancelled.
+    """
 
     def __init__(self, name: str, at_end: Callable[[], Awaitable[None]] = _nothing) -> None:
         self._name, self._at_end = name, at_end
@@ -150,8 +153,7 @@ class LoopThread:
             ready.set()
 
 
-# ----------------------------------------------------------------------------------------------------
-# Silence: standard error belongs to the command line, not to the progress bars of a library.
+# Around a piece of work
 
 
 @contextmanager
@@ -169,17 +171,13 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-# ----------------------------------------------------------------------------------------------------
-# Walks without garbage collection: Python looks through all objects every few thousand new ones, and theirs stay.
-#
-# Of a thousand episodes' time that is the better half, in the process that keeps them. What is in no circle is freed as
-# ever. Needs no torch. Knows nothing of walks.
-
-
 @contextmanager
 def without_collecting(*, circles: bool = True) -> Iterator[None]:
-    """Until it is left, circles of objects stay where they are. Where there are no new `circles`, all that was made
-    counts as old at once: to look through a thousand episodes costs a tenth of what it costs to take them in.
+    """No garbage collection inside. Every few thousand new objects Python looks through all there are, which took more
+    than half of the time of a thousand episodes, all of which stay. Objects in no reference cycle are freed as ever.
+
+    `circles=False` says that the work makes no reference cycles: then all that was made counts as old at once, since
+    to look through a thousand episodes later takes a tenth of the time that it took to receive them.
     """
     before = gc.isenabled()
     gc.disable()

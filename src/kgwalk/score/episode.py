@@ -1,6 +1,11 @@
-"""Every number of one episode, by name. A failed or unanswered episode has zeros and stays in every mean.
+"""Every number of one episode, by name; and the numbers of several runs of one question.
 
-docs/reference/metrics.md says what each number means and which paper's it is. Knows no protocol and no engine.
+`measure` gives those of one episode: answer, retrieval, cost, web, exploration. docs/reference/metrics.md says what
+each means and which paper's it is. A failed or unanswered episode has zeros and stays in every mean.
+
+Of N runs the answers are united (`union`, as in KG-R1's "N-run beam search", section 4.1) or voted on (`majority`).
+KG-R1's code takes the best run instead, which needs the right answer to choose by: that is `oracle_max`, and no
+system's score. A run without an answer is a run.
 """
 
 from __future__ import annotations
@@ -15,65 +20,6 @@ from kgwalk.score.exploration import exploration, explored, gold_facts
 from kgwalk.types import Call, Episode, KgwalkError, Malformed, Question, StopReason
 from kgwalk.walk.budget import tokens
 from kgwalk.walk.web.search import WEB_FAILED, WEB_SEARCH
-
-# ----------------------------------------------------------------------------------------------------
-# Whether a walk was shown the right answers: entities by name, in what the model could read after truncation.
-#
-# KG-R1's retrieval rate (v_ret of equation 2, "Ret.Rate" of Table 3) is `rate`; Graph-RFT's equation 4 asks for all of
-# them. Their code looks for the text of a name in all that was retrieved, where "US" is found in "music". Documents of
-# a web search hold no entities and do not count. Knows nothing of what was answered.
-
-
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """How many of the right entities were shown.
-
-    >>> shown = Retrieved(shown=1, gold=4)
-    >>> shown.rate, shown.share, shown.all
-    (1.0, 0.25, 0.0)
-    """
-
-    shown: int
-    gold: int
-
-    @property
-    def rate(self) -> float:
-        """1 if any was."""
-        return float(self.shown > 0)
-
-    @property
-    def share(self) -> float:
-        return self.shown / self.gold if self.gold else 0.0
-
-    @property
-    def all(self) -> float:
-        return float(self.shown == self.gold > 0)
-
-
-def retrieved(names: Iterable[str], gold: Gold, graph: Graph | None = None) -> Retrieved:
-    """
-    >>> retrieved(["music", "The Beatles"], Gold((("US",), ("Beatles",))))
-    Retrieved(shown=1, gold=2)
-    """
-    shown: set[int] = set()
-    for name in names:
-        entity = gold.entity_of(name, graph)
-        if entity is not None:
-            shown.add(entity)
-            if len(shown) == len(gold):
-                break
-    return Retrieved(len(shown), len(gold))
-
-
-def shown_to(episode: Episode) -> dict[str, None]:
-    """The entities that the model was shown, in order: those of facts in its prompt, then of each observation; then
-    the dates of the facts that it was told, of a span both ends.
-
-    The topics are given, not retrieved: they count where a fact or a result shows them.
-    """
-    dates = [date for fact in episode.seen if fact.time for date in (fact.time, *fact.time.split(".."))]
-    shown = (episode.shown, *(turn.shown for turn in episode.turns), dates)
-    return dict.fromkeys(name for names in shown for name in names if name)
 
 
 def measure(
@@ -192,11 +138,66 @@ def measure_all(
     return rows
 
 
-# ----------------------------------------------------------------------------------------------------
-# N runs of one question: their answers united or voted on, the chance that one of k is right, the best of them.
-#
-# KG-R1 (section 4.1, "N-run beam search") unites the answers; its code takes the best run, which needs the right answer
-# to choose by: here that is `oracle_max`, and no system's score. A run without an answer is a run. Knows no walks.
+# Whether a walk was shown the right answers
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """How many of the right entities were shown, by name, in what the model could read after truncation.
+
+    KG-R1's retrieval rate (v_ret of equation 2, "Ret.Rate" of Table 3) is `rate`; Graph-RFT's equation 4 asks for all
+    of them. Their code looks for the text of a name in all that was retrieved, where "US" is found in "music".
+    Documents of a web search hold no entities and do not count.
+
+    >>> shown = Retrieved(shown=1, gold=4)
+    >>> shown.rate, shown.share, shown.all
+    (1.0, 0.25, 0.0)
+    """
+
+    shown: int
+    gold: int
+
+    @property
+    def rate(self) -> float:
+        """1 if any was."""
+        return float(self.shown > 0)
+
+    @property
+    def share(self) -> float:
+        return self.shown / self.gold if self.gold else 0.0
+
+    @property
+    def all(self) -> float:
+        return float(self.shown == self.gold > 0)
+
+
+def retrieved(names: Iterable[str], gold: Gold, graph: Graph | None = None) -> Retrieved:
+    """
+    >>> retrieved(["music", "The Beatles"], Gold((("US",), ("Beatles",))))
+    Retrieved(shown=1, gold=2)
+    """
+    shown: set[int] = set()
+    for name in names:
+        entity = gold.entity_of(name, graph)
+        if entity is not None:
+            shown.add(entity)
+            if len(shown) == len(gold):
+                break
+    return Retrieved(len(shown), len(gold))
+
+
+def shown_to(episode: Episode) -> dict[str, None]:
+    """The entities that the model was shown, in order: those of facts in its prompt, then of each observation; then
+    the dates of the facts that it was told, of a span both ends.
+
+    The topics are given, not retrieved: they count where a fact or a result shows them.
+    """
+    dates = [date for fact in episode.seen if fact.time for date in (fact.time, *fact.time.split(".."))]
+    shown = (episode.shown, *(turn.shown for turn in episode.turns), dates)
+    return dict.fromkeys(name for names in shown for name in names if name)
+
+
+# Several runs of one question
 
 
 def pass_at_k(runs: int, right: int, k: int) -> float:

@@ -1,6 +1,7 @@
-"""What went wrong in a wrong episode: Graph-RFT's five classes (section 4.4), by rule from trace and gold paths.
+"""What went wrong in a wrong episode: Graph-RFT's five classes (section 4.4), by rule.
 
-The paper sorts 50 failures by hand and gives no rules. These are ours; the first that fits decides:
+The paper sorts 50 failures by hand and gives no rules. These are ours, over the trace and the gold paths; the first
+that fits decides:
 
 | # | when | class |
 |---|---|---|
@@ -21,8 +22,9 @@ explored: it leads from an entity here, by a relation, to an entity there.
 | 9 | nothing was asked about here, but about an entity that is on no gold path | neighbor_selection |
 | 10 | nothing further was asked: the walk stopped short, or left a branch out | decomposition |
 
-A call past the last turn is no fault of form. Knows no protocol: only the texts in the arguments of calls, the facts
-that were told, and the entities shown. Where calls take named sets, members that were not shown are not known.
+A call past the last turn is no fault of form. The rules hold for every protocol: they read only the texts in the
+arguments of calls, the facts that were told, and the entities shown. Where calls take named sets, members that were not
+shown are not known.
 """
 
 from __future__ import annotations

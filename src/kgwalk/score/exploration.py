@@ -2,7 +2,8 @@
 
 The paper reads the facts off the thought of a model that has the graph in its prompt. Here a fact is explored if an
 observation told it, if an answer rests on it, or, where it stands in the prompt, if the model's own text names its
-head, relation and tail, each as whole words. Dates are set aside. Knows nothing of answers.
+head, relation and tail, each as whole words. Dates are set aside. `edit_distance` compares two sets of facts as graphs,
+for the reward that the paper tried and found worse (appendix L).
 """
 
 from __future__ import annotations
@@ -112,12 +113,7 @@ def _undated(fact: Triple) -> Triple:
     return fact._replace(time="") if fact.time else fact
 
 
-# ----------------------------------------------------------------------------------------------------
-# Graph edit distance: the fewest nodes and edges to add, take away or rename until one set of facts is another.
-#
-# A graph is a set of facts; its nodes are the names in them. Every edit costs 1 (a node that goes takes its edges with
-# it, at 1 each). Exact for graphs of up to EXACT nodes, by branch and bound; for larger ones an upper bound, where
-# nodes of the same name stand for each other. Knows nothing of questions or rewards.
+# Graph edit distance
 
 
 NamedFact = tuple[str, str, str]
@@ -153,7 +149,11 @@ class FactGraph:
 
 
 def edit_distance(one: Collection[NamedFact], two: Collection[NamedFact]) -> int:
-    """The distance, or a bound from above where a graph has more than EXACT nodes.
+    """The fewest nodes and edges to add, take away or rename until one set of facts is the other.
+
+    The nodes are the names in the facts. Every edit costs 1; a node that goes takes its edges with it, at 1 each. Exact
+    for graphs of up to EXACT nodes, by branch and bound; for larger ones a bound from above, for which nodes of the
+    same name stand for each other.
 
     Big -director-> Penny against Big -writer-> Anne: rename the relation and a node.
 

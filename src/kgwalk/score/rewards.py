@@ -1,4 +1,4 @@
-"""The rewards of a recipe as one function: outcomes in, a number for each turn and one for the whole out.
+"""The rewards of a recipe as one function: a number for each turn of an episode and one for the whole.
 
     [turn_rewards]
     format = 0.5                     # a weight
@@ -8,9 +8,10 @@
     [reward_settings]
     brevity_tokens = 256             # a keyword parameter of a reward above
 
-A reward that has no value for an outcome (its judge failed) is left out and counted. In a group it is taken to be the
-mean of the group's other rollouts, which neither pays nor costs; if it has no value for any of them, it is 0 for all.
-Knows no reward by name.
+A reward is a function of an `Outcome`, registered by its name (`@turn_reward`, `@whole_reward`) or named by its place.
+It may have no value for an outcome, if its judge failed, say. Then it is left out and counted: in a group it is taken
+to be the mean of the group's other rollouts, which neither pays nor costs; if it has no value for any of them, it is 0
+for all.
 """
 
 from __future__ import annotations
@@ -29,15 +30,7 @@ from kgwalk.types import Episode, KgwalkError, Malformed, StopReason, Triple
 from kgwalk.walk.facts import read_name
 from kgwalk.walk.tagged_text import split_arguments
 
-# ----------------------------------------------------------------------------------------------------
-# Rewards by name: the two tables, the decorators that fill them, and functions of one's own by their place.
-#
-#     @whole_reward("f1")
-#     def f1(outcome: Outcome) -> float: ...
-#
-# A turn reward gives one number for each turn of the episode, a whole reward one for all of it, or None where there is
-# nothing to go by (the judge failed, no gold path is known). Keyword-only parameters with defaults are settings, which
-# a recipe's [reward_settings] may change. Knows no reward by name.
+# Rewards by name
 
 
 TurnReward = Callable[..., list[float]]
@@ -50,10 +43,20 @@ _JUDGES: dict[Callable[..., Any], str] = {}
 
 
 def turn_reward(name: str) -> Callable[[_F], _F]:
+    """Decorates a reward that gives one number for each turn of the episode.
+
+    Its keyword-only parameters with defaults are settings, which a recipe's [reward_settings] may change.
+    """
     return TURN.add(name)
 
 
 def whole_reward(name: str) -> Callable[[_F], _F]:
+    """Decorates a reward that gives one number for all of the episode, or None where there is nothing to go by: the
+    judge failed, no gold path is known.
+
+        @whole_reward("f1")
+        def f1(outcome: Outcome) -> float: ...
+    """
     return WHOLE.add(name)
 
 
@@ -91,18 +94,18 @@ def _imported(place: str) -> Callable[..., Any]:
     return found
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a reward may look at: a finished episode, its numbers, and what a judge said of it.
-#
-# No reward takes the model's own words for a score: the numbers come from `score.episode.measure`, observations from
-# the tools, verdicts from a judge. Knows no reward.
+# What a reward looks at, and what comes of it
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`metrics` are those of `measure`. `judged` has a number for each kind of judgement that was asked for, None where
-    the judge failed. `complete`: the graph had every crucial fact of the question (Graph-RFT's CKG; False is IKG).
-    `step` is the step of training, for rewards that change on the way."""
+    """A finished episode, its numbers, and what a judge said of it.
+
+    No reward takes the model's own words for a score: `metrics` are those of `score.episode.measure`, observations come
+    from the tools, `judged` from a judge: a number for each kind of judgement that was asked for, None where the judge
+    failed. `complete`: the graph had every crucial fact of the question (Graph-RFT's CKG; False is IKG). `step` is the
+    step of training, for rewards that change on the way.
+    """
 
     episode: Episode
     metrics: Mapping[str, float]
@@ -297,13 +300,7 @@ def _alike(value: Any, default: Any) -> bool:
     return isinstance(value, type(default))
 
 
-# ----------------------------------------------------------------------------------------------------
-# The facts that a thought names, in the two forms in which prompts and observations write facts.
-#
-#     ["Big", "directed_by", "Penny Marshall"]      JSON, as in Explore-on-Graph's prompt; a date may follow
-#     (Big, directed_by, Penny Marshall)            a name with a comma or a quote in double quotes
-#
-# A name may hold commas, brackets and quotes. Knows nothing of which facts are right.
+# The facts that a thought names
 
 
 _THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)

@@ -1,6 +1,6 @@
 """How sure a mean is, and whether two runs on the same questions differ by more than chance.
 
-Seeded: the same values give the same interval and the same p. Knows only numbers, not what they measure.
+All draws are seeded: the same values give the same interval and the same p.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One walk: the protocol, the rollout, the tools around a graph, finding topics in a question, the agent."""
+"""One walk over a graph: protocol, rollout, tools, linking, evidence, and the agent that asks."""

@@ -1,10 +1,8 @@
 """KG-R1's four one-hop actions over any Graph, and what a model reads of each outcome.
 
-A wrong call is a result like any other: one of the eight error kinds of the paper's Figure 5, in its words.
-Those words and the layout of the lists are an interface, as a trained policy has seen them.
-
-Names are written as they are, quotes and line breaks included: that a name cannot pass for markup is the
-business of the protocol that wraps the text. Knows nothing of prompts, tags or HTTP.
+A wrong call is a result like any other: one of the eight error kinds of the paper's Figure 5, in its words. Those words
+and the layout of the lists must not change: trained policies have seen them. Names are written as they are, quotes and
+line breaks included; the protocol that wraps the text escapes them. The server's KG actions use this as well.
 """
 
 from __future__ import annotations
@@ -17,11 +15,7 @@ from typing import Literal, NamedTuple
 from kgwalk.kg.graph import Graph
 from kgwalk.types import UnknownEntity, UnknownQuestion, UnknownRelation
 
-# ----------------------------------------------------------------------------------------------------
-# How a list of relation names reads to a model: flat, or as a tree of their dotted parts.
-#
-# Freebase names a relation domain.type.property. Written as a tree, the shared parts stand once, which halves
-# the tokens (KG-R1, Table 10). Knows nothing of graphs, nor of the sentence around the list.
+# Lists of relations
 
 
 def flat(relations: Sequence[str]) -> str:
@@ -30,6 +24,9 @@ def flat(relations: Sequence[str]) -> str:
 
 def hierarchical(relations: Sequence[str]) -> str:
     """A tree, in the order in which the names come; names that are not three dotted parts follow on one line.
+
+    Freebase names a relation domain.type.property. In a tree the shared parts stand once, which halves the tokens
+    (KG-R1, Table 10).
 
     >>> print(hierarchical(["geo.country.capital", "geo.country.languages", "people.person.name", "kin"]))
     geo
@@ -188,23 +185,16 @@ def run(
         message = f'Action "{action}" not available (use: {", ".join(ACTIONS)})'
         return _failed(action, entity, relation, ErrorKind.INVALID_ACTION, message)
     _, out, entities, _ = known
-    if entity is None or (entities and relation is None):
-        missing = ["entity_name"] if entity is None else []
-        missing += ["relation_name"] if entities and relation is None else []
-        message = f"Missing required fields for {action}: {', '.join(missing)}"
-        return _failed(action, entity, relation, ErrorKind.MISSING_FIELDS, message)
+    if entity is None or (relation is None) == entities:
+        return _wrong_arguments(known, entity, relation)
     times = None
     try:
-        if not entities:
-            if relation is not None:
-                message = f"{action} accepts only one entity argument"
-                return _failed(action, entity, relation, ErrorKind.ARGUMENT_COUNT, message)
+        if relation is None:
             items = graph.relations(entity, out=out)
             total = len(items)
             if limit is not None and total > limit:
                 items = items[:limit]
         else:
-            assert relation is not None
             found = graph.neighbors(entity, relation, out=out, limit=limit)
             items, total, times = found.names, found.total, found.times
     except UnknownEntity as error:
@@ -218,6 +208,16 @@ def run(
     if total == 0:
         return _nothing(known, entity, relation)
     return Result(action, entity, relation, items, total, times, relation_format, None)
+
+
+def _wrong_arguments(action: Action, entity: str | None, relation: str | None) -> Result:
+    missing = ["entity_name"] if entity is None else []
+    missing += ["relation_name"] if action.entities and relation is None else []
+    if missing:
+        message = f"Missing required fields for {action.name}: {', '.join(missing)}"
+        return _failed(action.name, entity, relation, ErrorKind.MISSING_FIELDS, message)
+    message = f"{action.name} accepts only one entity argument"
+    return _failed(action.name, entity, relation, ErrorKind.ARGUMENT_COUNT, message)
 
 
 def sample_not_found(action: str, entity: str | None, relation: str | None, question: str) -> Result:

@@ -1,12 +1,11 @@
-"""Which agent walks a graph: the adapter that is asked for, else the one beside the graph, else the shipped one.
+"""Which adapter walks a graph: the one asked for, else the one beside the graph, else the shipped one.
 
     films.kg          a store
-    films.kg.agent    its agent, where `kgwalk fit films.kg` puts it
+    films.kg.agent    its adapter, where `kgwalk fit films.kg` puts it
 
-A graph that comes with kgwalk has its agent in the cache. The shipped one lies in this package (`shipped/`);
-KGWALK_AGENT names a folder instead of it, or `none`. An adapter that was found, not asked for, is taken only where it
-fits: it has learnt the recipe's protocol, and its model is the one that is asked for, if one is. Knows no recipe and no
-model by name, and never loads weights.
+A bundled graph has its adapter in the cache. The shipped one lies in this package (`shipped/`); KGWALK_AGENT names
+another folder in its place, or `none`. An adapter that was found, not asked for, is taken only if it fits: it has
+learnt the recipe's protocol, and was made for the model that is asked for, if one is. Weights are not loaded here.
 """
 
 from __future__ import annotations

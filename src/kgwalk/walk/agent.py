@@ -1,10 +1,16 @@
-"""An agent: a graph, a recipe to walk it by, and the model that walks; one question after the other.
+"""Answer one question by walking one graph: `ask`, and the `Agent` behind it.
 
-    with Agent(graph).opened() as agent:
-        print(agent.ask("who directed Big?").answers)
+    kgwalk.ask("what is the capital of France?").answers     # the bundled graph, the agent that comes with kgwalk
 
-The adapter is the one that is asked for, else the one beside the graph, else the shipped one (walk/adapters). Where a
-question starts can be asked before a model is loaded. Knows no recipe, protocol or model by name.
+    with Agent(graph, "kg-r1").opened() as agent:            # the model is loaded once, for many questions
+        agent.ask("who directed Big?").answers
+
+There are three doors, each built on the next. `ask` opens a graph and a model, asks, and closes both. An `Agent` is a
+graph, a recipe and a model that stay open; the command line and Python programs use it. `ask_async` takes a graph, a
+protocol and an engine that are open already, inside an event loop; the server uses it.
+
+Where a walk starts (`start_of`) can be asked before a model is loaded: a question that names no entity of the graph is
+refused then. `as_json` gives the object that `kgwalk ask --json` prints.
 """
 
 from __future__ import annotations
@@ -13,16 +19,20 @@ import asyncio
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.config.runtime import outside_a_loop
+from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.graph import Graph, with_nearest
+from kgwalk.kg.open import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine
-from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, UnknownEntity
+from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
 from kgwalk.walk.adapters import Choice, choose, store_of
 from kgwalk.walk.budget import Budget, Counted, tokens_used
 from kgwalk.walk.environment import environment_for, environment_settings, opened_web
@@ -34,80 +44,242 @@ from kgwalk.walk.protocol import Environment, Protocol, Task
 from kgwalk.walk.rollout import Watch, rollout_async
 from kgwalk.walk.web.search import WebSearch
 
-# ----------------------------------------------------------------------------------------------------
-# Where the walk of a question starts: the topics that are given, or those that are found in the question.
-#
-# A question that names no entity of the graph is refused here, before a model is asked: a walk needs a place to start.
-# Knows no protocol by name, and no engine.
+T = TypeVar("T")
+
+GRAPH = "world"  # the bundled graph
+RECIPE = "kgwalk"  # also what `kgwalk fit` trains by default
+UNSURE = 0.4  # of confidence: on graphs not seen, most walks below it are wrong (docs/reference/metrics.md)
+NOTE = "the model was not sure of this walk; it may well be wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The entities that a walk starts from; `unsure` are parts of the question that may mean another entity."""
-
-    topics: list[str]
-    unsure: list[Mention] = field(default_factory=list)
+def _unwatched(episode: Episode, turn: Turn | None) -> None:
+    """A `watch` for walks that nobody follows."""
 
 
-class NoTopic(UnknownEntity):
-    """A question that names no entity of the graph; `nearest` holds names that have a word like one of its words.
-    `read` is how many of its words were looked at, where it has more.
+def ask(
+    question: str,
+    graph: Graph | Environment | str | Path = GRAPH,
+    *,
+    recipe: str | Recipe | None = None,
+    model: str | None = None,
+    adapter: str | None = None,
+    engine: Engine | str = "auto",
+    protocol: Protocol | str | None = None,
+    web: WebSearch | None = None,
+    topics: Sequence[str] | Start | None = None,
+    runs: int = 1,
+    budget: Budget | None = None,
+    sampling: Sampling | None = None,
+    watch: Watch = _unwatched,
+) -> AskResult:
+    """Answer a question by walking a graph, with the defaults of `kgwalk ask`.
+
+    `graph` is an open graph, an Environment around one, or an address that is opened and closed here: a bundled graph's
+    name, a store folder, a server's URL. `recipe` says which system walks (default: kgwalk); `model`, `adapter` and the
+    kind of `engine` say with what, as `Agent.opened` does. An open engine is used as it is, and not closed.
+
+    `protocol` is for walking without a recipe: by this protocol, with an open engine and the default budget.
+
+    `web` is what a protocol with a web search asks; `open_web` of kgwalk.walk.web.search gives one. Without `topics`
+    they are looked for in the question: one that names no entity of the graph raises NoTopic before a model is loaded.
+    `topics=[]` walks from nowhere. The answers of several `runs`, sampled at temperature 1 unless `sampling` says
+    otherwise, are united. A run that fails raises nothing: see `stop` and `failure` of what comes back.
+    """
+    given = None if isinstance(engine, str) else engine
+    if given is not None and (model is not None or adapter is not None):
+        raise KgwalkError("`model` and `adapter` are for an engine that is opened here, not for one that is open")
+    with _open(graph) as place:
+        if protocol is not None:
+            if given is None or recipe is not None:
+                raise KgwalkError(
+                    "`protocol` needs an open `engine` and no `recipe`; give only `recipe` to choose both"
+                )
+            return _run(
+                lambda: ask_async(
+                    question,
+                    place,
+                    protocol=protocol,
+                    engine=given,
+                    web=web,
+                    topics=topics,
+                    runs=runs,
+                    budget=budget,
+                    sampling=sampling,
+                    watch=watch,
+                )
+            )
+        with Agent(place, recipe or RECIPE, engine=given, web=web) as agent:
+            start = topics if isinstance(topics, Start) else agent.start(question, topics)
+            if isinstance(engine, str):
+                agent.opened(adapter, model=model, engine=engine)
+            return agent.ask(question, start, runs=runs, budget=budget, sampling=sampling, watch=watch)
+
+
+class Agent:
+    """A graph, a recipe to walk it by, and a model; asks one question after the other.
+
+    An `engine` given here is used as it is and not closed; without one, `opened` loads a model. `choice` is the adapter
+    that was chosen then, with what there is to say of it. `web` is searched in place of the recipe's `world.web`.
     """
 
     def __init__(
-        self, question: str, nearest: Sequence[str] = (), *, where: str = "the graph", read: int | None = None
+        self,
+        graph: Graph | Environment,
+        recipe: str | Recipe = RECIPE,
+        *,
+        engine: Engine | None = None,
+        web: WebSearch | None = None,
     ) -> None:
-        super().__init__(question, nearest, where=where)
-        near = f" Nearest to its words: {', '.join(map(repr, self.nearest))}." if self.nearest else ""
-        what = (
-            "the question names" if read is None else f"of the question the first {read:,} words are read, which name"
+        self.graph = graph.graph if isinstance(graph, Environment) else graph
+        self._place = graph
+        self.recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
+        self.protocol, self.budget = protocol_of(self.recipe), budget_of(self.recipe)
+        check_web(self.recipe, given=web is not None)
+        own = graph.web if isinstance(graph, Environment) else None
+        self.web = web or own or opened_web(environment_settings(self.recipe))
+        self.engine = engine
+        self.choice: Choice | None = None
+        self._opened: Engine | None = None  # the engine to close
+
+    def chosen(self, adapter: str | None = None, *, model: str | None = None, engine: str = "auto") -> Choice:
+        """The adapter that `opened` would take: the one that is asked for (a folder, `shipped` or `none`), else the one
+        beside the graph, else the shipped one (walk/adapters.py). Loads nothing.
+        """
+        check_kind(engine)
+        return choose(adapter, store_of(self.graph), self.recipe, model=model, engine=engine)
+
+    def opened(self, adapter: str | Choice | None = None, *, model: str | None = None, engine: str = "auto") -> Agent:
+        """Load the model, which takes seconds; the default one is small and runs on a CPU. Returns the agent.
+
+        A `Choice` that `chosen` gave is taken as it is.
+        """
+        self.close()
+        chosen = adapter if isinstance(adapter, Choice) else self.chosen(adapter, model=model, engine=engine)
+        options = {"adapter": chosen.folder} if chosen.adapter else {}
+        self.engine = self._opened = open_engine(engine, model, **options)
+        self.choice = chosen
+        return self
+
+    def start(self, question: str, topics: Sequence[str] | None = None) -> Start:
+        """Where a walk would start; NoTopic where it cannot."""
+        return start_of(question, self.graph, topics, protocol=self.protocol, web=self.web is not None)
+
+    def ask(
+        self,
+        question: str,
+        topics: Sequence[str] | Start | None = None,
+        *,
+        runs: int = 1,
+        budget: Budget | None = None,
+        sampling: Sampling | None = None,
+        watch: Watch = _unwatched,
+    ) -> AskResult:
+        """Walk. Several `runs` are sampled, and their answers united; `budget` stands in place of the recipe's."""
+        return _run(lambda: self.ask_async(question, topics, runs=runs, budget=budget, sampling=sampling, watch=watch))
+
+    async def ask_async(
+        self,
+        question: str,
+        topics: Sequence[str] | Start | None = None,
+        *,
+        runs: int = 1,
+        budget: Budget | None = None,
+        sampling: Sampling | None = None,
+        watch: Watch = _unwatched,
+    ) -> AskResult:
+        """`ask` inside a running event loop."""
+        if self.engine is None:
+            raise KgwalkError("the agent's model is not open: call `opened()` first")
+        return await ask_async(
+            question,
+            self._place,
+            protocol=self.protocol,
+            engine=self.engine,
+            web=self.web,
+            topics=topics,
+            runs=runs,
+            budget=budget or self.budget,
+            sampling=sampling,
+            watch=watch,
         )
-        self.args = (
-            f"{what} no entity of {where}, so there is nowhere to start from.{near} "
-            "Name one in it as the graph writes it, "
-            'or give it as a topic to start from (`--topic`, or "topics" over HTTP)',
-        )
+
+    def close(self) -> None:
+        """Close the model that `opened` loaded. The graph, and an engine that was given, are closed by their owner."""
+        if (opened := self._opened) is not None:
+            _run(opened.close)
+            self.engine = self._opened = None
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
 
 
-def start_of(
-    question: str, graph: Graph, given: Sequence[str] | None = None, *, protocol: Protocol, web: bool = False
-) -> Start:
-    """Where to start; `given` topics are taken as they are, none of them too. `web`: there is one to search.
+async def ask_async(
+    question: str,
+    graph: Graph | Environment,
+    *,
+    protocol: Protocol | str,
+    engine: Engine,
+    web: WebSearch | None = None,
+    topics: Sequence[str] | Start | None = None,
+    runs: int = 1,
+    budget: Budget | None = None,
+    sampling: Sampling | None = None,
+    watch: Watch = _unwatched,
+) -> AskResult:
+    """Find the topics, walk `runs` times with an open engine, gather answers and evidence."""
+    started = time.monotonic()
+    if runs < 1:
+        raise KgwalkError(f"runs must be at least 1, not {runs}")
+    if isinstance(protocol, str):
+        protocol = protocol_named(protocol)
+    environment = graph if isinstance(graph, Environment) else environment_for(graph, protocol)
+    if web is not None:
+        environment = replace(environment, web=web)
+    if isinstance(topics, Start):
+        start = topics
+    else:  # in a thread: a remote graph is slow, and so is comparing spellings
+        searched = environment.web is not None
+        start = await asyncio.to_thread(start_of, question, environment.graph, topics, protocol=protocol, web=searched)
+    counted = Counted(engine)
+    # The id enters the seeds: the same question with the same seed is walked in the same way.
+    id_ = hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest()
+    task = Task(Question(id_, question, start.topics, []), start.topics)
+    episodes = await rollout_async(
+        [(task, environment)] * runs,
+        protocol,
+        counted,
+        sampling=sampling or Sampling(temperature=1.0 if runs > 1 else 0.0),
+        budget=counted.budget(budget or Budget()),
+        watch=watch,
+    )
+    return _gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)
 
-    NoTopic where nothing is found and the protocol needs a place to start: it reads the graph, and has no web search
-    to find one by.
-    """
-    if not question.strip():
-        raise KgwalkError("the question is empty")
-    if given is not None:
-        return Start(list(dict.fromkeys(_known(name, graph) for name in given)))
-    mentions = link(question, graph)
-    if not mentions and protocol.reads_graph and not (web and protocol.searches_web):
-        raise NoTopic(question, nearest(question, graph), read=MOST_WORDS if is_long(question) else None)
-    return Start(topics_of(mentions), [mention for mention in mentions if not mention.sure])
+
+def _run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What the coroutine returns, called where no event loop runs or, as in a notebook, where one does."""
+    return outside_a_loop(lambda: asyncio.run(work()))
 
 
-def _known(name: str, graph: Graph) -> str:
-    """The entity of this name, or of the name that is the same but for case, accents and punctuation."""
-    if not name.strip():
-        raise KgwalkError("a topic is empty; leave it out, and entities are found in the question")
-    if name in graph:
-        return name
-    found = graph.find(name, 1)
-    if found and found[0].how != "fuzzy":
-        return found[0].name
-    raise with_nearest(graph, UnknownEntity(name))
+@contextmanager
+def _open(graph: Graph | Environment | str | Path) -> Iterator[Graph | Environment]:
+    """A graph by its address, closed at the end; one that is open already stays so."""
+    if not isinstance(graph, str | Path):
+        yield graph
+        return
+    opened = load_graph(BUNDLED[str(graph)]() if str(graph) in BUNDLED else graph)
+    try:
+        yield opened
+    finally:
+        if (close := getattr(opened, "close", None)) is not None:
+            close()
 
 
-# ----------------------------------------------------------------------------------------------------
-# One question, one graph, one call: find the topics, walk once or several times, gather answers and evidence.
-#
-# `ask` is the sync door, `ask_async` the same inside an event loop, `as_json` the shape that scripts rely on.
-# Knows no protocol and no engine by name.
-
-
-UNSURE = 0.4  # of confidence: on graphs not seen, most walks below it are wrong (docs/reference/metrics.md)
-NOTE = "the model was not sure of this walk; it may well be wrong"
+# What comes back
 
 
 @dataclass(slots=True)
@@ -147,93 +319,6 @@ class AskResult:
     def note(self) -> str | None:
         """A warning for whoever reads the answers; None where there is no cause for one."""
         return NOTE if self.confidence is not None and self.confidence < UNSURE else None
-
-
-def ask(
-    question: str,
-    graph: Graph | Environment,
-    *,
-    protocol: Protocol | str,
-    engine: Engine,
-    web: WebSearch | None = None,
-    topics: Sequence[str] | Start | None = None,
-    runs: int = 1,
-    budget: Budget | None = None,
-    sampling: Sampling | None = None,
-    watch: Watch = lambda episode, turn: None,
-) -> AskResult:
-    """Answer a question by walking the graph; a World is a graph with what else tools may use.
-
-    `web` is what a protocol with a web search asks: `open_web` of kgwalk.walk.web.search gives one.
-
-    Without `topics` they are looked for in the question; one that names no entity of the graph raises NoTopic of
-    kgwalk.walk.agent before the engine is asked. `topics=[]` walks from nowhere; a Start was found before.
-
-    The answers of several `runs`, sampled at temperature 1 unless `sampling` says otherwise, are united. A run that
-    fails is data: see `Asked.stop` and `Asked.failure`.
-    """
-
-    def run() -> AskResult:
-        return asyncio.run(
-            ask_async(
-                question,
-                graph,
-                protocol=protocol,
-                engine=engine,
-                web=web,
-                topics=topics,
-                runs=runs,
-                budget=budget,
-                sampling=sampling,
-                watch=watch,
-            )
-        )
-
-    return outside_a_loop(run)
-
-
-async def ask_async(
-    question: str,
-    graph: Graph | Environment,
-    *,
-    protocol: Protocol | str,
-    engine: Engine,
-    web: WebSearch | None = None,
-    topics: Sequence[str] | Start | None = None,
-    runs: int = 1,
-    budget: Budget | None = None,
-    sampling: Sampling | None = None,
-    watch: Watch = lambda episode, turn: None,
-) -> AskResult:
-    """`ask` inside a running event loop."""
-    started = time.monotonic()
-    if runs < 1:
-        raise KgwalkError(f"runs must be at least 1, not {runs}")
-    if isinstance(protocol, str):
-        protocol = protocol_named(protocol)
-    environment = graph if isinstance(graph, Environment) else environment_for(graph, protocol)
-    if web is not None:
-        environment = replace(environment, web=web)
-    # A graph elsewhere takes its time, and so do near spellings: not on the event loop.
-    if isinstance(topics, Start):
-        start = topics
-    else:
-        searched = environment.web is not None
-        start = await asyncio.to_thread(start_of, question, environment.graph, topics, protocol=protocol, web=searched)
-    counted = Counted(engine)
-    # The id enters the seeds: the same question with the same seed is walked in the same way.
-    asked = Question(
-        hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest(), question, start.topics, []
-    )
-    episodes = await rollout_async(
-        [(Task(asked, start.topics), environment)] * runs,
-        protocol,
-        counted,
-        sampling=sampling or Sampling(temperature=1.0 if runs > 1 else 0.0),
-        budget=counted.budget(budget or Budget()),
-        watch=watch,
-    )
-    return _gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)
 
 
 def as_json(asked: AskResult) -> dict[str, Any]:
@@ -280,87 +365,78 @@ def _gathered(
             evidence[name] = evidence[name] or facts
     best = next((episode for episode in episodes if episode.stop is StopReason.answered), episodes[0])
     return AskResult(
-        question,
-        start.topics,
-        answers,
-        evidence,
-        sum(len(episode.turns) for episode in episodes),
-        tokens,
-        seconds,
-        best.stop,
-        dict(votes.most_common()),
-        start.unsure,
-        best.failure,
-        episodes,
+        question=question,
+        topics=start.topics,
+        answers=answers,
+        evidence=evidence,
+        turns=sum(len(episode.turns) for episode in episodes),
+        tokens=tokens,
+        seconds=seconds,
+        stop=best.stop,
+        votes=dict(votes.most_common()),
+        unsure=start.unsure,
+        failure=best.failure,
+        episodes=episodes,
     )
 
 
-RECIPE = "kgwalk"  # what `kgwalk fit` trains as well, unless told otherwise
+# Where a walk starts
 
 
-class Agent:
-    """`choice` is which adapter walks, and what there is to say of it; None until `opened`."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The entities that a walk starts from; `unsure` are parts of the question that may mean another entity."""
 
-    engine: Engine | None = None
-    choice: Choice | None = None
+    topics: list[str]
+    unsure: list[Mention] = field(default_factory=list)
 
-    def __init__(self, graph: Graph, recipe: str | Recipe = RECIPE) -> None:
-        self.graph = graph
-        self.recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
-        self.protocol, self.budget = protocol_of(self.recipe), budget_of(self.recipe)
-        check_web(self.recipe)
-        self.web = opened_web(environment_settings(self.recipe))
 
-    def chosen(self, adapter: str | None = None, *, model: str | None = None, engine: str = "auto") -> Choice:
-        """The adapter that `opened` would take: a folder, `shipped`, `none`, or what is found."""
-        check_kind(engine)
-        return choose(adapter, store_of(self.graph), self.recipe, model=model, engine=engine)
+class NoTopic(UnknownEntity):
+    """A question that names no entity of the graph. `nearest` holds names that share a word, or nearly, with it.
 
-    def opened(self, adapter: str | None = None, *, model: str | None = None, engine: str = "auto") -> Agent:
-        """Load the model, which takes seconds; the default one is small and runs on a CPU."""
-        self.close()
-        self.choice = self.chosen(adapter, model=model, engine=engine)
-        options = {"adapter": self.choice.folder} if self.choice.adapter else {}
-        self.engine = open_engine(engine, model, **options)
-        return self
+    `read` is how many of its words were looked at, if it has more.
+    """
 
-    def start(self, question: str, topics: Sequence[str] | None = None) -> Start:
-        """Where a walk would start; NoTopic where it cannot."""
-        return start_of(question, self.graph, topics, protocol=self.protocol, web=self.web is not None)
-
-    def ask(
-        self,
-        question: str,
-        topics: Sequence[str] | Start | None = None,
-        *,
-        runs: int = 1,
-        watch: Watch = lambda episode, turn: None,
-    ) -> AskResult:
-        """Walk. Several `runs` are sampled, and their answers united."""
-        if self.engine is None:
-            raise KgwalkError("the agent's model is not open: call `opened()` first")
-        return ask(
-            question,
-            self.graph,
-            protocol=self.protocol,
-            engine=self.engine,
-            web=self.web,
-            topics=topics,
-            runs=runs,
-            budget=self.budget,
-            watch=watch,
+    def __init__(
+        self, question: str, nearest: Sequence[str] = (), *, where: str = "the graph", read: int | None = None
+    ) -> None:
+        super().__init__(question, nearest, where=where)
+        near = f" Nearest to its words: {', '.join(map(repr, self.nearest))}." if self.nearest else ""
+        what = (
+            "the question names" if read is None else f"of the question the first {read:,} words are read, which name"
+        )
+        self.args = (
+            f"{what} no entity of {where}, so there is nowhere to start from.{near} "
+            "Name one in it as the graph writes it, "
+            'or give it as a topic to start from (`--topic`, or "topics" over HTTP)',
         )
 
-    def close(self) -> None:
-        """The model; the graph is whoever's opened it."""
-        if (engine := self.engine) is not None:
-            outside_a_loop(lambda: asyncio.run(engine.close()))
-            self.engine = None
 
-    def __enter__(self) -> Agent:
-        return self
+def start_of(
+    question: str, graph: Graph, given: Sequence[str] | None = None, *, protocol: Protocol, web: bool = False
+) -> Start:
+    """Where to start: the topics `given`, even an empty list, else those found in the question.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
+    Raises NoTopic where none is found and the walk needs one: its protocol reads the graph, and cannot search the web
+    for an entity (`web` says whether there is one to search).
+    """
+    if not question.strip():
+        raise KgwalkError("the question is empty")
+    if given is not None:
+        return Start(list(dict.fromkeys(_known(name, graph) for name in given)))
+    mentions = link(question, graph)
+    if not mentions and protocol.reads_graph and not (web and protocol.searches_web):
+        raise NoTopic(question, nearest(question, graph), read=MOST_WORDS if is_long(question) else None)
+    return Start(topics_of(mentions), [mention for mention in mentions if not mention.sure])
+
+
+def _known(name: str, graph: Graph) -> str:
+    """The entity of this name, or of the name that is the same but for case, accents and punctuation."""
+    if not name.strip():
+        raise KgwalkError("a topic is empty; leave it out, and entities are found in the question")
+    if name in graph:
+        return name
+    found = graph.find(name, 1)
+    if found and found[0].how != "fuzzy":
+        return found[0].name
+    raise with_nearest(graph, UnknownEntity(name))

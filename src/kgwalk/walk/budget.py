@@ -1,4 +1,8 @@
-"""How much an episode may use of each thing; each bound has its own StopReason."""
+"""How much an episode may use, and how tokens are counted where an engine sends text.
+
+`Budget` is the section [rollout] of a recipe; each of its bounds has its own StopReason. An engine that sends text (an
+API) has bytes for ids: `Counted` and `tokens` convert, so that budgets and counts are in tokens for every engine.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from kgwalk.types import Episode
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Tokens are the engine's."""
+    """Bounds of an episode; tokens are the engine's."""
 
     turn_tokens: int = 256  # of one turn of the model's
     observation_tokens: int = 512
@@ -23,8 +27,7 @@ class Budget:
     threads: int = 32  # calls to slow tools (a remote graph, the web) at the same time
 
 
-# ----------------------------------------------------------------------------------------------------
-# Budgets and counts in tokens, whatever an engine counts in: one that sends text has bytes for ids.
+# Tokens, whatever an engine counts in
 
 
 BYTES_A_TOKEN = 4  # English has about so many

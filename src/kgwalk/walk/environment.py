@@ -1,10 +1,10 @@
-"""Which world each question is asked in: its whole graph, or the graph with some of its crucial facts hidden.
+"""The environment of each question: its graph, perhaps with facts hidden, and what else tools use.
 
-    worlds = Worlds(dataset.graph_for, WorldSettings(drop=0.4), policy.world, web)
-    worlds.of(question).complete
+    environments = Environments(dataset.graph_for, EnvironmentSettings(drop=0.4), policy.environment, web)
+    environments.of(question).complete
 
-The view depends on the question's id, its facts and the settings alone: training, evaluation and serving see the same,
-in any order and after a resumption. Knows nothing of who walks, and no web engine by name.
+Which facts are hidden depends on the question's id, its facts and the settings alone: training, evaluation and serving
+see the same, in any order and after a resumption. The settings are the section [world] of a recipe.
 """
 
 from __future__ import annotations
@@ -27,18 +27,17 @@ from kgwalk.types import KgwalkError, Question, Triple
 from kgwalk.walk.protocol import Environment, Protocol
 from kgwalk.walk.web.search import WebSearch, open_web
 
-# ----------------------------------------------------------------------------------------------------
-# The world of a walk: a graph with what else a protocol's tools would use, where that is installed.
-#
-# Embeddings are loaded once a process and kept for each store. Knows no protocol by name: a protocol says whether it
-# ranks by meaning.
+# A graph with an embedder and a ranker
 
 
 _of_store: WeakKeyDictionary[Store, Embedder] = WeakKeyDictionary()
 
 
 def environment_for(graph: Graph, protocol: Protocol) -> Environment:
-    """The graph, with an embedder if the protocol asks for one and there is one here; else letters decide."""
+    """The graph, with an embedder if the protocol ranks by meaning and one is installed; else letters decide.
+
+    The model is loaded once a process, and the vectors are kept for each store.
+    """
     if not protocol.by_meaning or installed_minilm() is None or not _has_torch():
         return Environment(graph)
     if not isinstance(graph, StoredGraph):
@@ -49,7 +48,7 @@ def environment_for(graph: Graph, protocol: Protocol) -> Environment:
 
 
 def with_ranker(environment: Environment, folder: str) -> Environment:
-    """The world with the trained ranker of a folder, over the embedder that the world has."""
+    """The environment with the trained ranker of a folder, over the environment's embedder."""
     from kgwalk.walk.ranker import open_ranker  # needs torch
 
     return replace(environment, ranker=open_ranker(folder, environment.embed))
@@ -84,7 +83,9 @@ class EnvironmentSettings:
 
 
 class Environments:
-    """`graph_for` gives a question's whole graph, `base` a graph with what else the walker's tools use."""
+    """The environment of any question. `graph_for` gives a question's whole graph, `base` a graph with what else the
+    walker's tools use.
+    """
 
     def __init__(
         self,
@@ -95,9 +96,8 @@ class Environments:
     ) -> None:
         self.graph_for, self.settings, self.base, self.web = graph_for, settings, base, web
         self._kept: OrderedDict[tuple[str, tuple[Triple, ...]], Environment] = OrderedDict()
-        self._whole: OrderedDict[int, Environment] = (
-            OrderedDict()
-        )  # by the graph's identity; a world keeps its graph alive
+        # by the graph's identity, which is not given to another: an environment keeps its graph alive
+        self._whole: OrderedDict[int, Environment] = OrderedDict()
         self._lock = threading.Lock()  # a server's threads ask too
 
     def of(self, question: Question) -> Environment:
@@ -123,7 +123,7 @@ class Environments:
         return environment
 
     def _complete(self, graph: Graph) -> Environment:
-        """Mostly one graph or a few, again and again: the world of each is made once."""
+        """Mostly it is one graph or a few, again and again: the environment of each is made once."""
         with self._lock:
             whole = self._whole.get(id(graph))
             if whole is not None:
@@ -152,7 +152,7 @@ class Environments:
 def environments_of(
     recipe: Recipe, graph_for: Callable[[Question], Graph], base: Callable[[Graph], Environment]
 ) -> Environments:
-    """The worlds that the recipe's section [world] describes, with its web engine opened."""
+    """The environments that the recipe's section [world] describes, with its web engine opened."""
     settings = environment_settings(recipe)
     return Environments(graph_for, settings, base, opened_web(settings))
 
@@ -183,7 +183,7 @@ def hides(id_: str, settings: EnvironmentSettings) -> bool:
 
 
 def hidden_count(id_: str, facts: int, settings: EnvironmentSettings) -> int:
-    """How many of a question's crucial facts are hidden: `drop` of them, what is not whole by a draw.
+    """How many of a question's crucial facts are hidden: `drop` of them, rounded up or down by a draw.
 
     Of 5 facts 0.4 are 2. Of one fact 0.4 is none or one: with rounding no question with one fact would ever lose it,
     so it is one for 40 of 100 questions, and 0.4 of all facts are hidden as asked for.

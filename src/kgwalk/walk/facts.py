@@ -1,8 +1,11 @@
-"""The facts around an entity that bear on a question: first its relations, the relevant ones kept, then their facts.
+"""The facts around an entity: which are relevant, how they are written, how they lead to an answer.
 
-KG-Hopper, section III-A; KG-Reasoner, section 4.2.1, which asks for incoming relations too. How many are kept is a
-setting, as the papers do not say. Also how a fact and a name are written, so that a name with a comma can be told
-from two names, and how a name is read back. Knows nothing of tags.
+A search first reads an entity's relations, keeps the relevant ones, then reads their facts (KG-Hopper, section III-A;
+KG-Reasoner, section 4.2.1, which asks for incoming relations too). How many are kept is a setting, as the papers do not
+say. Facts and names are written so that a name with a comma can be told from two names (`spell`, `read_name`).
+
+`path_to` is the evidence behind an answer, `chains_of` the relation chains behind a question, `candidates_around` the
+entities where a walk may go next.
 """
 
 from __future__ import annotations
@@ -110,12 +113,11 @@ def not_found(error: UnknownEntity) -> str:
     return f"Entity {spell(error.name)} not found in KG{nearest}"
 
 
-# ----------------------------------------------------------------------------------------------------
-# The path behind an answer: the fewest facts, among those seen, that lead from a topic to it.
+# The path behind an answer
 
 
 def path_to(name: str, topics: Iterable[str], seen: Sequence[Triple]) -> list[Triple]:
-    """Breadth first over facts in either direction; [] if none leads there.
+    """The fewest facts, of those seen, that lead from a topic to a name, in either direction; [] if none do.
 
     >>> seen = [Triple("Big", "directed_by", "Penny Marshall"), Triple("Big", "starred_actors", "Tom Hanks")]
     >>> [t.relation for t in path_to("Penny Marshall", ["Tom Hanks"], seen)]
@@ -148,10 +150,7 @@ def _back(name: str, came: dict[str, tuple[Triple, str] | None]) -> list[Triple]
     return path[::-1]
 
 
-# ----------------------------------------------------------------------------------------------------
-# The relation chains behind a question: what its gold paths, or else its evidence, say of how to walk.
-#
-# Pure functions of a question. Knows no graph and no tool.
+# The relation chains behind a question
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +210,13 @@ def _add(found: dict[str, list[Chain]], chain: Chain | None) -> None:
     chains.append(chain)
 
 
-# ----------------------------------------------------------------------------------------------------
-# The candidates of an expansion: all entities a fact away, in both directions, with the facts that lead there.
-#
-# Knows no question: which of them matter is for a ranker to say.
+# Where a walk may go next
 
 
 def candidates_around(graph: Graph, entity: str, each: int) -> list[Candidate]:
-    """At most `each` of one relation and direction, the best connected first; in the graph's order."""
+    """All entities one fact away, in both directions, with the facts that lead there: at most `each` of one relation
+    and direction, the best connected first, in the graph's order. Which of them matter is for a ranker to say.
+    """
     return candidates_of(facts_along(graph, entity, ways_of(graph, entity), each)[0])
 
 

@@ -1,10 +1,10 @@
-"""A model that thinks once, searches while it thinks, and then answers: what KG-Hopper and KG-Reasoner share.
+"""What KG-Hopper and KG-Reasoner share: a model thinks once, searches while it thinks, then answers.
 
     <think>... <search>Utah</search>          a first turn; the observation follows, and the thought goes on:
     ... so it is Mountain Time.</think><answer>["Mountain Time Zone"]</answer>
 
-Whether a turn begins inside the thought depends on the turns before: that is all the state there is. A turn that
-does not begin inside one opens it, also when an earlier thought was closed without an answer. Knows no tools.
+The only state is whether the thought is open, which depends on the turns before. A turn that does not begin inside an
+open thought must open one, also when an earlier thought was closed without an answer.
 """
 
 from __future__ import annotations

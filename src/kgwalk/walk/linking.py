@@ -1,13 +1,18 @@
-"""Which entities of a graph a question mentions: equal names first, longest first, then near spellings.
+"""Which entities of a graph a question mentions: equal names first, then near spellings.
 
-Every run of up to twelve words is looked up by name, as written and normalised. What is found is weighed by rules,
-each of which can be read off `Mention.why`: quotation marks, underscores, capitals where the question has capitals
-and small letters, how many words tell something. Where that leaves nothing but common words, near spellings and
-names that hold the words ("obama", Barack Obama) are looked for. Of equal names the better connected one is chosen.
+    >>> topics(link("who directed the films Tom Hanks starred in?", graph))     # doctest: +SKIP
+    ['Tom Hanks']
 
-It knows English function words, the words of the graph's relations, and scripts without spaces. It does not know
-what a question means: no aliases ("the Big Apple", "JFK" unless the graph has the name), no plurals or demonyms
-("Jamaican"), no types, no context; and which of two equal names is meant is a guess by popularity.
+Every run of up to twelve words is looked up by name, as written and normalised; longer names win (`equal_names`). What
+is found is weighed by rules, each of which can be read off `Mention.why`: quotation marks, underscores, capitals where
+the question has capitals and small letters, how many words tell something. Where that leaves nothing but common words,
+near spellings and names that hold the words ("obama", Barack Obama) are looked for (`near_names`). Of equal names the
+better connected one is chosen.
+
+It goes by English function words, the words of the graph's relations, and scripts without spaces. It does not know what
+a question means: no aliases ("the Big Apple", "JFK" unless the graph has the name), no plurals or demonyms
+("Jamaican"), no types, no context, no sounds or translations; which of two equal names is meant is a guess by
+popularity.
 """
 
 from __future__ import annotations
@@ -35,11 +40,7 @@ from kgwalk.walk.name_lookup import (
     stem,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# Equal names in a question, and how much speaks for each: a level, and why.
-#
-# It knows how the words are written and how well connected an entity is. It does not know near spellings, nor what the
-# question means.
+# Equal names, and how much speaks for each
 
 
 # Times that a name must be better connected, by rank, to be meant by its beginning or end alone: "lincoln".
@@ -172,11 +173,7 @@ def of_relations(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
     return all(stem(text.words[at].plain) in names.relation_words for at in places)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Near names: those spelt nearly as in the question, or that hold its words, where no equal name covers them.
-#
-# It knows which stretches look like a name and how alike two spellings are. It does not know sounds, translations or
-# aliases, nor how a graph finds the names it proposes.
+# Near names, where no equal name covers the words
 
 
 # A near spelling: letters right, of ten. One typo in five letters is 0.8, two in ten as well.

@@ -1,7 +1,9 @@
-"""The names of a graph, as linking asks for them: equal names, near names, and the words of its relations.
+"""A question as words, and the names of a graph as linking asks for them.
 
-It knows a store here, read once, and a graph elsewhere, asked little. It does not know which of the names it gives is
-meant, nor how much speaks for one.
+`Text` is the question: where each word begins and ends, and what its writing tells (quotation marks, capitals,
+underscores, scripts without spaces). `GraphNames` gives equal names, near names and the words of the relations: of a
+store on this machine, read once (`Stored`), or of a graph elsewhere, which is asked as little as possible
+(`RemoteNames`). Which of the names is meant is for walk/linking.py to say.
 """
 
 from __future__ import annotations
@@ -18,11 +20,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Found
 
-# ----------------------------------------------------------------------------------------------------
-# A question as words: where each begins and ends, and what its writing tells.
-#
-# It knows English function words, quotation marks, capitals, underscores, and scripts without spaces. It does not know
-# any graph, nor whether a word is of a name.
+# The question
 
 
 LONGEST = 12.0  # words looked up together; of metaqa's 43,000 names 4 have more
@@ -171,6 +169,8 @@ def _words(question: str) -> Iterator[_Word]:
             start = at
         last = "" if kind == "mark" else kind
 
+
+# The graph's names
 
 CONSIDERED = 50  # names that a search proposes, of which the best connected is chosen
 # An entity is well connected if it is among so many, or this share, of the graph's.

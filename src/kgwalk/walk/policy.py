@@ -1,17 +1,22 @@
-"""Whoever walks: tasks in, episodes out. A protocol with an engine is one; baselines without a model are others.
+"""Who walks: a `Policy` takes tasks and gives back episodes.
 
-The evaluator and the command line know this interface only.
+    policy = policy_of(load_recipe("kg-r1"), engine, Sampling())
+    episodes = await policy.walk([(task, environment)], watch)
+
+A language model that follows a protocol is one (`ProtocolPolicy`). The baselines without a protocol are others: they
+register in `POLICIES`, and a recipe names them in [policy]. The `..._of` functions make a recipe's sections into the
+objects of a rollout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 from typing import Protocol as Interface
 
 from kgwalk.config.plugins import Parts, imported
-from kgwalk.config.recipe import Recipe, unknown_setting
+from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.types import EngineError, Episode, KgwalkError
@@ -22,9 +27,8 @@ from kgwalk.walk.rollout import Watch, rollout_async
 
 
 class Policy(Interface):
-    """`watch(episode, None)` is told of each episode as it ends; the list comes back in the tasks' order.
-
-    An episode's `key` is its task's.
+    """Whoever walks. `watch(episode, None)` is called as each episode ends; the list is in the order of the tasks, and
+    an episode's `key` is its task's.
     """
 
     async def walk(self, tasks: Sequence[tuple[Task, Environment]], watch: Watch) -> list[Episode]: ...
@@ -52,12 +56,11 @@ class ProtocolPolicy:
         return environment_for(graph, self.protocol)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Protocols and policies by name. Those of the systems register themselves; `package.module:Class` and `file.py:Class`
-# need no registering.
+# Protocols by name
+
 
 POLICIES: Parts[type[Any]] = Parts("policy", "policy")
-_own: dict[str, type[Protocol]] = {}  # those named by their place; demonstrations have only their names
+_own: dict[str, type[Protocol]] = {}  # those that were named by their place
 
 
 def protocol_named(name: str, **settings: object) -> Protocol:
@@ -66,7 +69,10 @@ def protocol_named(name: str, **settings: object) -> Protocol:
 
 
 def protocol_kind(name: str) -> type[Protocol]:
-    """A protocol's class by its name, or by its place: one that was imported so has its own name as well."""
+    """A protocol's class by its name, or by its place: `package.module:Class` or `file.py:Class` need no registering.
+
+    A class that was once found by its place is known by its name as well, as demonstrations have only that.
+    """
     if name in _own:
         return _own[name]
     if ":" not in name:
@@ -83,8 +89,7 @@ def protocol_kind(name: str) -> type[Protocol]:
     return kind
 
 
-# ----------------------------------------------------------------------------------------------------
-# A recipe's values as the objects of a rollout; a key that nothing reads is an error that names the nearest.
+# From a recipe
 
 
 def policy_of(recipe: Recipe, engine: Engine | None, sampling: Sampling) -> Policy:
@@ -95,9 +100,7 @@ def policy_of(recipe: Recipe, engine: Engine | None, sampling: Sampling) -> Poli
     kind = _policy_kind(recipe)
     if kind is None:
         return ProtocolPolicy(protocol_of(recipe), **given)  # type: ignore[arg-type]
-    values = recipe.section("policy")
-    del values["name"]
-    made: Policy = _make(kind, values, "policy", recipe, given)
+    made: Policy = read_section(kind, recipe, "policy", given=given, apart=["name"], positive=True)
     return made
 
 
@@ -114,7 +117,7 @@ def searches_web(recipe: Recipe) -> bool:
 
 
 def check_web(recipe: Recipe, *, given: bool = False) -> None:
-    """A web is given, by the recipe or otherwise, only to a walk that has a tool for it."""
+    """Refuses a web, the recipe's or one that is `given`, where the walk has no tool to search it."""
     if (given or environment_settings(recipe).web != "none") and not searches_web(recipe):
         raise KgwalkError(f"the recipe {recipe.name} has no web search; choose one that has, such as graph-rft")
 
@@ -130,38 +133,12 @@ def _policy_kind(recipe: Recipe) -> type[Any] | None:
 
 
 def protocol_of(recipe: Recipe) -> Protocol:
-    values = recipe.section("protocol")
-    name = values.pop("name", None)
+    name = recipe.section("protocol").get("name")
     if name is None and "policy" in recipe.sections:
         with_protocol = f"choose a recipe with one, such as {', '.join(sorted(PROTOCOLS))}"
         raise KgwalkError(f"the recipe {recipe.name} is a baseline without a protocol; {with_protocol}")
-    made: Protocol = _make(protocol_kind(str(name)), values, "protocol", recipe)
-    return made
+    return read_section(protocol_kind(str(name)), recipe, "protocol", apart=["name"], positive=True)
 
 
 def budget_of(recipe: Recipe) -> Budget:
-    made: Budget = _make(Budget, recipe.section("rollout"), "rollout", recipe)
-    return made
-
-
-def _make(
-    kind: type[Any], values: dict[str, Any], section: str, recipe: Recipe, given: Mapping[str, Any] | None = None
-) -> Any:
-    """`given` are the fields that are not the recipe's, as far as the kind has them."""
-    own = {field.name: field for field in fields(kind)}
-    given = {name: value for name, value in (given or {}).items() if name in own}
-    known = {name: field for name, field in own.items() if name not in given}
-    for key, value in values.items():
-        if key not in known:
-            raise unknown_setting(recipe, section, key, known)
-        default = known[key].default
-        if isinstance(default, bool) and not isinstance(value, bool):
-            raise KgwalkError(f"`{section}.{key}` must be true or false, not {value!r}")
-        if isinstance(default, int | float) and not isinstance(default, bool):
-            if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-                raise KgwalkError(f"`{section}.{key}` must be a number above 0, not {value!r}")
-            if isinstance(default, int) and not isinstance(value, int):
-                raise KgwalkError(f"`{section}.{key}` must be a whole number, not {value!r}")
-        elif isinstance(default, str) and not isinstance(value, str):
-            raise KgwalkError(f"`{section}.{key}` must be text, not {value!r}")
-    return kind(**given, **values)
+    return read_section(Budget, recipe, "rollout", positive=True)

@@ -1,11 +1,14 @@
-"""The network of KG-Reasoner's equations 1 to 3: question-aware attention over a candidate's neighbours, then an MLP.
+"""KG-Reasoner's trained ranker: the network of its equations 1 to 3, its files, and its use in a walk.
 
-The vectors are unit vectors of a text model, multiplied by the root of their length so that their entries are about 1,
-and so are those of the product in equation 1.
+Question-aware attention over a candidate's neighbours, then an MLP. The vectors are unit vectors of a text model,
+multiplied by the root of their length so that their entries, and those of the product in equation 1, are about 1.
 
-Two sets of inputs. "paper" is the equations and nothing else: the classifier sees the candidate's name and what its
-neighbours add up to; the question only chooses among the neighbours, and the fact that leads to the candidate is not
-seen. "joined" lets equation 1's last line read more beside h: see `Network._joined`. Knows vectors, no names and files.
+There are two sets of inputs. "paper" is the equations and nothing else: the classifier sees the candidate's name and
+what its neighbours add up to; the question only chooses among the neighbours, and the fact that leads to the candidate
+is not seen. "joined" lets equation 1's last line read more beside h: see `Network._joined`.
+
+A trained ranker is a folder of two files, `ranker.safetensors` with the weights and `ranker.json`, the card: what the
+weights are (shape, neighbours, the text model whose vectors they read), what they were trained on, and the figures.
 """
 
 from __future__ import annotations
@@ -142,11 +145,7 @@ def score(network: Network, rows: LabelledRows, vectors_TD: Tensor) -> list[floa
     return best_of(y_R2[:, 1].tolist(), rows.candidate_of_R.tolist(), len(rows.name_C))
 
 
-# ----------------------------------------------------------------------------------------------------
-# A trained ranker as a folder: `ranker.safetensors`, the weights, and `ranker.json`, the card.
-#
-# The card says what the weights are (shape, neighbours, the text model whose vectors they read), what they were trained
-# on, and the figures. No pickle. Knows nothing of graphs and questions.
+# A trained ranker as a folder
 
 
 WEIGHTS, CARD = "ranker.safetensors", "ranker.json"
@@ -219,15 +218,16 @@ def _write(path: Path, content: bytes) -> None:
     os.replace(partial, path)
 
 
-# ----------------------------------------------------------------------------------------------------
-# The trained ranker behind the `Ranker` interface: candidates in, the probability that each is relevant out.
-#
-# All candidates of an expansion go through the network at once. Knows no protocol, and not how the weights came to be.
+# In a walk
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedRanker:
-    """A `Ranker`. Neighbours of the candidates are read from the graph that it is asked about."""
+    """The trained network as a `Ranker`: the score is the probability that a candidate is relevant.
+
+    All candidates of an expansion go through the network at once. Their neighbours are read from the graph that is
+    asked about.
+    """
 
     network: Network
     near: Near

@@ -1,8 +1,8 @@
-"""What the ranker reads of candidates: texts to embed, and arrays of places among them.
+"""What the ranker reads of candidates: texts to embed, and arrays of their places among these texts.
 
 A row is one fact that leads to a candidate: (question, relation, direction, candidate). The candidate has neighbours
-of its own, over which equation 1 attends; a hub shows some of each relation. Names and numbers only: knows no
-vectors, no network, and nothing of which rows are right.
+of its own, over which equation 1 attends; of a hub, some of each relation. There are only names and numbers here:
+vectors and the network are in walk/ranker.py, labels in training.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Which of some texts come nearest to a query: by meaning where there is an embedder, else by their words and letters.
+"""Which texts come nearest to a query, and which candidate entities to a question.
 
-Also the `Ranker` of candidate entities (KG-Reasoner, section 4.2.2): here by text; the paper's trained network stands
-behind the same interface in `ranker/learned`. Without an embedder "born in" is far from "place_of_birth".
+Texts are ranked by meaning where there is an embedder, else by their words and letters: then "born in" is far from
+"place_of_birth". Candidates have a `Ranker` (KG-Reasoner, section 4.2.2): by text (`TextRanker`), by shared words
+(`Bm25Ranker`), or by the paper's trained network, which stands behind the same interface in walk/ranker.py. `Recalls`
+measures a ranking.
 """
 
 from __future__ import annotations
@@ -73,16 +75,14 @@ class TextRanker:
         return [max((next(each) for _ in one.facts), default=0.0) for one in candidates]
 
 
-# ----------------------------------------------------------------------------------------------------
-# Candidates ranked by the words they share with the question: Okapi BM25, exact, over one expansion.
-#
-# A candidate's document is the words of the relations that lead to it and its name; the collection is the candidates of
-# the expansion, so a word that all of them have weighs little. Knows nothing of meaning: "directed" is not "director".
-
-
 @dataclass(frozen=True, slots=True)
 class Bm25Ranker:
-    """A `Ranker`. k1 and b have their usual values; the idf is ln(1 + (n - df + 0.5) / (df + 0.5)), never negative."""
+    """Okapi BM25 over the candidates of one expansion: they are ranked by the words they share with the question.
+
+    A candidate's document is the words of the relations that lead to it and its name, so a word that all candidates
+    have weighs little. k1 and b have their usual values; the idf is ln(1 + (n - df + 0.5) / (df + 0.5)), which is never
+    negative.
+    """
 
     k1: float = 1.5
     b: float = 0.75
@@ -117,10 +117,7 @@ def _words(text: str) -> list[str]:
     return normalise(words(text)).split()
 
 
-# ----------------------------------------------------------------------------------------------------
-# Recall at k of a ranking: how many of the right candidates stand among its first k.
-#
-# Pure functions of scores and gold places. Knows nothing of where either comes from.
+# How good a ranking is
 
 
 CUTS = (1, 5, 10)

@@ -1,8 +1,8 @@
-"""Many episodes at once: each goes on as soon as its own action is answered, whatever the others wait for.
+"""Rollouts: many episodes at once, each going on as soon as its own action is answered.
 
-The model's tokens are kept as they came; observations are encoded once, when they are appended. A model's mistake is
-an observation; a backend that fails is recorded on the episode; anything else is our bug and raises.
-Knows protocols and engines by their interfaces only.
+The model's tokens are kept as they came; observations are encoded once, when they are appended. A mistake of the
+model's becomes an observation; a backend that fails is recorded on the episode; anything else is our bug and raises.
+Protocols and engines are known by their interfaces only.
 """
 
 from __future__ import annotations

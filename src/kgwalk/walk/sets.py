@@ -1,7 +1,8 @@
-"""Named result sets: every result is `$1`, `$2`, ...; tools take a set or a quoted entity and make the next set.
+"""Named result sets: every result is `$1`, `$2`, ..., and tools make new sets of sets and entities.
 
-So a director's thirty films are one call and one name, an answer is a set and cannot be misspelt, and each member
-knows the facts it came by. Knows graphs, nothing of prompts.
+So a director's thirty films are one call and one name, an answer is a set and cannot be misspelt, and each member has
+the facts it came by. The methods of `Sets` are the tools of the `kgwalk` protocol: their first lines are what the model
+reads of them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.times import parse_time
 from kgwalk.types import Triple, UnknownName
 
-# ----------------------------------------------------------------------------------------------------
-# Numbers and dates as texts have them: 67391582, "1,234.5", "10 million", 1999-12-31. Knows no graph.
+# Numbers and dates as texts have them: 67391582, "1,234.5", "10 million", 1999-12-31
 
 
 SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}

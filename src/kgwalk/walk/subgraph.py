@@ -1,10 +1,10 @@
-"""The part of a graph around a question's topics that fits into a prompt: breadth first, then the best facts.
+"""The part of a graph around a question's topics that fits into a prompt.
 
-Explore-on-Graph puts the graph into the prompt and does not say how it is cut to size. Here: facts are gathered hop by
+Explore-on-Graph puts the graph into the prompt and does not say how it is cut to size. Here facts are gathered hop by
 hop (a hub shows only so many of each relation), scored, and taken best first, each with the facts that connect it to a
-topic, until the room is used. A score is by name: `relevance`, how near the fact's relation is to the question, or
-`pagerank`, how often a random walk from the topics takes the fact. Asks the graph for relations and neighbours only, so
-a view hides what it hides; over a network that is a request for each entity and relation.
+topic, until the room is used. There are two scores by name: `relevance`, how near the fact's relation is to the
+question, and `pagerank`, how often a random walk from the topics takes the fact. Only relations and neighbours are
+asked of the graph, so a view hides what it hides; over a network that is a request for each entity and relation.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ from kgwalk.walk.facts import Neighbour, Way, facts_along, ways_of
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.tagged_text import quote
 
-# ----------------------------------------------------------------------------------------------------
-# Personalised PageRank: how often a walker is where, who follows random edges and now and then starts anew.
-#
-# Exact on the edges it is given, by power iteration; a caller gives the neighbourhood of the starts, never a whole
-# graph. Knows numbers only, no names.
+# Personalised PageRank
 
 
 F64 = npt.NDArray[np.float64]
@@ -37,7 +33,10 @@ CLOSE = 1e-10  # of the mass that still moves: 132 rounds at RESTART are always 
 
 
 def pagerank(nodes: int, edges: Sequence[tuple[int, int]], starts: Sequence[int], restart: float = RESTART) -> F64:
-    """The share of time at each node; edges are walked both ways, parallel ones count each.
+    """How often a walker is at each node, who follows random edges and now and then starts anew: shares of 1.
+
+    Edges are walked both ways, parallel ones count each. Exact, by power iteration, so a caller gives the neighbourhood
+    of the starts and never a whole graph.
 
     p = restart s + (1 - restart) W p, where s is even over the starts and W moves a node's share evenly over its edges.
     A line 0 - 1 - 2, from 0, restart 1/2:

@@ -1,8 +1,8 @@
-"""Names inside text that has tags: written so that a name can forge nothing, and read back as it was.
+"""Names inside text that has tags: escaped so that they can forge nothing, and read back as they were.
 
-`<`, `>` and invisible or control characters become `&lt;`, `&gt;` and `&#10;`; an `&` only where it would be read as
-one of these. So plain names stay as they are, and what a model copies from an observation names the same entity.
-Knows nothing of any protocol's tags.
+`<`, `>` and invisible or control characters become `&lt;`, `&gt;` and `&#10;`; an `&` is escaped only where it would be
+read as one of these. So plain names stay as they are, and what a model copies from an observation names the same
+entity. `plain_names` reads the names of a reply that has no tags.
 """
 
 from __future__ import annotations
@@ -120,26 +120,7 @@ def write_answer(names: Sequence[str]) -> str:
     return "[" + ", ".join(quote(name) for name in names) + "]"
 
 
-# ----------------------------------------------------------------------------------------------------
-# The names in a reply that gives its answer in plain words, not in tags.
-#
-# This is what is read, and nothing else of the reply:
-#
-# 1. Thoughts are set aside: what stands before `</think>`, or after a `<think>` that is not closed.
-# 2. The text after the last words that announce an answer (`<answer>`, "Answer:", "The final answer is", "The answers
-# to
-#    the question are:"), up to an `</answer>`. Words with nothing after them announce nothing.
-# 3. Of that text the first line that holds a name; where nothing is announced, the last line that does. Is it an item
-# of
-#    a list (`-`, `*`, `•`, `1.`, `2)`), the items next to it are read too.
-# 4. A line's names stand between `|`, else between `;`, else between commas, but for those inside a number (`679,400`).
-# A
-#    JSON list is read as one. Bullets and brackets around the line are taken off, and of each name quotes, asterisks
-#    and
-#    backticks around it, full stops after it, and the "and" before the last of several.
-#
-# A sentence is one name, or several where it has commas: whether "The capital is Berlin" is right is for the scores to
-# say. Knows no prompt, no graph, and not which names are right.
+# The names in a reply without tags
 
 
 _ANNOUNCED = re.compile(
@@ -154,7 +135,17 @@ _AND = re.compile(r"\s*and\s", re.IGNORECASE)
 
 
 def plain_names(reply: str) -> tuple[str, ...]:
-    """The names that a reply gives, in its order, repetitions and all; () where there is none to read.
+    """The names that a reply gives in plain words, in its order, repetitions and all; () where there is none to read.
+
+    1. Thoughts are set aside: what stands before `</think>`, or after a `<think>` that is not closed.
+    2. The text after the last words that announce an answer is read, up to an `</answer>`: after `<answer>`, "Answer:",
+       "The final answer is", "The answers to the question are:". Words with nothing after them announce nothing.
+    3. Of that text the first line that holds a name counts; where nothing is announced, the last line that does. If it
+       is an item of a list (`-`, `*`, `•`, `1.`, `2)`), the items next to it are read too.
+    4. The line's names are read by `line_names`.
+
+    A sentence is one name, or several where it has commas: whether "The capital is Berlin" is right is for the scores
+    to say.
 
     >>> plain_names("Answer: Mercury | Venus"), plain_names("The final answer is Berlin.")
     (('Mercury', 'Venus'), ('Berlin',))
@@ -177,7 +168,10 @@ def _of_first(lines: list[str]) -> list[list[str]]:
 
 
 def line_names(line: str) -> list[str]:
-    """The names on one line.
+    """The names on one line: between `|`, else between `;`, else between commas, but for those inside a number.
+
+    A JSON list is read as one. Bullets and brackets around the line are taken off, and of each name quotes, asterisks
+    and backticks around it, full stops after it, and the "and" before the last of several.
 
     >>> line_names("1. Mercury, Venus, and Earth."), line_names("679,400"), line_names('[1998, "Big"]')
     (['Mercury', 'Venus', 'Earth'], ['679,400'], ['1998', 'Big'])

@@ -1,7 +1,10 @@
-"""The judge: cases through an engine, many at once, each asked once, each verdict kept on disk and counted.
+"""The judge: cases through a language model, many at once, each asked once, each verdict kept on disk.
 
-A reply that cannot be read is asked for again; then, as when the engine fails, the case is recorded as failed and has
-no value. Any engine will do; the papers use large models behind an API. Knows the kinds of judgement by name only.
+    engine = ScriptedEngine(lambda request: reply_to(request, {"correct": 1}))      # or any other
+    Judge(engine, "name of the model", cache=folder).judge_all([correct_case(episode)])
+
+A reply that cannot be read is asked for again; after that, as when the engine fails, the case is recorded as failed and
+has no value. Any engine will do; the papers use large models behind an API.
 """
 
 from __future__ import annotations
@@ -29,13 +32,7 @@ from kgwalk.score.judge.verdict import JudgeCost, Unreadable, Verdict
 from kgwalk.types import EngineError, KgwalkError, Message, StoreError
 from kgwalk.walk.budget import ids_a_token, server_counts
 
-# ----------------------------------------------------------------------------------------------------
-# Verdicts on disk: one SQLite file that several processes may share and that a kill at any moment leaves whole.
-#
-# Each verdict is one transaction in a write-ahead log, so what was paid for is kept when the process dies a moment
-# later. Failures are listed beside the verdicts, for a person to read, and are never given back as verdicts: the next
-# run asks again. The file also holds the secret from which the judge's keys are made. Knows nothing of kinds or
-# prompts.
+# Verdicts on disk
 
 
 FILE = "judge.sqlite"
@@ -65,7 +62,12 @@ class FailedCall(NamedTuple):
 
 
 class VerdictCache:
-    """The file in `folder`, which is made if need be; without a folder, memory for the life of this object."""
+    """Verdicts in one SQLite file in `folder`, which processes share; without a folder, in memory for the life of this.
+
+    Each verdict is one transaction in a write-ahead log: a kill at any moment leaves the file whole, and what was paid
+    for is kept. Failures are listed beside the verdicts, for a person to read, and never given back as verdicts: the
+    next run asks again. The file also holds the secret from which the judge's keys are made.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self._lock = threading.Lock()
@@ -144,6 +146,8 @@ class VerdictCache:
 
 
 GREEDY = Sampling(temperature=0.0, max_tokens=1024)
+# The judge
+
 CHARACTERS = 24_000  # of judged text in one prompt; about 6,000 tokens
 KEY_BYTES = 4  # two hexadecimal digits each: short enough for a small model to copy
 LEAST_CHARACTERS = 200  # of judged text, below which a prompt that does not fit is given up
@@ -382,12 +386,7 @@ def _same_again(verdict: Verdict) -> Verdict:
     return replace(verdict, cached=kept and verdict.scored, calls=0, prompt_tokens=0, generated_tokens=0, seconds=0.0)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Replies of a judge for tests and documents: the form that a prompt ends with, filled in.
-#
-#     engine = ScriptedEngine(lambda request: reply_to(request, {"correct": 1}))
-#
-# Knows the form and nothing else of the prompt.
+# Replies for tests and documents
 
 
 _KEY = re.compile(r'"key": "([0-9a-f]+)"\}\s*$')
@@ -402,6 +401,6 @@ def key_of(request: Request) -> str:
 
 
 def reply_to(request: Request, verdict: Mapping[str, Any], reasons: str = "") -> str:
-    """A reply with this verdict, in the form that is asked for."""
+    """A reply with this verdict, in the form that the prompt ends with: what a scripted judge says."""
     line = json.dumps({"verdict": dict(verdict), "key": key_of(request)})
     return f"{reasons}\n{line}" if reasons else line

@@ -1,4 +1,4 @@
-"""The five kinds of judgement: what the judge is asked, what it is shown, and the shape of its verdict.
+"""The five kinds of judgement: what the judge is asked and shown, and the shape of its verdict.
 
 | kind | paper | verdict |
 |---|---|---|
@@ -8,7 +8,8 @@
 | plan | Graph-RFT, appendix A.1 | a bit |
 | quality | Explore-on-Graph, section 4.4, appendix F | six whole numbers from 0 to 10 |
 
-Knows nothing of engines, tries or caches.
+A `Case` is what there is to judge, written by hand or read off an episode; a `Judgement` makes the prompt of a case and
+reads the reply.
 """
 
 from __future__ import annotations
@@ -36,10 +37,7 @@ from kgwalk.score.judge.verdict import (
 )
 from kgwalk.types import Episode, Message
 
-# ----------------------------------------------------------------------------------------------------
-# What there is to judge: a case of one kind, written by hand or read off an episode.
-#
-# Knows nothing of prompts or engines.
+# Cases
 
 
 class Piece(NamedTuple):
@@ -51,7 +49,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`kind` is one of `kinds.KINDS`; which of the other fields it looks at stands there.
+    """What there is to judge. `kind` is one of `KINDS`; which of the other fields it looks at stands there.
 
     `gold` is None where no answer is known. `aliases` are other names of gold entities. `given` is what the model was
     told at first. `void` says why there is nothing to judge: such a case fails without a call.
@@ -144,6 +142,8 @@ def void_of(episode: Episode) -> str | None:
     """An episode that a backend ended says nothing of the model: to judge its empty answer would be to score it."""
     return None if episode.trainable else f"the episode failed ({episode.stop}): {episode.failure}"
 
+
+# Kinds
 
 NAME_ROOM = 300  # characters of one name
 QUESTION_ROOM = 4000  # characters of a question

@@ -1,4 +1,4 @@
-"""The ceiling: walks the question's own relation chains, as sets of entities, and answers with where they lead.
+"""The oracle, a ceiling: walks the question's own relation chains and answers with where they lead.
 
     head_entities($1, "starred_actors")
     $2 = 2: Big, Cast Away
@@ -6,8 +6,9 @@
     $3 = 2: Penny Marshall, Robert Zemeckis
     <answer>$3</answer>
 
-What it misses, no walk along those relations can find: the rest is the graph's or the annotation's, not the walker's.
-It reads the gold answers only to read the evidence (`chains`), never the answers to choose among what a walk found.
+What it misses, no walk along those relations can find: that part of the error is the graph's or the annotation's, not
+the walker's. Gold answers are used to read chains off the evidence (`chains_of`), never to choose among what a walk
+found.
 
 Where the graph lacks a gold fact that the next step needs, and there is a web, that is asked first:
 
@@ -42,15 +43,15 @@ from kgwalk.walk.sets import DATED_TOOLS, TOOLS, Reference, SetError, Sets
 from kgwalk.walk.tagged_text import escape
 from kgwalk.walk.web.search import WEB_FAILED, WEB_SEARCH, names, search_web, shown
 
-# ----------------------------------------------------------------------------------------------------
-# A graph with a few facts more, learnt while walking it. The graph itself stays as it is.
-#
-# Answers what a walk along relations asks; looking for names is the graph's own affair. Knows nothing of where the
-# facts come from.
+# A graph with facts learnt on the way
 
 
 class Learned:
-    """`add` facts and they are there, after those of the graph. They have no dates: a time window has none of them."""
+    """A graph with a few facts more, learnt while walking it; the graph itself stays as it is.
+
+    Facts that are added come after those of the graph. They have no dates, so a time window has none of them. Names are
+    looked for in the graph alone.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -1,6 +1,8 @@
-"""The baselines that walk without a protocol: importing them registers them as policies.
+"""The baselines that walk without a protocol: importing this file registers them as policies.
 
-Each is a dataclass: `engine`, `budget` and `sampling` are what a caller gives, other fields are a recipe's keys.
+`POLICIES` imports `policy.py` of every system's folder, as `PROTOCOLS` imports `protocol.py`; each baseline has a file
+of its own and registers there. A policy is a dataclass: `engine`, `budget` and `sampling` are given by the caller, its
+other fields are keys of a recipe's [policy].
 """
 
 from __future__ import annotations

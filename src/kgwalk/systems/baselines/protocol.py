@@ -1,4 +1,4 @@
-"""No graph at all: what the model answers from memory, at once (`vanilla`) or after thinking (`cot`).
+"""Without a graph: the model answers from memory, at once (`vanilla`) or after thinking (`cot`).
 
     Answer: Mercury | Venus
     All planets but the two nearest to the sun have moons. These two are Mercury and Venus.

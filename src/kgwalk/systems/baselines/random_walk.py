@@ -1,8 +1,8 @@
-"""The floor: from a random topic so many steps along random facts; where the walk ends is the answer.
+"""The random walk, a floor: from a random topic along random facts; where it ends is the answer.
 
-Every fact of an entity is as likely as any other, in either direction, and the walk may turn back. So the end is an
-answer by chance as often as a graph's shape makes it: what a system scores is to be read against that.
-Knows the number of hops and nothing else of the question.
+Every fact of an entity is as likely as any other, in either direction, and the walk may turn back. So it is right as
+often as the graph's shape makes it by chance: what a system scores is to be read against that. Of the question only the
+number of hops is used.
 """
 
 from __future__ import annotations

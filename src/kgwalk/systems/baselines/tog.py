@@ -1,4 +1,4 @@
-"""Think-on-Graph: a beam search over relations and entities in which a prompted model does the pruning.
+"""Think-on-Graph: a beam search over relations and entities, pruned by a prompted model.
 
 At each depth, the model scores the relations of every entity of the beam, then the entities that the best of them lead
 to; the best `width` go on. It is asked whether the facts found suffice, and answers from them at the latest at `depth`.
@@ -32,11 +32,7 @@ from kgwalk.walk.protocol import Environment, Observation, Task, written
 from kgwalk.walk.rollout import Watch
 from kgwalk.walk.tagged_text import escape, read_answer
 
-# ----------------------------------------------------------------------------------------------------
-# What Think-on-Graph asks its model, in our words, and how the replies are read: scores, yes or no, an answer.
-#
-# A prompt is its text, the text that ends the reply, and the entities it shows. Names are escaped, so that none can
-# stand for a tag. Knows nothing of graphs, engines or the search.
+# Prompts, in our words, and how the replies are read
 
 
 _CHOICE = re.compile(r"<choice>(.*?)</choice>", re.DOTALL)

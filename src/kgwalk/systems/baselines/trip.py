@@ -1,6 +1,6 @@
-"""An episode of a policy that is no protocol: its turns, tools that are tried again, and one place for failures.
+"""An episode of a baseline without a protocol: its turns, its tools, and one place for failures.
 
-`trips` runs many at once, as the rollout does for protocols. Knows no policy by name.
+`trips` runs many at once, as the rollout does for protocols. A tool whose backend fails is tried again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A route as one long thought over the facts in the prompt: which facts lead on, what they give, what does not help.
+"""Explore-on-Graph's demonstrations: a route as one long thought over the facts in the prompt.
 
+The thought says which facts lead on, what they give, and what does not help.
 Facts are named as they stand in the prompt, so that rewards and readers can find them.
 """
 

@@ -1,4 +1,6 @@
-"""Explore-on-Graph (Figure 10): no tools; the graph around the topics stands in the prompt, and one turn answers.
+"""Explore-on-Graph's protocol (Figure 10): the graph stands in the prompt, and one turn answers.
+
+There are no tools.
 
     Knowledge graph: [["Big", "starred_actors", "Tom Hanks"], ["Big", "directed_by", "Penny Marshall"]]
     <think>Tom Hanks starred in Big, which ...</think><answer>["Penny Marshall"]</answer>

@@ -1,9 +1,9 @@
-"""Explore-on-Graph's rewards (sections 3.2.1 and 3.2.2, equations 3 to 5; appendices K and L; Figure 15).
+"""Explore-on-Graph's rewards (section 3.2, equations 3 to 5; appendices K and L; Figure 15).
 
 The outcome alone at first, the outcome and the path from step 75 on, and a penalty for long answers. The path reward
 reads what the model wrote, as the paper's does: facts that it names are compared with the gold ones. Only recall is
 paid, so a thought that copies the whole graph scores best; `overlong` bounds it, and `exploration_precision` of
-`measure` shows it. Knows nothing of how gold paths were found.
+`measure` shows it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A route as Graph-RFT walks it: a plan first, then for each step a relation search and neighbour searches.
+"""Graph-RFT's demonstrations: a plan first, then relation and neighbour searches for each step.
 
 Where a fact of the route is hidden, a search shows that it is missing, and the web is asked for it: only there, and
-only if a document really names what the graph lacks. A list that merely is shorter shows no gap, so nobody would ask.
+only if a document really names what the graph lacks. A list that is merely shorter shows no gap, so the web is not
+asked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Graph-RFT's plan (section 3.3.1, Figures 7 and 8): sub-problems, each with the function that solves it.
+"""Graph-RFT's plan (section 3.3.1, Figures 7, 8): sub-problems, each with the function that solves it.
 
     Step 1: Which films did Tom Hanks star in?
     Ans1 = SearchKG(t="film" | h="Tom Hanks", r="starred_in")
@@ -7,8 +7,8 @@
     Step 3: Which are both?
     Ans3 = Intersect(Ans1, Ans2)
 
-Answers are numbered from 1 and refer to earlier ones only. Names may go without quotes if they hold none of "|,()= and
-quotes". The plan is read and kept, not carried out: the model follows it itself. Knows no graph.
+Answers are numbered from 1 and refer to earlier ones only. A name may go without quotes if it holds no quote and none
+of `|,()=`. The plan is read and kept, not carried out: the model follows it itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Graph-RFT (section 3.3.1, Figure 7): think, plan once, then relation search, neighbour search and web search.
+"""Graph-RFT's protocol (section 3.3.1, Figure 7): plan once, then search the graph and the web.
 
     <think>...</think><plan>Step 1: ... Ans1 = SearchKG(t="team" | h="Rocky", r="has_mascot")</plan>
     <relation_search>"Rocky", "has_mascot"</relation_search>

@@ -1,5 +1,7 @@
-"""Graph-RFT's reward (section 3.3.2, equations 2 to 8): accuracy first, then retrieval, and a penalty for the wrong
-source. The paper's own protocol is the one with a web search; in others the web is never used.
+"""Graph-RFT's reward (section 3.3.2, equations 2 to 8): accuracy, retrieval, the right source.
+
+Accuracy comes first, then retrieval, and a penalty for searching the wrong source. The paper's own protocol is the one
+with a web search; in others the web is never used.
 """
 
 from __future__ import annotations

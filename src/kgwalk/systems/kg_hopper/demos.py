@@ -1,4 +1,7 @@
-"""A route as KG-Hopper walks it: one growing thought with a search for each entity on the way."""
+"""KG-Hopper's demonstrations: one growing thought with a search for each entity on the way.
+
+The walking is SearchWriter's, which KG-Reasoner uses as well; here is only how a turn is written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KG-Hopper (sections III-A and III-B): one thought, in which the model searches entities and reads their triples.
+"""KG-Hopper's protocol (sections III-A, III-B): searches of entities inside one thought.
 
     <think>I do not know. <search>Utah</search><searched_triples>(Utah, timeZone, Mountain Time Zone)</searched_triples>
     So it is that one.</think><answer>["Mountain Time Zone"]</answer>

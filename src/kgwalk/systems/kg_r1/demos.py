@@ -1,4 +1,7 @@
-"""A route in KG-R1's four queries: list the relations where there are turns to spare, then one entity at a time."""
+"""KG-R1's demonstrations: a route in its four queries, one entity at a time.
+
+Relations are listed first where there are turns to spare.
+"""
 
 from __future__ import annotations
 

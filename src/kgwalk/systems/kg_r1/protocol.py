@@ -1,10 +1,11 @@
-"""KG-R1 (section 3.2): think, then one of four one-hop queries or the answer; H turns, then a forced answer.
+"""KG-R1's protocol (section 3.2): think, then one of four one-hop queries or the answer.
 
     <think>...</think><kg-query>get_tail_entities("Big", "directed_by")</kg-query>
     <information>Tail entities for relation "directed_by" with head "Big": Penny Marshall</information>
     <think>...</think><answer>["Penny Marshall"]</answer>
 
-Answers are JSON lists, so that a name may hold a comma (the paper separates by commas).
+After H turns the answer is forced. Answers are JSON lists, so that a name may hold a comma; the paper separates by
+commas.
 """
 
 from __future__ import annotations

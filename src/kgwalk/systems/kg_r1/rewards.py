@@ -4,7 +4,7 @@
 
 Its published code pays 0.5 F1 + 0.5 retrieval. A walk of three turns, by Table 8: a query that is answered (format and
 query: 1.0), the same query again (format: 0.5), the right answer (format and answer: 1.0); the answer had been shown,
-so R = 1 + 1 = 2. Knows steps and observations, no protocol.
+so R = 1 + 1 = 2. They read steps and observations, so other protocols can be paid by them too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A route as KG-Reasoner walks it; after a wrong entity it goes back, as in the paper's error-correction pairs.
+"""KG-Reasoner's demonstrations: after a wrong entity they go back, as the paper's correction pairs do.
 
 The wrong entity is a candidate of the search that showed the right one, so that going back ends there and lists the
 right one, which comes next. Where the protocol has no way back, the right one is searched at once.

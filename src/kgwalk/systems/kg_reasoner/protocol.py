@@ -1,4 +1,4 @@
-"""KG-Reasoner (section 4, Algorithm 1): searches inside one thought, ranked candidates, and going back (Figure 3).
+"""KG-Reasoner's protocol (section 4, Algorithm 1): searches inside one thought, and going back.
 
     <think>... <search>Tom Hanks</search><searched_triples>(Big, starred_actors, Tom Hanks)
     (Cast Away, starred_actors, Tom Hanks)</searched_triples> ... <search>Big</search><searched_triples>...
@@ -16,9 +16,9 @@ The walk keeps its path, one frame for each entity searched: the entity and the 
 
 With `backtrack = false` there is no way back: the prompt does not offer it, and a search tag has no attribute.
 
-The paper scores candidates with a graph network; `World.ranker` is the place for one, and without it their texts are
-ranked. Entities searched before come after all others. Which entities may be searched is not enforced: the paper's
-prompt asks for topics and entities shown.
+The paper scores candidates with a graph network; `Environment.ranker` is the place for one (walk/ranker.py), and
+without it their texts are ranked. Entities searched before come after all others. Which entities may be searched is not
+enforced: the paper's prompt asks for topics and entities shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A route in the language of named sets: a call for each step, as it is, and the last set for an answer."""
+"""kgwalk's demonstrations: a call for each step of the route, and the last set as the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own: named result sets, short turns, observations that list the relations around each set.
+"""kgwalk's protocol: named result sets, short turns, and the relations around each set.
 
     tail_entities($1, "directed_by")
     $2 = 1: Penny Marshall

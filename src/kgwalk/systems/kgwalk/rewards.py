@@ -1,6 +1,6 @@
-"""Our own rewards, for the recipe `kgwalk`: valid turns and short walks, beside F1 and retrieval.
+"""kgwalk's rewards: valid turns and short walks, beside F1 and retrieval.
 
-`luck` is for --smoke. Knows no protocol.
+`luck` is for the profile `smoke`: it lets an update be tried where a model can do nothing yet.
 """
 
 from __future__ import annotations

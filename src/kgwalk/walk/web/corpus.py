@@ -1,8 +1,11 @@
-"""A corpus on this machine as a web: documents in files, indexed once into the cache, found by their words.
+"""A corpus on this machine as a web: files, indexed once into the cache, found by their words.
 
-Opening looks at the files again: what was added, changed or removed is indexed, and nothing else. One process at a time
-changes an index while others wait; a killed one leaves the index as it was, or as it can be made again. Knows nothing
-of providers.
+    LocalCorpus(Path("articles/")).search("capital of Norway")
+
+Opening looks at the files again: what was added, changed or removed is indexed, and nothing else. A file is read again
+if its size or date changed; then each of its documents is known by what it says, so one that only moved to another line
+stays. One process at a time changes an index while others wait. Two things are kept, the catalogue and the index of
+words. The catalogue says whether the index is whole: one that a killed process left unfinished is made again from it.
 """
 
 from __future__ import annotations
@@ -25,12 +28,7 @@ from kgwalk.types import Document, InputError, Progress, StoreError, silent
 from kgwalk.walk.web.documents import Entry, SourceFile, entries, passages, source_files
 from kgwalk.walk.web.index import Catalogue, IndexWriter, Known, Passage, WordIndex
 
-# ----------------------------------------------------------------------------------------------------
-# A corpus's index brought up to its files: the documents that are new are added, those that are gone removed.
-#
-# A file is read again if its size or date changed; then each of its documents is known by what it says, so one that
-# only moved to another line stays. Two things are kept, the catalogue and the index of words; the catalogue says
-# whether the index is whole, and an index that is not is made again from it. Knows nothing of queries.
+# Bringing an index up to its files
 
 
 # Removed passages count in the index's word statistics until it is written anew: at once where that takes a moment,
@@ -283,12 +281,7 @@ def corpus_folder(source: Path, cache: Path | None = None) -> Path:
     return (cache or cache_folder()) / "web" / f"{key}-{FORMAT}"
 
 
-# ----------------------------------------------------------------------------------------------------
-# A corpus whose best passages by words are put in order by meaning as well.
-#
-# The first `among` passages by BM25 are ranked once by BM25 and once by the likeness of their vectors to the query's; a
-# passage gets 1 / (60 + rank) from each ranking, and the sum decides (reciprocal rank fusion, Cormack et al. 2009).
-# Knows nothing of how passages are found or embedded.
+# Order by meaning
 
 
 AMONG = 20
@@ -296,7 +289,12 @@ DAMPING = 60  # the constant of the fusion, as its authors give it
 
 
 class Reranked:
-    """Another order of what a corpus finds. A query costs the vectors of `among` passages, unless they are kept."""
+    """A corpus whose best passages by words are put in order by meaning as well.
+
+    The first `among` passages by BM25 are ranked once by BM25 and once by the likeness of their vectors to the query's;
+    a passage gets 1 / (60 + rank) from each ranking, and the sum decides (reciprocal rank fusion, Cormack et al. 2009).
+    A query costs the vectors of `among` passages, unless they are kept.
+    """
 
     def __init__(self, corpus: LocalCorpus, embedder: Embedder, *, among: int = AMONG) -> None:
         self.corpus, self.embedder, self.among = corpus, embedder, among

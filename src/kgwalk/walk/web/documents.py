@@ -1,7 +1,8 @@
-"""The documents of a local corpus: a folder of text, Markdown, HTML and JSONL files, or one JSONL file.
+"""The documents of a local corpus: files read as text, and long texts cut into passages.
 
-A JSONL line is {"title", "text"} and may have "url" or "source" (where it comes from) or "id". Knows which files there
-are and what they say, nothing of indexes.
+A corpus is a folder of text, Markdown, HTML and JSONL files, or one JSONL file. A JSONL line is {"title", "text"} and
+may have "url" or "source" (where it comes from) or "id". HTML is read with the standard library's parser, so broken
+markup gives text and never an error.
 """
 
 from __future__ import annotations
@@ -21,10 +22,7 @@ import orjson
 
 from kgwalk.types import InputError
 
-# ----------------------------------------------------------------------------------------------------
-# Text out of HTML: tags gone, entities decoded, scripts and styles dropped; and bytes decoded whatever they hold.
-#
-# Read with the standard library's parser, so broken markup gives text and never an error. Knows nothing of addresses.
+# Text out of HTML, and out of bytes in any encoding
 
 
 SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object", "select", "textarea"})
@@ -135,6 +133,8 @@ def _read(html: str) -> _Reader:
 
 TEXT = (".txt", ".md", ".markdown", ".html", ".htm")
 LINES = (".jsonl", ".jsonl.gz")
+# The files of a corpus
+
 MOST_BYTES = 64 << 20  # of one text file, or of one line
 _FIELDS = '{"title": "...", "text": "..."}, and perhaps "url", "source" or "id"'
 
@@ -272,11 +272,7 @@ def _unreadable(error: OSError) -> None:
     raise InputError(f"cannot be read: {error.strerror}", path=str(error.filename))
 
 
-# ----------------------------------------------------------------------------------------------------
-# Long texts cut into passages of whole sentences: what is indexed, found and shown.
-#
-# Nothing is lost and the order is kept: the passages of a text, one after the other, are the text but for white space
-# between them. Knows nothing of files or search.
+# Passages
 
 
 CHARACTERS = 600  # about 100 words of English; what the Graph-RFT protocol shows of a document
@@ -303,6 +299,9 @@ def sentences(text: str) -> list[str]:
 
 def passages(text: str, characters: int = CHARACTERS) -> list[str]:
     """The text in pieces of whole sentences, as many as fit; a sentence that is longer is cut between words.
+
+    Nothing is lost and the order is kept: one after the other, the passages are the text but for white space between
+    them.
 
     >>> passages("One two. Three four. Five.", 20)
     ['One two. Three four.', 'Five.']

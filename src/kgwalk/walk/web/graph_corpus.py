@@ -1,8 +1,12 @@
 """A graph as a corpus of text: what the web would say if it knew just what the graph knows.
 
-Every entity has a document with its facts as sentences, one a line, from both ends: Norway's says that its capital is
-Oslo, Oslo's that it is the capital of Norway. What is long goes on in further documents of the same title. So facts
-that are hidden from a graph can be found "on the web". Same graph, same corpus. Knows nothing of search.
+So facts that are hidden from a graph can be found "on the web". Every entity has a document with its facts as
+sentences, one a line, from both ends: Norway's says that its capital is Oslo, Oslo's that it is the capital of Norway.
+What is long goes on in further documents of the same title. The same graph gives the same corpus.
+
+A relation is read by its name: as a noun ("The capital of Norway is Oslo."), a verb ("China borders India."), a
+participle ("Big is directed by Penny Marshall."), what a thing is of another ("Texas is a state of United States.") or
+an event ("Host a visit: China to Japan (2014-03-01)."). Names stand whole, as the graph writes them.
 """
 
 from __future__ import annotations
@@ -20,12 +24,7 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import words
 from kgwalk.types import Document, Progress, StoreError, silent
 
-# ----------------------------------------------------------------------------------------------------
-# Facts as plain English sentences, worded from the relation's name.
-#
-# A relation is read as a noun ("The capital of Norway is Oslo."), a verb ("China borders India."), a participle ("Big
-# is directed by Penny Marshall."), what a thing is of another ("Texas is a state of United States.") or an event ("Host
-# a visit: China to Japan (2014-03-01)."). Names stand whole, as the graph writes them. Knows nothing of documents.
+# Facts as sentences
 
 
 _PREPOSITIONS = "about after as at before by for from in into near of on over to under via with"

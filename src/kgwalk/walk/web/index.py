@@ -1,12 +1,13 @@
-"""Passages found by their words, by BM25: a tantivy index of numbers and words, nothing else.
+"""Passages found by their words: a tantivy index for BM25, and the catalogue of what a corpus holds.
 
 Words are taken without case, accents and English endings; each CJK character is a word. The score of a passage is the
 sum over the query's distinct words w of
 
     ln(1 + (N - n_w + 0.5) / (n_w + 0.5)) * f * (k1 + 1) / (f + k1 * (1 - b + b * L / mean L)),  k1 = 1.2, b = 0.75
 
-with N passages, n_w that have the word, f times in this one of L words. Knows passages by number; what they say is kept
-elsewhere. tantivy is imported when an index is opened.
+with N passages, n_w that have the word, f times in this one of L words. The index has passages by number; what they say
+is kept in the `Catalogue`, one SQLite file with the corpus's files, documents and passages. tantivy is imported when an
+index is opened.
 """
 
 from __future__ import annotations
@@ -122,11 +123,7 @@ def _imported() -> Any:
     return tantivy
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a corpus held when it was last read: its files, documents and passages, in one SQLite file.
-#
-# The one place that knows; the index of words can be made again from it. A change is one transaction, so a process that
-# is killed leaves the state before it. Knows nothing of words or scores.
+# The catalogue
 
 
 AT_ONCE = 500  # passages in one query; older SQLites take at most 999 values
@@ -166,7 +163,11 @@ class Known(NamedTuple):
 
 
 class Catalogue:
-    """The file at `path`, made if it is not there."""
+    """What a corpus held when it was last read: its files, documents and passages, in the SQLite file at `path`.
+
+    The index of words can be made again from it. A change is one transaction, so a process that is killed leaves the
+    state before it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

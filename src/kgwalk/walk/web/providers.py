@@ -1,7 +1,9 @@
-"""The search engines there are: for each, how it is asked and how its reply reads.
+"""Search engines on the network as a web: SearXNG, Brave, a Bing-style API and Tavily.
 
-SearXNG, Brave, a Bing-style API and Tavily. Each is an address, a key from the environment, a function that makes a
-request and one that reads a reply. Knows nothing of connections, retries or caches.
+A `Provider` is an address, a key from the environment, a function that makes a request and one that reads a reply. All
+are asked through one HTTP client with time-outs, retries, a rate, a cap on bytes and redirects within one host. What
+engines answered is kept on disk for some days. What cannot be got rightly is a RemoteError that says what to do;
+secrets are taken out of every message.
 """
 
 from __future__ import annotations
@@ -26,11 +28,7 @@ from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, share
 from kgwalk.types import Document, KgwalkError, RemoteError, StoreError
 from kgwalk.walk.web.documents import decode, plain
 
-# ----------------------------------------------------------------------------------------------------
-# One HTTP client for every search engine: time-outs, retries, a rate, a cap on bytes, redirects at home only.
-#
-# What it cannot get rightly is a RemoteError that says what to do; secrets are taken out of every message. Knows
-# nothing of any engine's format.
+# The HTTP client
 
 
 TIMEOUT = 10.0  # seconds for one request, its body included
@@ -355,11 +353,7 @@ PROVIDERS = {
 }
 
 
-# ----------------------------------------------------------------------------------------------------
-# What engines answered, on disk: one SQLite file that processes share, with an age limit.
-#
-# A connection is opened for each look: threads and forked processes need no care, and it takes a tenth of a
-# millisecond. Knows documents by a key; no query's key holds a secret.
+# Answers kept on disk
 
 
 WAIT = 30.0  # seconds for which a write waits for another process's
@@ -368,7 +362,11 @@ SCHEMA = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, documents BL
 
 
 class ReplyCache:
-    """The file at `path`; what is older than `days` counts as not there, and is removed in time."""
+    """What engines answered, in one SQLite file that processes share; what is older than `days` counts as not there.
+
+    A connection is opened for each look, which takes a tenth of a millisecond: so threads and forked processes need no
+    care. No key holds a secret.
+    """
 
     def __init__(self, path: Path, days: float) -> None:
         self._path, self._age = path, days * DAY
@@ -408,10 +406,7 @@ class ReplyCache:
             raise StoreError(f"the cache {self._path} cannot be used: {error}; move that file away") from error
 
 
-# ----------------------------------------------------------------------------------------------------
-# A search engine on the network as a web: asked once for each query, its answers kept.
-#
-# Knows nothing of formats (`providers`) nor of connections (`client`).
+# A search engine as a web
 
 
 RATE_VARIABLE = "KGWALK_WEB_RATE"

@@ -1,6 +1,8 @@
-"""The web as a tool sees it: a query in, a few documents out. Engines behind it come as providers.
+"""The web as a tool sees it: a query in, a few documents out.
 
-Knows nothing of any engine; what documents say is data, never markup.
+`open_web` opens one by its name: none, a corpus on this machine, or a search engine. `search_web` is a search in a
+walk: the query for an entity's relation, the documents within the caps, and an engine that fails. What documents say is
+data, never markup.
 """
 
 from __future__ import annotations
@@ -28,17 +30,7 @@ class WebSearch(Protocol):
         ...
 
 
-class NoWeb:
-    """Finds nothing: for worlds without a web."""
-
-    def search(self, query: str, k: int = 3) -> list[Document]:
-        return []
-
-
-# ----------------------------------------------------------------------------------------------------
-# One door to any web: nothing, a local corpus, or an engine by its name.
-#
-# Knows the kinds by how they are called, and imports what a kind needs when it is opened.
+# Opening one by its name
 
 
 NONE = "none"
@@ -77,10 +69,7 @@ def open_web(text: str, *, cache: Path | None = None) -> WebSearch | None:
     raise unknown("web", text, (NONE, *ENGINES))
 
 
-# ----------------------------------------------------------------------------------------------------
-# A web search in a walk: the query for an entity's relation, the documents after the caps, an engine that fails.
-#
-# Knows no protocol and no engine; what the documents say is for the walker to read.
+# A search in a walk
 
 
 log = logging.getLogger("kgwalk.web")

@@ -6,16 +6,21 @@ import asyncio
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import kgwalk
 from conftest import FILMS
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
-from kgwalk.walk.agent import NoTopic, as_json, ask, ask_async, start_of
+from kgwalk.walk import agent as agent_module
+from kgwalk.walk.adapters import Choice
+from kgwalk.walk.agent import Agent, NoTopic, as_json, ask, ask_async, start_of
 from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment
@@ -138,7 +143,7 @@ def test_a_start_that_was_found_before_is_taken() -> None:
     assert (asked.topics, asked.unsure) == (["Tom Hanks"], start.unsure)
 
 
-def test_a_world_is_a_graph_with_more() -> None:
+def test_an_environment_is_a_graph_with_more() -> None:
     asked = ask(QUESTION, Environment(GRAPH), protocol="kgwalk", engine=ScriptedEngine(WALK))
     assert asked.topics == ["Tom Hanks"]
 
@@ -286,3 +291,94 @@ def test_wrong_arguments() -> None:
         ask("?", GRAPH, protocol="kgwalk", engine=engine, runs=0)
     with pytest.raises(KgwalkError, match="unknown protocol"):
         ask("?", GRAPH, protocol="walk", engine=engine)
+
+
+# --- with defaults, as the command line has them
+
+CAPITAL = ['tail_entities($1, "capital")', "<answer>$2</answer>"]
+
+
+class Opened(ScriptedEngine):
+    """What was asked of `open_engine`, and whether it was closed."""
+
+    def __init__(self, script: list[str], kind: str, model: str | None, options: dict[str, object]) -> None:
+        super().__init__(script)
+        self.kind, self.model, self.options, self.closed = kind, model, options, 0
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[Opened]:
+    """The engines that were opened, each with a script for a capital in place of a model."""
+    opened: list[Opened] = []
+
+    def open_engine(kind: str, model: str | None = None, **options: object) -> Opened:
+        opened.append(Opened(CAPITAL, kind, model, options))
+        return opened[-1]
+
+    monkeypatch.setattr(agent_module, "open_engine", open_engine)
+    return opened
+
+
+def test_a_question_alone_is_asked_of_the_bundled_graph_by_the_shipped_agent(
+    engines: list[Opened], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("KGWALK_AGENT", raising=False)  # of other tests
+    monkeypatch.setenv("KGWALK_CACHE", str(tmp_path))  # where an agent fitted to the bundled graph would be
+    asked = kgwalk.ask("what is the capital of France?")
+    assert (asked.answers, asked.topics) == (["Paris"], ["France"])
+    (engine,) = engines
+    assert (engine.kind, engine.model, engine.closed) == ("auto", None, 1)
+    shipped = Agent(GRAPH).chosen("shipped").folder
+    assert engine.options == {"adapter": shipped}
+
+
+def test_a_graph_by_its_folder_a_recipe_by_its_name(store: Callable[..., StoredGraph], engines: list[Opened]) -> None:
+    stored = store(FILMS)
+    folder = stored.store.folder.path
+    asked = ask("who directed Big?", folder, recipe="vanilla", model="tiny-random", adapter="none", engine="local")
+    assert (asked.topics, asked.turns) == (["Big"], 1)  # the first line of the script is taken for the answer
+    (engine,) = engines
+    assert (engine.kind, engine.model, engine.options, engine.closed) == ("local", "tiny-random", {}, 1)
+    with pytest.raises(KgwalkError, match="unknown recipe `kgr1`; did you mean `kg-r1`"):
+        ask("who directed Big?", str(folder), recipe="kgr1")
+
+
+def test_a_question_that_names_no_entity_loads_no_model(engines: list[Opened]) -> None:
+    with pytest.raises(NoTopic):
+        kgwalk.ask("which of them is the oldest?")
+    assert engines == []
+
+
+def test_a_recipe_with_an_engine_that_is_open(engines: list[Opened]) -> None:
+    engine = Opened(WALK, "given", None, {})
+    assert ask(QUESTION, GRAPH, recipe="kgwalk", engine=engine).answers == ["Penny Marshall", "Robert Zemeckis"]
+    with Agent(Environment(GRAPH), engine=engine) as agent:
+        assert agent.ask(QUESTION).answers == ["Penny Marshall", "Robert Zemeckis"]
+    assert asyncio.run(agent.ask_async(QUESTION)).stop is StopReason.answered  # whoever gave the engine closes it
+    assert (engine.closed, engines) == (0, [])
+
+
+def test_an_agent_takes_the_choice_that_was_made(engines: list[Opened], monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent(GRAPH)
+    choice = agent.chosen("none")
+    monkeypatch.setattr(agent, "chosen", lambda *args, **more: pytest.fail("chosen twice"))
+    with agent.opened(choice, engine="local"):
+        assert agent.choice is choice
+    assert choice == Choice()
+    assert engines[0].options == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"protocol": "kgwalk"}, "`protocol` needs an open `engine` and no `recipe`"),
+        ({"protocol": "kgwalk", "engine": ScriptedEngine([]), "recipe": "kgwalk"}, "`protocol` needs an open `engine`"),
+        ({"engine": ScriptedEngine([]), "model": "x"}, "`model` and `adapter` are for an engine that is opened here"),
+    ],
+)
+def test_what_does_not_go_together(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(KgwalkError, match=message):
+        ask(QUESTION, GRAPH, **settings)
