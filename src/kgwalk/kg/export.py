@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyoxigraph import Literal, NamedNode
 
-from kgwalk.kg.external_memory import arrow_names
+from kgwalk.kg.bulk_names import arrow_names
 from kgwalk.kg.names import NameTable
 from kgwalk.kg.sources.delimited import ESCAPED_MARK, TRIPLES, escape
 from kgwalk.kg.sources.rdf import ENTITY_IRI, RELATION_IRI, TIME_GRAPH

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from kgwalk.kg.bulk_names import write_table
 from kgwalk.kg.csr import I64, Edges
-from kgwalk.kg.external_memory import write_table
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
 from kgwalk.kg.question_sets import KIND, VERSION, BothEdges, QuestionWriter
 from kgwalk.kg.store import SUBGRAPHS, StoredGraph
