@@ -1,9 +1,10 @@
-"""A dataset: a folder of questions in splits and the graph they are asked over.
+"""A dataset: a folder of questions in splits, and the graph they are asked over.
 
     load_dataset("metaqa").questions("test")
 
-The folder format stands in docs/guides/datasets.md. Folders are only read; their graphs are built into the cache.
-Knows nothing of who answers.
+docs/guides/datasets.md has the folder format. Folders are only read: the graph of one is built into a store in the
+cache, once, and opened from there ever after. Training and evaluation ask for a `Data`, which a dataset is, and so is
+a mixture of several (`mixture`).
 """
 
 from __future__ import annotations
@@ -32,126 +33,15 @@ from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import VERSION, StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Progress, Question, StoreError, silent
 
-# ----------------------------------------------------------------------------------------------------
-# Graphs of datasets as stores in the cache: built once from the files of a folder, opened ever after.
-#
-# A store is named by what the files hold, so one graph that several datasets share is built once, and a file that
-# changes is built anew. Rows that cannot be read are left out with a warning, unless told to stop at them; the store's
-# header counts them. The source folder is never written to. Knows nothing of questions.
-
-
 log = logging.getLogger(__name__)
 
 OnError = Literal["stop", "skip"]
 READ_BYTES = 64 << 20  # files up to this size are known by their content, larger ones by path, size and date
-
-
-def cached_store(
-    sources: Sequence[Path], labels: Path | None, progress: Progress, *, on_error: OnError = "skip"
-) -> Path:
-    """The store folder of these files, built if it is not there yet; other processes that want it wait.
-
-    `on_error` is what becomes of rows that cannot be read, as for `build`: with "stop" the first is an InputError, also
-    where a store without these rows was built before.
-    """
-    place = cache_folder() / "graphs" / f"{_digest(sources, labels)}-{VERSION}.kg"
-    if _is_there(place, on_error):
-        return place
-    try:
-        with one_at_a_time(place):
-            if not _is_there(place, on_error):
-                _build(sources, place, labels, progress, on_error)
-    except (OSError, StoreError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise StoreError(
-            f"the graph of {sources[0]} cannot be kept as {place}: {why}\n"
-            f"  Set {CACHE_VARIABLE} to a folder that can be written to."
-        ) from error
-    return place
-
-
-def _is_there(place: Path, on_error: OnError) -> bool:
-    if not (place / HEADER).is_file():
-        return False
-    return on_error == "skip" or not open_graph(place).store.folder.header["skipped"]
-
-
-def _build(sources: Sequence[Path], place: Path, labels: Path | None, progress: Progress, on_error: OnError) -> None:
-    options = Options(on_error=on_error)
-    report = build(
-        sources, place, options=options, labels=labels, replace=(place / HEADER).is_file(), progress=progress
-    )
-    if report.skipped:
-        first = "".join(f"\n  {message}" for message in report.first_skipped)
-        where = sources[0] if len(sources) == 1 else sources[0].parent.resolve()
-        rows = "1 malformed row was" if report.skipped == 1 else f"{report.skipped:,} malformed rows were"
-        log.warning("%s: %s left out:%s", where, rows, first)
-
-
-def _digest(sources: Sequence[Path], labels: Path | None) -> str:
-    digest = xxhash.xxh3_128()
-    for file in (*sources, labels):
-        digest.update(b"\0none\0" if file is None else f"\0{''.join(file.suffixes)}\0".encode())
-        if file is None:
-            continue
-        status = file.stat()
-        if status.st_size <= READ_BYTES:
-            digest.update(file.read_bytes())
-        else:
-            digest.update(f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}".encode())
-    return str(digest.hexdigest())
-
-
-# ----------------------------------------------------------------------------------------------------
-# What a dataset holds, in counts: questions by split, hops, type and kind of answer, and the graph's size.
-#
-# Knows nothing of how it is shown.
-
-
-def summary(splits: dict[str, list[Question]]) -> dict[str, Any]:
-    """For each split: how many questions, answers a question, and counts by hops, type and kind of answer."""
-    return {name: _split(questions) for name, questions in splits.items()}
-
-
-def _split(questions: list[Question]) -> dict[str, Any]:
-    answers = sum(len(question.answers) for question in questions)
-    return {
-        "questions": len(questions),
-        "answers_a_question": round(answers / max(1, len(questions)), 2),
-        "unanswered": sum(not question.answers for question in questions),
-        "with_gold_path": sum(bool(question.gold_paths) for question in questions),
-        "hops": dict(sorted(_counts(question.hops for question in questions).items())),
-        "type": _counts(question.type for question in questions),
-        "answer_kind": _counts(question.extra.get("answer_kind") for question in questions),
-    }
-
-
-def _counts(values: Any) -> dict[str, int]:
-    """The most frequent first; {} where nothing is known of any question."""
-    counts = Counter("unknown" if value is None else str(value) for value in values)
-    return {} if set(counts) <= {"unknown"} else dict(counts.most_common())
-
-
-def graph_facts(dataset: Dataset, progress: Progress) -> dict[str, Any] | None:
-    """The size of the graph; None where the dataset has none."""
-    if not dataset.has_graph():
-        return None
-    graph = dataset.graph(progress)
-    assert isinstance(graph, StoredGraph)
-    info = graph.info()
-    facts = {key: info[key] for key in ("path", "triples", "entities", "relations", "timed", "questions")}
-    return facts | {"skipped": graph.store.folder.header["skipped"]}
-
-
-def question_facts(question: Question, split: str) -> dict[str, Any]:
-    return {"split": split, **row_of(question)}
-
-
-GRAPH_ID = "graph_id"  # of a question that shares its facts with others: their id in graphs.jsonl, beside its own
+GRAPH_ID = "graph_id"  # in the `extra` of a question that shares its facts with others: their id in graphs.jsonl
 
 
 class Data(Protocol):
-    """What training and evaluation need of questions: a dataset has it, and so has a mixture of several."""
+    """What training and evaluation need: questions in splits, and a graph for each."""
 
     @property
     def name(self) -> str: ...
@@ -159,10 +49,10 @@ class Data(Protocol):
     def questions(self, split: str) -> list[Question]: ...
     def graph_for(self, question: Question) -> Graph: ...
     def prepare(self, progress: Progress) -> None:
-        """Build what graphs are not built yet."""
+        """Build the graphs that are not built yet."""
 
     def place(self) -> Any:
-        """For a run's settings: its folder, or its folders with what is taken of each."""
+        """What a run's settings record: the folder, or the folders with what is taken of each."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +75,8 @@ class Dataset:
     def has_graph(self) -> bool:
         return self._layout.store is not None or bool(self._sources())
 
-    def graph(self, progress: Progress = silent) -> Graph:
-        """The whole graph; the first time on a machine it is built, with a word to `progress` now and then."""
+    def graph(self, progress: Progress = silent) -> StoredGraph:
+        """The whole graph; the first time on a machine it is built, which `progress` follows."""
         return self._stored(progress)
 
     def prepare(self, progress: Progress) -> None:
@@ -196,9 +86,9 @@ class Dataset:
         return str(self.path.resolve())
 
     def graph_for(self, question: Question) -> Graph:
-        """The question's own subgraph where it has one, else the whole graph. Several questions may share one.
+        """The question's own subgraph where it has one, else the whole graph. Several questions may share a subgraph.
 
-        Where facts come with the questions alone, a question that brings none has an empty graph.
+        Where the only facts are those of single questions, a question without any has an empty graph.
         """
         whole = self._stored(silent)
         sets = whole.question_sets
@@ -210,7 +100,7 @@ class Dataset:
         return whole if self._layout.kg or self._layout.store else whole.subgraph(np.empty(0, np.int64))
 
     def without(self, splits: Collection[str]) -> Dataset:
-        """The same dataset but for these splits, which cannot be read: even whether they bring facts is unknown."""
+        """The same dataset without these splits: for files so broken that not even their facts can be looked for."""
         other = Dataset(self.name, self.path)
         kept = {name: path for name, path in self._layout.splits.items() if name not in splits}
         other.__dict__["_layout"] = replace(self._layout, splits=kept)
@@ -231,7 +121,7 @@ class Dataset:
         return {}
 
     def _sources(self) -> list[Path]:
-        """The files that facts come from, splits whose first question brings a graph of its own among them."""
+        """The files that facts come from; a split is one of them if its first question has a graph of its own."""
         layout = self._layout
         files = [path for path in (layout.kg, layout.graphs) if path is not None]
         return files + [path for path in layout.splits.values() if detect_format(path) == "rog"]
@@ -297,3 +187,106 @@ def _opened(dataset: Dataset) -> Dataset:
             "(kg.tsv.gz, graph.kg); `kgwalk data convert` makes one of a public dataset's own files"
         )
     return dataset
+
+
+# The store of a dataset, in the cache
+
+
+def cached_store(
+    sources: Sequence[Path], labels: Path | None, progress: Progress, *, on_error: OnError = "skip"
+) -> Path:
+    """The store folder of these files, built if it is not there yet; other processes that want it wait.
+
+    A store is named by what its files hold, so datasets that share a graph share its store, and a file that changes
+    gets a new one. Rows that cannot be read are left out with a warning, and counted in the store's header; with
+    `on_error="stop"` the first is an InputError, even if a store without these rows was built before.
+    """
+    place = cache_folder() / "graphs" / f"{_digest(sources, labels)}-{VERSION}.kg"
+    if _is_there(place, on_error):
+        return place
+    try:
+        with one_at_a_time(place):
+            if not _is_there(place, on_error):
+                _build(sources, place, labels, progress, on_error)
+    except (OSError, StoreError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise StoreError(
+            f"the graph of {sources[0]} cannot be kept as {place}: {why}\n"
+            f"  Set {CACHE_VARIABLE} to a folder that can be written to."
+        ) from error
+    return place
+
+
+def _is_there(place: Path, on_error: OnError) -> bool:
+    if not (place / HEADER).is_file():
+        return False
+    return on_error == "skip" or not open_graph(place).store.folder.header["skipped"]
+
+
+def _build(sources: Sequence[Path], place: Path, labels: Path | None, progress: Progress, on_error: OnError) -> None:
+    options = Options(on_error=on_error)
+    report = build(
+        sources, place, options=options, labels=labels, replace=(place / HEADER).is_file(), progress=progress
+    )
+    if report.skipped:
+        first = "".join(f"\n  {message}" for message in report.first_skipped)
+        where = sources[0] if len(sources) == 1 else sources[0].parent.resolve()
+        rows = "1 malformed row was" if report.skipped == 1 else f"{report.skipped:,} malformed rows were"
+        log.warning("%s: %s left out:%s", where, rows, first)
+
+
+def _digest(sources: Sequence[Path], labels: Path | None) -> str:
+    """What the files hold, as a name: by content, or for large ones by path, size and date."""
+    digest = xxhash.xxh3_128()
+    for file in (*sources, labels):
+        digest.update(b"\0none\0" if file is None else f"\0{''.join(file.suffixes)}\0".encode())
+        if file is None:
+            continue
+        status = file.stat()
+        if status.st_size <= READ_BYTES:
+            digest.update(file.read_bytes())
+        else:
+            digest.update(f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}".encode())
+    return str(digest.hexdigest())
+
+
+# What a dataset holds, in counts
+
+
+def summary(splits: dict[str, list[Question]]) -> dict[str, Any]:
+    """For each split: the number of questions, answers a question, and counts by hops, type and kind of answer."""
+    return {name: _split(questions) for name, questions in splits.items()}
+
+
+def _split(questions: list[Question]) -> dict[str, Any]:
+    answers = sum(len(question.answers) for question in questions)
+    return {
+        "questions": len(questions),
+        "answers_a_question": round(answers / max(1, len(questions)), 2),
+        "unanswered": sum(not question.answers for question in questions),
+        "with_gold_path": sum(bool(question.gold_paths) for question in questions),
+        "hops": dict(sorted(_counts(question.hops for question in questions).items())),
+        "type": _counts(question.type for question in questions),
+        "answer_kind": _counts(question.extra.get("answer_kind") for question in questions),
+    }
+
+
+def _counts(values: Any) -> dict[str, int]:
+    """How often each value occurs, the most frequent first; {} where it is known of no question."""
+    counts = Counter("unknown" if value is None else str(value) for value in values)
+    return {} if set(counts) <= {"unknown"} else dict(counts.most_common())
+
+
+def graph_facts(dataset: Dataset, progress: Progress) -> dict[str, Any] | None:
+    """The size of the graph; None where the dataset has none."""
+    if not dataset.has_graph():
+        return None
+    graph = dataset.graph(progress)
+    info = graph.info()
+    facts = {key: info[key] for key in ("path", "triples", "entities", "relations", "timed", "questions")}
+    return facts | {"skipped": graph.store.folder.header["skipped"]}
+
+
+def question_facts(question: Question, split: str) -> dict[str, Any]:
+    """A question as a row that says its split."""
+    return {"split": split, **row_of(question)}

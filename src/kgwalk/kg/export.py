@@ -19,7 +19,7 @@ from pyoxigraph import Literal, NamedNode
 
 from kgwalk.kg.bulk_names import arrow_names
 from kgwalk.kg.names import NameTable
-from kgwalk.kg.sources.delimited import ESCAPED_MARK, TRIPLES, escape
+from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape, misread_first
 from kgwalk.kg.sources.rdf import ENTITY_IRI, RELATION_IRI, TIME_GRAPH
 from kgwalk.kg.sources.source import RDFS_LABEL
 from kgwalk.kg.store import Store, StoredGraph
@@ -56,7 +56,8 @@ def _tsv(graph: StoredGraph) -> Iterator[bytes]:
     tables = [store.entity, store.relation]
     entity, relation = arrow_names(store.entity), arrow_names(store.relation)
     date = arrow_names(store.date) if store.timed else None
-    escaped = any(table.any_byte(b"\t\n\r") for table in tables) or _misread(graph)
+    first = next(graph.match(limit=1), None)
+    escaped = any(table.any_byte(b"\t\n\r") for table in tables) or (first is not None and misread_first(first))
     if escaped:
         yield f"{ESCAPED_MARK}\n".encode()
     for numbers in _numbers(graph):
@@ -68,16 +69,6 @@ def _tsv(graph: StoredGraph) -> Iterator[bytes]:
         if date is not None:
             columns.append(date.take(pa.array(store.date_of_array[numbers])))
         yield from _lines(pc.binary_join_element_wise(*columns, pa.scalar("\t", pa.large_string())))
-
-
-def _misread(graph: StoredGraph) -> bool:
-    """Whether the first line could be taken for a header, a mark or a byte order mark."""
-    first = next(graph.match(limit=1), None)
-    if first is None:
-        return False
-    words = {word for column in TRIPLES.words for word in column}
-    header_like = all(name.strip(' #"').casefold() in words for name in first[:3])
-    return header_like or first.head.startswith(("\ufeff", ESCAPED_MARK))
 
 
 def _escaped(column: pa.LargeStringArray) -> pa.LargeStringArray:

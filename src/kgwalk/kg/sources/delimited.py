@@ -38,6 +38,7 @@ from kgwalk.kg.sources.source import (
     shown,
     strings,
 )
+from kgwalk.types import Triple
 
 # ----------------------------------------------------------------------------------------------------
 # The columns a table must have: how many, which may be empty, and by which words a header names them.
@@ -171,6 +172,13 @@ def _plain(found: re.Match[str]) -> str:
     if (plain := _PLAIN.get(found.group())) is None:
         raise ValueError(f"expected one of the escapes \\t \\n \\r \\\\, got {found.group()!r}")
     return plain
+
+
+def misread_first(fact: Triple) -> bool:
+    """Whether a plain TSV file that starts with this fact would be misread: as having a header, a mark or a BOM."""
+    words = {word for column in TRIPLES.words for word in column}
+    is_header = all(name.strip(' #"').casefold() in words for name in fact[:3])
+    return is_header or fact.head.startswith(("\ufeff", ESCAPED_MARK))
 
 
 def read_tsv(source: Source, layout: ColumnLayout) -> Iterator[list[pa.StringArray]]:
