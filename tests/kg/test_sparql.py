@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from kgwalk.kg import sparql_client
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.sparql import SparqlGraph, local_part, rank
-from kgwalk.kg.sparql_client import XSD, Lru, Term, iri, is_iri, is_wellformed, literal, render
+from kgwalk.kg.sparql import SparqlGraph
+from kgwalk.kg.sparql_client import XSD, Lru, Term, iri, is_iri, is_wellformed, literal, local_part, render
+from kgwalk.kg.sparql_names import rank
 from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownEntity, UnknownRelation
 
 EX = "http://example.org/"

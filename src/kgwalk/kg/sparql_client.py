@@ -1,6 +1,7 @@
-"""A SPARQL 1.1 endpoint over HTTP: retries, pages, and a cache of replies.
+"""A SPARQL 1.1 endpoint over HTTP: terms as query text, retries, pages, and a cache of replies.
 
-Knows nothing of graphs, labels or names, and does not parse SPARQL: it sends what it is given.
+Every value that enters a query goes through `render`, and nothing else writes a term: that is what keeps a hostile name
+from changing a query. `Endpoint` sends queries as they are given and does not parse them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,7 @@ from pyoxigraph import NamedNode
 
 from kgwalk.types import InputError, RemoteError
 
-# ----------------------------------------------------------------------------------------------------
-# RDF terms and how they are written into a query.
-#
-# Every value that enters a query passes through `render`; nothing else writes a term.
-# Knows nothing of endpoints, queries or graphs.
-
+# Terms
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -146,6 +142,8 @@ def readings(text: str, lang: str) -> list[Term]:
     tagged = [literal(text, lang=lang)] if lang else []
     return [literal(text), *tagged, *(literal(text, datatype=datatype) for datatype in types)]
 
+
+# The endpoint
 
 FIRST_WAIT = 0.5  # seconds before the first retry; each later one doubles it
 LONGEST_WAIT = 30.0  # seconds; also the most that a Retry-After is believed

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from kgwalk.kg.csr import I64, Edges
 from kgwalk.kg.files import Folder, damaged
-from kgwalk.kg.find import Finder, ShortNames
+from kgwalk.kg.find import Finder
 from kgwalk.kg.graph import find_among
-from kgwalk.kg.names import U32, NameTable
+from kgwalk.kg.names import U32, NameTable, ShortNames
 from kgwalk.kg.question_sets import QuestionSets
 from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
