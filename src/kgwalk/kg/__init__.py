@@ -1,1 +1,1 @@
-"""Knowledge graphs: the store on disk, its build, views over it, names, remote graphs."""
+"""Knowledge graphs: the `Graph` protocol, the store on disk and its build, views, finding names, remote graphs."""

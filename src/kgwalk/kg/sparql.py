@@ -41,14 +41,14 @@ from kgwalk.kg.sparql_names import TermKind, TermNames, rank
 from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownName, UnknownRelation
 
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
-MOST_RELATIONS = 10_000  # that find_relation fetches: Wikidata, with the most of any, has about that many
+MOST_RELATIONS = 10_000  # fetched by find_relation; Wikidata has about that many
 
 _DIRECT_CLAIM = "<http://wikiba.se/ontology#directClaim>"
 _CLAIM = f"?claimed {_DIRECT_CLAIM}"
 
 
 class _Node(NamedTuple):
-    """What one name stands for: an entity, literals that read the same, or both."""
+    """What one name means: an entity, literals with the same text, or both."""
 
     entity: list[Term]
     literals: list[Term]
@@ -60,22 +60,22 @@ class _Node(NamedTuple):
 class SparqlGraph:
     """The Graph protocol over an endpoint.
 
-    Names: an entity is shown by its label, as `label (local part of the IRI)` where another entity carries
-    the label too, else by its IRI; relations likewise. What was shown can be given back; so can any label or
-    absolute IRI. A label that several entities carry, given alone, means the one with most outgoing facts,
-    then the shorter IRI, then the first by alphabet. A literal not yet shown is found if it is plain, in
-    `lang`, or of a common type (numbers, dates, booleans, xsd:anyURI).
+    An entity is shown by its label, by `label (local part of the IRI)` where another entity has the label too, or by
+    its IRI; relations likewise. Any name that was shown can be given back, and so can any label or absolute IRI. A
+    label that several entities have means the one with most outgoing facts, then the one with the shorter IRI, then the
+    first by alphabet. A literal that was not shown yet is found if it is plain, in `lang`, or of a common type
+    (numbers, dates, booleans, xsd:anyURI).
 
     label: IRI of the predicate whose triples name entities.
     relation_label: the same for relations; None shows them by IRI.
-    lang: language of the labels; an untagged label is used where there is none in it.
-    namespace: IRIs without a label are shown less this beginning: `directed_by`, not `http://.../directed_by`.
-    wikibase: the endpoint holds a Wikibase, as Wikidata does: relations are its direct claims only, and their
-        labels stand on the property behind wikibase:directClaim.
-    timeout: seconds of silence after which a query has failed.
+    lang: language of the labels; where there is none in it, an untagged label is used.
+    namespace: IRIs without a label are shown without this beginning: `directed_by`, not `http://.../directed_by`.
+    wikibase: the endpoint is a Wikibase, such as Wikidata: only direct claims are relations, and their labels are on
+        the property behind wikibase:directClaim.
+    timeout: seconds without an answer after which a query has failed.
     retries: further tries after a lost connection, a 429 or a 5xx; the wait doubles from half a second.
     page: rows fetched at a time; no more than the endpoint allows in one reply.
-    cache: rows of earlier replies that are kept, and names likewise.
+    cache: how many rows of earlier replies are kept, and how many names.
     headers: sent with each request, such as Authorization, or a User-Agent that says who you are.
     client: an httpx.Client to send with (proxies, certificates); the caller closes it.
     """
@@ -134,7 +134,7 @@ class SparqlGraph:
         return f"SparqlGraph({self._endpoint.shown!r})"
 
     def cache_info(self) -> CacheInfo:
-        """Queries answered from the cache and by the endpoint, and how full the cache is."""
+        """How many queries the cache and the endpoint answered, and how full the cache is."""
         return self._endpoint.cache_info()
 
     def __contains__(self, entity: object) -> bool:
@@ -152,7 +152,7 @@ class SparqlGraph:
         return sorted(set(self._relations.show(row["r"].value for rows in pages for row in rows).values()))
 
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
-        """As the protocol has it, but sorted by IRI or literal text: the endpoint keeps no degrees."""
+        """As in the protocol, but sorted by IRI or literal text, since the endpoint keeps no degrees."""
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}, less than none")
         terms, by = self._known_node(entity).terms(head=out), [iri(self._known_relation(relation))]
@@ -160,7 +160,7 @@ class SparqlGraph:
             return Neighbors([], 0)
         where = self._where(heads=terms, relations=by) if out else self._where(relations=by, tails=terms)
         other = "t" if out else "h"
-        names: dict[str, None] = {}  # a dictionary, as literals of several types may read the same
+        names: dict[str, None] = {}  # each once: literals of several types may have the same text
         if limit != 0:
             for rows in self._endpoint.pages(f"SELECT DISTINCT ?{other} {where}", f"STR(?{other})", size=limit):
                 names |= dict.fromkeys(self._shown([row[other] for row in rows]))
@@ -179,8 +179,10 @@ class SparqlGraph:
         *,
         limit: int | None = None,
     ) -> Iterator[Triple]:
-        """As the protocol has it, a page at a time, sorted by IRI. With few names given the endpoint sorts
-        much, and may give up."""
+        """As in the protocol, a page at a time, sorted by IRI.
+
+        With few names given, the endpoint has much to sort and may give up.
+        """
         try:
             heads = None if head is None else self._known_node(head).terms(head=True)
             relations = None if relation is None else [iri(self._known_relation(relation))]
@@ -192,10 +194,10 @@ class SparqlGraph:
         return itertools.islice(self._facts(self._where(heads, relations, tails), limit), limit)
 
     def find(self, text: str, k: int = 5) -> list[Found]:
-        """As the protocol has it: what the text names exactly, then labels that share words with it.
+        """As in the protocol: first what the text names exactly, then labels that share words with it.
 
-        Labels are compared at the endpoint, most by a scan of all labels: slow where they are many, and a
-        RemoteError past the timeout. A word with a typo finds nothing; the other words of the text may.
+        The endpoint compares the labels, in most engines by a scan of all of them: slow where there are many, and a
+        RemoteError past the timeout. A word with a typo finds nothing, though the other words of the text may.
         """
         named = self._entities.resolve(text)
         exact = dict.fromkeys(([named] if named else []) + self._entities.carriers(text))
@@ -207,7 +209,7 @@ class SparqlGraph:
         return _found(found, self._entities)
 
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
-        """As the protocol has it, over all relations: fetched once, MOST_RELATIONS at most."""
+        """As in the protocol, over all relations; they are fetched once, at most MOST_RELATIONS."""
         if self._catalogue is None:
             self._catalogue = self._all_relations()
         found = rank(text, self._catalogue, k)
@@ -242,12 +244,12 @@ class SparqlGraph:
             relations = self._relations.show(row["r"].value for row in rows)
             for head, row, tail in zip(heads, rows, tails, strict=True):
                 triple = Triple(head, relations[row["r"].value], tail)
-                if triple != last:  # literals of two types that read the same stand side by side
+                if triple != last:  # literals of two types with the same text come one after the other
                     yield triple
                 last = triple
 
     def _shown(self, terms: Sequence[Term]) -> list[str]:
-        """The names of entities and literals, in order. Literals are remembered: their names tell no type."""
+        """The names of entities and literals, in order. Literals are remembered, since a name does not say its type."""
         entities = self._entities.show(term.value for term in terms if term.kind == "uri")
         for term in terms:
             if term.kind == "literal" and can_render(term):
@@ -286,8 +288,8 @@ class SparqlGraph:
         return relation
 
     def _all_relations(self) -> dict[str, str]:
-        """IRI to the text that find_relation compares: the name, or the words of an IRI's local part."""
-        # A Wikibase lists its properties; elsewhere the endpoint must look through its facts.
+        """IRI to the text that find_relation compares with: the name, or the words of an IRI's local part."""
+        # A Wikibase lists its properties; any other endpoint must look through its facts.
         listed = f"WHERE {{ {_CLAIM} ?r . FILTER(EXISTS {{ {self._fact()} }}) }}"
         where = listed if self._wikibase else self._where()
         found: list[str] = []
@@ -300,7 +302,7 @@ class SparqlGraph:
 
 
 def _words(local: str) -> str:
-    """`directedBy` as people write it: `directed By`."""
+    """`directedBy` in words: `directed By`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", local)
 
 

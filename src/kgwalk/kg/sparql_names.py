@@ -29,29 +29,29 @@ from kgwalk.kg.sparql_client import (
     values,
 )
 
-MOST_CARRIERS = 50  # of one label, that are weighed against each other
-BATCH = 200  # things named in one query: Virtuoso refuses long ones
-MOST_WORDS = 5  # of a searched text that the endpoint is asked for: each is one more scan of the labels
+MOST_CARRIERS = 50  # things with one label that are weighed against each other
+BATCH = 200  # things named in one query: Virtuoso refuses long queries
+MOST_WORDS = 5  # words of a text that are searched for: each costs one more scan of the labels
 _RECENT = 2000  # shown names that a misspelt one is compared with
 _SEPARATORS = ("/", "#", ":")
 
 
 @dataclass(frozen=True)
 class TermKind:
-    """What tells entities from relations: where their labels stand and what makes one part of the graph."""
+    """What differs between entities and relations: where their labels are, and which of them are in the graph."""
 
     label: str | None
-    """IRI of the predicate that gives labels; None where things are shown by IRI."""
+    """IRI of the predicate that gives labels; None: things are shown by IRI."""
     present: str
-    """A condition on `?x`, true where it is part of the graph."""
+    """A condition on `?x`, true where it is in the graph."""
     bearer: str = ""
-    """A pattern from `?x` to `?bearer`, for a label that stands on another node; "" where `?x` bears it."""
+    """A pattern from `?x` to `?bearer`, the node that has the label; "" where `?x` has it itself."""
     weight: str = ""
-    """A pattern whose matches are counted to choose among things of one label; "" to choose by IRI alone."""
+    """A pattern whose matches are counted to choose among things with one label; "" to choose by IRI alone."""
 
 
 class TermNames:
-    """Names for one kind of thing. Remembers what it has shown, `cache` names at most; safe in threads."""
+    """Names for one kind of thing. Remembers the names it has shown, at most `cache` of them; safe in threads."""
 
     def __init__(self, endpoint: Endpoint, kind: TermKind, *, lang: str, namespace: str, cache: int) -> None:
         self._endpoint, self._kind, self._namespace = endpoint, kind, namespace
@@ -69,16 +69,16 @@ class TermNames:
             elif is_iri(thing):
                 new.append(thing)
             else:
-                names[thing] = thing  # the endpoint holds an IRI that no query can write: it cannot be asked about
+                names[thing] = thing  # an IRI that no query can write, so its label cannot be asked for
         for start in range(0, len(new), BATCH):
             names |= self._named(new[start : start + BATCH])
         return names
 
     def resolve(self, name: str) -> str | None:
-        """The IRI that a name stands for, or None.
+        """The IRI that a name means, or None.
 
-        In order: a name that was shown, an IRI, a label, `label (local part)`, an IRI less the namespace.
-        For a label that several carry, see `carriers`.
+        Tried in order: a name that was shown, an IRI, a label, `label (local part)`, an IRI without the namespace.
+        Of several things with the label, it is the first of `carriers`.
         """
         shown = self._iris.get(name)
         if shown is not None:
@@ -95,9 +95,9 @@ class TermNames:
         return whole if self._namespace and self._present(whole) else None
 
     def carriers(self, label: str, local: str = "") -> list[str]:
-        """The things that carry the label (and have the local part), at most MOST_CARRIERS.
+        """The things with this label (and local part), at most MOST_CARRIERS.
 
-        Entities: most outgoing facts first; then, as for relations, the shorter IRI, then by alphabet.
+        Entities come by outgoing facts, most first; then, as relations do, by length of the IRI, then by alphabet.
         """
         if self._kind.label is None or not can_render(literal(label)):
             return []
@@ -110,9 +110,9 @@ class TermNames:
         return self._weightiest([thing.value for thing in things])
 
     def search(self, text: str, most: int) -> dict[str, str]:
-        """IRI to label, for labels with words of the text in any case; those with most of its words first.
+        """IRI to label, for labels that have words of the text in any case; those with most of the words first.
 
-        A scan of all labels, in most engines: slow on a large endpoint, and bounded by its timeout.
+        Most engines scan all labels for this: slow on a large endpoint, and bounded by its timeout.
         """
         words = sorted(set(re.findall(r"[^\W_]+", text.lower())) or {text.lower()}, key=lambda word: (-len(word), word))
         if self._kind.label is None or not text.strip() or not can_render(literal(text)):
@@ -130,17 +130,18 @@ class TermNames:
         return labels
 
     def near(self, name: str, most: int = 3) -> list[str]:
-        """Shown names that are spelt much like this one."""
+        """Names that were shown and are spelt much like this one."""
         shown = self._iris.recent(_RECENT)
         close = process.extract(name, shown, scorer=fuzz.ratio, processor=normalise, score_cutoff=70, limit=most)
         return [match for match, _, _ in close]
 
     def _named(self, things: Sequence[str]) -> dict[str, str]:
+        """Choose the name of each thing, and remember it: the first candidate that no other thing answers to."""
         labels = self._labels(things)
         first = {thing: labels.get(thing) or self._less_namespace(thing) for thing in things}
         second = {thing: f"{label} ({local_part(thing)})" for thing, label in labels.items() if local_part(thing)}
         taken = self._taken([(thing, name, "") for thing, name in first.items() if not is_iri(name)])
-        taken |= {thing for thing, label in labels.items() if is_iri(label)}  # it would pass for that IRI
+        taken |= {thing for thing, label in labels.items() if is_iri(label)}  # the label would be taken for that IRI
         contested = {thing: name for thing, name in second.items() if thing in taken}
         rivals = [(thing, labels[thing], local_part(thing)) for thing in contested]
         second_taken = self._taken(rivals + [(thing, name, "") for thing, name in contested.items()])
@@ -159,7 +160,7 @@ class TermNames:
         return rest if rest and not is_iri(rest) else thing
 
     def _labels(self, things: Sequence[str]) -> dict[str, str]:
-        """The label of each thing that has one: in the language, else untagged; the first by alphabet."""
+        """The label of each thing that has one: in the language, else untagged; of several, the first by alphabet."""
         if self._kind.label is None:
             return {}
         query = (
@@ -171,20 +172,20 @@ class TermNames:
         for rows in self._endpoint.pages(query, "STR(?x) LANG(?l) STR(?l)"):
             for row in rows:
                 thing, label = row["x"].value, row["l"]
-                # a label of another type, or a blank one, could not be found again by what it reads
+                # a label of another type, or a blank one, could not be found again by its text
                 if label.kind == "literal" and not label.datatype and label.value.strip():
                     one = (ranks[label.lang.lower()], label.value)
                     best[thing] = min(one, best.get(thing, one))
         return {thing: label for thing, (_, label) in best.items()}
 
     def _taken(self, claims: Sequence[tuple[str, str, str]]) -> set[str]:
-        """Of claims (thing, label, local part), the things whose label another thing carries.
+        """Given claims (thing, label, local part): the things whose label another thing has too.
 
-        With a local part, only another thing with the same one counts.
+        With a local part, only another thing with the same local part counts.
         """
         if not claims or self._kind.label is None:
             return set()
-        # The other thing is ?x, as in every pattern of Kind; the one that claims is ?thing.
+        # The other thing is ?x, as in every pattern of TermKind; the one that claims the label is ?thing.
         table = " ".join(
             f"({render(iri(thing))} {render(spelling)} {render(literal(local))})"
             for thing, label, local in claims
@@ -198,6 +199,7 @@ class TermNames:
         return {row["thing"].value for rows in self._endpoint.pages(query, "STR(?thing)") for row in rows}
 
     def _present(self, name: str) -> bool:
+        """Whether a text is an IRI in the graph."""
         if not is_wellformed(name):
             return False
         query = f"SELECT ?x WHERE {{ {values('?x', [iri(name)])} FILTER({self._kind.present}) }} LIMIT 1"
@@ -229,7 +231,7 @@ def _writable(term: Term) -> bool:
 
 
 def rank(text: str, candidates: Mapping[str, str], k: int) -> list[tuple[str, float, str]]:
-    """The k things whose text in `candidates` is nearest: (thing, score, how), as Found has them, best first.
+    """The k things whose text in `candidates` is nearest, best first: (thing, score, how), with `how` as in Found.
 
     >>> rank("paris", {"a": "Parma", "b": "Paris"}, 1)
     [('b', 1.0, 'normalised')]
