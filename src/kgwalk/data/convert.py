@@ -1,4 +1,4 @@
-"""Public datasets as dataset folders: `convert` from the files they are published in, `get` from the hub.
+"""Public datasets as dataset folders: `convert` from their published files, `get` from the hub.
 
     convert("metaqa", Path("MetaQA"), Path("metaqa"))
     get("webqsp")                      # a name in KNOWN

@@ -144,10 +144,10 @@ def load_dataset(name: str | Path) -> Dataset:
     with naming_read_errors(folder):
         is_folder = folder.is_dir()
     if is_folder:
-        return _opened(Dataset(folder.resolve().name, folder))
+        return _checked(Dataset(folder.resolve().name, folder))
     fetched = fetched_folder(str(name))
     if isinstance(name, str) and fetched.is_dir():
-        return _opened(Dataset(name, fetched))
+        return _checked(Dataset(name, fetched))
     if folder.exists():
         raise KgwalkError(f"{folder} is a file; a dataset is a folder, made for example by `kgwalk data convert`")
     if len(folder.parts) == 1:
@@ -173,7 +173,8 @@ def fetched_folder(name: str) -> Path:
     return datasets_folder() / name.replace("/", "--")
 
 
-def _opened(dataset: Dataset) -> Dataset:
+def _checked(dataset: Dataset) -> Dataset:
+    """The dataset, if its folder has questions or a graph; else an error that says what it is instead."""
     if is_store(dataset.path):
         raise KgwalkError(
             f"{dataset.path} is a graph's store, without questions; "

@@ -1,4 +1,4 @@
-"""The folder of a dataset: which file is what, how questions are read from it, and how one is written.
+"""The folder of a dataset: which file is what, how questions are read, how a folder is written.
 
     train.jsonl.gz  dev.jsonl.gz  test.jsonl.gz    questions, one a line; the keys are in config/episode_rows.py
     kg.tsv.gz or graph.kg                          the graph, as facts or as a store

@@ -1,1 +1,1 @@
-"""Knowledge graphs: the `Graph` protocol, the store on disk and its build, views, finding names, remote graphs."""
+"""Knowledge graphs: the `Graph` protocol, the store and its build, views, finding names, remote graphs."""

@@ -1,4 +1,4 @@
-"""Edges in one direction, grouped by entity and then by relation (compressed sparse rows on two levels).
+"""Edges in one direction, grouped by entity, then relation: compressed sparse rows on two levels.
 
 Four arrays: `groups[e] .. groups[e+1]` are the groups of entity e; `relation[g]` is a group's relation, ascending
 within an entity; `start[g] .. start[g+1]` are its edges; `other[p]` is the entity at the far end of the edge at

@@ -1,4 +1,4 @@
-"""Writes the names of a store: tables of entities and relations, homonyms told apart, the index of `find`.
+"""Writes the names of a store: entities and relations, homonyms told apart, the index of `find`.
 
 A source that has ids (RDF, labelled JSONL, `--labels`) gives keys and labels: the label is the name people see, and
 the key is kept beside it. Where several keys share a label, each name gets its key: `Paris (Q90)`, `Paris (Q830149)`.

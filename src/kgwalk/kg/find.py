@@ -1,4 +1,4 @@
-"""Finds the entity that a text means, though it is not exactly its name: other case, no accents, typos, fewer words.
+"""Finds entities by approximate name: other case, no accents, typos, fewer words.
 
 Two stages. Names that are equal once normalised come from a sorted array of hashes. For the rest, every name has a
 signature: 128 bits that say which pairs and triples of bytes occur in it. A scan over all signatures proposes a few

@@ -1,4 +1,6 @@
-"""Makes a subgraph for each question: breadth first around its topics, stored as triple numbers (`question_sets`).
+"""Makes a subgraph for each question: breadth first around its topics, over the shared store.
+
+It is stored as a list of triple numbers (`question_sets`); `kgwalk kg subgraphs` calls this.
 
 KG-R1's appendix B.2 also grows around the gold answers. That puts the answer within reach by construction, so it
 happens only where `Seeds.answers` are given, and the folder's header records it.

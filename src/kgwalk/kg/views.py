@@ -1,4 +1,4 @@
-"""Views of a store with some edges left out. Nothing is copied, and a view of a view combines both.
+"""Views: a store with some edges left out. Nothing is copied; a view of a view combines both.
 
 A view keeps only some triples (a question's subgraph), hides some (an incomplete graph), or keeps those that hold in
 a time window. An entity or relation without a fact left in the view is not in it.

@@ -1,4 +1,6 @@
-"""The public formats of question sets, by name: `FORMATS["webqsp"].read(Path("WebQSP.train.json"))`.
+"""The public formats of question sets, by name.
+
+    FORMATS["webqsp"].read(Path("WebQSP.train.json"))
 
 `base` says what a format is. The formats stand in three modules: sets over Freebase (`freebase`), over Wikidata or
 DBpedia (`wikidata`), and sets that are published together with their graph (`graph_included`). To add one, write a

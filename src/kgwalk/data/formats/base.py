@@ -1,4 +1,4 @@
-"""What a format is: which files are its questions and its graph, and how a record becomes a question.
+"""What a format is: which files are questions or graph, and how a record becomes a question.
 
     FORMATS["webqsp"].read(Path("WebQSP.train.json"))
 

@@ -1,4 +1,4 @@
-"""Question sets over Freebase: WebQSP, CWQ, GrailQA, WebQuestions, SimpleQuestions, and RoG's copies.
+"""Question sets over Freebase: WebQSP, CWQ, GrailQA, WebQuestions, SimpleQuestions, RoG.
 
 Each section is one set: the function that makes a `Question` of a record, then its `Format`. Freebase ids (`m.05qtj`)
 are aliases of an answer that has a name; `--names` gives names to topics that have only an id. SimpleQuestions comes

@@ -1,4 +1,4 @@
-"""Question sets that are published with their graph: MetaQA, MultiTQ, PathQuestion, and kgwalk's own.
+"""Question sets published with their graph: MetaQA, MultiTQ, PathQuestion, and kgwalk's own.
 
 Each section is one set: the function that makes a `Question` of a record, the one that reads the graph's facts, then
 its `Format`. The answers are names in that graph, so nothing has to be matched by id.

@@ -1,4 +1,4 @@
-"""The records of a file: JSON lines, a JSON array, an object that holds one, parquet, or lines of text.
+"""The records of a file: JSON lines, a JSON array or an object that holds one, parquet, lines of text.
 
 `json_records` and `line_records` give each record with its place, for messages. Files may be compressed. Arrays are
 read a record at a time, so a file may be larger than memory.

@@ -1,4 +1,4 @@
-"""What all readers share: a source with its options and tally, blocks of triples, and the bytes of a file.
+"""What all readers share: a source with its options and tally, blocks of triples, the bytes of a file.
 
 A reader takes a `Source`, opens it with `open_stream`, cuts it with `line_blocks`, and yields `TripleBlock`s and
 `Labels`. A row that cannot be read goes to `Source.refuse`, with what is wrong in the reader's own words; the options

@@ -1,4 +1,4 @@
-"""Tables as spreadsheets have them: column names in the first row, and a thing in each further row.
+"""Tables as in spreadsheets: column names in the first row, and a thing in each further row.
 
 `table_facts` reads one (`--table`): every cell that is not blank is a fact, (the row's thing, the column's name, the
 cell). `noting_tables` watches what is read as triples, and adds a note to the report if it looks like a table.
