@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -21,6 +19,7 @@ from typing import Any
 import httpx
 import orjson
 
+from kgwalk.kg.lru_cache import LruCache
 from kgwalk.types import (
     Found,
     KgwalkError,
@@ -80,7 +79,7 @@ class HttpGraph:
         if question is not None:
             self._view["question"] = question
         self._server = _Server(url, api_key or os.environ.get("KGWALK_API_KEY"), timeout, retries)
-        self._answers = _Answers(cache)
+        self._answers: LruCache[bytes, dict[str, Any]] = LruCache(cache)
 
     def __repr__(self) -> str:
         view = "".join(f", {name}={value!r}" for name, value in self._view.items())
@@ -139,7 +138,7 @@ class HttpGraph:
             # Not cached: reading a whole graph would push everything else out of the cache.
             query = _clean({"op": "match", **pattern, "limit": size, "offset": given, **self._view})
             result = self._server.ask([query])[0]
-            yield from self._value(query, result)
+            yield from _value(self._decode(query, result))
             given += size
             if not result["more"]:
                 return
@@ -162,11 +161,13 @@ class HttpGraph:
         """
         asked = [_clean({**self._view, **query}) for query in queries]
         keys = [orjson.dumps(query, option=orjson.OPT_SORT_KEYS) for query in asked]
-        known = self._answers.get(keys)
+        known = {key: result for key in keys if (result := self._answers.get(key)) is not None}
         missing = {key: query for key, query in zip(keys, asked, strict=True) if key not in known}
         if missing:
             new = dict(zip(missing, self._server.ask(list(missing.values())), strict=True))
-            self._answers.put({key: result for key, result in new.items() if _lasting(result)})
+            for key, result in new.items():
+                if _lasting(result):
+                    self._answers.put(key, result)
             known.update(new)
         return [self._decode(query, known[key]) for query, key in zip(asked, keys, strict=True)]
 
@@ -198,16 +199,7 @@ class HttpGraph:
         return view
 
     def _one(self, **query: object) -> Any:
-        value = self.batch([query])[0]
-        if isinstance(value, KgwalkError):
-            raise value
-        return value
-
-    def _value(self, query: Query, result: dict[str, Any]) -> Any:
-        value = self._decode(query, result)
-        if isinstance(value, KgwalkError):
-            raise value
-        return value
+        return _value(self.batch([query])[0])
 
     def _decode(self, query: Query, result: dict[str, Any]) -> object:
         """The value or error of a result, made anew for each caller, since callers may change the lists."""
@@ -315,28 +307,11 @@ class _TooLarge(RemoteError):
     """A request that the server would accept in smaller parts."""
 
 
-class _Answers:
-    """A cache of the most recently used answers; safe in threads."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
-        found = {}
-        with self._lock:
-            for key in keys:
-                if key in self._kept:
-                    self._kept.move_to_end(key)
-                    found[key] = self._kept[key]
-        return found
-
-    def put(self, answers: dict[bytes, dict[str, Any]]) -> None:
-        with self._lock:
-            self._kept.update(answers)
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+def _value(decoded: Any) -> Any:
+    """A decoded result; raises it if it is an error."""
+    if isinstance(decoded, KgwalkError):
+        raise decoded
+    return decoded
 
 
 def _lasting(result: dict[str, Any]) -> bool:

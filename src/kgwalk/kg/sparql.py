@@ -22,10 +22,10 @@ from typing import NamedTuple, Self
 
 import httpx
 
+from kgwalk.kg.lru_cache import LruCache
 from kgwalk.kg.sparql_client import (
     CacheInfo,
     Endpoint,
-    Lru,
     Term,
     can_render,
     iri,
@@ -115,7 +115,7 @@ class SparqlGraph:
         )
         self._entities = TermNames(self._endpoint, entity, lang=lang, namespace=namespace, cache=cache)
         self._relations = TermNames(self._endpoint, relation, lang=lang, namespace=namespace, cache=cache)
-        self._literals: Lru[list[Term]] = Lru(cache)
+        self._literals: LruCache[str, list[Term]] = LruCache(cache)
         self._literals_lock = threading.Lock()
         self._catalogue: dict[str, str] | None = None
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import email.utils
 import random
 import re
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import httpx
 import orjson
 from pyoxigraph import NamedNode
 
+from kgwalk.kg.lru_cache import LruCache
 from kgwalk.types import InputError, RemoteError
 
 # Terms
@@ -158,40 +157,6 @@ _sleep = time.sleep  # tests replace this name to see the waits
 
 
 Binding = Mapping[str, Term]
-V = TypeVar("V")
-
-
-class Lru(Generic[V]):
-    """A dictionary that forgets the least recently used entry. An entry weighs 1 + `weight`; safe in threads."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity, self.weight = capacity, 0
-        self.hits = self.misses = 0
-        self._entries: OrderedDict[str, tuple[V, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: str) -> V | None:
-        with self._lock:
-            if key not in self._entries:
-                self.misses += 1
-                return None
-            self.hits += 1
-            self._entries.move_to_end(key)
-            return self._entries[key][0]
-
-    def put(self, key: str, value: V, weight: int = 0) -> None:
-        with self._lock:
-            _, before = self._entries.pop(key, (None, 0))
-            self._entries[key] = (value, 1 + weight)
-            self.weight += 1 + weight - before
-            while self.weight > self.capacity:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self.weight -= freed
-
-    def recent(self, most: int) -> list[str]:
-        """The keys that were used last, the latest first."""
-        with self._lock:
-            return [key for key, _ in zip(reversed(self._entries), range(most), strict=False)]
 
 
 class CacheInfo(NamedTuple):
@@ -230,7 +195,7 @@ class Endpoint:
         self._headers = httpx.Headers({"User-Agent": "kgwalk (https://github.com/kgwalk/kgwalk)"})
         self._headers.update(headers)
         self._headers["Accept"] = "application/sparql-results+json"
-        self._rows: Lru[list[Binding]] = Lru(cache)
+        self._rows: LruCache[str, list[Binding]] = LruCache(cache)
         self._owned = client is None
         self._client = client or httpx.Client()
 

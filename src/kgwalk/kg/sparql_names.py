@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz, process
 
 from kgwalk.kg.find import normalise
+from kgwalk.kg.lru_cache import LruCache
 from kgwalk.kg.sparql_client import (
     Endpoint,
-    Lru,
     Term,
     can_render,
     iri,
@@ -56,8 +56,8 @@ class TermNames:
     def __init__(self, endpoint: Endpoint, kind: TermKind, *, lang: str, namespace: str, cache: int) -> None:
         self._endpoint, self._kind, self._namespace = endpoint, kind, namespace
         self._langs = dict.fromkeys((lang, ""))  # in order of preference
-        self._names: Lru[str] = Lru(cache)
-        self._iris: Lru[str] = Lru(cache)
+        self._names: LruCache[str, str] = LruCache(cache)
+        self._iris: LruCache[str, str] = LruCache(cache)
 
     def show(self, iris: Iterable[str]) -> dict[str, str]:
         """The name of each IRI."""

@@ -51,7 +51,7 @@ def read_triples(source: Source) -> Iterator[Block]:
 
 
 def read_rog(source: Source) -> Iterator[Block]:
-    """One question a line, whose graph becomes rows with its id; without an id, the line number is it."""
+    """One question a line: its graph becomes rows with the question's id, or the line number if it has none."""
     batch = _Batch(with_question=True)
     empty = 0
     for number, raw, value in _values(source):
