@@ -19,11 +19,11 @@ from conftest import memory_folder
 from kgwalk.cli.data import FormatName
 from kgwalk.data.convert import convert, read_names
 from kgwalk.data.dataset import load_dataset
-from kgwalk.data.formats import base
-from kgwalk.data.formats.base import GatheredAnswers, Record, RecordReading, json_records, split_of
+from kgwalk.data.formats import FORMATS, format_of, records
+from kgwalk.data.formats.base import GatheredAnswers, RecordReading, split_of
 from kgwalk.data.formats.freebase import described
-from kgwalk.data.formats.paths_and_time import path_of, right_answers
-from kgwalk.data.formats.table import FORMATS, format_of
+from kgwalk.data.formats.graph_included import path_of, right_answers
+from kgwalk.data.formats.records import Record, json_records
 from kgwalk.types import InputError, KgwalkError, Question, Triple
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "formats"
@@ -445,10 +445,10 @@ json_values = st.recursive(
 @settings(max_examples=60)
 def test_an_array_in_pieces_is_the_array(values: list[Any], chunk: int, indent: bool, ascii_only: bool) -> None:
     with memory_folder() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base, "_CHUNK", chunk)
+        patch.setattr(records, "_CHUNK", chunk)
         path = folder / "a.json"
         path.write_text(" \n" + json.dumps(values, indent=2 if indent else None, ensure_ascii=ascii_only) + "\n")
-        assert [record.value for record in base._array(path)] == values
+        assert [record.value for record in records._array(path)] == values
 
 
 IN_LINES = ("simplequestions", "pathquestion", "metaqa")

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from test_sources import blocks, error, labels, triples, write
+from test_sources_reading import blocks, error, labels, triples, write
 
 from kgwalk.kg.sources.source import ReadCounts, TripleBlock
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from test_sources import blocks, error, labels, triples, write
+from test_sources_reading import blocks, error, labels, triples, write
 
 from kgwalk.kg.sources import rdf
 from kgwalk.kg.sources.rdf import fallback_labels, local_part

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, serialize
-from test_sources import labels, triples
+from test_sources_reading import labels, triples
 
 from kgwalk.kg.sources import delimited
 from kgwalk.kg.sources.delimited import ESCAPED_MARK, LABELS, TRIPLES, ColumnLayout, escape

@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 
 from kgwalk.kg import sparql_client
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.sparql import SparqlGraph, local_part, rank
-from kgwalk.kg.sparql_client import XSD, Lru, Term, iri, is_iri, is_wellformed, literal, render
+from kgwalk.kg.lru_cache import LruCache
+from kgwalk.kg.sparql import SparqlGraph
+from kgwalk.kg.sparql_client import XSD, Term, iri, is_iri, is_wellformed, literal, local_part, render
+from kgwalk.kg.sparql_names import rank
 from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownEntity, UnknownRelation
 
 EX = "http://example.org/"
@@ -607,7 +609,7 @@ def test_what_was_shown_is_given_back_without_a_lookup(server: Server) -> None:
 
 
 def test_the_cache_is_bounded_by_rows() -> None:
-    lru: Lru[str] = Lru(6)
+    lru: LruCache[str, str] = LruCache(6)
     lru.put("a", "A", weight=2)
     lru.put("b", "B", weight=2)
     assert lru.get("a") == "A"

@@ -1,1 +1,1 @@
-"""Question sets: the folder format, public formats, the hub, the bundled world."""
+"""Question sets: dataset folders, public formats, the hub, mixtures, the bundled world."""

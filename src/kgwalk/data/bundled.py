@@ -1,7 +1,7 @@
-"""The graphs and questions that come with kgwalk. Knows where they lie, not what is in them.
+"""The bundled graph, `world`, and its questions: where they lie.
 
-`world` is geography: countries, cities, languages, currencies, time zones, US states and counties. Its sources and
-licences stand in world/NOTICE.md; scripts/make_world.py makes it.
+`world` is geography: countries, cities, languages, currencies, time zones, US states and counties. world/NOTICE.md
+lists its sources and licences; scripts/make_world.py makes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def world_path() -> Path:
 
 
 def world_questions(split: str) -> list[Question]:
-    """The questions about the world graph of one split; `extra["program"]` holds the walk to the answer."""
+    """One split of the questions about the world graph; `extra["program"]` holds the walk to the answer."""
     from kgwalk.data.folder import read_questions  # needs pyarrow
 
     if split not in SPLITS:
@@ -34,5 +34,5 @@ BUNDLED: dict[str, Callable[[], Path]] = {"world": world_path}
 
 def world_folder() -> Path:
     """The folder with the world's questions and graph; `load_dataset("world")` opens it."""
-    # A real folder, since the store is memory-mapped: wheels are unpacked when they are installed.
+    # The store is memory-mapped, so this must be a real folder; it is, since wheels are unpacked when installed.
     return Path(str(files("kgwalk.data"))) / "world"

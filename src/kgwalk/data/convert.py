@@ -1,15 +1,19 @@
-"""From the files a dataset is published in to a dataset folder.
+"""Public datasets as dataset folders: `convert` from their published files, `get` from the hub.
 
     convert("metaqa", Path("MetaQA"), Path("metaqa"))
+    get("webqsp")                      # a name in KNOWN
+    get("rmanluo/RoG-cwq")             # any repository on the hub in a known format
+    get("downloads/RoG-webqsp")        # a folder laid out like one
 
-Knows formats by their table and the folder by its writer; what is malformed stops it, or is counted and listed.
+A malformed record stops the conversion, or is left out and listed in the report. Files from the hub come through
+huggingface_hub, so HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE have their usual meaning.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -19,19 +23,20 @@ from typing import Any
 from kgwalk.config.plugins import unknown
 from kgwalk.data.dataset import fetched_folder
 from kgwalk.data.folder import NAMES, DatasetWriter, in_order
-from kgwalk.data.formats.base import Format, RecordReading, json_records, line_records
-from kgwalk.data.formats.table import FORMATS, format_called, format_of
+from kgwalk.data.formats import FORMATS, format_called, format_of
+from kgwalk.data.formats.base import Format, RecordReading
+from kgwalk.data.formats.records import json_records, line_records
 from kgwalk.types import InputError, KgwalkError, Progress, Triple, silent
 
 
 @dataclass
 class ConvertReport:
-    """What was written, and what was not and why."""
+    """What was written, and what was left out and why."""
 
     questions: dict[str, int] = field(default_factory=dict)  # by split
-    unanswered: dict[str, int] = field(default_factory=dict)  # of those, the ones whose answers are not given
-    facts: int | None = None  # None: no graph was written, or one was copied
-    graph: str | None = None  # the graph given, as it was
+    unanswered: dict[str, int] = field(default_factory=dict)  # of those, the ones without answers
+    facts: int | None = None  # written to the graph; None: no graph was written, or one was copied
+    graph: str | None = None  # where the graph was copied from
     own_graphs: int = 0  # questions with facts of their own
     dropped: list[str] = field(default_factory=list)  # malformed records: where, and why
 
@@ -49,7 +54,11 @@ def convert(
     replace_target: bool = False,
     progress: Progress = silent,
 ) -> ConvertReport:
-    """Write the dataset folder `target`; `split` names a lone file's split, or chooses one of a folder's."""
+    """Write the dataset folder `target` from a file or folder.
+
+    `split` names the split of a single file, or chooses one of a folder's. `graph` is copied as the dataset's graph, in
+    place of the source's own. `names` is a file of ids and names; without it, names.tsv in the source is used.
+    """
     form = format_called(format)
     if not source.exists():
         raise KgwalkError(f"{source} does not exist; expected a file or folder with {form.files}")
@@ -77,7 +86,7 @@ def convert(
 
 
 def read_names(path: Path) -> dict[str, str]:
-    """Names for ids, from rows of id and name between tabs. A name that several ids share gets the id after it."""
+    """Names for ids, from rows of id<TAB>name. A name that several ids share gets its id in parentheses."""
     names: dict[str, str] = {}
     owners: dict[str, str] = {}
     shared: set[str] = set()
@@ -110,14 +119,14 @@ def _write_questions(
     report: ConvertReport,
     progress: Progress,
 ) -> dict[Triple, None]:
-    """Write the splits; the evidence of all questions, where that is the graph."""
+    """Write the splits; returns the evidence of all questions, for a format whose graph it is."""
     evidence: dict[Triple, None] = {}
     seen: dict[tuple[str, str], None] = {}
     for split, paths in files.items():
         counted = unanswered = 0
         for path in paths:
             for question, own, record in form.read_with_graphs(path, replace(reading, split=split)):
-                # Own graphs are found by id, so an id must be one question's; else one question's of its split.
+                # Questions' own graphs are found by id, so there ids must be unique over all splits, else in a split.
                 key = ("" if form.graph else split, question.id)
                 if key in seen:
                     reading.refuse(record.error(f"the id {question.id!r} occurs twice"))
@@ -148,42 +157,40 @@ def _write_graph(
     report: ConvertReport,
     progress: Progress,
 ) -> None:
+    """Write the graph: the facts of the source's graph files, or copies of them, or else the evidence."""
     read, paths = form.facts, form.graph_files(source)
+    if read is not None and paths:
+        report.facts = out.write_facts(_facts_of(read, paths, reading, progress))
+        return
+    for path in paths:
+        out.copy_part(path)
+        report.graph = str(path)
+    if evidence:
+        report.facts = out.write_facts(lambda: evidence)
 
-    if read is None:
-        for path in paths:
-            out.copy_part(path)
-            report.graph = str(path)
-        paths = []
 
+def _facts_of(
+    read: Callable[[Path, RecordReading], Iterator[Triple]],
+    paths: list[Path],
+    reading: RecordReading,
+    progress: Progress,
+) -> Callable[[], Iterator[Triple]]:
+    """A function that reads the facts of all files, and may be called again."""
     passes = itertools.count()
 
     def facts() -> Iterator[Triple]:
-        # a second pass would note the malformed rows once more
+        # only the first pass notes malformed rows, or they would be listed twice
         noting = reading if next(passes) == 0 or reading.skipped is None else replace(reading, skipped=[])
         for path in paths:
-            assert read is not None
             for count, fact in enumerate(read(path, noting), 1):
                 if count % 10_000 == 0:
                     progress(f"facts of {path.name}", count, None)
                 yield fact
 
-    if paths:
-        report.facts = out.write_facts(facts)
-    elif evidence:
-        report.facts = out.write_facts(lambda: evidence)
+    return facts
 
 
-# ----------------------------------------------------------------------------------------------------
-# Datasets from the hub, as dataset folders.
-#
-#     get("webqsp")                      # a name of the table
-#     get("rmanluo/RoG-cwq")             # any repository of a known format
-#     get("downloads/RoG-webqsp")        # a folder laid out like one
-#
-# Files come through huggingface_hub, so HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE mean what they always do.
-# Knows which repositories there are; reading and writing them is `convert`'s.
-
+# Datasets from the hub
 
 DATA_FILES = ("*.parquet", "*.jsonl", "*.jsonl.gz", "*.jsonl.zst", "*.json", "*.txt", "*.tsv", "*.tsv.gz")
 
@@ -218,9 +225,9 @@ def get(
     bars: bool = False,
     progress: Progress = silent,
 ) -> tuple[Path, ConvertReport]:
-    """Fetch a dataset and write it as a folder: `output`, else one in the cache that `load_dataset(name)` opens.
+    """Fetch a dataset and write it as a folder: `output`, or one in the cache that `load_dataset(name)` opens.
 
-    `bars` lets the hub's library draw its own while it downloads.
+    `bars` lets the hub's library draw its own progress bars while it downloads.
     """
     folder = Path(name).expanduser()
     known = KNOWN.get(name)
@@ -245,7 +252,7 @@ def get(
 
 
 def download(wanted: OnHub, *, bars: bool = False) -> Path:
-    """The repository's data files, in the hub's own cache."""
+    """Download a repository's data files into the hub's own cache; returns their folder."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise KgwalkError("datasets from the hub need huggingface_hub, not installed: pip install huggingface_hub")
     from huggingface_hub import constants, errors, snapshot_download
@@ -263,16 +270,17 @@ def download(wanted: OnHub, *, bars: bool = False) -> Path:
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         why = "HF_HUB_OFFLINE is set" if constants.is_offline_mode() else "it cannot be reached"
         raise KgwalkError(f"{where}: {why}, and {constants.HF_HUB_CACHE} (HF_HOME) has no copy") from error
-    except Exception as error:  # a broken connection's class differs between the library's versions
+    except Exception as error:  # the class for a broken connection differs between the library's versions
         raise KgwalkError(f"{where}: {error}") from error
     return Path(folder)
 
 
 @contextmanager
 def _bars(wanted: bool) -> Iterator[None]:
+    """Turns the progress bars of the hub's library off, unless they are wanted."""
     import huggingface_hub
 
-    utils: Any = huggingface_hub.utils  # it has these, and says so to no type checker
+    utils: Any = huggingface_hub.utils  # its type stubs lack the functions used here
     shown = not utils.are_progress_bars_disabled()
     if not wanted:
         utils.disable_progress_bars()
@@ -284,7 +292,7 @@ def _bars(wanted: bool) -> Iterator[None]:
 
 
 def _format_in(source: Path) -> Format:
-    """The format of a folder's first record."""
+    """The format of a folder's files, told by the keys of the first record."""
     hint = f"give --format: {', '.join(FORMATS)}"
     try:
         files = FORMATS["rog"].question_files(source)

@@ -1,9 +1,10 @@
-"""A dataset: a folder of questions in splits and the graph they are asked over.
+"""A dataset: a folder of questions in splits, and the graph they are asked over.
 
     load_dataset("metaqa").questions("test")
 
-The folder format stands in docs/guides/datasets.md. Folders are only read; their graphs are built into the cache.
-Knows nothing of who answers.
+docs/guides/datasets.md has the folder format. Folders are only read: the graph of one is built into a store in the
+cache, once, and opened from there ever after. Training and evaluation ask for a `Data`, which a dataset is, and so is
+a mixture of several (`mixture`).
 """
 
 from __future__ import annotations
@@ -32,18 +33,164 @@ from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import VERSION, StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Progress, Question, StoreError, silent
 
-# ----------------------------------------------------------------------------------------------------
-# Graphs of datasets as stores in the cache: built once from the files of a folder, opened ever after.
-#
-# A store is named by what the files hold, so one graph that several datasets share is built once, and a file that
-# changes is built anew. Rows that cannot be read are left out with a warning, unless told to stop at them; the store's
-# header counts them. The source folder is never written to. Knows nothing of questions.
-
-
 log = logging.getLogger(__name__)
 
 OnError = Literal["stop", "skip"]
 READ_BYTES = 64 << 20  # files up to this size are known by their content, larger ones by path, size and date
+GRAPH_ID = "graph_id"  # in the `extra` of a question that shares its facts with others: their id in graphs.jsonl
+
+
+class Data(Protocol):
+    """What training and evaluation need: questions in splits, and a graph for each."""
+
+    @property
+    def name(self) -> str: ...
+    def splits(self) -> list[str]: ...
+    def questions(self, split: str) -> list[Question]: ...
+    def graph_for(self, question: Question) -> Graph: ...
+    def prepare(self, progress: Progress) -> None:
+        """Build the graphs that are not built yet."""
+
+    def place(self) -> Any:
+        """What a run's settings record: the folder, or the folders with what is taken of each."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One opened dataset; open it with `load_dataset`."""
+
+    name: str
+    path: Path
+
+    def splits(self) -> list[str]:
+        return list(self._layout.splits)
+
+    def questions(self, split: str) -> list[Question]:
+        """The questions of a split. Their own facts, if they have any, are reached by `graph_for`."""
+        if split not in self._layout.splits:
+            there_are = f"there are {', '.join(self.splits())}" if self.splits() else "it has no questions"
+            raise KgwalkError(f"no split {split!r} of {self.name}; {there_are}")
+        return list(read_questions(self._layout.splits[split], with_graph=False))
+
+    def has_graph(self) -> bool:
+        return self._layout.store is not None or bool(self._sources())
+
+    def graph(self, progress: Progress = silent) -> StoredGraph:
+        """The whole graph; the first time on a machine it is built, which `progress` follows."""
+        return self._stored(progress)
+
+    def prepare(self, progress: Progress) -> None:
+        self._stored(progress)
+
+    def place(self) -> str:
+        return str(self.path.resolve())
+
+    def graph_for(self, question: Question) -> Graph:
+        """The question's own subgraph where it has one, else the whole graph. Several questions may share a subgraph.
+
+        Where the only facts are those of single questions, a question without any has an empty graph.
+        """
+        whole = self._stored(silent)
+        sets = whole.question_sets
+        if sets is None:
+            return whole
+        own = str(question.extra.get(GRAPH_ID, question.id))
+        if own in sets:
+            return whole.question(own)
+        return whole if self._layout.kg or self._layout.store else whole.subgraph(np.empty(0, np.int64))
+
+    def without(self, splits: Collection[str]) -> Dataset:
+        """The same dataset without these splits: for files so broken that not even their facts can be looked for."""
+        other = Dataset(self.name, self.path)
+        kept = {name: path for name, path in self._layout.splits.items() if name not in splits}
+        other.__dict__["_layout"] = replace(self._layout, splits=kept)
+        return other
+
+    @cached_property
+    def _layout(self) -> FolderLayout:
+        return layout_of(self.path)
+
+    def _stored(self, progress: Progress) -> StoredGraph:
+        opened: dict[str, StoredGraph] = self._opened
+        if "graph" not in opened:
+            opened["graph"] = open_graph(self._layout.store or self._build(progress))
+        return opened["graph"]
+
+    @cached_property
+    def _opened(self) -> dict[str, StoredGraph]:
+        return {}
+
+    def _sources(self) -> list[Path]:
+        """The files that facts come from; a split is one of them if its first question has a graph of its own."""
+        layout = self._layout
+        files = [path for path in (layout.kg, layout.graphs) if path is not None]
+        return files + [path for path in layout.splits.values() if detect_format(path) == "rog"]
+
+    def _build(self, progress: Progress) -> Path:
+        sources = self._sources()
+        if not sources:
+            raise KgwalkError(
+                f"{self.path} has no graph: put kg.tsv.gz (head, relation, tail) or a store graph.kg there, "
+                "or facts into the questions (`graph`)"
+            )
+        return cached_store(sources, self._layout.names, progress)
+
+
+def load_dataset(name: str | Path) -> Dataset:
+    """A dataset by its folder, or by name: `world`, which comes with kgwalk, or one that `kgwalk data get` fetched."""
+    if name in BUNDLED:
+        return Dataset(str(name), world_folder())
+    folder = Path(name).expanduser()
+    with naming_read_errors(folder):
+        is_folder = folder.is_dir()
+    if is_folder:
+        return _checked(Dataset(folder.resolve().name, folder))
+    fetched = fetched_folder(str(name))
+    if isinstance(name, str) and fetched.is_dir():
+        return _checked(Dataset(name, fetched))
+    if folder.exists():
+        raise KgwalkError(f"{folder} is a file; a dataset is a folder, made for example by `kgwalk data convert`")
+    if len(folder.parts) == 1:
+        error = unknown("dataset", str(name), known_names())
+        raise KgwalkError(f"{error}\n  A dataset is a folder, or a name that `kgwalk data get` fetched.")
+    raise KgwalkError(f"{folder} does not exist; a dataset is a folder with train.jsonl, test.jsonl, ... and a kg.tsv")
+
+
+def known_names() -> list[str]:
+    """The datasets that need no path."""
+    folder = datasets_folder()
+    fetched = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    return sorted({*BUNDLED, *(name for name in fetched if not name.startswith("."))})
+
+
+def datasets_folder() -> Path:
+    """Where `kgwalk data get` puts datasets."""
+    return cache_folder() / "datasets"
+
+
+def fetched_folder(name: str) -> Path:
+    """The folder of one of them; the hub's owner/name is owner--name."""
+    return datasets_folder() / name.replace("/", "--")
+
+
+def _checked(dataset: Dataset) -> Dataset:
+    """The dataset, if its folder has questions or a graph; else an error that says what it is instead."""
+    if is_store(dataset.path):
+        raise KgwalkError(
+            f"{dataset.path} is a graph's store, without questions; "
+            f"`kgwalk questions make {dataset.path} -o DIR` makes a dataset of it"
+        )
+    with naming_read_errors(dataset.path):
+        layout = dataset._layout
+    if not (layout.splits or layout.store or layout.kg or layout.graphs):
+        raise KgwalkError(
+            f"{dataset.path} is no dataset: it has neither questions (train.jsonl, test.jsonl.gz, ...) nor a graph "
+            "(kg.tsv.gz, graph.kg); `kgwalk data convert` makes one of a public dataset's own files"
+        )
+    return dataset
+
+
+# The store of a dataset, in the cache
 
 
 def cached_store(
@@ -51,8 +198,9 @@ def cached_store(
 ) -> Path:
     """The store folder of these files, built if it is not there yet; other processes that want it wait.
 
-    `on_error` is what becomes of rows that cannot be read, as for `build`: with "stop" the first is an InputError, also
-    where a store without these rows was built before.
+    A store is named by what its files hold, so datasets that share a graph share its store, and a file that changes
+    gets a new one. Rows that cannot be read are left out with a warning, and counted in the store's header; with
+    `on_error="stop"` the first is an InputError, even if a store without these rows was built before.
     """
     place = cache_folder() / "graphs" / f"{_digest(sources, labels)}-{VERSION}.kg"
     if _is_there(place, on_error):
@@ -89,6 +237,7 @@ def _build(sources: Sequence[Path], place: Path, labels: Path | None, progress: 
 
 
 def _digest(sources: Sequence[Path], labels: Path | None) -> str:
+    """What the files hold, as a name: by content, or for large ones by path, size and date."""
     digest = xxhash.xxh3_128()
     for file in (*sources, labels):
         digest.update(b"\0none\0" if file is None else f"\0{''.join(file.suffixes)}\0".encode())
@@ -102,14 +251,11 @@ def _digest(sources: Sequence[Path], labels: Path | None) -> str:
     return str(digest.hexdigest())
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a dataset holds, in counts: questions by split, hops, type and kind of answer, and the graph's size.
-#
-# Knows nothing of how it is shown.
+# What a dataset holds, in counts
 
 
 def summary(splits: dict[str, list[Question]]) -> dict[str, Any]:
-    """For each split: how many questions, answers a question, and counts by hops, type and kind of answer."""
+    """For each split: the number of questions, answers a question, and counts by hops, type and kind of answer."""
     return {name: _split(questions) for name, questions in splits.items()}
 
 
@@ -127,7 +273,7 @@ def _split(questions: list[Question]) -> dict[str, Any]:
 
 
 def _counts(values: Any) -> dict[str, int]:
-    """The most frequent first; {} where nothing is known of any question."""
+    """How often each value occurs, the most frequent first; {} where it is known of no question."""
     counts = Counter("unknown" if value is None else str(value) for value in values)
     return {} if set(counts) <= {"unknown"} else dict(counts.most_common())
 
@@ -137,163 +283,11 @@ def graph_facts(dataset: Dataset, progress: Progress) -> dict[str, Any] | None:
     if not dataset.has_graph():
         return None
     graph = dataset.graph(progress)
-    assert isinstance(graph, StoredGraph)
     info = graph.info()
     facts = {key: info[key] for key in ("path", "triples", "entities", "relations", "timed", "questions")}
     return facts | {"skipped": graph.store.folder.header["skipped"]}
 
 
 def question_facts(question: Question, split: str) -> dict[str, Any]:
+    """A question as a row that says its split."""
     return {"split": split, **row_of(question)}
-
-
-GRAPH_ID = "graph_id"  # of a question that shares its facts with others: their id in graphs.jsonl, beside its own
-
-
-class Data(Protocol):
-    """What training and evaluation need of questions: a dataset has it, and so has a mixture of several."""
-
-    @property
-    def name(self) -> str: ...
-    def splits(self) -> list[str]: ...
-    def questions(self, split: str) -> list[Question]: ...
-    def graph_for(self, question: Question) -> Graph: ...
-    def prepare(self, progress: Progress) -> None:
-        """Build what graphs are not built yet."""
-
-    def place(self) -> Any:
-        """For a run's settings: its folder, or its folders with what is taken of each."""
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """One opened dataset; open it with `load_dataset`."""
-
-    name: str
-    path: Path
-
-    def splits(self) -> list[str]:
-        return list(self._layout.splits)
-
-    def questions(self, split: str) -> list[Question]:
-        """The questions of a split. Their own facts, if they have any, are reached by `graph_for`."""
-        if split not in self._layout.splits:
-            there_are = f"there are {', '.join(self.splits())}" if self.splits() else "it has no questions"
-            raise KgwalkError(f"no split {split!r} of {self.name}; {there_are}")
-        return list(read_questions(self._layout.splits[split], with_graph=False))
-
-    def has_graph(self) -> bool:
-        return self._layout.store is not None or bool(self._sources())
-
-    def graph(self, progress: Progress = silent) -> Graph:
-        """The whole graph; the first time on a machine it is built, with a word to `progress` now and then."""
-        return self._stored(progress)
-
-    def prepare(self, progress: Progress) -> None:
-        self._stored(progress)
-
-    def place(self) -> str:
-        return str(self.path.resolve())
-
-    def graph_for(self, question: Question) -> Graph:
-        """The question's own subgraph where it has one, else the whole graph. Several questions may share one.
-
-        Where facts come with the questions alone, a question that brings none has an empty graph.
-        """
-        whole = self._stored(silent)
-        sets = whole.question_sets
-        if sets is None:
-            return whole
-        own = str(question.extra.get(GRAPH_ID, question.id))
-        if own in sets:
-            return whole.question(own)
-        return whole if self._layout.kg or self._layout.store else whole.subgraph(np.empty(0, np.int64))
-
-    def without(self, splits: Collection[str]) -> Dataset:
-        """The same dataset but for these splits, which cannot be read: even whether they bring facts is unknown."""
-        other = Dataset(self.name, self.path)
-        kept = {name: path for name, path in self._layout.splits.items() if name not in splits}
-        other.__dict__["_layout"] = replace(self._layout, splits=kept)
-        return other
-
-    @cached_property
-    def _layout(self) -> FolderLayout:
-        return layout_of(self.path)
-
-    def _stored(self, progress: Progress) -> StoredGraph:
-        opened: dict[str, StoredGraph] = self._opened
-        if "graph" not in opened:
-            opened["graph"] = open_graph(self._layout.store or self._build(progress))
-        return opened["graph"]
-
-    @cached_property
-    def _opened(self) -> dict[str, StoredGraph]:
-        return {}
-
-    def _sources(self) -> list[Path]:
-        """The files that facts come from, splits whose first question brings a graph of its own among them."""
-        layout = self._layout
-        files = [path for path in (layout.kg, layout.graphs) if path is not None]
-        return files + [path for path in layout.splits.values() if detect_format(path) == "rog"]
-
-    def _build(self, progress: Progress) -> Path:
-        sources = self._sources()
-        if not sources:
-            raise KgwalkError(
-                f"{self.path} has no graph: put kg.tsv.gz (head, relation, tail) or a store graph.kg there, "
-                "or facts into the questions (`graph`)"
-            )
-        return cached_store(sources, self._layout.names, progress)
-
-
-def load_dataset(name: str | Path) -> Dataset:
-    """A dataset by its folder, or by name: `world`, which comes with kgwalk, or one that `kgwalk data get` fetched."""
-    if name in BUNDLED:
-        return Dataset(str(name), world_folder())
-    folder = Path(name).expanduser()
-    with naming_read_errors(folder):
-        is_folder = folder.is_dir()
-    if is_folder:
-        return _opened(Dataset(folder.resolve().name, folder))
-    fetched = fetched_folder(str(name))
-    if isinstance(name, str) and fetched.is_dir():
-        return _opened(Dataset(name, fetched))
-    if folder.exists():
-        raise KgwalkError(f"{folder} is a file; a dataset is a folder, made for example by `kgwalk data convert`")
-    if len(folder.parts) == 1:
-        error = unknown("dataset", str(name), known_names())
-        raise KgwalkError(f"{error}\n  A dataset is a folder, or a name that `kgwalk data get` fetched.")
-    raise KgwalkError(f"{folder} does not exist; a dataset is a folder with train.jsonl, test.jsonl, ... and a kg.tsv")
-
-
-def known_names() -> list[str]:
-    """The datasets that need no path."""
-    folder = datasets_folder()
-    fetched = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
-    return sorted({*BUNDLED, *(name for name in fetched if not name.startswith("."))})
-
-
-def datasets_folder() -> Path:
-    """Where `kgwalk data get` puts datasets."""
-    return cache_folder() / "datasets"
-
-
-def fetched_folder(name: str) -> Path:
-    """The folder of one of them; the hub's owner/name is owner--name."""
-    return datasets_folder() / name.replace("/", "--")
-
-
-def _opened(dataset: Dataset) -> Dataset:
-    if is_store(dataset.path):
-        raise KgwalkError(
-            f"{dataset.path} is a graph's store, without questions; "
-            f"`kgwalk questions make {dataset.path} -o DIR` makes a dataset of it"
-        )
-    with naming_read_errors(dataset.path):
-        layout = dataset._layout
-    if not (layout.splits or layout.store or layout.kg or layout.graphs):
-        raise KgwalkError(
-            f"{dataset.path} is no dataset: it has neither questions (train.jsonl, test.jsonl.gz, ...) nor a graph "
-            "(kg.tsv.gz, graph.kg); `kgwalk data convert` makes one of a public dataset's own files"
-        )
-    return dataset

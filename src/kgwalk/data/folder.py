@@ -1,7 +1,12 @@
-"""Writes a dataset folder: splits of questions, a graph, graphs of single questions. Whole or not at all.
+"""The folder of a dataset: which file is what, how questions are read, how a folder is written.
 
-Everything goes into a folder beside the target that takes its name at the end. Knows the folder format, not where
-questions come from.
+    train.jsonl.gz  dev.jsonl.gz  test.jsonl.gz    questions, one a line; the keys are in config/episode_rows.py
+    kg.tsv.gz or graph.kg                          the graph, as facts or as a store
+    graphs.jsonl.zst                               the facts of single questions
+    names.tsv                                      names for the ids in kg
+
+`DatasetWriter` writes into a folder beside the target and renames it at the end, so a dataset appears whole or not at
+all. docs/guides/datasets.md describes the format for users.
 """
 
 from __future__ import annotations
@@ -23,20 +28,15 @@ import pyarrow as pa
 
 from kgwalk.config.episode_rows import question_of, row_of
 from kgwalk.kg.files import HEADER, is_store, naming_disk_errors, naming_read_errors
-from kgwalk.kg.sources.delimited import ESCAPED_MARK, TRIPLES, escape
+from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape, misread_first
 from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, open_stream, shown
 from kgwalk.types import InputError, KgwalkError, Question, Triple
-
-# ----------------------------------------------------------------------------------------------------
-# Which file of a dataset folder is what: splits, the graph, graphs of single questions, names.
-#
-# Knows file names alone, never what the files hold.
-
 
 KG = "kg"  # kg.tsv.gz, kg.nt, ...: the facts
 STORE = "graph.kg"  # the same as a built store
 GRAPHS = "graphs"  # graphs.jsonl.zst: facts of single questions, {"id": ..., "graph": [[h, r, t], ...]}
-NAMES = "names"  # names.tsv: what the ids in kg are called
+NAMES = "names"  # names.tsv: names for the ids in kg
+GRAPH = "graph"  # the key of a question's own facts
 KG_SUFFIXES = (".tsv", ".csv", ".nt", ".ttl", ".nq", ".jsonl", ".ndjson")
 _COMPRESSED = (".gz", ".zst")
 _NOT_SPLITS = {KG, GRAPHS, "passages", "descriptions"}  # JSON lines that are no questions
@@ -56,7 +56,7 @@ class FolderLayout:
 
 
 def layout_of(folder: Path) -> FolderLayout:
-    """What is where in a dataset folder; the splits may stand in a folder `questions` inside it."""
+    """Which file is what in a dataset folder, by name alone; the splits may be in a folder `questions` inside it."""
     found = FolderLayout(folder)
     inner = folder / "questions"
     files = [*_files(folder), *(_files(inner) if inner.is_dir() else [])]
@@ -87,7 +87,7 @@ def is_split_name(name: str) -> bool:
 
 
 def stem_and_suffix(file: Path) -> tuple[str, str]:
-    """The name without its suffixes, and the suffix but for the compression's.
+    """The name without its suffixes, and the suffix without that of the compression.
 
     >>> stem_and_suffix(Path("a/kg.tsv.gz"))
     ('kg', '.tsv')
@@ -109,17 +109,11 @@ def _only(first: Path | None, second: Path) -> Path:
     return second
 
 
-# ----------------------------------------------------------------------------------------------------
-# Questions as JSON lines, plain, .gz or .zst: read, checked, and written back the same.
-#
-# What a line may hold stands in config/episode_rows.py. Knows nothing of graphs, nor of other formats.
-
-
-GRAPH = "graph"  # the key of a question's own facts
+# Questions as JSON lines
 
 
 def read_questions(path: str | Path, *, with_graph: bool = True) -> Iterator[Question]:
-    """The questions of a file; a line that is not one is an InputError with its number.
+    """The questions of a file of JSON lines, plain, .gz or .zst; a line that is no question is an InputError.
 
     `with_graph=False` leaves out the questions' own facts, which may be a thousand times the rest.
     """
@@ -149,18 +143,18 @@ def _question(source: Source, number: int, raw: bytes, with_graph: bool) -> Ques
 
 
 def line_of(row: dict[str, Any]) -> bytes:
-    """A line of JSON; KgwalkError for what JSON cannot hold."""
+    """A row as a line of JSON; KgwalkError for what JSON cannot hold."""
     try:
         return orjson.dumps(row) + b"\n"
     except (orjson.JSONEncodeError, RecursionError) as error:
         raise KgwalkError(f"question {row.get('id')!r} cannot be written as JSON: {error}") from error
 
 
-_HEADER_WORDS = {word for column in TRIPLES.words for word in column}
+# Writing
 
 
 class DatasetWriter:
-    """A folder being written; use as a context manager. Leaving by an exception leaves nothing behind."""
+    """A folder being written; use as a context manager. An exception inside the `with` leaves nothing behind."""
 
     def __init__(self, target: Path, *, replace: bool = False) -> None:
         self.target, self._stack = target, ExitStack()
@@ -176,7 +170,7 @@ class DatasetWriter:
         return self
 
     def add(self, split: str, question: Question) -> None:
-        """One question, after those of its split that came before."""
+        """Append one question to its split."""
         if split not in self._splits:
             if not is_split_name(split):
                 raise KgwalkError(f"{split!r} cannot name a split; choose a word such as train, dev or test")
@@ -189,22 +183,22 @@ class DatasetWriter:
         if not lists:
             return
         if self._graphs is None:
-            # zstd: these run to gigabytes, and gzip would take minutes for each
+            # zstd, since these files run to gigabytes, for which gzip would take minutes
             path = str(self.folder / f"{GRAPHS}.jsonl.zst")
             self._graphs = self._stack.enter_context(pa.CompressedOutputStream(pa.OSFile(path, "wb"), "zstd"))
         self._graphs.write(line_of({"id": question, "graph": lists}))
 
     def write_facts(self, facts: Callable[[], Iterable[Triple]]) -> int:
-        """The graph as kg.tsv.gz; `facts` is called again where a name turns out to need escaping. How many."""
+        """Write the graph as kg.tsv.gz; returns how many facts it has.
+
+        `facts` is called a second time if a name turns out to need escaping.
+        """
         path = self.folder / f"{KG}.tsv.gz"
-        count = _write_facts(path, facts(), escaped=False)
-        if count is None:
-            count = _write_facts(path, facts(), escaped=True)
-        assert count is not None
-        return count
+        count = _write_plain(path, facts())
+        return _write_escaped(path, facts()) if count is None else count
 
     def copy_graph(self, path: Path) -> None:
-        """A graph file as it is, or a store folder."""
+        """Copy a graph, which is a file of facts or a store folder."""
         if is_store(path):
             shutil.copytree(path, self.folder / STORE)
             return
@@ -219,7 +213,7 @@ class DatasetWriter:
         shutil.copyfile(path, self.folder / f"{KG}{suffix}{compression}")
 
     def copy_part(self, path: Path) -> None:
-        """A file of another dataset folder, under its own name."""
+        """Copy a file of another dataset folder, under its own name."""
         shutil.copyfile(path, self.folder / path.name)
 
     def finish(self) -> None:
@@ -243,7 +237,7 @@ class DatasetWriter:
 
 
 def check_target(target: Path, *, replace: bool = False) -> None:
-    """KgwalkError where no dataset may be written: for those who work long before they write."""
+    """KgwalkError if no dataset may be written there; worth asking before a long computation."""
     with naming_read_errors(target):
         if not target.exists() or _is_empty(target):
             return
@@ -258,30 +252,31 @@ def check_target(target: Path, *, replace: bool = False) -> None:
 
 
 def _gzip(path: Path) -> gzip.GzipFile:
-    return gzip.GzipFile(path, "wb", compresslevel=6, mtime=0)  # no date inside: the same questions are the same file
+    return gzip.GzipFile(path, "wb", compresslevel=6, mtime=0)  # no date inside: equal questions give equal files
 
 
-def _write_facts(path: Path, facts: Iterable[Triple], *, escaped: bool) -> int | None:
-    """How many were written; None where a plain file would read back otherwise."""
+def _write_plain(path: Path, facts: Iterable[Triple]) -> int | None:
+    """Write facts as plain TSV; returns how many, or None as soon as one would be read back differently."""
     count = 0
     with _gzip(path) as file:
-        if escaped:
-            file.write(f"{ESCAPED_MARK}\n".encode())
         for fact in facts:
-            parts = list(fact if fact.time else fact[:3])
-            if escaped:
-                parts = [escape(part) for part in parts]
-            elif any(sign in part for part in parts for sign in "\t\n\r") or (not count and _misread(fact)):
+            parts = fact if fact.time else fact[:3]
+            if any(sign in part for part in parts for sign in "\t\n\r") or (not count and misread_first(fact)):
                 return None
             file.write(("\t".join(parts) + "\n").encode())
             count += 1
     return count
 
 
-def _misread(first: Triple) -> bool:
-    """Whether a first row could be taken for a header or a mark."""
-    words = [part.strip(' #"').casefold() for part in first[:3]]
-    return all(word in _HEADER_WORDS for word in words) or first.head.startswith(("\ufeff", ESCAPED_MARK))
+def _write_escaped(path: Path, facts: Iterable[Triple]) -> int:
+    count = 0
+    with _gzip(path) as file:
+        file.write(f"{ESCAPED_MARK}\n".encode())
+        for fact in facts:
+            parts = fact if fact.time else fact[:3]
+            file.write(("\t".join(map(escape, parts)) + "\n").encode())
+            count += 1
+    return count
 
 
 def _is_empty(folder: Path) -> bool:
@@ -289,7 +284,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _foreign(folder: Path) -> str | None:
-    """The name of something that is no part of a dataset folder; None if all is."""
+    """The name of something in the folder that is no part of a dataset; None if there is nothing of the kind."""
     for path in sorted(folder.iterdir()):
         name, suffix = stem_and_suffix(path)
         part = suffix == ".jsonl" or (name == KG and suffix in KG_SUFFIXES) or (name == NAMES and suffix == ".tsv")

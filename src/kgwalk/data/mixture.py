@@ -2,9 +2,8 @@
 
     load_data(["metaqa:0.2", "pq-2h", "webqsp:500"]).questions("train")
 
-Of `metaqa:0.2` a fifth of the questions of every split is taken, of `webqsp:500` at most 500 of every split: a seeded
-sample, in the order of the file. A question's id is `metaqa/7`, and its `extra["dataset"]` is `metaqa`. Knows datasets
-by what they offer (`Data`), and nothing of who answers.
+`metaqa:0.2` takes a fifth of the questions of every split, `webqsp:500` at most 500 of every split: a seeded sample, in
+the order of the file. A question's id becomes `metaqa/7`, and its `extra["dataset"]` is `metaqa`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from kgwalk.data.dataset import Data, load_dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.types import KgwalkError, Progress, Question
 
-OF = "dataset"  # the key of `Question.extra` that says where a mixture's question is from
+OF = "dataset"  # the key of `Question.extra` that says which dataset a mixture's question is from
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class MixturePart:
     take: float | int = 1.0
 
     def questions(self, split: str, seed: int) -> list[Question]:
-        """Those of the split that are taken, with the part's name before their ids; none if it has no such split."""
+        """The questions taken of a split, with the part's name before their ids; none if it has no such split."""
         if split not in self.data.splits():
             return []
         there = self.data.questions(split)
@@ -41,7 +40,7 @@ class MixturePart:
         return [self._outside(there[number]) for number in numbers]
 
     def inside(self, question: Question) -> Question:
-        """The dataset's own question again."""
+        """The question as the dataset itself has it: the inverse of `_outside`."""
         extra = {key: value for key, value in question.extra.items() if key != OF}
         return replace(question, id=question.id.removeprefix(f"{self.name}/"), extra=extra)
 
@@ -67,7 +66,7 @@ class Mixture:
         return list(dict.fromkeys(split for part in self.parts for split in part.data.splits()))
 
     def questions(self, split: str) -> list[Question]:
-        """Part after part."""
+        """The questions of each part, one part after the other."""
         if split not in self.splits():
             raise KgwalkError(f"no split {split!r} in {self.name}; there are {', '.join(self.splits())}")
         return [question for part in self.parts for question in part.questions(split, self.seed)]
@@ -91,7 +90,7 @@ class Mixture:
 
 
 def load_data(given: str | Path | Data | Sequence[str | Path | Data], seed: int = 0) -> Data:
-    """The one dataset that is named, or a mixture of those that are; `seed` decides what is taken of each."""
+    """The dataset that is named, or a mixture of several; `seed` decides which questions are taken of each."""
     several = [given] if isinstance(given, str | Path) or not isinstance(given, Sequence) else given
     parts: list[MixturePart] = []
     for one in several:
@@ -105,7 +104,7 @@ def load_data(given: str | Path | Data | Sequence[str | Path | Data], seed: int 
 
 
 def taken(count: int, take: float | int) -> int:
-    """How many of `count` questions: a share of them, at least one; or a number.
+    """How many of `count` questions are taken: a share of them, at least one; or a number.
 
     >>> taken(1000, 0.25), taken(1000, 300), taken(10, 0.01)
     (250, 300, 1)
@@ -114,9 +113,9 @@ def taken(count: int, take: float | int) -> int:
 
 
 def evenly(questions: Sequence[Question], count: int, seed: int) -> list[Question]:
-    """A seeded sample, as many of each dataset as of the others where there are enough, in the order of the questions.
+    """A seeded sample with equally many questions of each dataset, as far as there are enough, in their order.
 
-    A large dataset would else be nearly all of a small sample. Of one dataset it is a plain sample.
+    Otherwise a large dataset would fill nearly all of a small sample. For one dataset it is a plain sample.
 
     >>> many = [Question(f"a/{n}", "?", [], [], extra={OF: "a"}) for n in range(90)]
     >>> few = [Question(f"b/{n}", "?", [], [], extra={OF: "b"}) for n in range(10)]
@@ -130,14 +129,14 @@ def evenly(questions: Sequence[Question], count: int, seed: int) -> list[Questio
         groups.setdefault(question.extra.get(OF), []).append(number)
     chance = random.Random(f"kgwalk/{seed}")
     kept: list[int] = []
-    # the smallest first: what it cannot give, the larger ones do
+    # The smallest dataset first: what it lacks of its share, the larger ones give.
     for left, members in enumerate(sorted(groups.values(), key=len), -len(groups)):
         kept += chance.sample(members, min(len(members), (count - len(kept)) // -left))
     return [questions[number] for number in sorted(kept)]
 
 
 def _opened(given: str | Path) -> tuple[Data, float | int]:
-    """The dataset that is named, and how much of it; a folder whose name has a colon is itself."""
+    """The dataset that is named, and how much of it is taken; a folder may have a colon in its name."""
     name, colon, amount = str(given).rpartition(":")
     if not colon or Path(given).expanduser().exists():
         return load_dataset(given), 1.0
@@ -159,7 +158,7 @@ def _wrong(given: str, name: str) -> KgwalkError:
 
 
 def _unique(name: str, others: Sequence[str]) -> str:
-    """`qa`, then `qa-2`: two folders may have one name."""
+    """`qa`, or `qa-2` where another part has that name: two folders may be called the same."""
     made, number = name, 1
     while made in others:
         number += 1

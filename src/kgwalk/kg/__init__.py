@@ -1,1 +1,1 @@
-"""Knowledge graphs: the store on disk, its build, views over it, names, remote graphs."""
+"""Knowledge graphs: the `Graph` protocol, the store and its build, views, finding names, remote graphs."""

@@ -1,7 +1,10 @@
-"""Sources to a store: read, number the names, sort the triples both ways, write.
+"""Builds a store from files of triples: read, number the names, sort the triples both ways, write.
 
-Memory follows the `memory` setting, not the input: names and rows wait in spools, and sorts deal them to files.
-Knows the order of the steps; each step is a module of its own.
+    build(["films.tsv", "people.nt.gz"], "films.kg")
+
+`_Build.run` is the order of the steps. Names are numbered by `interning`, written by `entity_names`, and the triples
+go through `external_memory` to `csr`. Memory follows the `memory` setting and not the size of the input: what does not
+fit waits in files inside the unfinished store. The result depends on the triples, not on their order.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgwalk import __version__
+from kgwalk.kg.bulk_names import write_table
 from kgwalk.kg.csr import CsrWriter, Edges
 from kgwalk.kg.entity_names import EntityWriter, write_relations
-from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, RowSorter, SpoolPool, alphabetical, write_table
+from kgwalk.kg.external_memory import NumberSpool, RowSorter, SpoolPool
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
+from kgwalk.kg.interning import FewNames, Interner, alphabetical
 from kgwalk.kg.names import U32
 from kgwalk.kg.question_sets import BothEdges, QuestionWriter, grouped
 from kgwalk.kg.sources.reading import read, read_labels
@@ -59,7 +64,10 @@ def build(
     replace: bool = False,
     progress: Progress = silent,
 ) -> BuildReport:
-    """Build a store at `target` from files of triples; it appears there whole, or not at all."""
+    """Build a store at `target` from files of triples; it appears there whole, or not at all.
+
+    `labels` is a TSV file of ids and names, which go before the names that the sources give; `memory` is in bytes.
+    """
     target = Path(target)
     with (
         FolderWriter(target, kind=KIND, version=VERSION, replace=replace) as out,
@@ -78,7 +86,7 @@ class _Build:
 
     def __init__(self, out: FolderWriter, scratch: Path, memory: int, progress: Progress) -> None:
         self.out, self.scratch, self.progress = out, scratch, progress
-        # Shares of the memory setting, by the copies each step was measured to hold.
+        # Shares of the memory setting, by how many copies of its data each step was measured to hold.
         self.block_bytes = min(64 << 20, max(64 << 10, memory // 40))
         self.sort_rows = max(10_000, memory // 200)
         self.entities = Interner(scratch, budget=memory // 8)
@@ -117,7 +125,7 @@ class _Build:
             tally = ReadCounts()
             for block in read(source, options, tally):
                 if isinstance(block, Labels):
-                    self.entities.add_labels(block.key, block.label, block.rank + 1)  # 0 is the labels file's
+                    self.entities.add_labels(block.key, block.label, block.rank + 1)  # rank 0 is the labels file
                 else:
                     self._add_rows(block)
                 self.progress(f"reading {Path(source).name}", tally.bytes_read, tally.bytes_total)
@@ -169,6 +177,16 @@ class _Build:
             start += 5 * count
 
     def _write_triples(self, question_names: list[str]) -> None:
+        forward = self._forward_rows()
+        backward = RowSorter(self.scratch, "backward", columns=4, keys=3, limit=self.sort_rows)
+        members = RowSorter(self.scratch, "members", columns=2, limit=self.sort_rows)
+        self._write_out(forward, backward, members)
+        self._write_in(backward)
+        if self.questioned:
+            self._write_questions(question_names, members)
+
+    def _forward_rows(self) -> RowSorter:
+        """All rows, to be sorted by head, relation, tail, then date and question where there are any."""
         columns = [0, 1, 2] + [3] * self.timed + [4] * self.questioned
         rows = sum(self.block_rows)
         forward = RowSorter(self.scratch, "forward", columns=len(columns), limit=self.sort_rows)
@@ -178,8 +196,14 @@ class _Build:
             done += len(block)
             self.progress("sorting", done, 3 * rows)
         self.waiting.remove()
-        backward = RowSorter(self.scratch, "backward", columns=4, keys=3, limit=self.sort_rows)
-        members = RowSorter(self.scratch, "members", columns=2, limit=self.sort_rows)
+        return forward
+
+    def _write_out(self, forward: RowSorter, backward: RowSorter, members: RowSorter) -> None:
+        """Number the triples and write the outgoing edges; `backward` and `members` take what the next steps sort.
+
+        `backward` gets (tail, relation, triple, head), `members` gets (question, triple).
+        """
+        rows = sum(self.block_rows)
         out_edges = CsrWriter(self.out, "out", self.entities.total, len(self.relation_number))
         dates = self.out.array("date.of", np.uint32) if self.timed else None
         width = 3 + self.timed
@@ -198,6 +222,10 @@ class _Build:
             self.progress("sorting", rows + total, 3 * rows)
         out_edges.finish()
         self.report.triples, self.report.duplicates = total, rows - total
+
+    def _write_in(self, backward: RowSorter) -> None:
+        """Write the incoming edges, and the triple that each of them is."""
+        rows = sum(self.block_rows)
         in_edges = CsrWriter(self.out, "in", self.entities.total, len(self.relation_number))
         ids_file = self.out.array("in.triple", np.uint32)
         done = 0
@@ -207,8 +235,6 @@ class _Build:
             done += len(rows_in)
             self.progress("sorting", 2 * rows + done, 3 * rows)
         in_edges.finish()
-        if self.questioned:
-            self._write_questions(question_names, members)
 
     def _write_questions(self, names: list[str], members: RowSorter) -> None:
         blank = names[:1] == [""]  # rows of another source, which belong to no question
@@ -221,7 +247,7 @@ class _Build:
 
 
 def _of_two_kinds(entities: Sequence[str], relations: Sequence[str]) -> str:
-    """A note on names that stand for something with an id, from RDF say, and for something without, from a TSV."""
+    """The note on names that mean both something with an id (from RDF, say) and something without (from a TSV)."""
     kinds = (("entity name", entities), ("relation name", relations))
     found = " and ".join(f"{_counted(names, what)} ({_listed(names)})" for what, names in kinds if names)
     return (
@@ -240,6 +266,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _in_order(few: FewNames) -> tuple[list[str], U32]:
+    """The names in alphabetical order, and the final number of each provisional one."""
     keys = few.keys
     order, numbers = alphabetical(keys)
     return [keys[at] for at in order], numbers

@@ -1,9 +1,9 @@
-"""Edges in one direction, grouped by entity and then by relation (compressed sparse rows on two levels).
+"""Edges in one direction, grouped by entity, then relation: compressed sparse rows on two levels.
 
 Four arrays: `groups[e] .. groups[e+1]` are the groups of entity e; `relation[g]` is a group's relation, ascending
 within an entity; `start[g] .. start[g+1]` are its edges; `other[p]` is the entity at the far end of the edge at
-position p, ascending within a group. So a hub lists its relations without a look at its edges.
-Knows numbers only, no names.
+position p, ascending within a group. So a hub lists its relations without reading its edges. Everything here is a
+number; `names` has the names.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CsrWriter:
 
     def __init__(self, folder: FolderWriter, name: str, entities: int, relations: int) -> None:
         self._groups = folder.array(f"{name}.groups", np.uint32)
-        # one for each group, of which there may be as many as edges: two bytes where they do
+        # one for each group, and there may be as many groups as edges: two bytes where they are enough
         self._relation = folder.array(f"{name}.relation", np.uint16 if relations <= 1 << 16 else np.uint32)
         self._start = folder.array(f"{name}.start", np.uint32)
         self._other = folder.array(f"{name}.other", np.uint32)

@@ -1,9 +1,8 @@
-"""The names of a store's entities and relations: tables, homonyms kept apart, and the index behind `find`.
+"""Writes the names of a store: entities and relations, homonyms told apart, the index of `find`.
 
-A source that has ids (RDF, labelled JSONL, `--labels`) gives keys and labels; the label is the name people see, and
-the key is kept beside it. Labels that several keys share are told apart by the key: `Paris (Q90)`; an entity that is
-its label's own key, as from a source without ids, keeps the bare label.
-Knows nothing of triples.
+A source that has ids (RDF, labelled JSONL, `--labels`) gives keys and labels: the label is the name people see, and
+the key is kept beside it. Where several keys share a label, each name gets its key: `Paris (Q90)`, `Paris (Q830149)`.
+An entity whose label is its key, as from a source without ids, keeps the bare label.
 """
 
 from __future__ import annotations
@@ -16,18 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kgwalk.kg.external_memory import (
-    Interner,
-    NameWriter,
-    RowSorter,
-    alphabetical,
-    from_parts,
-    hash_names,
-    string_parts,
-    write_table,
-)
+from kgwalk.kg.bulk_names import NameWriter, from_parts, hash_names, string_parts, write_table
+from kgwalk.kg.external_memory import RowSorter
 from kgwalk.kg.files import FolderWriter
 from kgwalk.kg.find import hashes, normalise, signatures
+from kgwalk.kg.interning import Interner, alphabetical, inverse
 from kgwalk.kg.names import U32, U64
 from kgwalk.types import Progress
 
@@ -38,17 +30,11 @@ _LITERAL = re.compile(r'".*"(?:@([A-Za-z0-9-]+)|\^\^<(.*)>)?', re.DOTALL)
 class EntityWriter:
     """Writes the entity tables of a store from an interner that has seen every block."""
 
-    def __init__(
-        self,
-        out: FolderWriter,
-        scratch: Path,
-        sort_rows: int,
-        progress: Progress,
-    ) -> None:
+    def __init__(self, out: FolderWriter, scratch: Path, sort_rows: int, progress: Progress) -> None:
         self._out, self._scratch, self._sort_rows, self._progress = out, scratch, sort_rows, progress
 
     def write(self, entities: Interner, relation_keys: Sequence[str]) -> list[str]:
-        """Write the tables; returns the names that entities with and without an id share (`also_bare`)."""
+        """Write the tables; returns the names that an entity with an id shares with one without (`also_bare`)."""
         keys = _NameFile(self._scratch / "keys")
         labels = _NameFile(self._scratch / "labels") if entities.labelled else None
         writer = NameWriter(self._out, "entity_id" if labels else "entity")
@@ -63,7 +49,7 @@ class EntityWriter:
                 yield part.hashes, part.numbers
 
         writer.index(parts())
-        order = _inverse(numbers, entities.total)
+        order = inverse(np.concatenate(numbers))
         for block in keys.in_order(order):
             writer.append(block)
         if labels is None:
@@ -85,6 +71,7 @@ class EntityWriter:
         writer.index(_hash_blocks(index))
 
     def _write_find(self, names: _NameFile, order: U32) -> None:
+        """The arrays of `find.Finder`: a signature for each name, and the sorted hashes of the normalised names."""
         index = RowSorter(self._scratch, "find-hash", columns=3, limit=self._sort_rows)
         signature_file = self._out.array("find.signatures", np.uint64)
         start = 0
@@ -102,7 +89,10 @@ class EntityWriter:
 
 
 def write_relations(out: FolderWriter, keys: Sequence[str], entities: Interner) -> tuple[U32, list[str]]:
-    """Write the relation tables in alphabetical order of the names shown; the number of each key, and `also_bare`."""
+    """Write the relation tables, in alphabetical order of the names shown.
+
+    Returns the number of each key, and the names that a relation with an id shares with one without.
+    """
     labels = [entities.other_labels.get(key, key) for key in keys]
     names = _tell_apart(labels, list(keys))
     order, numbers = alphabetical(names)
@@ -139,15 +129,11 @@ class _NameFile:
             yield names.take(pa.array(order[start : start + _BLOCK]))
 
 
-def _inverse(numbers: list[U32], total: int) -> U32:
-    place = np.empty(total, np.uint32)
-    place[np.concatenate(numbers)] = np.arange(total, dtype=np.uint32)
-    return place
-
-
 def _told_apart(out: FolderWriter, labels: _NameFile, keys: _NameFile, order: U32) -> tuple[_NameFile, list[str]]:
-    """The names to show, in number order, and `also_bare`. Only shared labels are held in memory, and 8 bytes for each
-    other."""
+    """The names to show, in the order of their numbers, and `also_bare`.
+
+    Holds only the shared labels in memory, and 8 bytes for each of the others.
+    """
     hashed = np.concatenate([hash_names(block) for block in labels.in_order(order)])
     repeated = _repeated(hashed)
     shared = np.flatnonzero(repeated)
@@ -168,7 +154,7 @@ def _told_apart(out: FolderWriter, labels: _NameFile, keys: _NameFile, order: U3
 
 
 def also_bare(labels: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The labels that are the key of one entity and, beside another key, the label of another, in order.
+    """The labels that are the bare name of one entity and also the label of another that has an id, in order.
 
     >>> also_bare(["Paris", "Paris", "Rome", "Bonn", "Bonn"], ["http://x/Q90", "Paris", "Rome", "Q586", "Q2"])
     ['Paris']
@@ -179,7 +165,7 @@ def also_bare(labels: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 
 def _write_suffixes(out: FolderWriter, prefix: str, numbers: list[int], pairs: list[tuple[str, str]]) -> None:
-    """Which names were told apart, and how many bytes that added to the label: an export writes the label again."""
+    """Record which names were told apart and how many bytes that added, so that an export can write the label."""
     added = [len(name.encode()) - len(label.encode()) for label, name in pairs]
     out.write(f"{prefix}.told", np.array(numbers, np.uint32))
     out.write(f"{prefix}.suffix", np.array(added, np.uint32))
@@ -201,7 +187,7 @@ def _tell_apart(labels: list[str], keys: list[str], taken: set[int] | None = Non
     """
     taken = taken or set()
     names = list(labels)
-    # A label that is its own key stays bare: the key would say it twice, and keys are distinct, so no two are alike.
+    # A label that is its own key stays bare: the key would say it twice. Keys are distinct, so no two of these clash.
     changing = [at for at, (label, key) in enumerate(zip(labels, keys, strict=True)) if label != key]
     for suffix in (short_key, str):
         clashing = _clashing(names, taken, changing)
@@ -210,7 +196,7 @@ def _tell_apart(labels: list[str], keys: list[str], taken: set[int] | None = Non
         for at in clashing:
             told = suffix(keys[at])
             names[at] = f"{labels[at]} ({keys[at] if told == labels[at] else told})"
-    while clashing := _clashing(names, taken, changing):  # a label that imitates a told-apart name
+    while clashing := _clashing(names, taken, changing):  # some label reads like a name with its key
         for at in clashing:
             names[at] += f" #{at}"
     return names
@@ -223,7 +209,7 @@ def _clashing(names: list[str], taken: set[int], among: list[int]) -> list[int]:
 
 
 def short_key(key: str) -> str:
-    """The telling part of a key: the end of an IRI, the language or type of a literal.
+    """The part of a key that tells it apart: the end of an IRI, the language or type of a literal.
 
     >>> short_key("http://www.wikidata.org/entity/Q90"), short_key('"Paris"@fr'), short_key('"Paris"')
     ('Q90', 'fr', 'text')

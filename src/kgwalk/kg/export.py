@@ -1,8 +1,7 @@
-"""A graph as text again: TSV, N-Triples or N-Quads, in blocks of bytes.
+"""Writes a graph as text: TSV, N-Triples or N-Quads, in blocks of bytes.
 
-What is written builds the same graph: the same names, facts and dates. TSV is plain where no name holds a tab or line
-break, else marked and escaped. N-Triples cannot carry dates; N-Quads can, as the graph's name.
-Knows nothing of files.
+Building from what is written gives the same graph: the same names, facts and dates. TSV is plain, or marked and
+escaped where a name holds a tab or line break. N-Triples cannot hold dates; N-Quads can, as the name of the graph.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
-from kgwalk.kg.external_memory import arrow_names
+from kgwalk.kg.bulk_names import arrow_names
 from kgwalk.kg.names import NameTable
-from kgwalk.kg.sources.delimited import ESCAPED_MARK, TRIPLES, escape
+from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape, misread_first
 from kgwalk.kg.sources.rdf import ENTITY_IRI, RELATION_IRI, TIME_GRAPH
 from kgwalk.kg.sources.source import RDFS_LABEL
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import KgwalkError
 
 FORMATS = ("tsv", "nt", "nq")
-OWN_LABEL = "urn:kgwalk:label"  # where rdfs:label is an ordinary relation of the graph
+OWN_LABEL = "urn:kgwalk:label"  # gives names if rdfs:label is an ordinary relation of the graph
 _BLOCK = 1 << 17
 _NOT_IN_IRI = frozenset('<>"{}|^`\\') | {chr(code) for code in range(0x21)}
 
@@ -56,7 +55,8 @@ def _tsv(graph: StoredGraph) -> Iterator[bytes]:
     tables = [store.entity, store.relation]
     entity, relation = arrow_names(store.entity), arrow_names(store.relation)
     date = arrow_names(store.date) if store.timed else None
-    escaped = any(table.any_byte(b"\t\n\r") for table in tables) or _misread(graph)
+    first = next(graph.match(limit=1), None)
+    escaped = any(table.any_byte(b"\t\n\r") for table in tables) or (first is not None and misread_first(first))
     if escaped:
         yield f"{ESCAPED_MARK}\n".encode()
     for numbers in _numbers(graph):
@@ -68,16 +68,6 @@ def _tsv(graph: StoredGraph) -> Iterator[bytes]:
         if date is not None:
             columns.append(date.take(pa.array(store.date_of_array[numbers])))
         yield from _lines(pc.binary_join_element_wise(*columns, pa.scalar("\t", pa.large_string())))
-
-
-def _misread(graph: StoredGraph) -> bool:
-    """Whether the first line could be taken for a header, a mark or a byte order mark."""
-    first = next(graph.match(limit=1), None)
-    if first is None:
-        return False
-    words = {word for column in TRIPLES.words for word in column}
-    header_like = all(name.strip(' #"').casefold() in words for name in first[:3])
-    return header_like or first.head.startswith(("\ufeff", ESCAPED_MARK))
 
 
 def _escaped(column: pa.LargeStringArray) -> pa.LargeStringArray:
@@ -114,18 +104,19 @@ def _rdf(graph: StoredGraph, *, dated: bool) -> Iterator[bytes]:
 
 
 def label_predicate(store: Store) -> str:
-    """The predicate that carries names in an export."""
+    """The predicate that gives names in an export."""
     ids = store.relation_id
     return RDFS_LABEL if ids is None or ids.number(RDFS_LABEL) is None else OWN_LABEL
 
 
 def _terms(term: Callable[[int], str], numbers: npt.NDArray[np.integer]) -> pa.Array:
+    """The term of each number; each distinct one is made once."""
     distinct, place = np.unique(numbers, return_inverse=True)
     return pa.array([term(number) for number in distinct.tolist()], pa.large_string()).take(pa.array(place))
 
 
 def _term(names: NameTable, ids: NameTable | None, prefix: str, number: int) -> str:
-    """The RDF term of an entity or relation: the one it came from, else one made of its name."""
+    """The RDF term of an entity or relation: the one it came from, or one made from its name."""
     key = names[number] if ids is None else ids[number]
     if ids is not None and key.startswith('"') and _is_literal(key):
         return key
@@ -137,9 +128,7 @@ def _term(names: NameTable, ids: NameTable | None, prefix: str, number: int) -> 
 
 
 def _is_literal(key: str) -> bool:
-    """Keys in the N-Triples form of a literal come from RDF; the parser is asked, since a name may begin like one."""
-    from pyoxigraph import RdfFormat, parse
-
+    """Whether a key is a literal as N-Triples writes it; the parser decides, since a name may begin like one."""
     try:
         quads = list(parse(f"<urn:s> <urn:p> {key} .".encode(), format=RdfFormat.N_TRIPLES))
     except SyntaxError:
@@ -154,7 +143,7 @@ def _time_term(dates: NameTable, number: int) -> str:
 def _labels(
     store: Store, prefix: str, numbers: Sequence[int], term: Callable[[int], str], predicate: str
 ) -> Iterator[bytes]:
-    """A label for each IRI and blank node, as it was before homonyms were told apart."""
+    """The labels of IRIs and blank nodes, as they were before homonyms were told apart."""
     names = store.entity if prefix == "entity" else store.relation
     told: dict[int, int] = {}
     if f"{prefix}.told" in store.folder:

@@ -1,103 +1,30 @@
-"""Distinct names of a stream, numbered, in bounded memory.
+"""More numbers and strings than memory holds: spools that overflow to files, and a sort of rows.
 
-Blocks of strings come in; each is encoded against its own distinct names, and those are spilled to 64 parts by
-hash. A part holds every spelling of its names, so it is made distinct on its own. Names end up ordered by how
-often they were mentioned (most first), then by hash: the numbering depends on the triples, not on their order.
-Knows nothing of triples; `FewNames` does the same for relations and dates, which fit in memory.
+A spool is appended to and later read back in the same order. It keeps what it holds in memory until the spools that
+share its budget hold too much together; then all of them go to files. `RowSorter` gives the distinct rows it was shown
+in ascending order. `build` keeps its triples in both until their final numbers are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kgwalk.kg.files import ArrayFile, FolderWriter
-from kgwalk.kg.names import U32, U64, NameTable, name_hash
-from kgwalk.types import InputError
+from kgwalk.kg.bulk_names import from_parts, string_parts
 
-# ----------------------------------------------------------------------------------------------------
-# Names in bulk: Arrow arrays of strings to and from the arrays of a name table.
-#
-# Knows the layout that `names.NameTable` reads; nothing of where the names come from.
+IdRows = npt.NDArray[np.uint32]  # (n, columns), compared column by column
+_BINS = 4096
 
-
-class NameWriter:
-    """Writes a table: names in the order of their numbers, then the hash index."""
-
-    def __init__(self, folder: FolderWriter, prefix: str) -> None:
-        self._folder, self._prefix = folder, prefix
-        self._heap: ArrayFile = folder.array(f"{prefix}.heap", np.uint8)
-        self._ends: ArrayFile = folder.array(f"{prefix}.offsets", np.uint64)
-        self._ends.append(np.zeros(1, np.uint64))
-        self._size = 0
-
-    def append(self, names: pa.LargeStringArray) -> None:
-        heap, offsets = string_parts(names)
-        self._heap.append(heap.tobytes())
-        self._ends.append((offsets[1:] - offsets[0]).astype(np.uint64) + np.uint64(self._size))
-        self._size += len(heap)
-
-    def index(self, hashes: Iterable[tuple[U64, U32]]) -> None:
-        """The hash index, in blocks of (hashes, numbers) whose hashes ascend."""
-        hash_file = self._folder.array(f"{self._prefix}.hash", np.uint64)
-        byhash_file = self._folder.array(f"{self._prefix}.byhash", np.uint32)
-        for hashed, numbers in hashes:
-            hash_file.append(hashed)
-            byhash_file.append(numbers)
-
-
-def string_parts(names: pa.LargeStringArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """(bytes, offsets) of an Arrow array, without copying; the bytes start at offsets[0]."""
-    _, offsets, data = names.buffers()
-    ends = np.frombuffer(offsets, np.int64)[names.offset : names.offset + len(names) + 1]
-    heap = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return heap[int(ends[0]) : int(ends[-1])], ends
-
-
-def as_bytes(names: pa.LargeStringArray) -> list[bytes]:
-    result: list[bytes] = names.cast(pa.large_binary()).to_pylist()
-    return result
-
-
-def hash_names(names: pa.LargeStringArray) -> U64:
-    return np.fromiter(map(name_hash, as_bytes(names)), np.uint64, len(names))
-
-
-def from_parts(heap: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.LargeStringArray:
-    """The names that offsets cut from a heap; both are kept, not copied."""
-    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(heap))
-
-
-def arrow_names(table: NameTable) -> pa.LargeStringArray:
-    """All names of an opened table, over its mapped bytes."""
-    return from_parts(table.heap, table.offsets.view(np.int64))  # offsets are uint64 on disk, far below 2**63
-
-
-def write_table(folder: FolderWriter, prefix: str, names: Sequence[str]) -> None:
-    """A whole table of names that fit in memory."""
-    writer = NameWriter(folder, prefix)
-    strings = pa.array(names, pa.large_string())
-    writer.append(strings)
-    hashes = hash_names(strings)
-    order = np.argsort(hashes, kind="stable")
-    writer.index([(hashes[order], order.astype(np.uint32))])
-
-
-# ----------------------------------------------------------------------------------------------------
-# What a build has read and needs again later: kept in memory while it is little, in files when it grows.
-#
-# A spool is appended to and then read back in the same order. Knows nothing of what it holds.
+# Spools
 
 
 class SpoolPool:
-    """Spools that share a budget: when together they hold more bytes in memory, all go to their files."""
+    """Spools that share a budget of bytes: once they hold more in memory, `relieve` writes them all to files."""
 
     def __init__(self, budget: int) -> None:
         self._budget, self.held = budget, 0
@@ -110,7 +37,7 @@ class SpoolPool:
 
 
 class NumberSpool:
-    """Numbers of one type. It grows in memory until its pool is relieved."""
+    """Numbers of one type, in the order they came. Held in memory until its pool is relieved."""
 
     def __init__(self, pool: SpoolPool, path: Path, dtype: npt.DTypeLike) -> None:
         self._pool, self._path, self._dtype = pool, path, np.dtype(dtype)
@@ -122,10 +49,6 @@ class NumberSpool:
         self._held.append(values.astype(self._dtype, copy=False))
         self._hold(self._held_bytes + self._held[-1].nbytes)
 
-    def _hold(self, count: int) -> None:
-        self._pool.held += count - self._held_bytes
-        self._held_bytes = count
-
     def flush(self) -> None:
         if self._held:
             values = np.concatenate(self._held)
@@ -136,6 +59,7 @@ class NumberSpool:
             self._hold(0)
 
     def read(self, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
+        """The numbers from `start` to `stop`, counted over all that was appended."""
         if len(self._held) > 1:
             self._held = [np.concatenate(self._held)]
         held = self._held[0] if self._held else np.empty(0, self._dtype)
@@ -147,7 +71,7 @@ class NumberSpool:
         return np.concatenate([filed, held[: stop - self._filed]]) if stop > self._filed else filed
 
     def replace(self, values: npt.NDArray[Any]) -> None:
-        """Hold these instead of what was appended."""
+        """Hold these instead of what was appended so far."""
         self.remove()
         self.append(values)
 
@@ -157,9 +81,14 @@ class NumberSpool:
         self._held, self._filed = [], 0
         self._hold(0)
 
+    def _hold(self, count: int) -> None:
+        """Tell the pool that this spool now holds so many bytes in memory."""
+        self._pool.held += count - self._held_bytes
+        self._held_bytes = count
+
 
 class StringSpool:
-    """Strings: their bytes, and their lengths."""
+    """Strings, as one spool of their bytes and one of their lengths."""
 
     def __init__(self, pool: SpoolPool, path: Path) -> None:
         self._bytes = NumberSpool(pool, path.with_suffix(".bytes"), np.uint8)
@@ -186,249 +115,18 @@ class StringSpool:
         self._lengths.remove()
 
 
-PARTS = 64
-_SHIFT = np.uint64(58)  # the top 6 bits of a hash choose its part, so parts in order are hashes in order
-MOST_FEW = 1 << 24
-MOST_ENTITIES = (1 << 32) - 1
-
-
-@dataclass
-class _Part:
-    """What was spilled of the names whose hash falls in one range."""
-
-    names: StringSpool
-    mentions: NumberSpool  # per spilled name, how often its block had it; per distinct name once resolved
-    numbers: NumberSpool  # per spilled name, once resolved: its number
-    label_keys: StringSpool
-    labels: StringSpool
-    label_ranks: NumberSpool
-
-    @classmethod
-    def at(cls, pool: SpoolPool, scratch: Path, part: int) -> _Part:
-        return cls(
-            names=StringSpool(pool, scratch / f"names-{part}"),
-            mentions=NumberSpool(pool, scratch / f"mentions-{part}", np.uint32),
-            numbers=NumberSpool(pool, scratch / f"numbers-{part}", np.uint32),
-            label_keys=StringSpool(pool, scratch / f"label-keys-{part}"),
-            labels=StringSpool(pool, scratch / f"labels-{part}"),
-            label_ranks=NumberSpool(pool, scratch / f"label-ranks-{part}", np.uint8),
-        )
-
-
-@dataclass(frozen=True)
-class PartNames:
-    """The distinct names of one part, in hash order."""
-
-    keys: pa.LargeStringArray
-    labels: pa.LargeStringArray  # the best label of each key, else the key itself
-    hashes: U64
-    numbers: U32
-
-
-class Interner:
-    """Numbers for many names. `add` blocks, then `resolve` once, then ask `numbers(block)`."""
-
-    def __init__(self, scratch: Path, budget: int) -> None:
-        self._pool = SpoolPool(budget)
-        self._parts = [_Part.at(self._pool, scratch, part) for part in range(PARTS)]
-        self._filled: set[int] = set()  # parts with anything in them: of a small graph, few
-        self._counts: list[npt.NDArray[np.int64]] = []  # per block: distinct names in each part
-        self.labelled = False
-        self.total = 0
-        self.other_labels: dict[str, str] = {}
-
-    def add(self, columns: Sequence[pa.Array]) -> list[U32]:
-        """Encode one block; returns each column as positions among the block's own distinct names."""
-        encoded = pa.concat_arrays([column.cast(pa.large_string()) for column in columns]).dictionary_encode()
-        counts, order = _by_part(encoded.dictionary)
-        names = encoded.dictionary.take(pa.array(order))
-        local: U32 = _inverse(order)[encoded.indices.to_numpy(zero_copy_only=False)]
-        mentions = np.bincount(local, minlength=len(names))
-        self._counts.append(counts)
-        self._filled.update(np.flatnonzero(counts).tolist())
-        for part, start, stop in _ranges(counts):
-            self._parts[part].names.append(names.slice(start, stop - start))
-            self._parts[part].mentions.append(mentions[start:stop])
-        self._pool.relieve()
-        return np.split(local, np.cumsum([len(column) for column in columns])[:-1])
-
-    def add_labels(self, keys: pa.Array, labels: pa.Array, rank: int) -> None:
-        self.labelled = True
-        counts, order = _by_part(keys.cast(pa.large_string()))
-        keys, labels = (c.cast(pa.large_string()).take(pa.array(order)) for c in (keys, labels))
-        self._filled.update(np.flatnonzero(counts).tolist())
-        for part, start, stop in _ranges(counts):
-            self._parts[part].label_keys.append(keys.slice(start, stop - start))
-            self._parts[part].labels.append(labels.slice(start, stop - start))
-            self._parts[part].label_ranks.append(np.full(stop - start, rank, np.uint8))
-        self._pool.relieve()
-
-    def resolve(self, others: Sequence[str] = ()) -> Iterator[PartNames]:
-        """Make the names distinct and number them; yields each part's names in hash order.
-
-        `others` are keys numbered elsewhere (relations) whose labels came the same way: see `other_labels`.
-        """
-        rank = _MentionRank()
-        other_keys = pa.array(others, pa.large_string())
-        parts = [self._parts[number] for number in sorted(self._filled)]
-        for part in parts:
-            self.total += _make_distinct(part, rank)
-            self._pool.relieve()
-        if self.total > MOST_ENTITIES:
-            raise InputError(f"{self.total:,} distinct entities; a store holds at most {MOST_ENTITIES:,}")
-        rank.start()
-        for part in parts:
-            keys = part.names.read()
-            numbers = rank.next(part.mentions.read())
-            part.numbers.replace(numbers[part.numbers.read()])
-            labels = _read_labels(part)
-            self._label_others(other_keys, labels)
-            yield PartNames(keys, pc.coalesce(_best_labels(keys, labels), keys), hash_names(keys), numbers)
-            part.names.remove()
-            self._pool.relieve()
-        self._starts = np.cumsum([np.zeros(PARTS, np.int64), *self._counts], axis=0)
-
-    def _label_others(self, keys: pa.LargeStringArray, labels: pa.Table) -> None:
-        if len(keys) and len(labels):
-            pairs = zip(keys.to_pylist(), _best_labels(keys, labels).to_pylist(), strict=True)
-            self.other_labels.update((key, label) for key, label in pairs if label is not None)
-
-    def numbers(self, block: int) -> U32:
-        """For one block, the number of each of its distinct names, in the positions that `add` returned."""
-        starts, stops = self._starts[block].tolist(), self._starts[block + 1].tolist()
-        ranges = zip(self._parts, starts, stops, strict=True)
-        return np.concatenate([part.numbers.read(start, stop) for part, start, stop in ranges])
-
-
-def _make_distinct(part: _Part, rank: _MentionRank) -> int:
-    """Keep a part's distinct names in hash order, with their mentions; returns how many there are."""
-    encoded = part.names.read().dictionary_encode()
-    indices = encoded.indices.to_numpy(zero_copy_only=False)
-    mentions = np.bincount(indices, weights=part.mentions.read(), minlength=len(encoded.dictionary))
-    order = np.argsort(hash_names(encoded.dictionary), kind="stable")
-    part.numbers.append(_inverse(order)[indices])
-    part.names.replace(encoded.dictionary.take(pa.array(order)))
-    part.mentions.replace(mentions[order])
-    rank.count(part.mentions.read())
-    return len(order)
-
-
-class _MentionRank:
-    """Numbers by mentions, most first; within equals, in the order asked. A counting sort, a part at a time."""
-
-    def __init__(self) -> None:
-        self._next: dict[int, int] = {}
-
-    def count(self, mentions: U32) -> None:
-        values, counts = np.unique(mentions, return_counts=True)
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            self._next[value] = self._next.get(value, 0) + count
-
-    def start(self) -> None:
-        """All are counted: from here on `_next` holds the next free number of each class."""
-        free = 0
-        for value in sorted(self._next, reverse=True):
-            self._next[value], free = free, free + self._next[value]
-
-    def next(self, mentions: U32) -> U32:
-        order = np.argsort(mentions, kind="stable")
-        values, firsts, counts = np.unique(mentions[order], return_index=True, return_counts=True)
-        numbers = np.empty(len(mentions), np.uint32)
-        for value, first, count in zip(values.tolist(), firsts.tolist(), counts.tolist(), strict=True):
-            free = self._next[value]
-            numbers[order[first : first + count]] = np.arange(free, free + count, dtype=np.uint32)
-            self._next[value] = free + count
-        return numbers
-
-
-def _read_labels(part: _Part) -> pa.Table:
-    """A part's labels, best first: of smallest rank, then in alphabetical order."""
-    columns = {"rank": part.label_ranks.read(), "label": part.labels.read(), "key": part.label_keys.read()}
-    for spool in (part.label_keys, part.labels, part.label_ranks):
-        spool.remove()
-    return pa.table(columns).sort_by([("rank", "ascending"), ("label", "ascending")])
-
-
-def _best_labels(keys: pa.LargeStringArray, labels: pa.Table) -> pa.LargeStringArray:
-    """For each key its first label, else null."""
-    if not len(labels):
-        return pa.nulls(len(keys), pa.large_string())
-    # index_in gives the first place of a key among the label keys, which are sorted best first
-    label_keys = labels["key"].combine_chunks()
-    return labels["label"].combine_chunks().take(pc.index_in(keys, value_set=label_keys))
-
-
-class FewNames:
-    """Numbers for names that fit in memory: relations, dates, questions."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._seen: dict[str, int] = {}
-
-    @property
-    def keys(self) -> list[str]:
-        """The names by their provisional numbers."""
-        return list(self._seen)
-
-    def add(self, column: pa.Array) -> U32:
-        """Encode one block in provisional numbers, which `alphabetical` turns into final ones."""
-        encoded = column.dictionary_encode()
-        seen = self._seen
-        numbers = [seen.setdefault(name, len(seen)) for name in encoded.dictionary.to_pylist()]
-        if len(seen) > MOST_FEW:
-            raise InputError(
-                f"more than {MOST_FEW:,} distinct {self._what}; are the columns head, relation, tail in that order?"
-            )
-        numbered: U32 = np.array(numbers, np.uint32)[encoded.indices.to_numpy(zero_copy_only=False)]
-        return numbered
-
-
-def alphabetical(names: Sequence[str]) -> tuple[list[int], U32]:
-    """The order that sorts names by their bytes, and the place of each name in it.
-
-    >>> order, place = alphabetical(["b", "c", "a"])
-    >>> order, place.tolist()
-    ([2, 0, 1], [1, 2, 0])
-    """
-    order = sorted(range(len(names)), key=lambda at: names[at].encode())
-    return order, _inverse(np.array(order, np.int64))
-
-
-def _by_part(names: pa.LargeStringArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """How many names fall in each part, and the order that sorts them by part."""
-    parts = (hash_names(names) >> _SHIFT).astype(np.int64)
-    return np.bincount(parts, minlength=PARTS), np.argsort(parts, kind="stable")
-
-
-def _ranges(counts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    stops = np.cumsum(counts)
-    for part in np.flatnonzero(counts).tolist():
-        yield part, int(stops[part] - counts[part]), int(stops[part])
-
-
-def _inverse(order: npt.NDArray[np.int64]) -> U32:
-    position = np.empty(len(order), np.uint32)
-    position[order] = np.arange(len(order), dtype=np.uint32)
-    return position
-
-
-# ----------------------------------------------------------------------------------------------------
-# Sorting rows of numbers that do not fit in memory.
-#
-# Rows are dealt by their first column into files that do fit, and so on down the columns where one value alone is too
-# many (a hub with more edges than memory holds). Each file is then sorted in memory; equal rows come out once.
-# Knows nothing of triples.
-
-
-IdRows = npt.NDArray[np.uint32]  # (n, columns), compared column by column
-_BINS = 4096
+# Sorting rows
 
 
 class RowSorter:
     """`add` rows, then iterate `sorted()`: the distinct rows in ascending order, in arrays of bounded size.
 
-    The first `keys` columns decide; the others ride along and must follow from them. Holds about 40 bytes for
-    each of `limit` rows.
+    Rows past `limit` go to a file. That file is split by ranges of the first column into files of at most `limit`
+    rows, and by the next column where one value alone has more rows (a hub with more edges than memory holds). Each
+    file is then sorted in memory.
+
+    The first `keys` columns decide the order, and rows that agree in them are the same row; the other columns are
+    carried along. Takes about 40 bytes of memory for each of `limit` rows.
     """
 
     def __init__(self, scratch: Path, name: str, *, columns: int, limit: int, keys: int | None = None) -> None:
@@ -459,7 +157,7 @@ class RowSorter:
 
     def _sort_file(self, path: Path, column: int) -> Iterator[IdRows]:
         size = path.stat().st_size // (4 * self._columns)
-        if column == self._keys:  # every column is one value: the same row, again and again
+        if column == self._keys:  # every key column has a single value: all rows are one
             yield next(self._read(path))[:1]
         elif size <= self._limit:
             yield sort_distinct(np.fromfile(path, np.uint32).reshape(-1, self._columns), self._keys)
@@ -468,15 +166,16 @@ class RowSorter:
             if low == high:
                 yield from self._sort_file(path, column + 1)
                 return
-            for dealt in self._deal(path, column, low, high):
-                yield from self._sort_file(dealt, column)
+            for smaller in self._split(path, column, low, high):
+                yield from self._sort_file(smaller, column)
         path.unlink(missing_ok=True)
 
     def _extent(self, path: Path, column: int) -> tuple[int, int]:
+        """The smallest and largest value of a column."""
         lows, highs = zip(*((int(r[:, column].min()), int(r[:, column].max())) for r in self._read(path)), strict=True)
         return min(lows), max(highs)
 
-    def _deal(self, path: Path, column: int, low: int, high: int) -> list[Path]:
+    def _split(self, path: Path, column: int, low: int, high: int) -> list[Path]:
         """Split a file by ranges of one column, each of at most `limit` rows where a range can be that narrow."""
         shift = max(0, (high - low).bit_length() - (_BINS.bit_length() - 1))
         bins = np.zeros(((high - low) >> shift) + 1, np.int64)
@@ -496,7 +195,7 @@ class RowSorter:
         return files
 
     def _read(self, path: Path) -> Iterator[IdRows]:
-        """A file in pieces: a quarter of the limit, because dealing holds a few copies of a piece."""
+        """A file in pieces of a quarter of the limit, because `_split` holds a few copies of a piece."""
         piece = max(1, self._limit // 4) * self._columns
         with open(path, "rb") as file:
             while len(rows := np.fromfile(file, np.uint32, piece)):
@@ -506,7 +205,7 @@ class RowSorter:
 def sort_distinct(rows: IdRows, keys: int) -> IdRows:
     """Rows in ascending order of their first `keys` columns, equal ones once.
 
-    Where the extents of those columns fit in 64 bits together, rows are compared as single numbers.
+    Where the ranges of those columns fit in 64 bits together, each row is packed into one number and those are sorted.
     """
     packed, bits, lows = _pack(rows[:, :keys])
     if packed is None:
@@ -544,7 +243,7 @@ def _unpack(packed: npt.NDArray[np.uint64], bits: list[int], lows: IdRows) -> Id
 
 
 def _group(bins: npt.NDArray[np.int64], limit: int) -> npt.NDArray[np.int64]:
-    """For each bin the file it goes to: neighbours together while their rows stay within the limit."""
+    """The file that each bin goes to: neighbouring bins share one while their rows stay within the limit."""
     target = np.zeros(len(bins), np.int64)
     file, held = 0, 0
     for at, count in enumerate(bins.tolist()):

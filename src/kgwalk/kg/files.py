@@ -1,8 +1,8 @@
-"""A store folder: named arrays in raw little-endian files, described by one checksummed header.
+"""A folder of arrays on disk: raw little-endian files, described by one checksummed header.
 
-The header `kgwalk.json` is written last and the folder takes its name last, by a rename, so what opens is whole.
+`FolderWriter` writes one and `Folder` opens it; a store is such a folder, and so are its question subgraphs. The header
+`kgwalk.json` is written last, and the folder gets its name last, by a rename, so a folder that opens is complete.
 Opening checks the header's own checksum, the version and every file's size; `verify` also reads all the bytes.
-Knows nothing of graphs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ArrayFile:
         data = values if isinstance(values, bytes) else np.ascontiguousarray(values, self.dtype).tobytes()
         self._digest.update(data)
         view = memoryview(data)
-        while view:  # a raw write may take only a part
+        while view:  # an unbuffered write may take only a part of the bytes
             view = view[self._file.write(view) :]
         self.items += len(data) // self.dtype.itemsize
 
@@ -63,8 +63,8 @@ class ArrayFile:
 class FolderWriter:
     """Writes a folder so that it appears whole or not at all; use as a context manager.
 
-    One writer a target: a second one is refused while the first is at work, so whatever a killed process left
-    behind can be told from a living one's and is removed by the next. Leaving by an exception leaves nothing.
+    A lock allows one writer for each target and refuses a second. So an unfinished folder that a writer finds was left
+    by a killed process, and is removed. An exception inside the `with` leaves nothing behind.
     """
 
     def __init__(self, target: Path, *, kind: str, version: int, replace: bool = False) -> None:
@@ -96,7 +96,7 @@ class FolderWriter:
         self.array(name, values.dtype).append(values)
 
     def __getitem__(self, name: str) -> Array:
-        """What has been written of an array so far, mapped: a later step of a build reads an earlier one's."""
+        """What has been written of an array so far, memory-mapped, for later steps of a build."""
         array = self._arrays[name]
         return np.memmap(array.path, array.dtype, "r") if array.items else np.empty(0, array.dtype)
 
@@ -142,7 +142,7 @@ class Folder:
     def reader(self, name: str) -> Callable[[int, int], Array]:
         """A function that reads items start .. stop of an array into memory of their own.
 
-        For data that is used for a while and then not again: pages of a map would stay resident.
+        For data that is used once: the pages of a memory map would stay resident.
         """
         dtype, path = self._arrays[name].dtype, self.path / f"{name}.bin"
         descriptor = os.open(path, os.O_RDONLY)
@@ -176,7 +176,7 @@ class Folder:
 
 
 def damaged(path: Path) -> StoreError:
-    """A store whose arrays do not fit together, which is seen where one is read by what another says."""
+    """The error for a store whose arrays contradict each other, found while reading one by a number from another."""
     return StoreError(
         f"the store {path} is damaged; `kgwalk kg verify {path}` says where, `kgwalk kg build` makes it anew"
     )
@@ -195,12 +195,25 @@ def _header_digest(body: dict[str, Any]) -> str:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a folder has a header; InputError where that cannot be seen."""
+    """Whether a folder has a header; InputError where the folder cannot be read."""
     with naming_read_errors(path):
         return (path / HEADER).is_file()
 
 
 def read_header(path: Path, *, kind: str, version: int) -> dict[str, Any]:
+    """The header of a folder of this kind and version; StoreError for any other, or a damaged one."""
+    header = _checked_header(path)
+    if header["kind"] != kind:
+        raise StoreError(f"{path} holds a {header['kind']}, not a {kind}")
+    if header["version"] != version:
+        raise StoreError(
+            f"{path} was written in version {header['version']} of the {kind} format and this kgwalk reads "
+            f"version {version}; build it again from its source"
+        )
+    return header
+
+
+def _checked_header(path: Path) -> dict[str, Any]:
     with naming_read_errors(path):
         if not path.exists():
             raise StoreError(f"{path} does not exist; build it with `kgwalk kg build SRC -o {path}`")
@@ -222,18 +235,11 @@ def read_header(path: Path, *, kind: str, version: int) -> dict[str, Any]:
         raise StoreError(f"{path / HEADER} is truncated or corrupted; build the store again") from None
     if not good:
         raise StoreError(f"{path / HEADER} is corrupted: its checksum does not match; build the store again")
-    if header["kind"] != kind:
-        raise StoreError(f"{path} holds a {header['kind']}, not a {kind}")
-    if header["version"] != version:
-        raise StoreError(
-            f"{path} was written in version {header['version']} of the {kind} format and this kgwalk reads "
-            f"version {version}; build it again from its source"
-        )
     return header
 
 
 def _no_store(folder: Path) -> str:
-    """What to say of a folder that is none, with the stores that stand in it."""
+    """The message for a folder that is no store; it names the stores inside it."""
     inside = sorted(str(path.parent) for path in folder.glob(f"*/{HEADER}"))
     instead = f"give {' or '.join(inside[:3])}" if inside else f"if it is a dataset, see `kgwalk data show {folder}`"
     return (
@@ -260,7 +266,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Array:
 
 @contextlib.contextmanager
 def naming_read_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError of looking at a path into an InputError that names it."""
+    """Turn an OSError from reading a path into an InputError that names it."""
     try:
         yield
     except OSError as error:
@@ -287,7 +293,7 @@ def naming_disk_errors(doing: str) -> Iterator[None]:
 
 
 def _locked(path: Path, target: Path) -> BinaryIO:
-    """The lock of a target, held while the file is open; the kernel frees it when a process dies."""
+    """The lock of a target, held while the file is open; the kernel releases it when the process dies."""
     while True:
         lock = open(path, "wb")  # noqa: SIM115 - closed by the writer
         try:
@@ -298,11 +304,11 @@ def _locked(path: Path, target: Path) -> BinaryIO:
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.stat(path), os.fstat(lock.fileno())):
                 return lock
-        lock.close()  # its last holder removed the file between our open and our lock: take the new one
+        lock.close()  # its last holder removed the file between our open and our lock: try again with the new file
 
 
 def _exchange(new: Path, old: Path) -> None:
-    """Swap two folders in one step where the system can (Linux); else in two, with a moment of neither between."""
+    """Swap two folders in one step where the system can (Linux); else by renames, with a moment of neither between."""
     at_cwd, exchange = -100, 2
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None or renameat2(at_cwd, os.fsencode(new), at_cwd, os.fsencode(old), exchange) != 0:

@@ -1,8 +1,7 @@
 """The `Graph` protocol: all that an agent, a tool or a server may ask of a knowledge graph.
 
-A store on disk, a view over it, a SPARQL endpoint and another kgwalk server all look like this.
-Entities and relations are names (strings); a name that is not there raises UnknownEntity or UnknownRelation.
-Knows nothing of how triples are kept.
+A store on disk (`store`), a view over it (`views`), a SPARQL endpoint (`sparql`) and another kgwalk server (`http`) all
+answer it. Entities and relations are names (strings); a name that is not there raises UnknownEntity or UnknownRelation.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from kgwalk.types import Found, Neighbors, Triple, UnknownName, UnknownRelation
 
 @runtime_checkable
 class Graph(Protocol):
+    """A knowledge graph, asked by names."""
+
     def __contains__(self, entity: object) -> bool:
         """Whether an entity of this name has a fact here."""
         ...
@@ -42,7 +43,7 @@ class Graph(Protocol):
         *,
         limit: int | None = None,
     ) -> Iterator[Triple]:
-        """Facts that fit the pattern; None stands for anything. A name that is not there fits nothing."""
+        """Facts that fit the pattern, where None fits anything. A name that is not there fits nothing."""
         ...
 
     def find(self, text: str, k: int = 5) -> list[Found]:
@@ -55,19 +56,16 @@ class Graph(Protocol):
 
 
 def with_nearest(graph: Graph, error: UnknownName, k: int = 3) -> UnknownName:
-    """The same error with the nearest names that are in the graph. Looking for them takes milliseconds."""
+    """The same error with the nearest names in the graph added. Looking for them takes milliseconds."""
     look = graph.find_relation if isinstance(error, UnknownRelation) else graph.find
     return type(error)(error.name, [found.name for found in look(error.name, k)], where=error.where)
 
 
-# ----------------------------------------------------------------------------------------------------
-# The nearest of a few names to a text: relations, or the entities of a small subgraph.
-#
-# Compares with every name given; for all the names of a graph there is `find.Finder`.
-
-
 def find_among(text: str, names: Sequence[str], k: int) -> list[Found]:
-    """The k names nearest to the text, best first; among equals, in the order given. None is better than a far one."""
+    """The k of a few names that are nearest to the text, best first; equals in the order given, far ones left out.
+
+    It compares with every name: right for relations or a small subgraph. For all entities there is `find.Finder`.
+    """
     query = normalise(text)
     plain = [normalise(name) for name in names]
     score_N = similarity(query, plain) if query else np.zeros(len(names))

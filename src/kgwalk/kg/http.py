@@ -1,16 +1,17 @@
-"""A graph on another kgwalk server, with the same face as one here.
+"""A graph on another kgwalk server, asked over HTTP.
 
-Every call is a batch of one to `POST /kg/query`; `batch` sends many in one request. Graphs do not change
-while they are served, so answers are kept. Knows the format of that route, nothing of how a server works.
+    with HttpGraph("http://localhost:8000", "films") as graph:
+        graph.relations("Big")
+
+Every call is a batch of one to `POST /kg/query`; `batch` sends many in one request. A graph does not change while it
+is served, so answers are cached. The other end of that route is in `serve`.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import httpx
 import orjson
 
+from kgwalk.kg.lru_cache import LruCache
 from kgwalk.types import (
     Found,
     KgwalkError,
@@ -35,7 +37,7 @@ Query = Mapping[str, object]
 BATCH = 1000  # queries in one request; halved where a server takes fewer
 PAGE = 5000  # names or facts in one answer
 FIRST_PAUSE = 0.1  # seconds before the first retry; each further one waits twice as long
-# Idle connections are given up before a kgwalk server does it (30 s), perhaps in the moment of a new request.
+# Seconds after which an idle connection is closed. A kgwalk server closes it after 30, perhaps as a request is sent.
 IDLE = 20.0
 CONNECTIONS = 128
 
@@ -56,8 +58,8 @@ _DECODE: dict[object, Callable[[Any], object]] = {
 class HttpGraph:
     """The Graph at a server's URL. Many threads may share one; a forked process opens its own.
 
-    `graph` may be left out where the server has one graph; `question` narrows it to one question's subgraph,
-    and an unknown one is found out by the first call. `cache` counts answers, not bytes.
+    `graph` may be left out where the server has one graph. `question` narrows it to one question's subgraph; an unknown
+    one is an error at the first call. `cache` counts answers, not bytes.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class HttpGraph:
         if question is not None:
             self._view["question"] = question
         self._server = _Server(url, api_key or os.environ.get("KGWALK_API_KEY"), timeout, retries)
-        self._answers = _Answers(cache)
+        self._answers: LruCache[bytes, dict[str, Any]] = LruCache(cache)
 
     def __repr__(self) -> str:
         view = "".join(f", {name}={value!r}" for name, value in self._view.items())
@@ -128,15 +130,15 @@ class HttpGraph:
         *,
         limit: int | None = None,
     ) -> Iterator[Triple]:
-        """Facts, a page at a time as they are used; a later page costs the server more than an early one."""
+        """Facts, fetched a page at a time as they are used; later pages cost the server more than early ones."""
         given = 0
         pattern = {"head": head, "relation": relation, "tail": tail}
         while limit is None or given < limit:
             size = PAGE if limit is None else min(PAGE, limit - given)
-            # Not kept: whoever walks a graph from end to end would push everything else out.
+            # Not cached: reading a whole graph would push everything else out of the cache.
             query = _clean({"op": "match", **pattern, "limit": size, "offset": given, **self._view})
             result = self._server.ask([query])[0]
-            yield from self._value(query, result)
+            yield from _value(self._decode(query, result))
             given += size
             if not result["more"]:
                 return
@@ -149,21 +151,23 @@ class HttpGraph:
         found: list[Found] = self._one(op="find_relation", text=text, k=k)
         return found
 
-    # Many at once, views, what is known
+    # Many queries at once, views, counts
 
     def batch(self, queries: Sequence[Query]) -> list[Any]:
-        """One value for each query, in order, with as few requests as there can be.
+        """One value for each query, in order, with as few requests as possible.
 
-        A query is an item of /kg/query: {"op": "relations", "entity": "Paris", "out": False}. Its value is
-        what the method of that name returns (match: a list, one page), or the error that it would raise.
+        A query is an item of /kg/query: {"op": "relations", "entity": "Paris", "out": False}. Its value is what the
+        method of that name returns (for match a list, of one page), or the error that it would raise.
         """
         asked = [_clean({**self._view, **query}) for query in queries]
         keys = [orjson.dumps(query, option=orjson.OPT_SORT_KEYS) for query in asked]
-        known = self._answers.get(keys)
+        known = {key: result for key in keys if (result := self._answers.get(key)) is not None}
         missing = {key: query for key, query in zip(keys, asked, strict=True) if key not in known}
         if missing:
             new = dict(zip(missing, self._server.ask(list(missing.values())), strict=True))
-            self._answers.put({key: result for key, result in new.items() if _lasting(result)})
+            for key, result in new.items():
+                if _lasting(result):
+                    self._answers.put(key, result)
             known.update(new)
         return [self._decode(query, known[key]) for query, key in zip(asked, keys, strict=True)]
 
@@ -195,19 +199,10 @@ class HttpGraph:
         return view
 
     def _one(self, **query: object) -> Any:
-        value = self.batch([query])[0]
-        if isinstance(value, KgwalkError):
-            raise value
-        return value
-
-    def _value(self, query: Query, result: dict[str, Any]) -> Any:
-        value = self._decode(query, result)
-        if isinstance(value, KgwalkError):
-            raise value
-        return value
+        return _value(self.batch([query])[0])
 
     def _decode(self, query: Query, result: dict[str, Any]) -> object:
-        """Made afresh for each caller, who may change the lists."""
+        """The value or error of a result, made anew for each caller, since callers may change the lists."""
         if result["ok"]:
             value = result["value"]
             decode = _DECODE.get(query.get("op"))
@@ -236,9 +231,9 @@ class _Server:
             limits=httpx.Limits(
                 max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS, keepalive_expiry=IDLE
             ),
-            # Reading the system's certificates takes longer than a thousand plain requests.
+            # Only where needed: reading the system's certificates takes longer than a thousand plain requests.
             verify=parsed.scheme == "https",
-            # A proxy set for the web must not swallow what goes to this machine.
+            # A proxy that is set for the web must not get requests to this machine.
             trust_env=parsed.host not in _LOOPBACK,
         )
 
@@ -259,19 +254,20 @@ class _Server:
             if not isinstance(answers, list) or len(answers) != len(some):
                 message = f"{self.url} did not give one result for each query; is it a kgwalk server?"
                 raise RemoteError(message)
-            # Where the server ran out of time the rest is late; it always tries the first, so this ends.
+            # A server that ran out of time marks the rest as late, and they are asked again. It always answers the
+            # first query, so this ends.
             late = next((at for at, one in enumerate(answers) if at and _is_late(one)), len(answers))
             results += answers[:late]
         return results
 
     def request(self, method: str, path: str, content: object = None) -> Any:
-        """The JSON that the server answers with; tried again while it cannot be reached or is overloaded."""
+        """The JSON that the server answers with; tries again while it cannot be reached or is overloaded."""
         body = None if content is None else orjson.dumps(content)
         headers = None if content is None else {"Content-Type": "application/json"}
         reason = ""
         for attempt in range(self._retries + 1):
             if attempt:
-                # Spread, so that many clients of a server that restarts do not come back at once.
+                # A random wait, so that the clients of a server that restarts do not all come back at once.
                 time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
             try:
                 response = self.client.request(method, self.url + path, content=body, headers=headers)
@@ -308,34 +304,18 @@ class _Server:
 
 
 class _TooLarge(RemoteError):
-    """A request that the server would take in smaller parts."""
+    """A request that the server would accept in smaller parts."""
 
 
-class _Answers:
-    """The last answers, least recently used first; safe for threads."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
-        found = {}
-        with self._lock:
-            for key in keys:
-                if key in self._kept:
-                    self._kept.move_to_end(key)
-                    found[key] = self._kept[key]
-        return found
-
-    def put(self, answers: dict[bytes, dict[str, Any]]) -> None:
-        with self._lock:
-            self._kept.update(answers)
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+def _value(decoded: Any) -> Any:
+    """A decoded result; raises it if it is an error."""
+    if isinstance(decoded, KgwalkError):
+        raise decoded
+    return decoded
 
 
 def _lasting(result: dict[str, Any]) -> bool:
+    """Whether a result will be the same next time: a value or an unknown name, but no trouble of the server."""
     return bool(result["ok"]) or result["error"]["kind"] in _UNKNOWN
 
 
@@ -344,7 +324,7 @@ def _is_late(result: dict[str, Any]) -> bool:
 
 
 def _clean(query: Query) -> dict[str, object]:
-    """The query with half characters (lone surrogates, no name has one) made U+FFFD: they cannot be sent."""
+    """The query with lone surrogates, which cannot be sent and occur in no name, replaced by U+FFFD."""
     return {
         name: value.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if isinstance(value, str) else value
         for name, value in query.items()

@@ -1,13 +1,16 @@
-"""A table of distinct names, each with a number: number to name by offset, name to number by hash.
+"""Tables of names, each with a number; and short names for relations.
 
-On disk, four arrays: `heap` (the UTF-8 bytes of all names), `offsets` into it, `hash` (xxh3 of each name,
-sorted) and `byhash` (the numbers in that order). A lookup bisects the hashes, then compares the bytes.
-Knows nothing of what the names stand for, nor of Arrow: a server opens names without importing it.
+A table is four arrays on disk: `heap` (the UTF-8 bytes of all names), `offsets` into it, `hash` (xxh3 of each name,
+sorted) and `byhash` (the numbers in that order). Number to name goes by offset; name to number bisects the hashes, then
+compares the bytes. Tables are written by `bulk_names`. This module is free of Arrow, so that a server opens a store
+without importing it.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -22,9 +25,9 @@ name_hash = xxhash.xxh3_64_intdigest
 
 
 class NameTable:
-    """Opened names. `table[3]` is the fourth name; `table.number("Paris")` its number, or None.
+    """An opened table. `table[3]` is the fourth name; `table.number("Paris")` is the number of that name, or None.
 
-    A number that has no name, or a name that is no text, is a StoreError: numbers come from the store's own arrays.
+    A number without a name, or a name that is not UTF-8, is a StoreError: numbers come from the store's own arrays.
     """
 
     def __init__(self, folder: Folder, prefix: str) -> None:
@@ -48,6 +51,7 @@ class NameTable:
             raise damaged(self._path) from error
 
     def several(self, numbers: Iterable[int]) -> list[str]:
+        """The names of these numbers, in order."""
         heap, offsets = self._heap, self._offsets
         try:
             return [str(heap[offsets[number] : offsets[number + 1]], "utf-8") for number in numbers]
@@ -55,6 +59,7 @@ class NameTable:
             raise damaged(self._path) from error
 
     def number(self, name: str) -> int | None:
+        """The number of a name, or None."""
         try:
             data = name.encode()
         except UnicodeEncodeError:  # a lone surrogate: no stored name has one
@@ -78,3 +83,47 @@ class NameTable:
         return any(
             bool(np.isin(self.heap[start : start + step], values).any()) for start in range(0, len(self.heap), step)
         )
+
+
+# Short names of relations
+
+_CUT = re.compile(r"[./#:]+")
+
+
+class ShortNames:
+    """Short names of relations: the end of each that no other relation of the graph ends with.
+
+    A model reads relations around every set, and most of a Freebase name or a web address is its domain. `shown` gives
+    the short name of a relation, `real` the relation that a short or a whole name means.
+
+    >>> names = ShortNames(["film.film.directed_by", "tv.tv_program.directed_by", "film.film.country", "born in"])
+    >>> [names.shown(name) for name in ("film.film.directed_by", "film.film.country", "born in", "unknown")]
+    ['film.directed_by', 'country', 'born in', 'unknown']
+    >>> names.real("country"), names.real("film.film.country"), names.real("directed_by")
+    ('film.film.country', 'film.film.country', 'directed_by')
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        ends = {name: _ends(name) for name in names}
+        owners = Counter(end for found in ends.values() for end in found)
+        self._shown = {name: next((end for end in found if owners[end] == 1), name) for name, found in ends.items()}
+        self._real = {short: name for name, short in self._shown.items()}
+
+    def shown(self, name: str) -> str:
+        return self._shown.get(name, name)
+
+    def real(self, name: str) -> str:
+        return self._real.get(name, name)
+
+
+def _ends(name: str) -> list[str]:
+    """The ends of a name, the shortest first and itself last. A name with spaces is no path, so it has one end.
+
+    >>> _ends("/film/film/directed_by"), _ends("located in/on physical feature"), _ends("dbo:director")
+    (['directed_by', 'film/directed_by', 'film/film/directed_by', '/film/film/directed_by'], \
+['located in/on physical feature'], ['director', 'dbo:director'])
+    """
+    if any(character.isspace() for character in name):
+        return [name]
+    starts = [cut.end() for cut in _CUT.finditer(name) if cut.end() < len(name)]
+    return list(dict.fromkeys([*(name[start:] for start in reversed(starts)), name]))

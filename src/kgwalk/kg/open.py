@@ -1,7 +1,4 @@
-"""One door to any graph: a store folder, another kgwalk's server, or a SPARQL endpoint.
-
-Knows the three kinds by how their address begins.
-"""
+"""Opens any graph by its address: a store folder, another kgwalk server, or a SPARQL endpoint."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which triples belong to which question: lists of triple numbers over one shared store.
+"""The subgraph of each question, as a list of triple numbers over one shared store.
 
-Arrays: a name table of question ids, `list` (bounds), `out` (positions among the outgoing edges, which are the
-triple numbers) and, once indexed, `in` (positions among the incoming edges), both ascending within a question.
-They stand in the store's own folder (a source with a graph per question) or in a folder of their own
-(`kgwalk kg subgraphs`), which names the store it belongs to.
+Arrays: a name table of question ids, `list` (bounds), `out` (positions among the outgoing edges, which are the triple
+numbers) and `in` (positions among the incoming edges), both ascending within a question. They are in the store's own
+folder, for a source with a graph for each question, or in a folder of their own that `kgwalk kg subgraphs` writes and
+that records which store it belongs to. `StoredGraph.question` opens one as a view.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ KIND, VERSION = "kgwalk question subgraphs", 1
 
 
 class BothEdges(NamedTuple):
+    """The edges of a store in both directions."""
+
     out: Edges
     in_: Edges
     triple_of: U32  # the triple number of each incoming edge
 
 
 class QuestionSets:
-    """Opened lists. `sets["WebQTest-7"]` is (out positions, in positions) of that question's triples."""
+    """The opened lists. `sets["WebQTest-7"]` is (out positions, in positions) of that question's triples."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -69,7 +71,7 @@ class QuestionSets:
 
 
 class QuestionWriter:
-    """Writes lists, a question at a time, each an ascending array of triple numbers."""
+    """Writes the lists, one question at a time, each an ascending array of triple numbers."""
 
     def __init__(self, out: FolderWriter, edges: BothEdges) -> None:
         self._edges = edges
@@ -85,9 +87,9 @@ class QuestionWriter:
 
 
 def in_positions(edges: BothEdges, triples: I64) -> I64:
-    """Where each triple stands among the incoming edges.
+    """The position of each triple among the incoming edges.
 
-    Incoming edges of one (tail, relation) ascend in their triple number, so a binary search finds it.
+    The incoming edges of one (tail, relation) ascend in their triple number, so a binary search finds it.
     """
     out, in_, triple_of = edges
     _, relation = out.owners(triples)
@@ -104,7 +106,7 @@ def in_positions(edges: BothEdges, triples: I64) -> I64:
 
 
 def grouped(blocks: Iterable[npt.NDArray[np.uint32]], questions: int) -> Iterator[U32]:
-    """Rows (question, triple) in ascending order, as one array a question, empty ones too."""
+    """Rows (question, triple) in ascending order as one array of triples for each question, also for those without."""
     held: list[U32] = []
     current = 0
     for rows in blocks:

@@ -3,11 +3,12 @@
     with SparqlGraph("https://query.wikidata.org/sparql", wikibase=True) as graph:
         graph.relations("Douglas Adams")
 
-Facts are the triples of the endpoint's default graph, less labels (they are names, not facts) and less what
-has no name that could be given back: blank nodes and quoted triples. A literal is shown by what it reads,
-whatever its type or language; a literal and an entity of one name are one node, as in a table of names.
-Does not know dates of facts, degrees of neighbours (they come by IRI, not most connected first), inference,
-or changes: what the endpoint has said once is taken to hold while the graph is open.
+Facts are the triples of the endpoint's default graph, without labels (they are names, not facts) and without blank
+nodes and quoted triples (they have no name that could be given back). A literal is shown by its text, whatever its type
+or language; a literal and an entity of one name are one node, as in a table of names.
+
+What it does not do: dates of facts, inference, and neighbours by degree (they are sorted by IRI). It does not notice
+changes: replies are cached while the graph is open. `sparql_client` sends the queries, `sparql_names` names things.
 """
 
 from __future__ import annotations
@@ -15,269 +16,39 @@ from __future__ import annotations
 import itertools
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import httpx
-from rapidfuzz import fuzz, process
 
-from kgwalk.kg.find import normalise
+from kgwalk.kg.lru_cache import LruCache
 from kgwalk.kg.sparql_client import (
     CacheInfo,
     Endpoint,
-    Lru,
     Term,
     can_render,
     iri,
     is_iri,
     is_language,
-    is_wellformed,
     literal,
     local_part,
     readings,
     render,
     values,
 )
+from kgwalk.kg.sparql_names import TermKind, TermNames, rank
 from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownName, UnknownRelation
 
-# ----------------------------------------------------------------------------------------------------
-# The names that things behind a SPARQL endpoint are shown by, and the way back from a name to an IRI.
-#
-# A thing is shown by the first of these that no other thing answers to:
-# its label; `label (local part of its IRI)`; its IRI. A thing without a label is shown by its IRI, less the
-# namespace where that is enough. So a name means one thing, whoever asked first, and can always be given back.
-# Knows nothing of facts: it is told, as a pattern, what a thing must match to count. Nor of literals.
-
-
-MOST_CARRIERS = 50  # of one label, that are weighed against each other
-BATCH = 200  # things named in one query: Virtuoso refuses long ones
-MOST_WORDS = 5  # of a searched text that the endpoint is asked for: each is one more scan of the labels
-_RECENT = 2000  # shown names that a misspelt one is compared with
-_SEPARATORS = ("/", "#", ":")
-
-
-@dataclass(frozen=True)
-class TermKind:
-    """What tells entities from relations: where their labels stand and what makes one part of the graph."""
-
-    label: str | None
-    """IRI of the predicate that gives labels; None where things are shown by IRI."""
-    present: str
-    """A condition on `?x`, true where it is part of the graph."""
-    bearer: str = ""
-    """A pattern from `?x` to `?bearer`, for a label that stands on another node; "" where `?x` bears it."""
-    weight: str = ""
-    """A pattern whose matches are counted to choose among things of one label; "" to choose by IRI alone."""
-
-
-class TermNames:
-    """Names for one kind of thing. Remembers what it has shown, `cache` names at most; safe in threads."""
-
-    def __init__(self, endpoint: Endpoint, kind: TermKind, *, lang: str, namespace: str, cache: int) -> None:
-        self._endpoint, self._kind, self._namespace = endpoint, kind, namespace
-        self._langs = dict.fromkeys((lang, ""))  # in order of preference
-        self._names: Lru[str] = Lru(cache)
-        self._iris: Lru[str] = Lru(cache)
-
-    def show(self, iris: Iterable[str]) -> dict[str, str]:
-        """The name of each IRI."""
-        names, new = {}, []
-        for thing in dict.fromkeys(iris):
-            known = self._names.get(thing)
-            if known is not None:
-                names[thing] = known
-            elif is_iri(thing):
-                new.append(thing)
-            else:
-                names[thing] = thing  # the endpoint holds an IRI that no query can write: it cannot be asked about
-        for start in range(0, len(new), BATCH):
-            names |= self._named(new[start : start + BATCH])
-        return names
-
-    def resolve(self, name: str) -> str | None:
-        """The IRI that a name stands for, or None.
-
-        In order: a name that was shown, an IRI, a label, `label (local part)`, an IRI less the namespace.
-        For a label that several carry, see `carriers`.
-        """
-        shown = self._iris.get(name)
-        if shown is not None:
-            return shown
-        if not can_render(literal(name)):
-            return None
-        if self._present(name):
-            return name
-        label, _, local = name[:-1].rpartition(" (") if name.endswith(")") else ("", "", "")
-        found = self.carriers(name) or (self.carriers(label, local) if label and local else [])
-        if found:
-            return found[0]
-        whole = self._namespace + name
-        return whole if self._namespace and self._present(whole) else None
-
-    def carriers(self, label: str, local: str = "") -> list[str]:
-        """The things that carry the label (and have the local part), at most MOST_CARRIERS.
-
-        Entities: most outgoing facts first; then, as for relations, the shorter IRI, then by alphabet.
-        """
-        if self._kind.label is None or not can_render(literal(label)):
-            return []
-        ending = f"FILTER(STRENDS(STR(?x), {render(literal(local))}))" if local else ""
-        rows = self._endpoint.select(
-            f"SELECT DISTINCT ?x WHERE {{ {values('?l', self._spellings(label))} {self._labelled()}\n"
-            f"{ending} FILTER({self._kind.present}) }} ORDER BY STRLEN(STR(?x)) STR(?x) LIMIT {MOST_CARRIERS}"
-        )
-        things = [thing for row in rows if _writable(thing := row["x"]) and local in ("", local_part(thing.value))]
-        return self._weightiest([thing.value for thing in things])
-
-    def search(self, text: str, most: int) -> dict[str, str]:
-        """IRI to label, for labels with words of the text in any case; those with most of its words first.
-
-        A scan of all labels, in most engines: slow on a large endpoint, and bounded by its timeout.
-        """
-        words = sorted(set(re.findall(r"[^\W_]+", text.lower())) or {text.lower()}, key=lambda word: (-len(word), word))
-        if self._kind.label is None or not text.strip() or not can_render(literal(text)):
-            return {}
-        tests = [f"IF(CONTAINS(LCASE(STR(?l)), {render(literal(word))}), 1, 0)" for word in words[:MOST_WORDS]]
-        rows = self._endpoint.select(
-            f"SELECT DISTINCT ?x ?l ?n WHERE {{ {self._labelled()} {self._filter_language()}\n"
-            f"BIND({' + '.join(tests)} AS ?n) FILTER(?n > 0) FILTER({self._kind.present}) }}\n"
-            f"ORDER BY DESC(?n) STRLEN(STR(?l)) STR(?x) STR(?l) LIMIT {most}"
-        )
-        labels: dict[str, str] = {}
-        for row in rows:
-            if _writable(row["x"]):
-                labels.setdefault(row["x"].value, row["l"].value)
-        return labels
-
-    def near(self, name: str, most: int = 3) -> list[str]:
-        """Shown names that are spelt much like this one."""
-        shown = self._iris.recent(_RECENT)
-        close = process.extract(name, shown, scorer=fuzz.ratio, processor=normalise, score_cutoff=70, limit=most)
-        return [match for match, _, _ in close]
-
-    def _named(self, things: Sequence[str]) -> dict[str, str]:
-        labels = self._labels(things)
-        first = {thing: labels.get(thing) or self._less_namespace(thing) for thing in things}
-        second = {thing: f"{label} ({local_part(thing)})" for thing, label in labels.items() if local_part(thing)}
-        taken = self._taken([(thing, name, "") for thing, name in first.items() if not is_iri(name)])
-        taken |= {thing for thing, label in labels.items() if is_iri(label)}  # it would pass for that IRI
-        contested = {thing: name for thing, name in second.items() if thing in taken}
-        rivals = [(thing, labels[thing], local_part(thing)) for thing in contested]
-        second_taken = self._taken(rivals + [(thing, name, "") for thing, name in contested.items()])
-        names = {}
-        for thing in things:
-            if thing not in taken:
-                names[thing] = first[thing]
-            else:
-                names[thing] = thing if thing in second_taken else contested.get(thing, thing)
-            self._names.put(thing, names[thing])
-            self._iris.put(names[thing], thing)
-        return names
-
-    def _less_namespace(self, thing: str) -> str:
-        rest = thing.removeprefix(self._namespace)
-        return rest if rest and not is_iri(rest) else thing
-
-    def _labels(self, things: Sequence[str]) -> dict[str, str]:
-        """The label of each thing that has one: in the language, else untagged; the first by alphabet."""
-        if self._kind.label is None:
-            return {}
-        query = (
-            f"SELECT DISTINCT ?x ?l WHERE {{ {values('?x', map(iri, things))} {self._labelled()}\n"
-            f"{self._filter_language()} }}"
-        )
-        ranks = {lang.lower(): rank for rank, lang in enumerate(self._langs)}
-        best: dict[str, tuple[int, str]] = {}
-        for rows in self._endpoint.pages(query, "STR(?x) LANG(?l) STR(?l)"):
-            for row in rows:
-                thing, label = row["x"].value, row["l"]
-                # a label of another type, or a blank one, could not be found again by what it reads
-                if label.kind == "literal" and not label.datatype and label.value.strip():
-                    one = (ranks[label.lang.lower()], label.value)
-                    best[thing] = min(one, best.get(thing, one))
-        return {thing: label for thing, (_, label) in best.items()}
-
-    def _taken(self, claims: Sequence[tuple[str, str, str]]) -> set[str]:
-        """Of claims (thing, label, local part), the things whose label another thing carries.
-
-        With a local part, only another thing with the same one counts.
-        """
-        if not claims or self._kind.label is None:
-            return set()
-        # The other thing is ?x, as in every pattern of Kind; the one that claims is ?thing.
-        table = " ".join(
-            f"({render(iri(thing))} {render(spelling)} {render(literal(local))})"
-            for thing, label, local in claims
-            for spelling in self._spellings(label)
-        )
-        ends = " || ".join(f"STRENDS(STR(?x), CONCAT({render(literal(mark))}, ?local))" for mark in _SEPARATORS)
-        query = (
-            f"SELECT DISTINCT ?thing WHERE {{ VALUES (?thing ?l ?local) {{ {table} }} {self._labelled()}\n"
-            f'FILTER(?x != ?thing && (?local = "" || {ends})) FILTER({self._kind.present}) }}'
-        )
-        return {row["thing"].value for rows in self._endpoint.pages(query, "STR(?thing)") for row in rows}
-
-    def _present(self, name: str) -> bool:
-        if not is_wellformed(name):
-            return False
-        query = f"SELECT ?x WHERE {{ {values('?x', [iri(name)])} FILTER({self._kind.present}) }} LIMIT 1"
-        return bool(self._endpoint.select(query))
-
-    def _weightiest(self, things: Sequence[str]) -> list[str]:
-        if len(things) < 2 or not self._kind.weight:
-            return list(things)
-        rows = self._endpoint.select(
-            f"SELECT ?x (COUNT(*) AS ?n) WHERE {{ {values('?x', map(iri, things))} {self._kind.weight} }}\nGROUP BY ?x"
-        )
-        weights = {row["x"].value: int(row["n"].value) for row in rows}
-        return sorted(things, key=lambda thing: (-weights.get(thing, 0), len(thing), thing))
-
-    def _labelled(self) -> str:
-        bearer = "?bearer" if self._kind.bearer else "?x"
-        return f"{self._kind.bearer} {bearer} {render(iri(self._kind.label or ''))} ?l ."
-
-    def _filter_language(self) -> str:
-        langs = ", ".join(render(literal(lang.lower())) for lang in self._langs)
-        return f"FILTER(LCASE(LANG(?l)) IN ({langs}))"
-
-    def _spellings(self, label: str) -> list[Term]:
-        return [literal(label, lang=lang) for lang in self._langs]
-
-
-def _writable(term: Term) -> bool:
-    return term.kind == "uri" and is_iri(term.value)
-
-
-def rank(text: str, candidates: Mapping[str, str], k: int) -> list[tuple[str, float, str]]:
-    """The k things whose text in `candidates` is nearest: (thing, score, how), as Found has them, best first.
-
-    >>> rank("paris", {"a": "Parma", "b": "Paris"}, 1)
-    [('b', 1.0, 'normalised')]
-    """
-    wanted = normalise(text)
-    ranked = []
-    for thing, candidate in candidates.items():
-        if candidate == text:
-            ranked.append((thing, 1.0, "exact"))
-        elif (plain := normalise(candidate)) == wanted:
-            ranked.append((thing, 1.0, "normalised"))
-        elif score := fuzz.WRatio(wanted, plain):
-            ranked.append((thing, min(score / 100, 0.99), "fuzzy"))
-    ranked.sort(key=lambda one: (-one[1], one[2], len(candidates[one[0]]), candidates[one[0]], one[0]))
-    return ranked[:k]
-
-
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
-MOST_RELATIONS = 10_000  # that find_relation fetches: Wikidata, with the most of any, has about that many
+MOST_RELATIONS = 10_000  # fetched by find_relation; Wikidata has about that many
 
 _DIRECT_CLAIM = "<http://wikiba.se/ontology#directClaim>"
 _CLAIM = f"?claimed {_DIRECT_CLAIM}"
 
 
 class _Node(NamedTuple):
-    """What one name stands for: an entity, literals that read the same, or both."""
+    """What one name means: an entity, literals with the same text, or both."""
 
     entity: list[Term]
     literals: list[Term]
@@ -289,22 +60,22 @@ class _Node(NamedTuple):
 class SparqlGraph:
     """The Graph protocol over an endpoint.
 
-    Names: an entity is shown by its label, as `label (local part of the IRI)` where another entity carries
-    the label too, else by its IRI; relations likewise. What was shown can be given back; so can any label or
-    absolute IRI. A label that several entities carry, given alone, means the one with most outgoing facts,
-    then the shorter IRI, then the first by alphabet. A literal not yet shown is found if it is plain, in
-    `lang`, or of a common type (numbers, dates, booleans, xsd:anyURI).
+    An entity is shown by its label, by `label (local part of the IRI)` where another entity has the label too, or by
+    its IRI; relations likewise. Any name that was shown can be given back, and so can any label or absolute IRI. A
+    label that several entities have means the one with most outgoing facts, then the one with the shorter IRI, then the
+    first by alphabet. A literal that was not shown yet is found if it is plain, in `lang`, or of a common type
+    (numbers, dates, booleans, xsd:anyURI).
 
     label: IRI of the predicate whose triples name entities.
     relation_label: the same for relations; None shows them by IRI.
-    lang: language of the labels; an untagged label is used where there is none in it.
-    namespace: IRIs without a label are shown less this beginning: `directed_by`, not `http://.../directed_by`.
-    wikibase: the endpoint holds a Wikibase, as Wikidata does: relations are its direct claims only, and their
-        labels stand on the property behind wikibase:directClaim.
-    timeout: seconds of silence after which a query has failed.
+    lang: language of the labels; where there is none in it, an untagged label is used.
+    namespace: IRIs without a label are shown without this beginning: `directed_by`, not `http://.../directed_by`.
+    wikibase: the endpoint is a Wikibase, such as Wikidata: only direct claims are relations, and their labels are on
+        the property behind wikibase:directClaim.
+    timeout: seconds without an answer after which a query has failed.
     retries: further tries after a lost connection, a 429 or a 5xx; the wait doubles from half a second.
     page: rows fetched at a time; no more than the endpoint allows in one reply.
-    cache: rows of earlier replies that are kept, and names likewise.
+    cache: how many rows of earlier replies are kept, and how many names.
     headers: sent with each request, such as Authorization, or a User-Agent that says who you are.
     client: an httpx.Client to send with (proxies, certificates); the caller closes it.
     """
@@ -344,7 +115,7 @@ class SparqlGraph:
         )
         self._entities = TermNames(self._endpoint, entity, lang=lang, namespace=namespace, cache=cache)
         self._relations = TermNames(self._endpoint, relation, lang=lang, namespace=namespace, cache=cache)
-        self._literals: Lru[list[Term]] = Lru(cache)
+        self._literals: LruCache[str, list[Term]] = LruCache(cache)
         self._literals_lock = threading.Lock()
         self._catalogue: dict[str, str] | None = None
 
@@ -363,7 +134,7 @@ class SparqlGraph:
         return f"SparqlGraph({self._endpoint.shown!r})"
 
     def cache_info(self) -> CacheInfo:
-        """Queries answered from the cache and by the endpoint, and how full the cache is."""
+        """How many queries the cache and the endpoint answered, and how full the cache is."""
         return self._endpoint.cache_info()
 
     def __contains__(self, entity: object) -> bool:
@@ -381,7 +152,7 @@ class SparqlGraph:
         return sorted(set(self._relations.show(row["r"].value for rows in pages for row in rows).values()))
 
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
-        """As the protocol has it, but sorted by IRI or literal text: the endpoint keeps no degrees."""
+        """As in the protocol, but sorted by IRI or literal text, since the endpoint keeps no degrees."""
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}, less than none")
         terms, by = self._known_node(entity).terms(head=out), [iri(self._known_relation(relation))]
@@ -389,7 +160,7 @@ class SparqlGraph:
             return Neighbors([], 0)
         where = self._where(heads=terms, relations=by) if out else self._where(relations=by, tails=terms)
         other = "t" if out else "h"
-        names: dict[str, None] = {}  # a dictionary, as literals of several types may read the same
+        names: dict[str, None] = {}  # each once: literals of several types may have the same text
         if limit != 0:
             for rows in self._endpoint.pages(f"SELECT DISTINCT ?{other} {where}", f"STR(?{other})", size=limit):
                 names |= dict.fromkeys(self._shown([row[other] for row in rows]))
@@ -408,8 +179,10 @@ class SparqlGraph:
         *,
         limit: int | None = None,
     ) -> Iterator[Triple]:
-        """As the protocol has it, a page at a time, sorted by IRI. With few names given the endpoint sorts
-        much, and may give up."""
+        """As in the protocol, a page at a time, sorted by IRI.
+
+        With few names given, the endpoint has much to sort and may give up.
+        """
         try:
             heads = None if head is None else self._known_node(head).terms(head=True)
             relations = None if relation is None else [iri(self._known_relation(relation))]
@@ -421,10 +194,10 @@ class SparqlGraph:
         return itertools.islice(self._facts(self._where(heads, relations, tails), limit), limit)
 
     def find(self, text: str, k: int = 5) -> list[Found]:
-        """As the protocol has it: what the text names exactly, then labels that share words with it.
+        """As in the protocol: first what the text names exactly, then labels that share words with it.
 
-        Labels are compared at the endpoint, most by a scan of all labels: slow where they are many, and a
-        RemoteError past the timeout. A word with a typo finds nothing; the other words of the text may.
+        The endpoint compares the labels, in most engines by a scan of all of them: slow where there are many, and a
+        RemoteError past the timeout. A word with a typo finds nothing, though the other words of the text may.
         """
         named = self._entities.resolve(text)
         exact = dict.fromkeys(([named] if named else []) + self._entities.carriers(text))
@@ -436,7 +209,7 @@ class SparqlGraph:
         return _found(found, self._entities)
 
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
-        """As the protocol has it, over all relations: fetched once, MOST_RELATIONS at most."""
+        """As in the protocol, over all relations; they are fetched once, at most MOST_RELATIONS."""
         if self._catalogue is None:
             self._catalogue = self._all_relations()
         found = rank(text, self._catalogue, k)
@@ -471,12 +244,12 @@ class SparqlGraph:
             relations = self._relations.show(row["r"].value for row in rows)
             for head, row, tail in zip(heads, rows, tails, strict=True):
                 triple = Triple(head, relations[row["r"].value], tail)
-                if triple != last:  # literals of two types that read the same stand side by side
+                if triple != last:  # literals of two types with the same text come one after the other
                     yield triple
                 last = triple
 
     def _shown(self, terms: Sequence[Term]) -> list[str]:
-        """The names of entities and literals, in order. Literals are remembered: their names tell no type."""
+        """The names of entities and literals, in order. Literals are remembered, since a name does not say its type."""
         entities = self._entities.show(term.value for term in terms if term.kind == "uri")
         for term in terms:
             if term.kind == "literal" and can_render(term):
@@ -515,8 +288,8 @@ class SparqlGraph:
         return relation
 
     def _all_relations(self) -> dict[str, str]:
-        """IRI to the text that find_relation compares: the name, or the words of an IRI's local part."""
-        # A Wikibase lists its properties; elsewhere the endpoint must look through its facts.
+        """IRI to the text that find_relation compares with: the name, or the words of an IRI's local part."""
+        # A Wikibase lists its properties; any other endpoint must look through its facts.
         listed = f"WHERE {{ {_CLAIM} ?r . FILTER(EXISTS {{ {self._fact()} }}) }}"
         where = listed if self._wikibase else self._where()
         found: list[str] = []
@@ -529,7 +302,7 @@ class SparqlGraph:
 
 
 def _words(local: str) -> str:
-    """`directedBy` as people write it: `directed By`."""
+    """`directedBy` in words: `directed By`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", local)
 
 

@@ -1,6 +1,7 @@
-"""A SPARQL 1.1 endpoint over HTTP: retries, pages, and a cache of replies.
+"""A SPARQL 1.1 endpoint over HTTP: terms as query text, retries, pages, and a cache of replies.
 
-Knows nothing of graphs, labels or names, and does not parse SPARQL: it sends what it is given.
+Every value that enters a query goes through `render`, and nothing else writes a term: that is what keeps a hostile name
+from changing a query. `Endpoint` sends queries as they are given and does not parse them.
 """
 
 from __future__ import annotations
@@ -8,24 +9,18 @@ from __future__ import annotations
 import email.utils
 import random
 import re
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import httpx
 import orjson
 from pyoxigraph import NamedNode
 
+from kgwalk.kg.lru_cache import LruCache
 from kgwalk.types import InputError, RemoteError
 
-# ----------------------------------------------------------------------------------------------------
-# RDF terms and how they are written into a query.
-#
-# Every value that enters a query passes through `render`; nothing else writes a term.
-# Knows nothing of endpoints, queries or graphs.
-
+# Terms
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -49,7 +44,7 @@ _FORMS = [
 
 
 class Term(NamedTuple):
-    """An RDF term as the JSON results write it; `kind` is "uri", "literal" or "bnode"."""
+    """An RDF term as in SPARQL's JSON results; `kind` is "uri", "literal" or "bnode"."""
 
     kind: str
     value: str
@@ -71,10 +66,10 @@ def is_iri(text: str) -> bool:
 
 
 def is_wellformed(text: str) -> bool:
-    """Whether every endpoint must take the text as an absolute IRI.
+    """Whether every endpoint must accept the text as an absolute IRI.
 
-    Stricter than `is_iri`: endpoints hold, and take back, IRIs that break RFC 3987 (a `[` in the path), but
-    some refuse the whole query for one. So a text that a caller made up must pass this; theirs need not.
+    Stricter than `is_iri`. Endpoints hold and accept IRIs that break RFC 3987 (a `[` in the path), but some refuse a
+    whole query because of one. So a text from a caller must pass this test; an IRI from the endpoint need not.
     """
     try:
         return is_iri(text) and bool(NamedNode(text))
@@ -108,8 +103,8 @@ def render(term: Term) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    # Some engines replace \uXXXX before they parse, so that the text \u0022, escaped as \\u0022, could still
-    # close the string. The letter u written as \u0075 leaves them, and all others, with a backslash and a u.
+    # Some engines replace \uXXXX before they parse, so the text \u0022, escaped as \\u0022, could still close the
+    # string. With the letter u written as \u0075, every engine reads a backslash and a u.
     text = match.group()
     return _ESCAPES[text[0]] + (f"\\u{ord(text[1]):04X}" if len(text) == 2 else "")
 
@@ -137,9 +132,9 @@ def local_part(thing: str) -> str:
 
 
 def readings(text: str, lang: str) -> list[Term]:
-    """The literals that may read so: plain, in the language, and of each type whose form the text has.
+    """The literals that a text may be: plain, in the language, and of each type whose form it has.
 
-    A lookup by term is quick at every endpoint; one by text alone would scan all literals.
+    Every endpoint looks up a whole term quickly; by the text alone it would scan all literals.
     """
     types = [datatype for form, datatypes in _FORMS if form.fullmatch(text) for datatype in datatypes]
     types += [f"{XSD}anyURI"] if is_iri(text) else []
@@ -147,8 +142,10 @@ def readings(text: str, lang: str) -> list[Term]:
     return [literal(text), *tagged, *(literal(text, datatype=datatype) for datatype in types)]
 
 
+# The endpoint
+
 FIRST_WAIT = 0.5  # seconds before the first retry; each later one doubles it
-LONGEST_WAIT = 30.0  # seconds; also the most that a Retry-After is believed
+LONGEST_WAIT = 30.0  # seconds; a longer Retry-After is cut to this
 
 _ADVICE = {
     401: "check the credentials in headers",
@@ -156,44 +153,10 @@ _ADVICE = {
     404: "check the address",
     405: "check that the address is the one for queries",
 }
-_sleep = time.sleep  # a name of its own, so that tests can watch the waits
+_sleep = time.sleep  # tests replace this name to see the waits
 
 
 Binding = Mapping[str, Term]
-V = TypeVar("V")
-
-
-class Lru(Generic[V]):
-    """A dictionary that forgets what was used longest ago. An entry weighs 1 + `weight`; safe in threads."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity, self.weight = capacity, 0
-        self.hits = self.misses = 0
-        self._entries: OrderedDict[str, tuple[V, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: str) -> V | None:
-        with self._lock:
-            if key not in self._entries:
-                self.misses += 1
-                return None
-            self.hits += 1
-            self._entries.move_to_end(key)
-            return self._entries[key][0]
-
-    def put(self, key: str, value: V, weight: int = 0) -> None:
-        with self._lock:
-            _, before = self._entries.pop(key, (None, 0))
-            self._entries[key] = (value, 1 + weight)
-            self.weight += 1 + weight - before
-            while self.weight > self.capacity:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self.weight -= freed
-
-    def recent(self, most: int) -> list[str]:
-        """The keys used last, the latest first."""
-        with self._lock:
-            return [key for key, _ in zip(reversed(self._entries), range(most), strict=False)]
 
 
 class CacheInfo(NamedTuple):
@@ -205,7 +168,7 @@ class CacheInfo(NamedTuple):
 
 
 class Endpoint:
-    """One SPARQL endpoint. A query's rows are kept, so asking again costs no request; safe in threads."""
+    """One SPARQL endpoint. The rows of a query are cached, so asking again costs no request; safe in threads."""
 
     def __init__(
         self,
@@ -227,17 +190,17 @@ class Endpoint:
         if page < 1 or retries < 0 or cache < 0:
             raise InputError(f"page={page}, retries={retries}, cache={cache}: page is at least 1, the others 0")
         self.url, self.timeout, self.retries, self.page = url, timeout, retries, page
-        # what errors call it: without a password or a key, which may stand before the host or after the "?"
+        # the address for messages: without a password before the host, or a key after the "?"
         self.shown = str(parsed.copy_with(userinfo=b"", query=None, fragment=None))
         self._headers = httpx.Headers({"User-Agent": "kgwalk (https://github.com/kgwalk/kgwalk)"})
         self._headers.update(headers)
         self._headers["Accept"] = "application/sparql-results+json"
-        self._rows: Lru[list[Binding]] = Lru(cache)
+        self._rows: LruCache[str, list[Binding]] = LruCache(cache)
         self._owned = client is None
         self._client = client or httpx.Client()
 
     def close(self) -> None:
-        """Closes the connections, unless the caller brought the client."""
+        """Close the connections, unless the client belongs to the caller."""
         if self._owned:
             self._client.close()
 
@@ -253,9 +216,9 @@ class Endpoint:
         return rows
 
     def pages(self, query: str, order: str, *, size: int | None = None) -> Iterator[list[Binding]]:
-        """The rows page by page, `size` (or the endpoint's page) a time, until a page comes back short.
+        """The rows page by page, `size` (or the endpoint's page) at a time, until a page comes back short.
 
-        `order` must tell any two rows apart that the caller tells apart: pages are cut from the sorted rows.
+        Pages are cut from the sorted rows, so `order` must tell apart any two rows that the caller tells apart.
         """
         size = min(size or self.page, self.page)
         offset = 0
@@ -285,7 +248,7 @@ class Endpoint:
             except httpx.ConnectTimeout:
                 trouble = f"no connection within {self.timeout:g} s"
             except httpx.TimeoutException as error:
-                # not tried again: the query is too slow, and asking twice only slows the endpoint further
+                # not tried again: the query is too slow, and asking twice would slow the endpoint further
                 raise self._error(
                     f"no answer within {self.timeout:g} s", "raise timeout, or ask for less at once"
                 ) from error
@@ -308,7 +271,7 @@ class Endpoint:
         if reply.is_error:
             advice = _ADVICE.get(reply.status_code, "check that it speaks SPARQL 1.1")
             raise self._error(_describe(reply), advice)
-        # Virtuoso's "anytime" queries end like this when its own time is up: some rows are missing
+        # Virtuoso's "anytime" queries end like this when its own time is up, with some rows missing
         if reply.status_code == 206 or "X-SQL-State" in reply.headers:
             told = reply.headers.get("X-SQL-Message", "206 Partial Content")
             raise self._error(f"only part of the rows ({_short(told)})", "lower page, or ask for less at once")
@@ -346,7 +309,7 @@ def _short(text: str, most: int = 200) -> str:
 
 
 def _retry_after(reply: httpx.Response) -> float:
-    """Seconds that the endpoint asks us to wait, as a number or a date; 0 where it does not say."""
+    """Seconds that the endpoint asks us to wait, given as a number or a date; 0 where it does not say."""
     told = reply.headers.get("Retry-After", "").strip()
     if told.isascii() and told.isdigit():
         return min(float(told), LONGEST_WAIT)

@@ -1,8 +1,8 @@
 """The store: one graph on disk, opened by memory map in milliseconds, shared between processes.
 
-Names in, names out; underneath, numbers and two directions of edges (`csr`). A view (`views`) is the same graph with
-some edges left out, so it is a subclass that answers a few questions differently; nothing is copied.
-Knows nothing of how the folder was built.
+Names in, names out; underneath are numbers and edges in both directions (`csr`). A view (`views`) is the same graph
+with some edges left out: a subclass that answers a few questions differently, without copying anything. `build` writes
+the folder.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from kgwalk.kg.csr import I64, Edges
 from kgwalk.kg.files import Folder, damaged
-from kgwalk.kg.find import Finder, ShortNames
+from kgwalk.kg.find import Finder
 from kgwalk.kg.graph import find_among
-from kgwalk.kg.names import U32, NameTable
+from kgwalk.kg.names import U32, NameTable, ShortNames
 from kgwalk.kg.question_sets import QuestionSets
 from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
@@ -38,7 +38,7 @@ class Store:
         self.folder = Folder(path, kind=KIND, version=VERSION)
         self.entity = NameTable(self.folder, "entity")
         self.relation = NameTable(self.folder, "relation")
-        # Relations are read again and again, and few: their names are kept once decoded.
+        # Relations are few and read again and again, so their names are kept once decoded.
         self.relation_name = lru_cache(maxsize=1 << 16)(self.relation.__getitem__)
         labelled = "entity_id.heap" in self.folder
         self.entity_id = NameTable(self.folder, "entity_id") if labelled else None
@@ -63,12 +63,12 @@ class Store:
 
     @cached_property
     def short_names(self) -> ShortNames:
-        """Of its relations."""
+        """The short names of its relations."""
         return ShortNames(self.relation_name(number) for number in range(len(self.relation)))
 
     @property
     def digest(self) -> str:
-        """Stands for the store's triples: what belongs to it remembers this."""
+        """A digest of the store's triples; question subgraphs record it to know their store again."""
         arrays = self.folder.header["arrays"]
         return "-".join(arrays[name]["xxh3"] for name in ("entity.heap", "relation.heap", "out.other"))
 
@@ -87,7 +87,7 @@ G = TypeVar("G", bound="StoredGraph")
 
 
 def naming_damage(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
-    """The method; a place that one array names and another does not have is then a StoreError, not an IndexError."""
+    """The method with an IndexError, which means that the store's arrays contradict each other, as a StoreError."""
 
     @wraps(method)
     def checked(self: G, /, *args: P.args, **options: P.kwargs) -> T:
@@ -175,7 +175,7 @@ class StoredGraph:
         wanted = self.store.relation_number(relation)
         group = None if wanted is None else edges.group(number, wanted)
         positions = () if group is None else self._positions(edges.start[group], edges.start[group + 1], out)
-        if not positions:  # only now is it worth asking whether the relation is there at all
+        if not positions:  # only now it matters whether the relation is in the graph at all
             self._known_relation(relation)
             return Neighbors([], 0, [] if self.store.timed else None)
         if self.store.timed:
@@ -188,7 +188,7 @@ class StoredGraph:
         return Neighbors(self._entities.several(others), len(positions))
 
     def _dated(self, edges: Edges, positions: Sequence[int], limit: int | None, out: bool) -> Neighbors:
-        """One neighbour may come with several dates: its edges stand together."""
+        """Neighbours with their dates. One may have several; its edges stand together."""
         store = self.store
         places = np.asarray(positions, np.int64)
         others = edges.other_array[places]
@@ -208,12 +208,12 @@ class StoredGraph:
         *,
         limit: int | None = None,
     ) -> Iterator[Triple]:
-        """Facts that fit the pattern, ordered by head, relation, tail number; None stands for anything.
+        """Facts that fit the pattern, where None fits anything, ordered by the numbers of head, relation and tail.
 
         A name that is not in the graph fits nothing.
         """
         found = self._matching(head, relation, tail)
-        left = -1 if limit is None else max(0, limit)  # -1 never comes to an end
+        left = -1 if limit is None else max(0, limit)  # counting down from -1 never reaches 0
         while left and (triple := self._next(found)) is not None:
             yield triple
             left -= 1
@@ -251,7 +251,7 @@ class StoredGraph:
                     yield position if out else self.store.triple_of[position]
 
     def _scan(self, relation: int | None) -> Iterator[int]:
-        """All triples, or all with a relation: by their groups, since only the groups say their relation."""
+        """All triples, or all with a relation: group by group, since only a group says its relation."""
         edges = self.store.out
         for start in range(0, len(edges.relation_array), 1 << 20):
             block = edges.relation_array[start : start + (1 << 20)]
@@ -310,7 +310,7 @@ class StoredGraph:
         return range(len(self.store.entity))
 
     def facts_by_number(self) -> tuple[I64, I64, I64]:
-        """The heads, relations and tails of all facts, in one order: for whoever counts over the whole graph."""
+        """The heads, relations and tails of all facts, as three arrays: for counting over the whole graph."""
         edges = self.store.out
         facts_E = np.asarray(self._positions(0, len(edges.other), True), np.int64)
         return *edges.owners(facts_E), edges.other_array[facts_E].astype(np.int64)
@@ -318,7 +318,7 @@ class StoredGraph:
     def live_relations(self) -> Sequence[int]:
         return range(len(self.store.relation))
 
-    # Views, and what is known about the graph
+    # Views and counts
 
     def subgraph(self, triples: U32 | I64 | Sequence[int]) -> FilteredView:
         """The view that has only these triples (by number)."""
@@ -327,13 +327,13 @@ class StoredGraph:
         return subgraph(self, np.asarray(triples, np.int64))
 
     def between(self, start: str | None, end: str | None, *, undated: bool = True) -> FilteredView:
-        """The view of facts that hold at some time from `start` to `end`; undated ones too, unless told not to."""
+        """The view of facts that hold at some time from `start` to `end`, with or without those that have no date."""
         from kgwalk.kg.views import between
 
         return between(self, start, end, undated=undated)
 
     def question(self, question: str) -> FilteredView:
-        """The view of one question's own subgraph, stored with the graph."""
+        """The view of one question's own subgraph, which is stored with the graph."""
         from kgwalk.kg.views import of_positions
 
         sets = self.question_sets

@@ -1,7 +1,9 @@
-"""A subgraph for each question: breadth first around its topics, kept as triple numbers over the shared store.
+"""Makes a subgraph for each question: breadth first around its topics, over the shared store.
 
-KG-R1's appendix B.2 grows around the gold answers too; that puts the answer in reach by construction, so it is asked
-for by name and the folder says so. Knows nothing of question files.
+It is stored as a list of triple numbers (`question_sets`); `kgwalk kg subgraphs` calls this.
+
+KG-R1's appendix B.2 also grows around the gold answers. That puts the answer within reach by construction, so it
+happens only where `Seeds.answers` are given, and the folder's header records it.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from kgwalk.kg.bulk_names import write_table
 from kgwalk.kg.csr import I64, Edges
-from kgwalk.kg.external_memory import write_table
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
 from kgwalk.kg.question_sets import KIND, VERSION, BothEdges, QuestionWriter
 from kgwalk.kg.store import SUBGRAPHS, StoredGraph
@@ -22,6 +24,8 @@ from kgwalk.types import InputError
 
 @dataclass
 class SubgraphReport:
+    """What was written; stands in the folder's header."""
+
     questions: int = 0
     triples: int = 0  # over all questions
     largest: int = 0
@@ -53,7 +57,7 @@ def around(graph: StoredGraph, seeds: I64, hops: int, *, hub: int, max_triples: 
         out_places = _edges_of(store.out, frontier, hub)
         in_places = _edges_of(store.in_, frontier, hub)
         triples = np.concatenate([out_places, store.triple_of_array[in_places].astype(np.int64)])
-        # first come, first kept: topics in the order of their connectedness, outgoing before incoming
+        # first come, first kept: the best connected entities first, outgoing edges before incoming ones
         fresh = triples[~np.isin(triples, kept)]
         _, first = np.unique(fresh, return_index=True)
         fresh = fresh[np.sort(first)]
@@ -131,6 +135,7 @@ def write_subgraphs(
 
 
 def _known(graph: StoredGraph, names: Sequence[str], report: SubgraphReport) -> npt.NDArray[np.int64]:
+    """The numbers of the names that are in the graph; the first ten others go into the report."""
     numbers = []
     for name in names:
         number = graph.store.entity_number(name)

@@ -1,15 +1,14 @@
 """Dates of facts as closed intervals of days, so that a time window is two comparisons.
 
-A time is a year, a month, a day (ISO 8601, negative and long years too, a time of day is ignored) or
-`from..to` with either side left open. Days count from 1970-01-01 in the proleptic Gregorian calendar.
-Knows nothing of triples.
+A time is a year, a month, a day (ISO 8601, also negative and long years; a time of day is ignored) or `from..to` with
+either side left open. Days count from 1970-01-01 in the proleptic Gregorian calendar.
 """
 
 from __future__ import annotations
 
 import re
 
-# The ends of an open interval. Also where far-off years are clipped: int32 days reach 5.8 million years.
+# The ends of an open interval; years further off are clipped to them. int32 days reach 5.8 million years.
 EARLIEST, LATEST = -(2**31) + 1, 2**31 - 1
 
 _DATE = re.compile(r"([+-]?\d{1,12})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ][0-9:.,]*(?:Z|[+-]\d{2}:?\d{2})?)?)?)?")
@@ -56,12 +55,13 @@ def parse_window(start: str | None, end: str | None) -> tuple[int, int]:
 
 
 def _span(text: str) -> tuple[int, int]:
+    """The first and last day of a year, month or day."""
     found = _DATE.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not a time; expected {EXPECTED}")
     year, month, day = (int(part) if part else None for part in found.groups())
-    assert year is not None
-    # Wikidata and XSD write an unknown month or day as 00: the whole year or month is meant.
+    assert year is not None  # the pattern has a year
+    # Wikidata and XSD write an unknown month or day as 00, which means the whole year or month.
     first_month, last_month = (month, month) if month else (1, 12)
     if last_month > 12:
         raise ValueError(f"{text!r} has no month {month}")
@@ -78,7 +78,7 @@ def _month_days(year: int, month: int) -> int:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01: years counted from March, so that the leap day is a year's last."""
+    """Days since 1970-01-01. Years are counted from March, so that the leap day is the last of a year."""
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1

@@ -1,4 +1,4 @@
-"""Views: the same store with some edges left out. Nothing is copied; views of views combine.
+"""Views: a store with some edges left out. Nothing is copied; a view of a view combines both.
 
 A view keeps only some triples (a question's subgraph), hides some (an incomplete graph), or keeps those that hold in
 a time window. An entity or relation without a fact left in the view is not in it.
@@ -55,7 +55,7 @@ class FilteredView(StoredGraph):
         self._hidden_of: dict[int, int] | None = None
 
     def _places(self, low: int, high: int, out: bool) -> I64 | range:
-        """The edges among the positions low .. high; a range where none of them is hidden."""
+        """The edges among the positions low .. high that are in the view; a range where all of them are."""
         only, without, dates = self._filter.only, self._filter.without, self._filter.dates
         hidden = None if without is None else _within(without[out], low, high)
         if only is None and dates is None and (hidden is None or not len(hidden)):
@@ -102,9 +102,9 @@ class FilteredView(StoredGraph):
         return relation in self._relation_set
 
     def _left_of(self, relation: int) -> int:
-        """How many facts of a relation are not hidden; counted only where one of them is."""
+        """How many facts of a relation are left; for a relation without a hidden fact, just 1 (it is not counted)."""
         if self._hidden_of is None:
-            assert self._filter.without is not None
+            assert self._filter.without is not None  # only then is this asked
             _, relations = self.store.out.owners(self._filter.without.out.astype(np.int64))
             self._hidden_of = dict(zip(*(a.tolist() for a in np.unique(relations, return_counts=True)), strict=True))
         if relation not in self._hidden_of:
@@ -138,7 +138,7 @@ class FilteredView(StoredGraph):
 
     @naming_damage
     def find(self, text: str, k: int = 5) -> list[Found]:
-        if self._filter.only is None:  # nearly the whole graph: look there for more than is needed, keep what is live
+        if self._filter.only is None:  # nearly the whole graph: find more there than needed, keep what is in the view
             return [found for found in super().find(text, 10 * k) if found.name in self][:k]
         found = find_among(text, self.store.entity.several(self.live_entities()), k)
         return [replace(one, id=self.id_of(one.name)) for one in found]
@@ -166,9 +166,9 @@ def between(graph: StoredGraph, start: str | None, end: str | None, *, undated: 
 
 
 def incomplete(graph: StoredGraph, crucial: Sequence[Triple], drop: float, seed: int = 0) -> FilteredView:
-    """The view with a share of the crucial triples gone, and every relation between those two entities with them.
+    """The view without a share of the crucial triples, and without any other fact between their two entities.
 
-    Which ones go depends on the triples and the seed alone, not on their order. `drop` is rounded to whole triples,
+    Which ones are hidden depends on the triples and the seed, not on their order. `drop` is rounded to whole triples,
     upwards from half. (Graph-RFT's incomplete graphs: 0.2, 0.4, 0.6.)
     """
     if not 0 <= drop <= 1:
@@ -213,7 +213,7 @@ def _within(positions: Positions, low: int, high: int) -> Positions:
 
 
 def _groups_of(positions: memoryview, start: memoryview, low: int, high: int) -> list[int]:
-    """The groups among low .. high that hold one of the positions: a jump from group to group."""
+    """The groups among low .. high that hold one of the positions, found by jumping from group to group."""
     groups = []
     at, end = bisect_left(positions, start[low]), bisect_left(positions, start[high])
     while at < end:

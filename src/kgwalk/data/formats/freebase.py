@@ -1,6 +1,8 @@
-"""WebQSP as first published: WebQSP.train.json, questions with their parses over Freebase.
+"""Question sets over Freebase: WebQSP, CWQ, GrailQA, WebQuestions, SimpleQuestions, RoG.
 
-Answers are those of every complete parse together, of all parses where none is complete. Knows nothing of graphs.
+Each section is one set: the function that makes a `Question` of a record, then its `Format`. Freebase ids (`m.05qtj`)
+are aliases of an answer that has a name; `--names` gives names to topics that have only an id. SimpleQuestions comes
+with its graph FB2M, and RoG with a subgraph for each question; the others have no graph.
 """
 
 from __future__ import annotations
@@ -12,11 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.data.formats import base
-from kgwalk.data.formats.base import Format, Record, RecordReading, json_records, line_records, record_id
+from kgwalk.data.formats.base import Format, RecordReading, record_id
+from kgwalk.data.formats.records import Record, json_records, line_records
 from kgwalk.types import Question, Triple
+
+# WebQSP, as first published
 
 
 def _webqsp_question(record: Record, reading: RecordReading) -> Question:
+    """A question and its parses; its answers are those of every complete parse, or of all parses if none is complete.
+
+    {"QuestionId", "RawQuestion", "Parses": [{"TopicEntityMid", "InferentialChain", "Answers": [...], ...}, ...]}
+    """
     row = base.mapping(record.value)
     parses = base.rows(row, "Parses")
     chosen = [parse for parse in parses if _is_complete(parse)] or parses
@@ -53,10 +62,12 @@ def _is_complete(parse: dict[str, Any]) -> bool:
 
 
 def _either(row: dict[str, Any], first: str, second: str) -> str:
+    """The text under the first key, else under the second."""
     return base.maybe(row, first) or base.maybe(row, second)
 
 
 def _parse(parse: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a parse in the question's `extra`."""
     constraints = [
         [base.maybe(one, "NodePredicate"), base.maybe(one, "Operator"), _either(one, "EntityName", "Argument")]
         for one in base.rows(parse, "Constraints")
@@ -76,16 +87,16 @@ WEBQSP = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# ComplexWebQuestions as first published: ComplexWebQuestions_train.json, with SPARQL and answers with aliases.
-#
-# The source names no topics; they are the Freebase ids that its SPARQL mentions. Knows nothing of graphs.
-
+# ComplexWebQuestions, as first published
 
 _MID = re.compile(r"\bns:([mg]\.[0-9a-z_]+)")
 
 
 def _cwq_question(record: Record, reading: RecordReading) -> Question:
+    """A question with SPARQL, and answers with aliases. Its topics are the Freebase ids that the SPARQL mentions.
+
+    {"ID", "question", "sparql", "answers": [{"answer_id", "answer", "aliases"}, ...], "compositionality_type"}
+    """
     row = base.mapping(record.value)
     sparql = base.maybe(row, "sparql")
     answers = base.GatheredAnswers()
@@ -122,14 +133,15 @@ CWQ = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# GrailQA: questions with a graph query over Freebase, at three levels of generalisation.
-#
-# Topics are the query's entity nodes; `hops` is how far the farthest of them is from what is asked for. The public
-# test file has neither. Knows nothing of graphs on disk.
+# GrailQA
 
 
 def _grailqa_question(record: Record, reading: RecordReading) -> Question:
+    """A question with a graph query over Freebase, at one of three levels of generalisation.
+
+    Its topics are the query's entity nodes, and `hops` is how far the farthest of them is from the node asked for.
+    The public test file has no queries, so no topics and no hops.
+    """
     row = base.mapping(record.value)
     function = base.maybe(row, "function") or "none"
     answers = base.GatheredAnswers()
@@ -167,7 +179,7 @@ def _grailqa_question(record: Record, reading: RecordReading) -> Question:
 
 
 def _hops(nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> int | None:
-    """Edges between the question node and the entity node farthest from it; None where there is no such pair."""
+    """How many edges lie between the question node and the entity node farthest from it; None without such a pair."""
     distance = {str(node.get("nid")): 0 for node in nodes if node.get("question_node")}
     pairs = [(str(edge.get("start")), str(edge.get("end"))) for edge in edges]
     frontier = list(distance)
@@ -193,17 +205,18 @@ GRAILQA = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# WebQuestions: an utterance, the Freebase page it is about, and answers as `(list (description "a") ...)`.
-#
-# Copies with plain columns (url, question, answers) are read as well. Knows nothing of graphs.
-
+# WebQuestions
 
 _ITEM = re.compile(r'\s*\(description\s+(?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))\s*\)')
 _ESCAPED = re.compile(r"\\(.)")
 
 
 def _webquestions_question(record: Record, reading: RecordReading) -> Question:
+    """An utterance, the Freebase page it is about, and its answers by name.
+
+    {"url", "utterance", "targetValue": '(list (description "a") ...)'}, or in some copies {"url", "question",
+    "answers": [...]}. The topic is the last part of the page's address.
+    """
     row = base.mapping(record.value)
     if "targetValue" not in row and "answers" not in row:
         raise ValueError(f"expected `targetValue` or `answers`, got the keys {', '.join(list(row)[:8])}")
@@ -222,7 +235,7 @@ def _webquestions_question(record: Record, reading: RecordReading) -> Question:
 
 
 def described(value: str) -> list[str]:
-    r"""The descriptions of a list in Lisp's way.
+    r"""The names in a Lisp list of descriptions.
 
     >>> described('(list (description "New York") (description Rome))')
     ['New York', 'Rome']
@@ -251,17 +264,13 @@ WEBQUESTIONS = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# SimpleQuestions: a Freebase fact and a question about it, in four tab-separated columns.
-#
-# `www.freebase.com/m/04whkz5` is written `m.04whkz5`, as the other Freebase sets have it. FB2M and FB5M, its graphs,
-# are read beside it. Knows nothing of stores.
-
+# SimpleQuestions, with FB2M or FB5M as its graph
 
 _SITE = "www.freebase.com/"
 
 
 def _simplequestions_question(record: Record, reading: RecordReading) -> Question:
+    """A Freebase fact and a question about it: subject, relation, object and question between tabs."""
     columns = record.value.split("\t")
     if len(columns) != 4 or not all(part.strip() for part in columns):
         raise ValueError(f"expected subject<TAB>relation<TAB>object<TAB>question, got {len(columns)} columns")
@@ -281,8 +290,8 @@ def _simplequestions_question(record: Record, reading: RecordReading) -> Questio
     )
 
 
-def _facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
-    """FB2M's rows: a subject, a relation and objects between spaces."""
+def _simplequestions_facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
+    """The facts of FB2M: each row has a subject, a relation, and one or more objects parted by spaces."""
     for record in line_records(path):
         columns = record.value.split("\t")
         if len(columns) != 3:
@@ -294,7 +303,8 @@ def _facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
 
 
 def freebase_id(text: str) -> str:
-    """
+    """An id in the spelling that the other Freebase sets use: dots, without the site.
+
     >>> freebase_id("www.freebase.com/book/written_work/subjects"), freebase_id("fb:m.01cj3p")
     ('book.written_work.subjects', 'm.01cj3p')
     """
@@ -309,19 +319,20 @@ SIMPLEQUESTIONS = Format(
     question=_simplequestions_question,
     is_questions=re.compile(r"annotated_fb_data[^/]*\.(txt|tsv)(\.gz)?$"),
     is_graph=re.compile(r"freebase-FB[25]M\.txt(\.gz)?$"),
-    facts=_facts,
+    facts=_simplequestions_facts,
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# RoG's WebQSP and CWQ: a question a line or parquet row, with a Freebase subgraph of its own.
-#
-# Columns: id, question, answer, q_entity, a_entity, graph, choices. Names only, no ids. Knows nothing of stores.
+# RoG's WebQSP and CWQ
 
 
 def _rog_question(record: Record, reading: RecordReading) -> Question:
+    """A question with a Freebase subgraph of its own; names only, no ids.
+
+    {"id", "question", "answer": [...], "q_entity": [...], "a_entity": [...], "graph": [[h, r, t], ...], "choices"}
+    """
     row = base.mapping(record.value)
-    # `answer` is what RoG scores by; `a_entity` are those of it that are entities
+    # RoG scores by `answer`; `a_entity` holds those answers that are entities of the graph
     given, entities = base.texts(row, "answer"), base.texts(row, "a_entity")
     answers = base.GatheredAnswers()
     for name in given or entities:
@@ -337,7 +348,7 @@ def _rog_question(record: Record, reading: RecordReading) -> Question:
     )
 
 
-def _graph(record: Record) -> list[Triple]:
+def _rog_graph(record: Record) -> list[Triple]:
     return base.facts(record.value.get("graph") or [], "graph")
 
 
@@ -347,6 +358,6 @@ ROG = Format(
     files="train.jsonl, or data/train-00000-of-00002.parquet, ...",
     records=json_records,
     question=_rog_question,
-    graph=_graph,
+    graph=_rog_graph,
     keys=frozenset({"question", "q_entity"}),
 )

@@ -1,7 +1,7 @@
-"""QALD: questions in several languages with SPARQL over Wikidata or DBpedia and the answers it gave.
+"""Question sets over Wikidata, DBpedia and Wikipedia: QALD, 2WikiMultihopQA, KILT, CREAK.
 
-An answer is the last part of its IRI (`Q3931`, `Angela_Merkel`), or the name that `--names` gives it; the IRI is an
-alias. Topics are the entities that the SPARQL mentions. Knows nothing of graphs.
+Each section is one set: the function that makes a `Question` of a record, then its `Format`. None of them comes with a
+graph file; the evidence of 2WikiMultihopQA makes up one. Paragraphs of Wikipedia are left out, their titles are kept.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from functools import partial
 from typing import Any
 
 from kgwalk.data.formats import base
-from kgwalk.data.formats.base import Format, Record, RecordReading, json_records
+from kgwalk.data.formats.base import Format, RecordReading
+from kgwalk.data.formats.records import Record, json_records
 from kgwalk.types import Question, Triple
+
+# QALD
 
 _ENTITY = re.compile(
     r"<https?://(?:www\.)?(?:wikidata\.org/entity|dbpedia\.org/resource)/([^>]+)>"
@@ -23,10 +26,15 @@ _TIMES = ("date", "dateTime", "gYear", "gYearMonth")
 
 
 def _qald_question(record: Record, reading: RecordReading) -> Question:
+    """A question in several languages, with SPARQL over Wikidata or DBpedia and the answers that it gave.
+
+    An answer is the last part of its IRI (`Q3931`, `Angela_Merkel`), or the name that `--names` gives it; the IRI is
+    an alias. Its topics are the entities that the SPARQL mentions.
+    """
     row = base.mapping(record.value)
     query = base.mapping(row.get("query") or {}, "`query`")
     sparql = base.maybe(query, "sparql")
-    answers, kind = _answers(row, reading)
+    answers, kind = _qald_answers(row, reading)
     keys = base.unique("".join(found) for found in _ENTITY.findall(sparql))
     return Question(
         id=base.text_or_number(row, "id"),
@@ -53,7 +61,8 @@ def _in_language(versions: list[dict[str, Any]], language: str) -> str:
     raise ValueError(f"expected the question in {language!r}; it is given in {there_are}")
 
 
-def _answers(row: dict[str, Any], reading: RecordReading) -> tuple[base.GatheredAnswers, str | None]:
+def _qald_answers(row: dict[str, Any], reading: RecordReading) -> tuple[base.GatheredAnswers, str | None]:
+    """The answers in SPARQL's JSON results, and their kind: entity, number, time, value or boolean."""
     answers, kind = base.GatheredAnswers(), None
     for answer in base.rows(row, "answers"):
         if isinstance(answer.get("boolean"), bool):
@@ -89,17 +98,18 @@ QALD = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# 2WikiMultihopQA: questions with the Wikidata facts that lead to the answer.
-#
-# The facts of all questions together are the graph, unless another is given; the paragraphs are left out. Copies with
-# JSON text or columns inside are read as well. Knows nothing of Wikipedia's text.
+# 2WikiMultihopQA
 
-
-_HOPS = {"comparison": 1, "bridge_comparison": 2}  # two questions in one; the others are a single chain
+_HOPS = {"comparison": 1, "bridge_comparison": 2}  # these join two questions; the other types are a single chain
 
 
 def _twowiki_question(record: Record, reading: RecordReading) -> Question:
+    """A question with the Wikidata facts that lead to its answer.
+
+    {"_id", "question", "answer", "type", "evidences": [[h, r, t], ...], "supporting_facts": [[title, n], ...]}
+    The facts of all questions together are the graph, unless another is given. Some copies have JSON text or columns
+    in place of the lists; they are read as well.
+    """
     row = base.mapping(record.value)
     evidence = base.facts(_rows(row.get("evidences") or []), "evidences")
     answer, kind = base.maybe(row, "answer"), base.maybe(row, "type") or None
@@ -128,7 +138,7 @@ def _twowiki_question(record: Record, reading: RecordReading) -> Question:
 
 
 def _rows(value: Any) -> Any:
-    """A list of lists, from itself, from JSON text, or from columns: {"title": [...], "sent_id": [...]}."""
+    """A list of lists, given as such, as JSON text, or as columns: {"title": [...], "sent_id": [...]}."""
     value = base.from_json(value)
     if isinstance(value, dict):
         columns = list(value.values())
@@ -145,13 +155,13 @@ def _titles(supporting: Any) -> list[str]:
 
 
 def _starts(evidence: list[Triple]) -> list[str]:
-    """Where the facts set out from: heads that no fact leads to."""
+    """Where the facts start: heads that are not the tail of any of them."""
     tails = {fact.tail for fact in evidence}
     return base.unique(fact.head for fact in evidence if fact.head not in tails)
 
 
 def _chain(evidence: list[Triple], answer: str) -> list[Triple] | None:
-    """The facts as a path to the answer, if each begins where the one before ended."""
+    """The facts as a path to the answer, if each starts where the one before ends; else None."""
     ends = [fact.tail for fact in evidence]
     joined = all(fact.head == end for fact, end in zip(evidence[1:], ends, strict=False))
     return evidence if evidence and joined and ends[-1] == answer else None
@@ -169,17 +179,17 @@ TWOWIKI = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# KILT's slot filling, T-REx and zero-shot RE: `Head [SEP] relation`, and what fills the slot.
-#
-# Where the source gives template questions the first is asked, else the slot is put as one. KILT scores any of its
-# outputs as right, so they are one answer: the first, with the others as aliases. Knows nothing of Wikipedia's text.
-
+# KILT's slot filling: T-REx and zero-shot relation extraction
 
 SEPARATOR = "[SEP]"
 
 
 def _kilt_question(record: Record, reading: RecordReading) -> Question:
+    """A slot, `Head [SEP] relation`, and what fills it; or a plain question.
+
+    The question is the first template question of the record, or else is made from the slot. KILT takes any of its
+    outputs as right, so they are one answer: the first, with the others as aliases.
+    """
     row = base.mapping(record.value)
     meta = base.mapping(row.get("meta") or {}, "`meta`")
     given, outputs = base.text(row, "input"), base.rows(row, "output")
@@ -229,16 +239,16 @@ KILT = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# CREAK: sentences about an entity that are true or false. The answer is "true" or "false".
-#
-# Knows nothing of graphs.
-
+# CREAK
 
 _NO_ENTITY = ("n/a", "none", "")
 
 
 def _creak_question(record: Record, reading: RecordReading) -> Question:
+    """A sentence about an entity; the answer says whether it is "true" or "false".
+
+    {"ex_id", "sentence", "entity", "label", "explanation", "en_wiki_pageid"}
+    """
     row = base.mapping(record.value)
     entity = base.maybe(row, "entity")
     label = "" if row.get("label") is None else row["label"]

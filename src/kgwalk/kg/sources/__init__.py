@@ -1,1 +1,1 @@
-"""Source files as blocks of triples: TSV, CSV, N-Triples, N-Quads, Turtle, JSON lines, RoG; also .gz, .zst."""
+"""Readers of source files, one module for each family of formats; `reading.read` is the way in."""

@@ -1,8 +1,11 @@
-"""Tab-separated rows: raw text between tabs, one row a line, no quoting.
+"""TSV and CSV: blocks of lines in, columns of strings out.
 
-A file whose first line is ESCAPED_MARK has tab, newline, return and backslash in names as `\\t \\n \\r \\\\`.
-A clean block goes to Arrow's parser whole; any other is read line by line, to find the line that is wrong.
-Knows nothing of files; blocks of lines come in, columns go out.
+TSV has raw text between tabs, one row a line, without quoting. A file whose first line is ESCAPED_MARK writes tab,
+newline, return and backslash in names as `\\t \\n \\r \\\\`. CSV is RFC 4180, as Python's csv module reads it in strict
+mode: quoted fields may hold commas, quotes and line ends.
+
+Both read a block in two ways that give the same columns: a quick one for a block in which nothing is wrong, and a
+careful one, row by row, that refuses the rows that are wrong. `ColumnLayout` says which columns a file must have.
 """
 
 from __future__ import annotations
@@ -38,15 +41,13 @@ from kgwalk.kg.sources.source import (
     shown,
     strings,
 )
+from kgwalk.types import Triple
 
-# ----------------------------------------------------------------------------------------------------
-# The columns a table must have: how many, which may be empty, and by which words a header names them.
-#
-# Shared by the TSV and the CSV reader; knows nothing of either's syntax.
+# The columns of a file
 
 
 class TableRow(NamedTuple):
-    """A row as a file has it."""
+    """A row of a file, of any width."""
 
     line: int  # the number of its first line
     raw: bytes
@@ -55,7 +56,10 @@ class TableRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """`words[i]` are the names that column i goes by in headers; a word belongs to one column only."""
+    """The columns that a file must have, one that it may have, and the words that name them in a header.
+
+    `words[i]` are the words for column i; a word belongs to one column only.
+    """
 
     columns: tuple[str, ...]
     optional: str | None
@@ -84,12 +88,15 @@ class ColumnLayout:
         return separator.join(self.columns) + optional
 
     def hint(self, source: Source, *, first: bool) -> str:
-        """What to do about a row with a problem. It may be the first of a table: `first` says if it is in its block."""
+        """What to do about a row with a problem; `first` says whether it is the first row of its block.
+
+        The first row of a file may be that of a table.
+        """
         table = self is TRIPLES and first and not source.tally.rows
         return f"{SKIP_HINT}; {TABLE_HINT}" if table else SKIP_HINT
 
     def takes_header(self, fields: Sequence[str], source: Source, line: int) -> bool:
-        """Whether a file's first row is left out as a header, with a note: by the options, else by its words."""
+        """Whether a file's first row is left out as a header, as the options or its words say; a note tells."""
         if not source.options.header:
             if not self.is_header(fields, source, line):
                 return False
@@ -98,8 +105,10 @@ class ColumnLayout:
         return True
 
     def is_header(self, fields: Sequence[str], source: Source, line: int) -> bool:
-        """Whether a file's first row names the columns. Known names in another order are an error:
-        the rows would be read wrongly."""
+        """Whether a file's first row names the columns.
+
+        Known names in another order are an error, since the rows would be read wrongly.
+        """
         if not self.names_columns(fields):
             return False
         places = self._places(fields)
@@ -112,7 +121,7 @@ class ColumnLayout:
         return True
 
     def names_columns(self, fields: Sequence[str]) -> bool:
-        """Whether each field is a known name of another column, in any order."""
+        """Whether the fields are known names of distinct columns, in any order."""
         return len(fields) in self.widths and sorted(self._places(fields)) == list(range(len(fields)))
 
     def _places(self, fields: Sequence[str]) -> list[int]:
@@ -145,6 +154,8 @@ LABELS = ColumnLayout(
 )
 
 
+# TSV
+
 ESCAPED_MARK = "#kgwalk-tsv escaped"
 
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
@@ -155,7 +166,8 @@ _FIRST_LINE = re.compile(rb"[^\n]+")
 
 
 def escape(text: str) -> str:
-    r"""
+    r"""A name as a marked file writes it.
+
     >>> print(escape("a\tb\\c"))
     a\tb\\c
     """
@@ -173,14 +185,21 @@ def _plain(found: re.Match[str]) -> str:
     return plain
 
 
+def misread_first(fact: Triple) -> bool:
+    """Whether a plain TSV file that starts with this fact would be misread: as having a header, a mark or a BOM."""
+    words = {word for column in TRIPLES.words for word in column}
+    is_header = all(name.strip(' #"').casefold() in words for name in fact[:3])
+    return is_header or fact.head.startswith(("\ufeff", ESCAPED_MARK))
+
+
 def read_tsv(source: Source, layout: ColumnLayout) -> Iterator[list[pa.StringArray]]:
-    """Blocks of columns, as many as the layout has; the optional one only where a row of the block has it."""
+    """Blocks of columns, one for each of the layout; the optional one only if a row of the block has it."""
     escaped, awaits_header = False, source.options.header is not False
     with open_stream(source) as stream:
         for lines in line_blocks(source, stream):
             rest = lines
             if lines.first == 1 and (after := _after_mark(lines)):
-                # A marked file is our own export and starts with data, be it a triple (head, relation, tail).
+                # A marked file is our own export and has no header, even if its first row is head, relation, tail.
                 rest, escaped, awaits_header = after, True, source.options.header is True
             if awaits_header and (opening := _first_row(rest)):
                 awaits_header = False
@@ -193,7 +212,7 @@ def read_tsv(source: Source, layout: ColumnLayout) -> Iterator[list[pa.StringArr
 
 
 def tsv_records(source: Source) -> Iterator[TableRow]:
-    """The rows one by one, of any width; those that are not UTF-8 are refused, and so is a marked file of triples."""
+    """The rows one by one, of any width. Refuses rows that are not UTF-8, and a marked file, which holds triples."""
     with open_stream(source) as stream:
         for lines in line_blocks(source, stream):
             if lines.first == 1 and _after_mark(lines):
@@ -204,12 +223,13 @@ def tsv_records(source: Source) -> Iterator[TableRow]:
 
 
 def _after_mark(lines: Lines) -> Lines | None:
+    """The lines after the mark; None if there is no mark."""
     line, _, rest = lines.data.partition(b"\n")
     return Lines(lines.first + 1, rest) if line.removesuffix(b"\r") == ESCAPED_MARK.encode() else None
 
 
 def _first_row(lines: Lines) -> tuple[int, int] | None:
-    """Where the first line that is not empty starts and ends; None if all are."""
+    """Where the first line that is not empty starts and ends; None if all are empty."""
     for found in _FIRST_LINE.finditer(lines.data):
         if found.group() != b"\r":
             return found.span()
@@ -226,11 +246,11 @@ def _after_tsv_header(source: Source, layout: ColumnLayout, lines: Lines, start:
 
 def clean_tsv_columns(data: bytes, layout: ColumnLayout, escaped: bool) -> list[pa.StringArray] | None:
     """The columns of a block in which nothing is wrong or unusual; None for any other block."""
-    if data.startswith(BOM):  # Arrow would take it for the start of a file; here it is part of a name
+    if data.startswith(BOM):  # Arrow would drop it, as at the start of a file; here it is part of a name
         return None
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
-        if b"\r" in data:  # Arrow would end the line there
+        if b"\r" in data:  # Arrow would take it for the end of a line
             return None
     first = _FIRST_LINE.search(data)
     if first is None:
@@ -253,7 +273,7 @@ def clean_tsv_columns(data: bytes, layout: ColumnLayout, escaped: bool) -> list[
 
 
 def _uniform_columns(data: bytes, width: int, layout: ColumnLayout) -> list[pa.StringArray]:
-    """Columns of a block whose rows all have a time or all have none, else of one that mixes them."""
+    """The columns of a block. If only some rows have a time, the others are given an empty one first."""
     try:
         return _arrow_columns(data, width)
     except pa.ArrowInvalid:
@@ -263,7 +283,7 @@ def _uniform_columns(data: bytes, width: int, layout: ColumnLayout) -> list[pa.S
 
 
 def _padded(data: bytes, required: int) -> bytes:
-    """An empty last column for the lines that have just the required ones."""
+    """The block with an empty last column added to the lines that have only the required ones."""
     text = np.frombuffer(data if data.endswith(b"\n") else data + b"\n", np.uint8)
     ends = np.flatnonzero(text == ord("\n"))
     tabs = np.searchsorted(np.flatnonzero(text == ord("\t")), ends)  # up to each line's end
@@ -275,7 +295,7 @@ def _arrow_columns(data: bytes, width: int) -> list[pa.StringArray]:
     names = [str(column) for column in range(width)]
     table = arrow_csv.read_csv(
         pa.BufferReader(data),
-        # One parser block, so that each column is one array.
+        # A single parser block, so that each column is one array.
         read_options=arrow_csv.ReadOptions(column_names=names, block_size=len(data) + 1),
         parse_options=arrow_csv.ParseOptions(
             delimiter="\t", quote_char=False, double_quote=False, escape_char=False, ignore_empty_lines=True
@@ -299,7 +319,7 @@ def _unescaped(column: pa.StringArray) -> pa.StringArray:
 
 
 def checked_columns(source: Source, lines: Lines, layout: ColumnLayout, escaped: bool) -> list[pa.StringArray]:
-    """The same columns line by line, whatever is in the block; rows that are wrong are refused."""
+    """The same columns, read line by line, whatever is in the block; refuses rows that are wrong."""
     rows = Columns(len(layout.columns))
     times = TimeCheck()
     for record in _tsv_records(source, lines, escaped):
@@ -312,7 +332,7 @@ def checked_columns(source: Source, lines: Lines, layout: ColumnLayout, escaped:
 
 
 def _tsv_records(source: Source, lines: Lines, escaped: bool) -> Iterator[TableRow]:
-    """The rows of a block; those that are not UTF-8, or have a bad escape, are refused."""
+    """The rows of a block; refuses those that are not UTF-8 or have a bad escape."""
     for number, raw in enumerate(lines.data.split(b"\n"), lines.first):
         raw = raw.removesuffix(b"\r")
         if not raw:
@@ -330,18 +350,14 @@ def _tsv_records(source: Source, lines: Lines, escaped: bool) -> Iterator[TableR
         yield TableRow(number, raw, fields)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Comma-separated rows by RFC 4180: quoted fields may hold commas, quotes and line ends.
-#
-# The syntax is Python's csv module, strict. Knows nothing of what the columns mean beyond the layout given.
+# CSV
 
-
-# A quote that is never closed takes in all that follows; past this a row of many lines is held to be that.
+# A quote that is never closed takes in all that follows; a row of several lines that is longer is taken for one.
 _MOST_ROW_BYTES = 64 << 20
 
 
 class _Feed:
-    """The lines for csv.reader; those of the row being read are kept, so that reading can go back to them."""
+    """The lines for csv.reader. It keeps those of the row being read, so that reading can go back to them."""
 
     def __init__(self, blocks: Iterator[Lines], limit: int) -> None:
         self._blocks, self._limit = blocks, limit
@@ -371,7 +387,7 @@ class _Feed:
             return raw.decode("utf-8", "surrogateescape")
 
     def _next_line(self) -> bytes:
-        """b"" at the end of the file."""
+        """The next line; b"" at the end of the file."""
         if self._again:
             return self._again.popleft()
         line = next(self._lines, b"")
@@ -385,7 +401,7 @@ class _Feed:
         self.start_row(block.first)
 
     def block_ended(self) -> bool:
-        """Whether all lines that were taken in are used up; asked between rows."""
+        """Whether all lines of the block are used up; asked between rows."""
         if not self._again and (line := next(self._lines, b"")):
             self._again.append(line)
         return not self._again
@@ -394,7 +410,7 @@ class _Feed:
         self.first, self.row, self.row_bytes, self.bad_utf8 = first, [], 0, None
 
     def give_up_first_line(self) -> None:
-        """Take the row's first line as the bad one and read on from the second."""
+        """Take the row's first line for the bad one and read on from the second."""
         self._again.extendleft(reversed(self.row[1:]))
         self.start_row(self.first + 1)
 
@@ -419,7 +435,7 @@ def read_csv(source: Source, layout: ColumnLayout) -> Iterator[list[pa.StringArr
 
 
 def csv_records(source: Source) -> Iterator[TableRow]:
-    """The rows one by one, of any width; those that are not CSV or not UTF-8 are refused."""
+    """The rows one by one, of any width; refuses those that are not CSV or not UTF-8."""
     with open_stream(source) as stream:
         blocks = line_blocks(source, stream)
         feed = _feed(source, blocks)
@@ -440,7 +456,7 @@ class _Opening(NamedTuple):
 
 
 def _first_record(lines: Lines) -> _Opening | None:
-    """The first row that is not empty, None if all are; without fields if it is broken: that is no header."""
+    """The first row that is not empty; None if all are. A broken row has no fields here, so it is no header."""
     data = io.BytesIO(lines.data)
     reader = csv.reader(map(shown, data), strict=True)
     line = lines.first
@@ -467,7 +483,7 @@ def clean_csv_columns(data: bytes, layout: ColumnLayout) -> list[pa.StringArray]
     found = {required}
     try:
         reader = csv.reader(io.StringIO(data.decode("utf-8"), newline="\n"), strict=True)
-        # A few rows at a time: the garbage collector walks every list that is alive.
+        # A few rows at a time, since the garbage collector visits every list that is alive.
         while rows := list(islice(reader, 1000)):
             found.update(map(len, rows))
             turned = zip_longest(*filter(None, rows), fillvalue="")
@@ -488,7 +504,7 @@ def clean_csv_columns(data: bytes, layout: ColumnLayout) -> list[pa.StringArray]
 def _checked_columns(
     source: Source, layout: ColumnLayout, records: Iterable[TableRow]
 ) -> Iterator[list[pa.StringArray]]:
-    """The same columns row by row, whatever is in them; rows that are wrong are refused."""
+    """The same columns, read row by row, whatever is in them; refuses rows that are wrong."""
     rows, held, times = Columns(len(layout.columns)), 0, TimeCheck()
     for record in records:
         if problem := layout.problem(record.fields, ",", times):
@@ -506,7 +522,7 @@ def _checked_columns(
 
 
 def _csv_records(source: Source, feed: _Feed) -> Iterator[TableRow]:
-    """The rows up to the first that ends with its block; those that are not CSV or not UTF-8 are refused."""
+    """The rows up to the first that ends where its block ends; refuses those that are not CSV or not UTF-8."""
     reader = csv.reader(feed, strict=True)
     while not feed.block_ended():
         try:

@@ -1,9 +1,8 @@
 """JSON lines: one triple a line, or one question with its graph a line (RoG).
 
 A triple is {"head", "relation", "tail"} (or subject/predicate/object, or h/r/t) with an optional "time", or
-[head, relation, tail] with an optional time as the fourth. A head, relation or tail is text, a number or
-true/false (kept as its JSON text), or {"id": key, "name": label}: so two entities of one name stay apart.
-Knows nothing of questions but their id.
+[head, relation, tail] with an optional time as the fourth. A head, relation or tail is text, a number or true/false
+(kept as JSON writes it), or {"id": key, "name": label}, which keeps two entities with one name apart.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ _QUESTION = '{"id", "graph": [[head, relation, tail], ...]}'
 
 
 def read_triples(source: Source) -> Iterator[Block]:
+    """One triple a line."""
     batch = _Batch(with_question=False)
     for number, raw, value in _values(source):
         try:
@@ -51,7 +51,7 @@ def read_triples(source: Source) -> Iterator[Block]:
 
 
 def read_rog(source: Source) -> Iterator[Block]:
-    """Rows with the id of their question; the line number is the id of a question that has none."""
+    """One question a line: its graph becomes rows with the question's id, or the line number if it has none."""
     batch = _Batch(with_question=True)
     empty = 0
     for number, raw, value in _values(source):
@@ -73,7 +73,7 @@ def read_rog(source: Source) -> Iterator[Block]:
 
 
 def _values(source: Source) -> Iterator[tuple[int, bytes, Any]]:
-    """Line number, line and value of each line that is JSON; empty lines left out."""
+    """The number, text and value of each line that is JSON; empty lines are left out, others refused."""
     with open_stream(source) as stream:
         for lines in line_blocks(source, stream):
             for number, raw in enumerate(lines.data.split(b"\n"), lines.first):
@@ -103,7 +103,7 @@ class _Parsed(NamedTuple):
 
 
 class _NumberText(Exception):
-    """A number whose text orjson does not keep (1.10, 1e3, integers past 64 bits): ask the json module."""
+    """A number whose text orjson does not keep (1.10, 1e3, integers past 64 bits); the json module does."""
 
 
 def _triple(value: Any, raw: bytes) -> _Parsed:
@@ -134,7 +134,7 @@ def _parse(value: Any) -> _Parsed:
 
 
 def _key(value: Any, role: str) -> tuple[str, str]:
-    """The key, and the label that {"id": key, "name": label} gives it, else ""."""
+    """The key of a head, relation or tail, and the label that {"id": key, "name": label} gives it, else ""."""
     label = ""
     if isinstance(value, dict):
         if "id" not in value:
@@ -164,7 +164,7 @@ def _fields(value: Any) -> tuple[list[Any], Any]:
 
 
 def _scalar(value: Any, role: str) -> str:
-    """Text as it is, a number or true/false as JSON writes it."""
+    """Text as it is; a number or true/false as JSON writes it."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -194,6 +194,7 @@ def _question(value: Any, raw: bytes, number: int) -> tuple[str, list[Any]]:
 
 
 def _add_checked(source: Source, batch: _Batch, graph: list[Any], question: str, raw: bytes, number: int) -> None:
+    """Add the triples of a question's graph one by one; refuses those that are wrong."""
     exact: list[Any] | None = None
     for place, value in enumerate(graph):
         try:
@@ -208,7 +209,7 @@ def _add_checked(source: Source, batch: _Batch, graph: list[Any], question: str,
 
 
 class _Batch:
-    """One block being filled: rows one at a time, or a plain graph at once."""
+    """One block being filled: triples one at a time, or a plain graph at once."""
 
     def __init__(self, with_question: bool) -> None:
         self._with_question = with_question
@@ -235,7 +236,7 @@ class _Batch:
             self._labels.update(dict.fromkeys(parsed.labels))
 
     def add_plain(self, graph: list[Any], question: str) -> bool:
-        """Add a graph whose triples are all three texts; False, and nothing added, for any other."""
+        """Add a graph in which every triple is three texts; for any other, adds nothing and returns False."""
         if set(map(type, graph)) != {list} or set(map(len, graph)) != {3}:
             return not graph
         try:

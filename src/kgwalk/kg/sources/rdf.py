@@ -1,9 +1,9 @@
 """N-Triples, N-Quads and Turtle, parsed by pyoxigraph.
 
-Keys: an IRI is its plain text; a literal its N-Triples form, so that it can be written back; a blank node
-`_:` with a prefix of its file, so that nodes of several files stay apart. Triples of the label predicate
-become names, not rows. Every key also gets a name made from itself, for the case that there is no better one.
-Knows nothing of other formats, and no graph names but those that carry a time.
+The key of an IRI is its plain text; of a literal its N-Triples form, so that it can be written back; of a blank node
+`_:` and a prefix made from its file's name, so that nodes of several files stay apart. Triples of the label predicate
+become names, not rows. Every key also gets a name made from itself, in case there is no better one. The names of
+graphs are ignored, unless they give a time: <urn:kgwalk:time:2005-05>, percent-encoded.
 """
 
 from __future__ import annotations
@@ -35,22 +35,21 @@ from kgwalk.kg.sources.source import (
     strings,
 )
 
-# A graph name that starts so is the row's time, percent-encoded: <urn:kgwalk:time:2005-05>.
-# What an export calls entities and relations whose keys are no IRIs.
+# How an export writes entities and relations whose keys are not IRIs.
 ENTITY_IRI, RELATION_IRI = "urn:kgwalk:entity:", "urn:kgwalk:relation:"
 OWN_IRIS = (ENTITY_IRI, RELATION_IRI)
-TIME_GRAPH = "urn:kgwalk:time:"
+TIME_GRAPH = "urn:kgwalk:time:"  # a graph name that starts so is the row's time
 
 _LINE_FORMATS = {"nt": RdfFormat.N_TRIPLES, "nq": RdfFormat.N_QUADS}
 _NAMES = {"nt": "N-Triples", "nq": "N-Quads", "ttl": "Turtle"}
-_SIMILAR_RANK, _FOREIGN_RANK = 1, 2  # untagged or another region's; another language's
-# pyoxigraph calls a node that Turtle leaves unnamed ([], lists) by 128 random bits, without leading zeros.
+_SIMILAR_RANK, _FOREIGN_RANK = 1, 2  # a name without a language or of another region; one in another language
+# pyoxigraph names a node that Turtle leaves unnamed ([], lists) by 128 random bits, without leading zeros.
 _RANDOM_ID = re.compile(r"[a-f][0-9a-f]{15,31}")
 _MOST_RENUMBERED = 1 << 20
 
 
 def read_lines(source: Source, form: str) -> Iterator[Block]:
-    """N-Triples or N-Quads. A block that fails is read again line by line, to refuse only what is wrong."""
+    """N-Triples or N-Quads. A block that fails is read again line by line, so that only its bad lines are refused."""
     keys = _Keys(source)
     with open_stream(source) as stream:
         for lines in line_blocks(source, stream):
@@ -76,7 +75,7 @@ def _line_by_line(source: Source, keys: _Keys, lines: Lines, form: str) -> _Batc
 def read_turtle(source: Source) -> Iterator[Block]:
     keys = _Keys(source, renumber=True)
     with open_stream(source) as stream:
-        # pyoxigraph reads as it goes, and lets an InputError of the stream through.
+        # pyoxigraph reads the stream as it goes, and lets an InputError from it through.
         quads = parse(stream, RdfFormat.TURTLE)  # type: ignore[arg-type]
         more = True
         while more:
@@ -87,7 +86,7 @@ def read_turtle(source: Source) -> Iterator[Block]:
 
 
 def _fill_from_turtle(source: Source, batch: _Batch, quads: Iterator[Quad]) -> bool:
-    """Whether the batch was full before the triples ended."""
+    """Fill a batch; returns whether it was full before the triples ended."""
     while True:
         try:
             return batch.fill(quads, source.options.block_bytes)
@@ -107,13 +106,13 @@ def _message(error: SyntaxError | MemoryError | ValueError, form: str) -> str:
             raise error
         return f"{_NAMES[form]} statement too long: the parser takes 16 MiB at most"
     if isinstance(error, SyntaxError):
-        # "Parser error at line 3 between columns 14 and 17: The predicate ...": the place is given elsewhere.
+        # "Parser error at line 3 between columns 14 and 17: The predicate ...": the message has the place already.
         return f"not {_NAMES[form]}: {error.msg.partition(': ')[2] or error.msg} (column {error.offset})"
     return str(error)
 
 
 class _Keys:
-    """Terms to keys, for one file."""
+    """The keys of one file's blank nodes, and its count of empty literals."""
 
     def __init__(self, source: Source, renumber: bool = False) -> None:
         self._source = source
@@ -123,8 +122,10 @@ class _Keys:
         self.empty_literals = 0
 
     def blank(self, label: str) -> str:
-        """`_:1f3a5b7c_label`, or `_:1f3a5b7c-12` for an unnamed node, so that two runs agree on it.
-        Past a million, new unnamed nodes keep their random names: memory is bounded."""
+        """`_:1f3a5b7c_label`, or `_:1f3a5b7c-12` for an unnamed node, so that two runs give it the same key.
+
+        Past a million, unnamed nodes keep their random names, to bound memory.
+        """
         if self._renumber and _RANDOM_ID.fullmatch(label):
             number = self._numbers.get(label)
             if number is None and len(self._numbers) < _MOST_RENUMBERED:
@@ -158,7 +159,7 @@ class _Batch:
     def fill(self, quads: Iterable[Quad], limit: float = inf) -> bool:
         """Add triples until `limit` characters are held (True) or none are left (False).
 
-        Raises ValueError for a triple that has no place in a graph of names; call again to read on after it.
+        Raises ValueError for a triple that a graph of names cannot hold; call again to read on after it.
         """
         add_head, add_relation, add_tail = self._heads.append, self._relations.append, self._tails.append
         for quad in quads:
@@ -225,9 +226,9 @@ class _Batch:
 
 
 def fallback_labels(keys: pa.StringArray, literals: Mapping[str, str]) -> pa.StringArray:
-    """A name for each key: its literal's value, its IRI's local part, or itself for a blank node."""
+    """A name for each key: the value of a literal, the local part of an IRI, a blank node as it is."""
     names = pc.replace_substring_regex(keys, r"(?s)^.*[/#]", "")
-    # A plain local part has a letter or digit and no percent sign; the keys without one go through Python.
+    # A plain local part has a letter or digit and no percent sign; keys without one go through Python.
     plain = pc.and_(
         pc.match_substring_regex(names, r"^[^%]*[\pL\pN][^%]*$"),
         pc.invert(pc.match_substring_regex(keys, r'^(_:|")')),
@@ -238,7 +239,7 @@ def fallback_labels(keys: pa.StringArray, literals: Mapping[str, str]) -> pa.Str
 
 
 def local_part(key: str) -> str:
-    """What follows the last `#` or `/` of an IRI, percent-decoded; the whole key if nothing does.
+    """What follows the last `#` or `/` of an IRI, percent-decoded; the whole key if nothing follows.
 
     >>> local_part("http://example.org/film/Am%C3%A9lie")
     'Amélie'
@@ -249,7 +250,7 @@ def local_part(key: str) -> str:
         return key
     local = key[max(key.rfind("#"), key.rfind("/")) + 1 :]
     if "%" in local:
-        with suppress(UnicodeDecodeError):  # percent signs that encode no text are shown as they stand
+        with suppress(UnicodeDecodeError):  # percent signs that do not encode UTF-8 are kept
             local = unquote(local, errors="strict")
     return local if local.strip() else key
 
@@ -265,7 +266,7 @@ def _rank(tag: str | None, lang: str) -> int:
 
 
 def _iri(text: str) -> str:
-    """The key of an IRI: itself, or, for one that an export made of a plain key, that key."""
+    """The key of an IRI: itself, or the plain key that an export made it from."""
     if text.startswith(OWN_IRIS):
         return unquote(text.split(":", 3)[3])
     return text

@@ -1,6 +1,8 @@
-"""One input with the settings it is read by, the tally of what came of it, and the one way to refuse a row.
+"""What all readers share: a source with its options and tally, blocks of triples, the bytes of a file.
 
-Knows nothing of formats; each reader says in its own words what is wrong with a row.
+A reader takes a `Source`, opens it with `open_stream`, cuts it with `line_blocks`, and yields `TripleBlock`s and
+`Labels`. A row that cannot be read goes to `Source.refuse`, with what is wrong in the reader's own words; the options
+decide whether that stops the reading. Nothing here depends on a format.
 """
 
 from __future__ import annotations
@@ -31,20 +33,20 @@ MOST_MESSAGES = 5
 
 @dataclass
 class Options:
-    """How a source is read. The names of the formats are in `formats.FORMATS`."""
+    """How a source is read. The names of the formats are in `reading.FORMATS`."""
 
-    format: str | None = None  # None: by the file's name
-    on_error: Literal["stop", "skip"] = "stop"
-    header: bool | None = None  # TSV, CSV; None: look at the first row
-    table: bool = False  # TSV, CSV: column names in the first row and a thing a row, not triples
+    format: str | None = None  # None: as the file's name says
+    on_error: Literal["stop", "skip"] = "stop"  # at a row that cannot be read
+    header: bool | None = None  # TSV, CSV: whether the first row is one; None: as its words say
+    table: bool = False  # TSV, CSV: not triples, but column names in the first row and a thing in each further row
     label: str = RDFS_LABEL  # RDF: the predicate whose objects are names
     lang: str = "en"  # RDF: the language whose names are preferred
-    block_bytes: int = 16 << 20  # the most text a block holds, unless a single line is longer
+    block_bytes: int = 16 << 20  # the most text that a block holds, unless a single line is longer
 
 
 @dataclass
 class ReadCounts:
-    """What reading came to so far; one tally may serve several sources, and then counts them together."""
+    """What has been read so far. One tally may serve several sources, and then counts them together."""
 
     rows: int = 0
     skipped: int = 0
@@ -52,7 +54,7 @@ class ReadCounts:
     bytes_read: int = 0  # as stored: compressed bytes of a compressed file
     bytes_total: int = 0  # the sizes of the files opened so far; stdin adds nothing
     notes: list[str] = field(default_factory=list)
-    headers: int = 0  # first rows whose words say that triples follow
+    headers: int = 0  # first rows that were headers of triples, by their words
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Source:
         return InputError(message, path=self.name, line=line, text=text, hint=hint)
 
     def refuse(self, message: str, *, line: int | None = None, text: str | None = None, hint: str = SKIP_HINT) -> None:
-        """A row that cannot be read: an error, or counted and left out, as the options say."""
+        """Refuse a row: raises an error, or counts the row and leaves it out, as the options say."""
         if self.options.on_error == "stop":
             raise self.error(message, line=line, text=text, hint=hint)
         self.tally.skipped += 1
@@ -110,10 +112,7 @@ def shown(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-# ----------------------------------------------------------------------------------------------------
-# What every reader gives: blocks of triples and of display names, in columns.
-#
-# Knows nothing of files or formats.
+# What a reader yields
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class TripleBlock:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Display names for keys, entities and relations alike. A smaller rank is preferred."""
+    """Names for keys, of entities and relations alike. A smaller rank is preferred."""
 
     key: pa.StringArray
     label: pa.StringArray
@@ -139,7 +138,7 @@ class Labels:
 Block: TypeAlias = TripleBlock | Labels
 
 GIVEN_RANK = 0  # a name that the source itself gives to the key
-FALLBACK_RANK = 200  # a name made from the key, for want of a better one; ranks fit in a byte
+FALLBACK_RANK = 200  # a name made from the key itself; ranks fit in a byte
 
 
 def strings(values: Sequence[str]) -> pa.StringArray:
@@ -147,7 +146,7 @@ def strings(values: Sequence[str]) -> pa.StringArray:
 
 
 class Columns:
-    """Rows gathered into columns; the last field of a row may be missing, and is "" where others have it."""
+    """Rows gathered into columns. The optional last field is "" in rows that lack it, if any row has it."""
 
     def __init__(self, required: int) -> None:
         self._required: list[list[str]] = [[] for _ in range(required)]
@@ -159,7 +158,7 @@ class Columns:
     def append(self, fields: Sequence[str]) -> None:
         if len(fields) > len(self._required) and self._optional is None:
             self._optional = [""] * len(self)
-        # Columns of strings, not rows: the garbage collector does not walk strings.
+        # Columns of strings, not rows, since the garbage collector does not visit strings.
         for column, value in zip(self._required, fields, strict=False):
             column.append(value)
         if self._optional is not None:
@@ -170,11 +169,7 @@ class Columns:
         return [strings(column) for column in self._required + optional]
 
 
-# ----------------------------------------------------------------------------------------------------
-# Bytes of a source: opened, decompressed by suffix, counted for progress, cut into blocks of whole lines.
-#
-# Knows nothing of what the lines mean.
-
+# The bytes of a source
 
 BOM = b"\xef\xbb\xbf"
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
@@ -182,7 +177,7 @@ LINE_GROWTH = 64  # a line may be this many times as long as a block
 MOST_LINE_BYTES = 1 << 30  # Arrow's string columns address 2 GiB
 _READ_BYTES = 256 << 10
 
-# What a file starts with that cannot be the text its name promises.
+# The first bytes of files that are not text in UTF-8.
 _FOREIGN = {
     b"\x1f\x8b": ("gzip data where text was expected", "decompress it, or name the file .gz"),
     b"\x28\xb5\x2f\xfd": ("zstd data where text was expected", "decompress it, or name the file .zst"),
@@ -192,7 +187,7 @@ _FOREIGN = {
 
 
 class Lines(NamedTuple):
-    """A block of whole lines, counted from 1; only the last line of a file may lack its newline."""
+    """A block of whole lines; `first` is the number of its first line. A file's last line may lack its newline."""
 
     first: int
     data: bytes
@@ -203,7 +198,7 @@ class _Readable(Protocol):
 
 
 class _Counted(io.RawIOBase):
-    """A file whose bytes are added to the tally as they are taken; closing it leaves the file open."""
+    """A file whose bytes are added to the tally as they are read; closing it leaves the file open."""
 
     def __init__(self, file: IO[bytes], tally: ReadCounts) -> None:
         self._file, self._tally = file, tally
@@ -255,6 +250,7 @@ class ByteStream:
 
 @contextmanager
 def open_stream(source: Source) -> Iterator[ByteStream]:
+    """Open a source: decompressed by its suffix, its bytes counted in the tally."""
     with ExitStack() as stack:
         if source.path == STDIN:
             file: IO[bytes] = sys.stdin.buffer
@@ -273,14 +269,14 @@ def _decompressed(file: IO[bytes], compression: str | None) -> _Readable:
     if compression == "gzip":
         return gzip.GzipFile(fileobj=file)
     if compression == "zstd":
-        # Not zstandard.stream_reader: it ends without an error where a file was cut off.
+        # Not zstandard.stream_reader, which reports no error for a file that was cut off.
         decompressed: _Readable = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
         return decompressed
     return file
 
 
 def line_blocks(source: Source, stream: ByteStream) -> Iterator[Lines]:
-    """The stream in blocks of at most `block_bytes`; more only for a line that is longer, up to 64 times."""
+    """The stream in blocks of whole lines, of at most `block_bytes`; a longer line may be up to 64 times that."""
     block_bytes = min(max(1, source.options.block_bytes), MOST_LINE_BYTES)
     limit = min(block_bytes * LINE_GROWTH, MOST_LINE_BYTES)
     first, begun, target = 1, b"", block_bytes  # `begun` is the start of a line whose end is not read yet

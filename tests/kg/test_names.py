@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import awkward_names, store_of
-from kgwalk.kg import find
-from kgwalk.kg.find import ShortNames
+from kgwalk.kg import names as names_module
+from kgwalk.kg.names import ShortNames
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, Question, Triple
 from kgwalk.walk.protocol import Environment, Task
@@ -25,8 +25,8 @@ FREEBASE = [
 
 
 def test_the_examples_in_the_module() -> None:
-    result = doctest.testmod(find)
-    assert (result.failed, result.attempted) == (0, 6)
+    result = doctest.testmod(names_module)
+    assert (result.failed, result.attempted) == (0, 4)
 
 
 def test_addresses_and_prefixes() -> None:

@@ -1,7 +1,7 @@
-"""MetaQA: `what films did [X] act in<TAB>A|B|C`, a folder for each number of hops, and kb.txt, `head|relation|tail`.
+"""Question sets published with their graph: MetaQA, MultiTQ, PathQuestion, and kgwalk's own.
 
-The type of a question stands on the same line of qa_train_qtype.txt, which is looked for beside the file and above
-it. Knows nothing of stores.
+Each section is one set: the function that makes a `Question` of a record, the one that reads the graph's facts, then
+its `Format`. The answers are names in that graph, so nothing has to be matched by id.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from typing import Any
 from kgwalk.config.episode_rows import question_of
 from kgwalk.data.folder import GRAPH
 from kgwalk.data.formats import base
-from kgwalk.data.formats.base import Format, Record, RecordReading, json_records, line_records, record_id
+from kgwalk.data.formats.base import Format, RecordReading, record_id
+from kgwalk.data.formats.records import Record, json_records, line_records
 from kgwalk.types import InputError, Question, Triple
+
+# MetaQA
 
 _TOPIC = re.compile(r"\[(.+)\]")  # greedy: a film is called [REC]
 _HOPS = re.compile(r"(\d)-?hop")
 
 
-def _records(path: Path) -> Iterator[Record]:
-    """Lines, each with the type that stands on the same line of the file of types, where there is one."""
-    types = _types(path)
+def _metaqa_records(path: Path) -> Iterator[Record]:
+    """The lines of a file, each with the question's type as one more column, where there is a file of types."""
+    types = _metaqa_types(path)
     for record in line_records(path):
         if types is not None and not record.broken:
             if record.number > len(types):
@@ -34,9 +37,10 @@ def _records(path: Path) -> Iterator[Record]:
             yield record
 
 
-def _types(path: Path) -> list[str] | None:
+def _metaqa_types(path: Path) -> list[str] | None:
+    """The types in qa_train_qtype.txt, line by line as in qa_train.txt; it lies beside that file or one folder up."""
     name = path.name.replace(".txt", "_qtype.txt")
-    if name == path.name:  # called otherwise: no file of types can be told from it
+    if name == path.name:  # not a .txt file: its file of types has no known name
         return None
     for folder in (path.parent, path.parent.parent):
         if (folder / name).is_file():
@@ -45,6 +49,7 @@ def _types(path: Path) -> list[str] | None:
 
 
 def _metaqa_question(record: Record, reading: RecordReading) -> Question:
+    """`what films did [X] act in<TAB>A|B|C`; the folder's name, `2-hop`, tells the hops."""
     columns = record.value.split("\t")
     if len(columns) not in (2, 3) or not columns[1].strip():
         raise ValueError(f"expected question<TAB>answer|answer|..., got {len(columns)} columns")
@@ -65,6 +70,7 @@ def _metaqa_question(record: Record, reading: RecordReading) -> Question:
 
 
 def _metaqa_facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
+    """kb.txt: `head|relation|tail`."""
     for record in line_records(path):
         columns = record.value.split("|")
         if len(columns) != 3 or not all(columns):
@@ -77,7 +83,7 @@ METAQA = Format(
     name="metaqa",
     about="MetaQA: films, 1 to 3 hops",
     files="1-hop/vanilla/qa_train.txt, 1-hop/qa_train_qtype.txt, ..., kb.txt",
-    records=_records,
+    records=_metaqa_records,
     question=_metaqa_question,
     is_questions=re.compile(r"^(?!.*(ntm|audio|_qtype)).*qa_[a-z]+\.txt(\.gz)?$"),
     is_graph=re.compile(r"(^|/)kb\.txt(\.gz)?$"),
@@ -85,13 +91,14 @@ METAQA = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# MultiTQ: questions about dated events, and its graph, rows of head, relation, tail and date.
-#
-# The source names no topics; the linker finds them in the question. Knows nothing of stores.
+# MultiTQ
 
 
 def _multitq_question(record: Record, reading: RecordReading) -> Question:
+    """A question about dated events. The source names no topics; the linker finds them in the question.
+
+    {"quid", "question", "answers": [...], "answer_type", "time_level", "qtype", "qlabel"}
+    """
     row = base.mapping(record.value)
     answers = base.GatheredAnswers()
     for name in base.texts(row, "answers"):
@@ -123,7 +130,7 @@ def dated_facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
 
 
 def _multitq_facts(path: Path, reading: RecordReading) -> Iterator[Triple]:
-    """full.txt holds what train, valid and test do: beside it their facts would come twice."""
+    """The dated facts of a file. full.txt holds those of train, valid and test, which are left out beside it."""
     if not path.name.startswith("full.") and any(path.parent.glob("full.*")):
         return iter(())
     return dated_facts(path, reading)
@@ -142,14 +149,14 @@ MULTITQ = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# PathQuestion: a question, its answer with all right ones in parentheses, and the path `e1#r1#e2#r2#answer`.
-#
-# PQ-2H.txt and the like, with their graphs 2H-kb.txt, PQL2-KB.txt. It comes in no splits: each file is one.
-# Knows nothing of stores.
+# PathQuestion
 
 
 def _pathquestion_question(record: Record, reading: RecordReading) -> Question:
+    """A question, its answer with all right answers in parentheses, and the path `e1#r1#e2#r2#answer`, between tabs.
+
+    It comes without splits, so each file (PQ-2H.txt, PQL-3H.txt, ...) is a split of its own.
+    """
     columns = record.value.strip().split("\t")
     if len(columns) != 3:
         raise ValueError(f"expected question<TAB>answer(answer/answer)<TAB>path, got {len(columns)} columns")
@@ -166,7 +173,7 @@ def _pathquestion_question(record: Record, reading: RecordReading) -> Question:
 
 
 def right_answers(text: str) -> list[str]:
-    """The answer first, then the others that are right. Names may hold parentheses themselves.
+    """The answer first, then the others that are right too. Names may have parentheses themselves.
 
     >>> right_answers("male(male/)"), right_answers("Big_(film)(Big_(film)/Hook)")
     (['male'], ['Big_(film)', 'Hook'])
@@ -182,7 +189,8 @@ def right_answers(text: str) -> list[str]:
 
 
 def path_of(text: str) -> list[Triple]:
-    """
+    """The facts of a path.
+
     >>> path_of("a#r#b#s#c#<end>#c")
     [Triple(head='a', relation='r', tail='b', time=''), Triple(head='b', relation='s', tail='c', time='')]
     """
@@ -204,21 +212,18 @@ PATHQUESTION = Format(
 )
 
 
-# ----------------------------------------------------------------------------------------------------
-# kgwalk's own keys in JSON lines, arrays or parquet, to be written as a dataset folder.
-#
-# The folder format itself, for files that lie elsewhere or are named otherwise. Knows nothing of graphs' files but
-# their names.
+# kgwalk's own
 
 
 def _own_question(record: Record, reading: RecordReading) -> Question:
+    """A question with the keys of a dataset folder, in a file that lies elsewhere or has another name or type."""
     row: dict[str, Any] = base.mapping(record.value)
     base.text(row, "question")
     question = question_of({key: value for key, value in row.items() if value is not None}, str(record.number))
     return replace(question, extra={key: value for key, value in question.extra.items() if key != GRAPH})
 
 
-def _graph(record: Record) -> list[Triple]:
+def _own_graph(record: Record) -> list[Triple]:
     return base.facts(record.value.get(GRAPH) or [], GRAPH)
 
 
@@ -230,6 +235,6 @@ OWN = Format(
     question=_own_question,
     is_questions=re.compile(r"^(?!.*\.kg/)(.*/)?(?!kg\.|graphs\.)[^/]*\.(jsonl?|parquet)(\.gz|\.zst)?$"),
     is_graph=re.compile(r"^(kg\.(tsv|csv|nt|ttl|nq|jsonl|ndjson)|graphs\.jsonl|names\.tsv)(\.gz|\.zst)?$"),
-    graph=_graph,
+    graph=_own_graph,
     keys=frozenset({"question", "topic_entities", "answers"}),
 )
