@@ -22,8 +22,8 @@ from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.demos.demo import Demo, RoughTokenizer, encode, end_id, read_demos, turn_ids, write_line
 from kgwalk.demos.filter import DemoSettings, Fallen, Walked, reason_against
 from kgwalk.demos.make import DemoSources, make_demos, teacher_demos
-from kgwalk.demos.route import Survey, route_from_evidence, route_from_gold, route_from_program, route_from_search
-from kgwalk.demos.voice import SAYINGS, STYLES
+from kgwalk.demos.route import RouteBuilder, route_from_evidence, route_from_gold, route_from_program, route_from_search
+from kgwalk.demos.voice import STYLES, TEMPLATES
 from kgwalk.demos.writer import WRITERS
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
@@ -119,7 +119,7 @@ def test_a_comparison_has_the_question_s_number() -> None:
 
 
 def test_a_route_from_gold_paths(films: StoredGraph) -> None:
-    route = route_from_gold(Survey(HANKS, films))
+    route = route_from_gold(RouteBuilder(HANKS, films))
     assert route is not None
     assert route.steps == (Call("head_entities", (1, "starred_actors")), Call("tail_entities", (2, "directed_by")))
     assert (route.f1, route.hops, route.topics) == (1.0, 2, ("Tom Hanks",))
@@ -129,7 +129,7 @@ def test_a_route_from_gold_paths(films: StoredGraph) -> None:
 def test_where_a_walk_comes_back_to_its_topic_that_is_left_out(films: StoredGraph) -> None:
     path = [Triple("Cast Away", "directed_by", "Robert Zemeckis"), Triple("Contact", "directed_by", "Robert Zemeckis")]
     question = Question("q", "what else did its director make?", ["Cast Away"], ["Contact"], gold_paths=[path])
-    route = route_from_gold(Survey(question, films))
+    route = route_from_gold(RouteBuilder(question, films))
     assert route is not None
     assert route.steps[-1] == Call("minus", (3, 1))
     assert route.f1 == 1
@@ -146,7 +146,7 @@ def test_two_topics_are_two_conditions(films: StoredGraph) -> None:
             [Triple("Cast Away", "directed_by", "Robert Zemeckis")],
         ],
     )
-    for route in (route_from_gold(Survey(question, films)), route_from_search(Survey(question, films), 2)):
+    for route in (route_from_gold(RouteBuilder(question, films)), route_from_search(RouteBuilder(question, films), 2)):
         assert route is not None
         assert route.steps[-1] == Call("intersect", (3, 4))
         assert (route.f1, route.hops) == (1.0, 1)
@@ -156,7 +156,7 @@ def test_paths_of_one_topic_are_united(store: Callable[..., StoredGraph]) -> Non
     graph = store([("a", "wrote", "b"), ("c", "written_by", "a"), ("a", "likes", "d")])
     paths = [[Triple("a", "wrote", "b")], [Triple("c", "written_by", "a")]]
     question = Question("q", "what did a write?", ["a"], ["b", "c"], gold_paths=paths)
-    route = route_from_gold(Survey(question, graph))
+    route = route_from_gold(RouteBuilder(question, graph))
     assert route is not None
     assert route.steps[-1] == Call("union", (2, 3))
     assert route.f1 == 1
@@ -164,21 +164,21 @@ def test_paths_of_one_topic_are_united(store: Callable[..., StoredGraph]) -> Non
 
 def test_a_route_by_search_where_no_path_is_given(films: StoredGraph) -> None:
     question = replace(HANKS, gold_paths=None)
-    assert route_from_gold(Survey(question, films)) is None
-    route = route_from_search(Survey(question, films), 2)
+    assert route_from_gold(RouteBuilder(question, films)) is None
+    route = route_from_search(RouteBuilder(question, films), 2)
     assert route is not None
     assert route.steps == (Call("head_entities", (1, "starred_actors")), Call("tail_entities", (2, "directed_by")))
-    assert route_from_search(Survey(question, films), 1) is None
+    assert route_from_search(RouteBuilder(question, films), 1) is None
     unknown = replace(question, answers=["Nobody"])
-    assert route_from_search(Survey(unknown, films), 3) is None
+    assert route_from_search(RouteBuilder(unknown, films), 3) is None
 
 
 def test_evidence_says_which_facts_matter(store: Callable[..., StoredGraph]) -> None:
     graph = store([("x", "leads", "y"), ("x", "near", "y"), ("x", "near", "z")])
     question = Question("q", "near?", ["x"], ["y"], evidence=[Triple("x", "near", "y")])
     by_evidence, by_search = (
-        route_from_evidence(Survey(question, graph), 2),
-        route_from_search(Survey(question, graph), 2),
+        route_from_evidence(RouteBuilder(question, graph), 2),
+        route_from_search(RouteBuilder(question, graph), 2),
     )
     assert by_evidence is not None
     assert by_search is not None
@@ -196,9 +196,9 @@ def test_a_program_that_does_not_run_is_no_route(films: StoredGraph) -> None:
         [],
     ):
         question = replace(HANKS, extra={"program": program})
-        assert route_from_program(Survey(question, films)) is None
+        assert route_from_program(RouteBuilder(question, films)) is None
     question = replace(HANKS, extra={"program": [["head_entities", "$1", "starred_actors"], ["count", "$2"]]})
-    route = route_from_program(Survey(replace(question, answers=["2"]), films))
+    route = route_from_program(RouteBuilder(replace(question, answers=["2"]), films))
     assert route is not None
     assert (route.f1, route.hops) == (1.0, 1)
 
@@ -338,7 +338,7 @@ def test_all_styles_are_spoken(environment: StoredGraph, asked: list[Question]) 
 
 
 def test_sayings_are_for_known_styles_and_end_as_sentences() -> None:
-    for occasion, by_style in SAYINGS.items():
+    for occasion, by_style in TEMPLATES.items():
         assert set(by_style) <= set(STYLES[1:]), occasion
         for wordings in by_style.values():
             assert wordings

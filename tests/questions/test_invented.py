@@ -23,32 +23,32 @@ from kgwalk.evaluation.evaluate import groups
 from kgwalk.kg.times import parse_time
 from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.invented.concepts import (
-    STYLES,
+    LABEL_STYLES,
+    ConceptPool,
+    LabelStyle,
     LeftOut,
     PlacedConcept,
-    Stock,
-    Style,
+    abbreviated,
     asked_as,
     asked_in,
     keys_of,
     label_key,
-    oddly,
     style_of,
 )
-from kgwalk.questions.invented.facts import End, WorldLexicon, draw_facts, draw_things, passes_through
+from kgwalk.questions.invented.facts import InventedLexicon, MediatorEnd, draw_entities, draw_facts, passes_mediators
 from kgwalk.questions.invented.graph import (
     InventedGraph,
     InventedSettings,
+    InventedWording,
     JoinReport,
     JoinSettings,
-    Voices,
-    make_world,
-    make_worlds,
+    make_invented,
+    make_invented_graph,
     write_worlds,
 )
-from kgwalk.questions.invented.names import MANNERS, PATTERNS, Manner, Namer, family_of
-from kgwalk.questions.invented.values import LATER, LITERALS, NARROWER, SYMMETRIC, Span, Values, random_span
-from kgwalk.questions.invented.words import CLOSED, TONGUES
+from kgwalk.questions.invented.names import PATTERNS, SPELLINGS, Namer, NamingStyle, family_of
+from kgwalk.questions.invented.values import LATER, LITERALS, NARROWER, SYMMETRIC, Span, ValueStyle, random_span
+from kgwalk.questions.invented.words import CLOSED_KINDS, PHONOLOGIES
 from kgwalk.questions.plan import PATTERNS as QUESTIONS
 from kgwalk.questions.plan import QuestionPlan
 from kgwalk.questions.schema import askable
@@ -62,19 +62,19 @@ from kgwalk.walk.protocol import Task
 from kgwalk.walk.sets import Sets, number_of
 
 BANK = {concept.id: concept for concept in load_bank()}
-STOCK = Stock(list(BANK.values()))
-PLAIN = Manner(TONGUES[:3], "plain", 0.3, 0.0, set())
-VALUES = Values(commas=False, dates="day")
+POOL = ConceptPool(list(BANK.values()))
+PLAIN = NamingStyle(PHONOLOGIES[:3], "plain", 0.3, 0.0, set())
+VALUES = ValueStyle(commas=False, dates="day")
 
 
-def world(number: int, stock: Stock = STOCK, **settings: Any) -> InventedGraph:
-    return make_world(stock, number, random.Random(number), InventedSettings(**settings), Namer())
+def world(number: int, pool: ConceptPool = POOL, **settings: Any) -> InventedGraph:
+    return make_invented_graph(pool, number, random.Random(number), InventedSettings(**settings), Namer())
 
 
 def pairs(concept: str, head: str, tail: str, total: int = 120) -> tuple[list[tuple[str, str]], list[str]]:
     """Heads and tails of one relation, and the names of the tails' kind from the earliest thing to the latest."""
     chance, placed = random.Random(5), PlacedConcept(BANK[concept], head, tail)
-    things = draw_things([placed], total, PLAIN, chance)
+    things = draw_entities([placed], total, PLAIN, chance)
     return draw_facts(placed, things, VALUES, chance), [thing.name for thing in things.get(tail, [])]
 
 
@@ -92,29 +92,31 @@ def test_tables_name_what_the_bank_has() -> None:
     assert BANK.keys() >= SYMMETRIC | LATER
     for name in SYMMETRIC | LATER:
         assert BANK[name].head == BANK[name].tail, name
-    assert kinds >= NARROWER.keys() | CLOSED.keys()
+    assert kinds >= NARROWER.keys() | CLOSED_KINDS.keys()
     assert {family_of(kind) for kind in kinds - set(LITERALS)} <= PATTERNS.keys()
 
 
-@pytest.mark.parametrize("writing", MANNERS)
-def test_names_are_given_once_and_can_be_asked_about(writing: str) -> None:
-    chance, manner = random.Random(1), Manner(TONGUES, writing, 0.3, 0.0, set())
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_names_are_given_once_and_can_be_asked_about(spelling: str) -> None:
+    chance, naming = random.Random(1), NamingStyle(PHONOLOGIES, spelling, 0.3, 0.0, set())
     kinds = sorted({concept.head for concept in BANK.values()})
-    names = [manner.name(kind, chance) for kind in kinds for _ in range(20)]
+    names = [naming.name(kind, chance) for kind in kinds for _ in range(20)]
     assert len(set(names)) == len(names)
     assert all(askable(name) and name == name.strip() and "{" not in name for name in names)
-    if "underscored" in writing:
+    if "underscored" in spelling:
         assert not any(" " in name for name in names)
-    if "lower" in writing:
+    if "lower" in spelling:
         assert all(name == name.lower() for name in names)
 
 
 def test_two_worlds_share_no_invented_name() -> None:
     namer = Namer()
-    known = {name.lower() for some in CLOSED.values() for name in some}  # months, colours, genres: the same everywhere
+    known = {
+        name.lower() for some in CLOSED_KINDS.values() for name in some
+    }  # months, colours, genres: the same everywhere
     names: list[set[str]] = []
     for number in range(4):
-        made = make_world(STOCK, number, random.Random(number), InventedSettings(), namer)
+        made = make_invented_graph(POOL, number, random.Random(number), InventedSettings(), namer)
         heads = {fact.head for fact in made.facts}  # a value is never a head
         names.append({name for name in heads if name.lower().replace("_", " ") not in known})
         assert len(names[-1]) > 50
@@ -128,7 +130,7 @@ def test_two_worlds_share_no_invented_name() -> None:
 def test_values_read_as_what_they_are(concept: Concept) -> None:
     chance = random.Random(2)
     for dates in ("day", "month", "year"):
-        value = Values(commas=dates == "month", dates=dates).value(concept, random_span(chance), chance)
+        value = ValueStyle(commas=dates == "month", dates=dates).value(concept, random_span(chance), chance)
         assert value == value.strip() != ""
         if concept.tail == "year":
             assert 1500 < int(value) < 2030
@@ -149,9 +151,9 @@ def test_nobody_dies_before_being_born() -> None:
 # Labels
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", LABEL_STYLES)
 def test_a_world_writes_in_its_style(style: str) -> None:
-    chance, own = random.Random(4), Style(style, 0.0, 0.0, "ex:")
+    chance, own = random.Random(4), LabelStyle(style, 0.0, 0.0, "ex:")
     labels = [own.label(concept, False, chance, lambda label: True) for concept in load_bank(["film", "person"])]
     found = Counter(style_of(label) for label in labels if label)
     if style not in ("foreign", "word"):  # not every concept has a foreign name, nor a name of one word
@@ -164,15 +166,15 @@ def test_labels_that_are_not_free_are_not_used() -> None:
     director = BANK["film-director"]
     taken = keys_of(["directed_by", "director"])
     for _ in range(50):
-        label = Style.of(chance).label(director, False, chance, lambda text: label_key(text) not in taken)
+        label = LabelStyle.of(chance).label(director, False, chance, lambda text: label_key(text) not in taken)
         assert label is not None
         assert label_key(label) not in taken
-    assert Style.of(chance).label(director, False, chance, lambda text: False) is None
+    assert LabelStyle.of(chance).label(director, False, chance, lambda text: False) is None
 
 
 def test_odd_labels_keep_the_beginnings_of_words() -> None:
     chance = random.Random(0)
-    made = {" ".join(oddly(["place", "of", "birth"], chance)) for _ in range(30)}
+    made = {" ".join(abbreviated(["place", "of", "birth"], chance)) for _ in range(30)}
     assert {"place of birth 1", "place", "place of birth"} & made
     assert all(name.startswith(("place", "birth")) for name in made)
 
@@ -183,7 +185,7 @@ def test_odd_labels_keep_the_beginnings_of_words() -> None:
 @pytest.mark.parametrize("number", range(8))
 def test_a_world_is_connected_and_not_ambiguous(number: int) -> None:
     chance = random.Random(number)
-    placed = STOCK.choose(24, chance.sample(STOCK.domains, 2), chance)
+    placed = POOL.choose(24, chance.sample(POOL.domains, 2), chance)
     assert 12 <= len(placed) <= 24
     assert len({one.concept.id for one in placed}) == len(placed)
     reached, last = {placed[0].head}, 0
@@ -227,27 +229,27 @@ def test_facts_between_things_of_one_kind() -> None:
 
 
 def test_a_world_by_its_number() -> None:
-    one, two = (Stock(load_bank(["film", "person"])) for _ in range(2))
+    one, two = (ConceptPool(load_bank(["film", "person"])) for _ in range(2))
     assert world(3, one) == world(3, two)
     assert world(3, one).facts != world(4, two).facts
     assert world(3).key == "w0003"
 
 
 def test_what_was_rare_comes_up_more() -> None:
-    stock = Stock(load_bank(["film"]))
+    pool = ConceptPool(load_bank(["film"]))
     for number in range(16):
-        stock.choose(8, ["film"], random.Random(number))
-    assert len(stock.uses) >= 27  # of 29
+        pool.choose(8, ["film"], random.Random(number))
+    assert len(pool.uses) >= 27  # of 29
 
 
 def test_what_most_graphs_have_comes_up_more() -> None:
     """When somebody was born and how tall they are, beside what they are worth and how many children they have."""
-    stock = Stock(load_bank())
+    pool = ConceptPool(load_bank())
     for number in range(60):
         chance = random.Random(number)
-        stock.choose(20, chance.sample(stock.domains, 2), chance)
-    ordinary = [stock.uses[name] for name in ("person-birthdate", "person-height")]
-    others = [stock.uses[name] for name in ("person-net-worth", "kinship-child-count")]
+        pool.choose(20, chance.sample(pool.domains, 2), chance)
+    ordinary = [pool.uses[name] for name in ("person-birthdate", "person-height")]
+    others = [pool.uses[name] for name in ("person-net-worth", "kinship-child-count")]
     assert sum(ordinary) > 1.5 * sum(others) > 0
 
 
@@ -280,22 +282,22 @@ def test_settings_that_make_no_sense() -> None:
     with pytest.raises(KgwalkError, match="0 worlds of 60 questions"):
         JoinSettings(worlds=0)
     with pytest.raises(KgwalkError, match="no concept is left to make worlds of"):
-        Stock([concept for concept in BANK.values() if concept.tail == "year"])
+        ConceptPool([concept for concept in BANK.values() if concept.tail == "year"])
 
 
 # Facts with a node in between
 
 ACTOR = BANK["film-actor"]
-ENDS = {"film.film.starring": End(ACTOR, True, True), "film.starring.person": End(ACTOR, False, False)}
+ENDS = {"film.film.starring": MediatorEnd(ACTOR, True, True), "film.starring.person": MediatorEnd(ACTOR, False, False)}
 TO_NODE, TO_PERSON = (Call("tail_entities", (number, label)) for number, label in enumerate(ENDS, 1))
 
 
 def test_two_hops_over_a_node_are_said_as_one() -> None:
-    lexicon = WorldLexicon({}, ENDS)
-    assert lexicon.sayings(Way("film.film.starring", True)).nouns == ("{}",)
-    assert lexicon.sayings(Way("film.starring.person", True)).questions == ACTOR.forward
-    assert lexicon.sayings(Way("film.starring.person", False)).nouns == ("{}",)
-    assert lexicon.sayings(Way("film.film.starring", False)).questions == ACTOR.backward
+    lexicon = InventedLexicon({}, ENDS)
+    assert lexicon.templates(Way("film.film.starring", True)).nouns == ("{}",)
+    assert lexicon.templates(Way("film.starring.person", True)).questions == ACTOR.forward
+    assert lexicon.templates(Way("film.starring.person", False)).nouns == ("{}",)
+    assert lexicon.templates(Way("film.film.starring", False)).questions == ACTOR.backward
     plan = QuestionPlan("chain", ("The House",), (TO_NODE, TO_PERSON))
     text = Wording(lexicon, level=0).say(plan, random.Random(0))
     assert text is not None
@@ -303,14 +305,14 @@ def test_two_hops_over_a_node_are_said_as_one() -> None:
 
 
 def test_a_plan_may_not_stop_at_the_node() -> None:
-    assert passes_through(QuestionPlan("chain", ("x",), (TO_NODE, TO_PERSON)), ENDS)
-    assert not passes_through(QuestionPlan("chain", ("x",), (TO_NODE,)), ENDS)
-    assert not passes_through(QuestionPlan("count", ("x",), (TO_NODE, Call("count", (2,)))), ENDS)
-    assert not passes_through(
+    assert passes_mediators(QuestionPlan("chain", ("x",), (TO_NODE, TO_PERSON)), ENDS)
+    assert not passes_mediators(QuestionPlan("chain", ("x",), (TO_NODE,)), ENDS)
+    assert not passes_mediators(QuestionPlan("count", ("x",), (TO_NODE, Call("count", (2,)))), ENDS)
+    assert not passes_mediators(
         QuestionPlan("chain", ("m.0abc",), (Call("tail_entities", (1, "film.starring.person")),)), ENDS
     )
     back = Call("head_entities", (2, "film.film.starring"))  # to the films that it came from
-    assert not passes_through(QuestionPlan("chain", ("x",), (TO_NODE, back)), ENDS)
+    assert not passes_mediators(QuestionPlan("chain", ("x",), (TO_NODE, back)), ENDS)
 
 
 def test_nodes_of_a_world() -> None:
@@ -345,8 +347,8 @@ def test_what_is_left_out_does_not_come_back_in_another_style() -> None:
     left_out = LeftOut(banned)
     concepts, _ = left_out.of(load_bank(["film", "person"]))
     for number in range(4):
-        made = make_world(
-            Stock(concepts), number, random.Random(number), InventedSettings(), Namer(), banned=left_out.labels
+        made = make_invented_graph(
+            ConceptPool(concepts), number, random.Random(number), InventedSettings(), Namer(), banned=left_out.labels
         )
         assert banned.isdisjoint(map(label_key, made.meanings))
 
@@ -356,7 +358,7 @@ def test_nothing_is_asked_as_a_question_that_is_left_out() -> None:
     plan = QuestionPlan("chain", ("The House",), (Call("tail_entities", (1, "director")),))
 
     def texts(left_out: frozenset[str]) -> set[str | None]:
-        voices, chance = Voices(made, 0.0, left_out), random.Random(0)
+        voices, chance = InventedWording(made, 0.0, left_out), random.Random(0)
         return {text and asked_as(text, plan.topics) for text in (voices.say(plan, chance) for _ in range(300))}
 
     every = texts(frozenset())
@@ -452,7 +454,7 @@ def test_an_evaluation_tells_unseen_concepts_apart(joined: tuple[Dataset, JoinRe
 
 def test_the_same_settings_make_the_same_worlds() -> None:
     few = JoinSettings(worlds=1, per_world=6, world=InventedSettings(entities=(40, 50), relations=(9, 10)))
-    one, two = (next(make_worlds(few, list(BANK.values()))) for _ in range(2))
+    one, two = (next(make_invented(few, list(BANK.values()))) for _ in range(2))
     assert one == two
     assert [question.id for question in one.questions[:2]] == ["w0000-00001", "w0000-00002"]
 

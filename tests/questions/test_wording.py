@@ -17,12 +17,12 @@ from kgwalk.questions.plan import PATTERNS, QuestionPlan
 from kgwalk.questions.schema import survey
 from kgwalk.questions.wording.bank_lexicon import BankLexicon, BankMatch, bare_nouns, plain_label
 from kgwalk.questions.wording.english import a, base, past_of, plural, singular
-from kgwalk.questions.wording.lexicon import Sayings, name_sayings
+from kgwalk.questions.wording.lexicon import Templates, name_templates
 from kgwalk.questions.wording.name_lexicon import NameLexicon
 from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, is_many, parts
 from kgwalk.questions.wording.reading import Acts, By, DoneTo, Event, Noun, PlacedIn, Whole, read
 from kgwalk.questions.wording.relation_names import read_name
-from kgwalk.questions.wording.speaker import Wording, dress, noisy
+from kgwalk.questions.wording.speaker import Wording, add_noise, apply_manner
 from kgwalk.questions.wording.templates import Ends
 from kgwalk.types import Call, KgwalkError
 from kgwalk.walk.facts import Way
@@ -90,7 +90,7 @@ def test_names_as_words(relation: str, text: str, head: str) -> None:
 def test_inverse_marks(relation: str) -> None:
     assert read_name(relation) == read_name("plays_in_club").__class__(("plays", "in", "club"), inverse=True)
     # the head is the club now: going out from it one finds the players
-    assert "the ones that play in {}" in name_sayings(read_name(relation), out=True).plain_nouns
+    assert "the ones that play in {}" in name_templates(read_name(relation), out=True).plain_nouns
 
 
 @pytest.mark.parametrize(
@@ -208,41 +208,41 @@ def test_how_a_name_reads(words: str, reading: object) -> None:
     ],
 )
 def test_what_a_name_says(relation: str, out: bool, question: str, noun: str) -> None:
-    said = name_sayings(read_name(relation), out)
+    said = name_templates(read_name(relation), out)
     assert question in said.plain_questions
     assert noun in said.plain_nouns
 
 
 def test_what_a_name_is_of() -> None:
     """`operator_of_line` runs from the company to the line where lines are its tails; `place_of_birth` does not."""
-    lines = name_sayings(read_name("operator_of_line"), True, Ends("company", "railway line"))
+    lines = name_templates(read_name("operator_of_line"), True, Ends("company", "railway line"))
     assert "Which railway lines have {} as their operator?" in lines.plain_questions
-    places = name_sayings(read_name("place_of_birth"), True, Ends("person", "city"))
+    places = name_templates(read_name("place_of_birth"), True, Ends("person", "city"))
     assert "What is the place of birth of {}?" in places.plain_questions
-    causes = name_sayings(read_name("cause_of_death"), True, Ends("person", "cause of death"))
+    causes = name_templates(read_name("cause_of_death"), True, Ends("person", "cause of death"))
     assert "What is the cause of death of {}?" in causes.plain_questions
 
 
 def test_a_verb_alone_says_when_or_what() -> None:
-    year = name_sayings(read_name("established"), True, Ends("company", "year"))
+    year = name_templates(read_name("established"), True, Ends("company", "year"))
     assert "In what year was {} established?" in year.plain_questions
-    died = name_sayings(read_name("died"), True, Ends("person", "date"))
+    died = name_templates(read_name("died"), True, Ends("person", "date"))
     assert "On what date did {} die?" in died.plain_questions
-    found = name_sayings(read_name("discovered"), False, Ends("person", "planet"))
+    found = name_templates(read_name("discovered"), False, Ends("person", "planet"))
     assert "Who discovered {}?" in found.plain_questions
 
 
 def test_what_is_done_in_a_place_and_what_by_it() -> None:
-    signed = name_sayings(read_name("signed_by"), False, Ends("treaty", "country"))
+    signed = name_templates(read_name("signed_by"), False, Ends("treaty", "country"))
     assert "the treaties signed by {}" in signed.plain_nouns
-    spoken = name_sayings(read_name("languages_spoken"), True, Ends("country", "language"))
+    spoken = name_templates(read_name("languages_spoken"), True, Ends("country", "language"))
     assert "the languages spoken in {}" in spoken.plain_nouns
-    won = name_sayings(read_name("wars_won"), True, Ends("country", "war"))
+    won = name_templates(read_name("wars_won"), True, Ends("country", "war"))
     assert "the wars won by {}" in won.plain_nouns
 
 
 def test_a_verb_with_its_preposition() -> None:
-    out, back = (name_sayings(read_name("depends_on"), way) for way in (True, False))
+    out, back = (name_templates(read_name("depends_on"), way) for way in (True, False))
     assert {"What does {} depend on?", "On what does {} depend?"} <= set(out.plain_questions)
     assert {"What depends on {}?", "Which ones depend on {}?"} <= set(back.plain_questions)
     assert "the ones that {} depends on" in out.plain_nouns
@@ -250,30 +250,30 @@ def test_a_verb_with_its_preposition() -> None:
 
 
 def test_in_a_place_and_in_something_else() -> None:
-    written, filmed = (name_sayings(read_name(name), True) for name in ("written_in", "filmed_in"))
+    written, filmed = (name_templates(read_name(name), True) for name in ("written_in", "filmed_in"))
     assert "the thing in which {} was written" in written.plain_nouns
     assert not any("place" in text or "Where" in text for text in written.plain_questions + written.plain_nouns)
     assert "the place in which {} is filmed" in filmed.plain_nouns
-    city = name_sayings(read_name("written_in"), True, Ends("book", "city"))
+    city = name_templates(read_name("written_in"), True, Ends("book", "city"))
     assert "Where was {} written?" in city.plain_questions
 
 
 def test_who_does_it_if_nothing_tells() -> None:
     """People write; teams and companies own, and what is owned is owned now."""
-    owned = name_sayings(read_name("owned_by"), True)
+    owned = name_templates(read_name("owned_by"), True)
     assert {"What owns {}?", "Which one owns {}?", "What is {} owned by?"} <= set(owned.plain_questions)
     assert {"the one that owns {}", "the ones that own {}", "the one {} is owned by"} <= set(owned.plain_nouns)
-    assert "Who owns {}?" in name_sayings(read_name("owned_by"), True, Ends("", "person")).plain_questions
-    things = name_sayings(read_name("owned_by"), False)
+    assert "Who owns {}?" in name_templates(read_name("owned_by"), True, Ends("", "person")).plain_questions
+    things = name_templates(read_name("owned_by"), False)
     assert {"Which things are owned by {}?", "What does {} own?"} <= set(things.plain_questions)
 
 
 def test_who_is_on_call_for_what() -> None:
-    who = name_sayings(read_name("on_call"), True, Ends("service", "person"))
+    who = name_templates(read_name("on_call"), True, Ends("service", "person"))
     assert "Who is on call for {}?" in who.plain_questions
     assert "the people on call for {}" in who.plain_nouns
-    assert who == name_sayings(read_name("on_call"), False, Ends("person", "service"))
-    assert "the on-call of {}" in name_sayings(read_name("on_call"), True).plain_nouns  # either may be on call
+    assert who == name_templates(read_name("on_call"), False, Ends("person", "service"))
+    assert "the on-call of {}" in name_templates(read_name("on_call"), True).plain_nouns  # either may be on call
 
 
 @pytest.mark.parametrize(
@@ -332,18 +332,18 @@ def test_a_unit_is_said_where_it_tells_two_relations_apart(tmp_path: Path) -> No
     build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
     mugs = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
     assert mugs.value_words("price_eur") == ("price in EUR",)
-    assert "the price in USD of {}" in mugs.sayings(Way("price_usd", True)).plain_nouns
-    assert "the weight of {}" in mugs.sayings(Way("weight_kg", True)).plain_nouns
+    assert "the price in USD of {}" in mugs.templates(Way("price_usd", True)).plain_nouns
+    assert "the weight of {}" in mugs.templates(Way("weight_kg", True)).plain_nouns
 
 
 def test_a_verb_that_leads_to_a_value() -> None:
-    starts = name_sayings(read_name("starts_at"), True, Ends("period", "year"))
+    starts = name_templates(read_name("starts_at"), True, Ends("period", "year"))
     assert {"What year does {} start at?", "Name the year that {} starts at."} <= set(starts.plain_questions)
-    assert "What does {} melt at?" in name_sayings(read_name("melts_at"), True, Ends("", "number")).plain_questions
+    assert "What does {} melt at?" in name_templates(read_name("melts_at"), True, Ends("", "number")).plain_questions
 
 
 def test_first_released_says_when() -> None:
-    released = name_sayings(read_name("first_released"), True, Ends("", "year"))
+    released = name_templates(read_name("first_released"), True, Ends("", "year"))
     assert "In what year was {} first released?" in released.plain_questions
 
 
@@ -355,7 +355,7 @@ def test_people_are_known_by_their_births(tmp_path: Path) -> None:
     (tmp_path / "facts.tsv").write_text("".join(facts), "utf-8")
     build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
     team = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
-    assert "Who is on call for {}?" in team.sayings(Way("on_call", True)).plain_questions
+    assert "Who is on call for {}?" in team.templates(Way("on_call", True)).plain_questions
 
 
 @pytest.mark.parametrize("relation", ["birth_rate", "gender_ratio", "people_born", "nationality", "births"])
@@ -367,9 +367,9 @@ def test_countries_are_no_people_by_their_births(tmp_path: Path, relation: str) 
     (tmp_path / "facts.tsv").write_text("".join(facts), "utf-8")
     build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
     countries = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
-    said = [countries.sayings(Way(name, out)) for name in ("capital", "ally") for out in (True, False)]
+    said = [countries.templates(Way(name, out)) for name in ("capital", "ally") for out in (True, False)]
     if relation in ("birth_rate", "gender_ratio"):
-        said.append(countries.sayings(Way(relation, False)))
+        said.append(countries.templates(Way(relation, False)))
     for text in (text for one in said for text in one.plain_questions + one.plain_nouns):
         assert re.search(r"\b(people|who|whom)\b", text, re.IGNORECASE) is None, text
 
@@ -377,7 +377,7 @@ def test_countries_are_no_people_by_their_births(tmp_path: Path, relation: str) 
 @given(st.text(min_size=1, max_size=40), st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_any_name_can_be_said(relation: str, out: bool) -> None:
-    said = name_sayings(read_name(relation.replace("{", "").replace("}", "")), out)
+    said = name_templates(read_name(relation.replace("{", "").replace("}", "")), out)
     assert len(said.plain_questions) >= 6
     assert len(said.plain_nouns) >= 3
     for text in said.plain_questions + said.plain_nouns:
@@ -389,7 +389,7 @@ def test_labels_of_the_bank_can_be_said() -> None:
     for one in load_bank()[::6]:
         for label in one.labels + one.inverse_labels:
             for out in (True, False):
-                said = name_sayings(read_name(label), out)
+                said = name_templates(read_name(label), out)
                 assert len(said.plain_questions) >= 6, label
                 assert len(said.plain_nouns) >= 3, label
 
@@ -481,10 +481,10 @@ def test_heads_of_noun_phrases() -> None:
 def test_the_bank_speaks_for_its_labels() -> None:
     director = concept("film-director")
     lexicon = BankLexicon({"directed_by": (director, False), "films_directed": (director, True)})
-    out, back = lexicon.sayings(Way("directed_by", True)), lexicon.sayings(Way("directed_by", False))
+    out, back = lexicon.templates(Way("directed_by", True)), lexicon.templates(Way("directed_by", False))
     assert (out.questions, out.nouns, out.kind) == (director.forward, director.forward_nouns, "person")
     assert (back.questions, back.nouns, back.kind) == (director.backward, director.backward_nouns, "film")
-    assert lexicon.sayings(Way("films_directed", True)).questions == director.backward
+    assert lexicon.templates(Way("films_directed", True)).questions == director.backward
     assert "Who directed {}?" in out.plain_questions
     assert out.bare == ("director", "filmmaker", "helmer", "film director", "movie director")
     assert out.plain_bare == ("director",)
@@ -504,20 +504,20 @@ def test_labels_that_make_no_sentence_leave_it_to_the_bank() -> None:
     for relation, name in (("can_open", "software-reads-format"), ("endstation", "transport-rail-line-terminus")):
         known = [one for one in load_bank() if one.id == name]
         for one in known:
-            assert not BankLexicon({relation: (one, False)}).sayings(Way(relation, True)).plain_questions
-    editor = BankLexicon({"film_editor": (concept("film-editor"), False)}).sayings(Way("film_editor", True))
+            assert not BankLexicon({relation: (one, False)}).templates(Way(relation, True)).plain_questions
+    editor = BankLexicon({"film_editor": (concept("film-editor"), False)}).templates(Way("film_editor", True))
     assert "the film editor of {}" in editor.plain_nouns
 
 
 def test_levels_choose_among_the_sayings() -> None:
-    said = Sayings(("who made {}",), ("the maker of {}",), "", ("Who is the r of {}?",), ("the r of {}",), (), ("r",))
+    said = Templates(("who made {}",), ("the maker of {}",), "", ("Who is the r of {}?",), ("the r of {}",), (), ("r",))
     assert said.at(0) == (("Who is the r of {}?",), ("the r of {}",), ("r",))
     assert said.at(1)[0] == ("Who is the r of {}?", "who made {}")
     assert said.at(2) == (("who made {}",), ("the maker of {}",), ("r",))
 
 
 def test_a_graph_is_matched_with_the_bank(lexicon: NameLexicon) -> None:
-    meant = {relation: lexicon.meant(relation) for relation in lexicon.schema.relations}
+    meant = {relation: lexicon.concept_of(relation) for relation in lexicon.schema.relations}
     assert {name: found[0].id for name, found in meant.items() if found is not None} == {
         "directed_by": "film-director",
         "written_by": "film-screenwriter",
@@ -528,13 +528,13 @@ def test_a_graph_is_matched_with_the_bank(lexicon: NameLexicon) -> None:
     } | {
         name: found[0].id for name, found in meant.items() if found is not None and name in ("population", "in_country")
     }
-    assert "Who called the shots on the set of {}?" in lexicon.sayings(Way("directed_by", True)).questions
-    assert lexicon.sayings(Way("kn_q7", True)).questions == ()
-    assert "the kn q7 of {}" in lexicon.sayings(Way("kn_q7", True)).plain_nouns
+    assert "Who called the shots on the set of {}?" in lexicon.templates(Way("directed_by", True)).questions
+    assert lexicon.templates(Way("kn_q7", True)).questions == ()
+    assert "the kn q7 of {}" in lexicon.templates(Way("kn_q7", True)).plain_nouns
     assert "release year" in lexicon.value_words("release_year")
     without = NameLexicon(lexicon.schema, bank=False)
-    assert without.meant("directed_by") is None
-    assert without.sayings(Way("directed_by", True)).questions == ()
+    assert without.concept_of("directed_by") is None
+    assert without.templates(Way("directed_by", True)).questions == ()
 
 
 def test_of_two_names_for_a_concept_the_nearer_one_has_it() -> None:
@@ -729,10 +729,10 @@ def test_chains_of_bank_concepts_are_said() -> None:
 
 def test_noise_spares_names_and_is_measured() -> None:
     text = "Who directed the famous film \ue000 which everybody remembers?"
-    worn = {noisy(text, 0.5, random.Random(seed)) for seed in range(50)}
+    worn = {add_noise(text, 0.5, random.Random(seed)) for seed in range(50)}
     assert len(worn) > 40
     assert all("\ue000" in one for one in worn)
-    assert noisy(text, 0.0, random.Random(0)) == text
+    assert add_noise(text, 0.0, random.Random(0)) == text
 
 
 def test_noise_in_names_where_wanted(lexicon: NameLexicon) -> None:
@@ -741,10 +741,10 @@ def test_noise_in_names_where_wanted(lexicon: NameLexicon) -> None:
 
 
 def test_dress() -> None:
-    drawn = {dress("What is \ue000's genre?", 1, random.Random(seed)) for seed in range(300)}
+    drawn = {apply_manner("What is \ue000's genre?", 1, random.Random(seed)) for seed in range(300)}
     assert {"What is \ue000's genre?", "what is \ue000's genre", "what is \ue000 's genre ?"} <= drawn
-    assert {dress("Who is \ue000?", 0, random.Random(seed)) for seed in range(50)} == {"Who is \ue000?"}
-    assert any("quiz" in dress("Who is \ue000?", 2, random.Random(seed)) for seed in range(300))
+    assert {apply_manner("Who is \ue000?", 0, random.Random(seed)) for seed in range(50)} == {"Who is \ue000?"}
+    assert any("quiz" in apply_manner("Who is \ue000?", 2, random.Random(seed)) for seed in range(300))
 
 
 def test_settings_that_make_no_sense(lexicon: NameLexicon) -> None:

@@ -163,7 +163,7 @@ def _is_chat(messages: Any) -> bool:
 AT_ONCE = 64  # demonstrations: some hundred texts, enough for all cores and few beside those that a tokenizer keeps
 
 
-class _Kept(NamedTuple):
+class _PackedFlat(NamedTuple):
     """A Flat in little room; its log-probabilities are all 0."""
 
     ids: array[int]
@@ -171,7 +171,7 @@ class _Kept(NamedTuple):
     turn_index: array[int]
 
     @classmethod
-    def of(cls, flat: Flat) -> _Kept:
+    def of(cls, flat: Flat) -> _PackedFlat:
         return cls(array("i", flat.ids), bytes(flat.mask), array("h", flat.turn_index))
 
     def flat(self) -> Flat:
@@ -183,7 +183,7 @@ class Lessons(Sequence[Flat]):
 
     def __init__(self, demos: Iterable[Demo], tokens: HfTokenizer) -> None:
         self._tokens = tokens
-        self._all: list[Demo | _Kept] = []
+        self._all: list[Demo | _PackedFlat] = []
         self.names: list[str] = []
         kinds: dict[tuple[str, ...], int] = {}
         for number, demo in enumerate(demos):
@@ -208,7 +208,7 @@ class Lessons(Sequence[Flat]):
         if isinstance(self._all[number], Demo):
             self._encode([number])
         kept = self._all[number]
-        assert isinstance(kept, _Kept)
+        assert isinstance(kept, _PackedFlat)
         return kept.flat()
 
     def ahead(self, numbers: Sequence[int]) -> None:
@@ -231,7 +231,7 @@ class Lessons(Sequence[Flat]):
             demos = {number: demo for number, demo in some if isinstance(demo, Demo)}
             self._tokens.foresee(partial(_encoded, demos.values()))
             for number, flat in zip(demos, _encoded(demos.values(), self._tokens), strict=True):
-                self._all[number] = _Kept.of(flat)
+                self._all[number] = _PackedFlat.of(flat)
 
 
 def _encoded(demos: Iterable[Demo], tokens: HfTokenizer) -> list[Flat]:

@@ -17,7 +17,7 @@ from kgwalk.demos.demo import Demo, RoughTokenizer, messages_of
 from kgwalk.demos.filter import DemoSettings, Fallen, Walked, lacking, reason_against, web_turns
 from kgwalk.demos.route import (
     Route,
-    Survey,
+    RouteBuilder,
     route_from_evidence,
     route_from_gold,
     route_from_program,
@@ -66,12 +66,14 @@ def teacher_demos(
     settings = (settings or DemoSettings()).checked()
     sampling = replace(teacher.sampling, temperature=settings.temperature, seed=seed)
     environment_of = environment_of or (lambda question: teacher.environment(graph_for(question)))
-    teaching = _Teaching(replace(teacher, sampling=sampling), settings, name, watch, fallen, graph_for, environment_of)
+    teaching = _TeacherDemos(
+        replace(teacher, sampling=sampling), settings, name, watch, fallen, graph_for, environment_of
+    )
     return teaching.make(settings.asked(questions, seed)), fallen
 
 
 @dataclass
-class _Teaching:
+class _TeacherDemos:
     teacher: ProtocolPolicy
     settings: DemoSettings
     name: str
@@ -162,7 +164,7 @@ def _cut(text: str, stop: Iterable[str]) -> str:
 # How each protocol would walk a route: a writer for each, by the protocol's name.
 
 
-GIVEN: dict[str, Callable[[Survey, int], Route | None]] = {  # what a question itself says of the way
+GIVEN_ROUTES: dict[str, Callable[[RouteBuilder, int], Route | None]] = {  # what a question itself says of the way
     "program": lambda survey, hops: route_from_program(survey),
     "gold": lambda survey, hops: route_from_gold(survey),
     "evidence": route_from_evidence,
@@ -187,7 +189,7 @@ def make_demos(
     observations are cut and lengths bounded. With a limit the demos are those of a seeded sample of the questions.
     """
     fallen = Fallen()
-    maker = _Maker(
+    maker = _DemoMaker(
         protocol,
         settings or DemoSettings(),
         budget or Budget(),
@@ -199,7 +201,7 @@ def make_demos(
     return maker.make(questions, graph_for), fallen
 
 
-class _Maker:
+class _DemoMaker:
     def __init__(
         self,
         protocol: Protocol,
@@ -227,7 +229,7 @@ class _Maker:
                 yield demo
 
     def _of(self, question: Question, graph: Graph) -> Iterator[Demo]:
-        survey = Survey(question, graph)
+        survey = RouteBuilder(question, graph)
         found = self._route(survey)
         if isinstance(found, str):
             self.fallen.add(found, question.id)
@@ -244,14 +246,14 @@ class _Maker:
                 made.append(demo.messages)
                 yield demo
 
-    def _route(self, survey: Survey) -> tuple[Route, str] | str:
+    def _route(self, survey: RouteBuilder) -> tuple[Route, str] | str:
         """The best of the routes that the question itself gives, by F1; search only where none of them will do."""
         if not survey.topics:
             return "route: no topic is in the graph"
         settings, best = self.settings, None
         least = settings.answer_f1 if "answer" in settings.filters else 0.0
         for source in settings.sources:
-            route = GIVEN[source](survey, settings.hops) if source in GIVEN else None
+            route = GIVEN_ROUTES[source](survey, settings.hops) if source in GIVEN_ROUTES else None
             if route is not None and (best is None or route.f1 > best[0].f1):
                 best = route, source
             if best is not None and best[0].f1 == 1:
@@ -264,7 +266,7 @@ class _Maker:
             return "route: none was found"
         return best if best[0].f1 >= least else f"route: the best that was found has F1 below {least:g}"
 
-    def _demo(self, survey: Survey, route: Route, source: str, copy: int) -> Demo | str:
+    def _demo(self, survey: RouteBuilder, route: Route, source: str, copy: int) -> Demo | str:
         question, settings = survey.question, self.settings
         chance = _chance(self.seed, question.id, copy)
         style = chance.choice(settings.styles or self.writer.styles)
@@ -302,7 +304,7 @@ class _Maker:
             web=bool(web_turns(episode)),
         )
 
-    def _play(self, survey: Survey, route: Route, style: str, copy: int, wrong: bool) -> Played:
+    def _play(self, survey: RouteBuilder, route: Route, style: str, copy: int, wrong: bool) -> Played:
         """A wrong turn may be one turn too many; then there may be room without it."""
         try:
             return self._walk(survey, route, style, copy, wrong)
@@ -311,7 +313,7 @@ class _Maker:
                 raise
         return self._walk(survey, route, style, copy, False)
 
-    def _walk(self, survey: Survey, route: Route, style: str, copy: int, wrong: bool) -> Played:
+    def _walk(self, survey: RouteBuilder, route: Route, style: str, copy: int, wrong: bool) -> Played:
         question = survey.question
         chance = _chance(self.seed, question.id, copy, "words")
 

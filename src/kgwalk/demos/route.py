@@ -68,7 +68,7 @@ def topics_of(question: Question, graph: Graph) -> list[str]:
 
 
 @dataclass
-class Survey:
+class RouteBuilder:
     """All that was tried for one question: sets are made once, however many routes share them."""
 
     question: Question
@@ -152,7 +152,7 @@ class Survey:
         return min(routes, key=lambda route: (-route.f1, len(route.steps)), default=None)
 
 
-def route_from_program(survey: Survey) -> Route | None:
+def route_from_program(survey: RouteBuilder) -> Route | None:
     """The question's own `program`, if it has one that this graph can run."""
     program = survey.question.extra.get("program")
     if not isinstance(program, list) or len(survey.topics) != len(survey.question.topic_entities):
@@ -171,13 +171,13 @@ def route_from_program(survey: Survey) -> Route | None:
     return None if number is None else survey.route(number)
 
 
-def route_from_gold(survey: Survey) -> Route | None:
+def route_from_gold(survey: RouteBuilder) -> Route | None:
     """The best route along the relation chains of the gold paths."""
     chains = dict.fromkeys(chain_of(path, survey.topics) for path in survey.question.gold_paths or [])
     return survey.best(combinations(survey, [chain for chain in chains if chain is not None]))
 
 
-def combinations(survey: Survey, chains: Iterable[Chain]) -> list[int | None]:
+def combinations(survey: RouteBuilder, chains: Iterable[Chain]) -> list[int | None]:
     """Sets that chains give alone, united (those of one topic) and intersected (those of several)."""
     found: list[int | None] = []
     for leave in ("", "end", "each"):
@@ -215,17 +215,17 @@ def _make(sets: Sets, tool: str, args: Sequence[Reference]) -> int:
 WALKED = 16  # of a topic, the best of those that were found
 
 
-def route_from_search(survey: Survey, hops: int) -> Route | None:
+def route_from_search(survey: RouteBuilder, hops: int) -> Route | None:
     """The best route of at most `hops` relations."""
     return _best(survey, GraphEdges(survey.graph), hops)
 
 
-def route_from_evidence(survey: Survey, hops: int) -> Route | None:
+def route_from_evidence(survey: RouteBuilder, hops: int) -> Route | None:
     """The best route whose chains the question's evidence shows."""
     return _best(survey, FactEdges(survey.question.evidence or []), hops)
 
 
-def _best(survey: Survey, edges: EdgeSource, hops: int) -> Route | None:
+def _best(survey: RouteBuilder, edges: EdgeSource, hops: int) -> Route | None:
     found: list[int | None] = []
     best_of: list[list[Chain]] = []
     for topic in survey.topics:

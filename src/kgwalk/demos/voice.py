@@ -18,7 +18,7 @@ STYLES = ("none", "terse", "plain", "reflective")
 LISTED = 3  # names in a sentence; of more, the first are named
 
 # What is said when. An occasion that a style has no words for is passed over in silence.
-SAYINGS: dict[str, dict[str, tuple[str, ...]]] = {
+TEMPLATES: dict[str, dict[str, tuple[str, ...]]] = {
     # At the beginning, before anything was asked.
     "start": {
         "plain": (
@@ -303,7 +303,7 @@ class Voice:
 
     def say(self, occasion: str, **values: str) -> str:
         """One wording for an occasion, or "" where the style has nothing to say."""
-        wordings = SAYINGS[occasion].get(self.style, ())
+        wordings = TEMPLATES[occasion].get(self.style, ())
         return self.chance.choice(wordings).format_map(values).strip() if wordings else ""
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions.plan import Building, MakeSettings, Refused
+from kgwalk.questions.plan import MakeSettings, PlanBuilder, PlanRejected
 from kgwalk.questions.schema import ID, MOSTLY, NAME, Inverses, Relation, Schema, askable, survey
 from kgwalk.types import Found, Neighbors, Triple, UnknownName
 from kgwalk.walk.facts import Way
@@ -52,7 +52,7 @@ def remember(known: dict[CacheKey, CacheValue], key: CacheKey, value: CacheValue
     return value
 
 
-class Recent:
+class CachedGraph:
     def __init__(self, graph: StoredGraph) -> None:
         self._graph, self.between = graph, graph.between
         self._near: dict[tuple[str, str, bool], Neighbors] = {}
@@ -124,7 +124,7 @@ class Recent:
 COMPARED = 2000  # entities of a way that are compared with those of another
 
 
-class Starts:
+class StartIndex:
     """One pass over the facts of a graph or a view; then every draw is a few lookups."""
 
     def __init__(self, graph: StoredGraph) -> None:
@@ -165,9 +165,9 @@ class Starts:
         pair = int(self._pairs[way.out][low + int((high - low) * chance.random() ** (1 + known))])
         return self._name(pair % self._entities)
 
-    def anyone(self, chance: random.Random, known: float, *, told_of: bool = False) -> str:
-        """An entity of the graph, whatever ways it has; drawn as one of a way's is. `told_of`: a head of facts."""
-        some = self._heads if told_of else self._all
+    def any_entity(self, chance: random.Random, known: float, *, heads_only: bool = False) -> str:
+        """An entity of the graph, whatever ways it has; drawn as one of a way's is. `heads_only`: a head of facts."""
+        some = self._heads if heads_only else self._all
         return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
 
     def both(self, relation: str) -> I64:
@@ -208,7 +208,7 @@ FORWARDS = "another relation says it forwards"
 LEAST_NAMES = 0.2  # the share of names at a relation's end from which on it is worth starting there
 
 
-class Path(NamedTuple):
+class SampledWalk(NamedTuple):
     """A walk: `ways[i]` leads from `entities[i]` to `entities[i + 1]`.
 
     `keeps`: sets on the way that the walk comes back over its start with are meant to have it, as in "the genres of the
@@ -233,7 +233,7 @@ def reverse(way: Way) -> Way:
     return Way(way.relation, not way.out)
 
 
-class Drawing:
+class WalkSampler:
     """`used` counts how often each way was chosen.
 
     `first_ways` start at what can be named, `first_forth` are those of them that go forwards; `to_things` lead to
@@ -243,9 +243,9 @@ class Drawing:
     """
 
     def __init__(self, graph: StoredGraph, settings: MakeSettings, schema: Schema | None = None) -> None:
-        self.graph, self.settings = Recent(graph), settings
+        self.graph, self.settings = CachedGraph(graph), settings
         self.schema = schema or survey(graph)
-        self.starts = Starts(graph)
+        self.starts = StartIndex(graph)
         self.inverses = Inverses(graph)
         self.chance = random.Random(settings.seed)
         self.used: Counter[Way] = Counter()
@@ -278,7 +278,7 @@ class Drawing:
 
     def choose(self, ways: Sequence[Way]) -> Way:
         if not ways:
-            raise Refused("no way to go on")
+            raise PlanRejected("no way to go on")
         drawn = self.chance.choices(ways, k=CHOSEN_FROM)
         chosen = min(drawn, key=lambda way: self.used[way] / self._weight[way])
         self.used[chosen] += 1  # whatever comes of it: a way that leads nowhere must not be tried for ever
@@ -290,12 +290,12 @@ class Drawing:
             name = self.starts.draw(way, self.chance, self.settings.known, both=both)
             if self.may_be_topic(name):
                 return name
-        raise Refused("no topic that can be named")
+        raise PlanRejected("no topic that can be named")
 
     def may_be_topic(self, name: str) -> bool:
         return askable(name) or self.settings.literal_topics
 
-    def path(self, hops: int, *, to_name: bool = False, turns: bool = False) -> Path:
+    def path(self, hops: int, *, to_name: bool = False, turns: bool = False) -> SampledWalk:
         """A walk of so many hops from a topic.
 
         With `turns`, now and then one that turns back over where it came from; with `to_name`, the end is a thing and
@@ -312,9 +312,9 @@ class Drawing:
         ends = turn + 1 == hops
         keeps = not ends and self.chance.random() < KEPT
         again = hops > 2 and (keeps or ends) and self.alike(ways[turn - 1], reverse(ways[turn - 1]))
-        return Path(ways, entities, keeps, again)
+        return SampledWalk(ways, entities, keeps, again)
 
-    def _walk(self, hops: int, turn: int | None, to_name: bool) -> Path:
+    def _walk(self, hops: int, turn: int | None, to_name: bool) -> SampledWalk:
         ways: list[Way] = []
         entities: list[str] = []
         by_name = self.chance.random() < BY_NAME
@@ -331,11 +331,11 @@ class Drawing:
             else:
                 around = self._ways_from(entities[-1], ways[-1], goes_on or to_name, forth)
                 if not around:
-                    raise Refused("no way to go on")
+                    raise PlanRejected("no way to go on")
                 way = choose(around)
             ways.append(way)
             entities.append(self.step(entities[-1], way))
-        return Path(tuple(ways), tuple(entities))
+        return SampledWalk(tuple(ways), tuple(entities))
 
     def _back(self, entities: Sequence[str], came: Way) -> Way:
         """The way that came, turned round; or another that leads back, as `children` does from `parents`: at times, and
@@ -348,7 +348,7 @@ class Drawing:
             if leading:
                 return self.chance.choice(leading)
         if not straight:
-            raise Refused(FORWARDS)
+            raise PlanRejected(FORWARDS)
         return reverse(came)
 
     def _rivalled(self, entity: str, came: Way) -> bool:
@@ -368,7 +368,7 @@ class Drawing:
         if by_name:
             allowed = self._may_start[to_things, forth]
             for _ in range(TRIES):
-                name = self.starts.anyone(self.chance, self.settings.known, told_of=forth)
+                name = self.starts.any_entity(self.chance, self.settings.known, heads_only=forth)
                 ways = [way for way in self.around(name) if way in allowed] if self.may_be_topic(name) else []
                 if ways:
                     return name, self.chance.choice(ways)
@@ -383,7 +383,7 @@ class Drawing:
             remember(self._onwards, key, found)
         return found
 
-    def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> Path:
+    def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> SampledWalk:
         """A walk of so many hops to an entity, from a topic other than `avoid`; `fan` is the least of the last hop."""
         ways: list[Way] = []
         entities = [end]
@@ -392,7 +392,7 @@ class Drawing:
             around = self._into(entities[-1], 0.0 if ways else fan)
             ways.append(self.choose([way for way in around if way != came]))
             entities.append(self.step(entities[-1], reverse(ways[-1]), topic=place + 1 == hops, avoid=avoid))
-        return Path(tuple(reversed(ways)), tuple(reversed(entities)))
+        return SampledWalk(tuple(reversed(ways)), tuple(reversed(entities)))
 
     def around(self, entity: str) -> tuple[Way, ...]:
         """The ways that leave an entity; backwards only what no relation says forwards."""
@@ -425,16 +425,16 @@ class Drawing:
         try:
             return self.graph.relations(entity), self.graph.relations(entity, out=False)
         except UnknownName as error:
-            raise Refused("no way to go on") from error
+            raise PlanRejected("no way to go on") from error
 
-    def check(self, building: Building) -> None:
+    def check(self, builder: PlanBuilder) -> None:
         """No step of a plan goes backwards where a relation that is shown says it forwards."""
-        for step in building.steps:
+        for step in builder.steps:
             if step.tool == "head_entities" and self.inverses.of(str(step.args[1])):
                 source, relation = step.args
                 assert isinstance(source, int)
-                if self.inverses.said_forwards(str(relation), building.around(source)[0]):
-                    raise Refused(FORWARDS)
+                if self.inverses.said_forwards(str(relation), builder.around(source)[0]):
+                    raise PlanRejected(FORWARDS)
 
     def onward(self, entity: str, came: Way) -> list[Way]:
         """The ways that go on and not straight back, under whichever name; to a neighbour of a neighbour is on."""
@@ -450,7 +450,7 @@ class Drawing:
         if topic:
             names = [name for name in names if name != avoid and self.may_be_topic(name)]
         if not names:
-            raise Refused("no topic that can be named" if topic else "no way to go on")
+            raise PlanRejected("no topic that can be named" if topic else "no way to go on")
         return self.chance.choice(names)
 
     def _neighbours(self, entity: str, way: Way) -> Sequence[str]:

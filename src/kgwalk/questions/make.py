@@ -19,19 +19,19 @@ from typing import Generic, Protocol, TypeVar
 from kgwalk.data.folder import STORE, DatasetWriter
 from kgwalk.kg.find import normalise
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions.drawing import Drawing
+from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.patterns import DRAWS, possible
 from kgwalk.questions.plan import (
     CHOICES,
     HOPS,
     SUPERLATIVE,
     MakeSettings,
+    PlanRejected,
     QuestionPlan,
-    Refused,
     facts_used,
     gold_paths,
+    run_plan,
     size_of,
-    walk,
 )
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
 from kgwalk.types import KgwalkError, Progress, Question, silent
@@ -85,7 +85,7 @@ class RelationShares:
 
 
 @dataclass
-class Cell(Generic[Item]):
+class QuotaCell(Generic[Item]):
     """The questions of one pattern and number of hops: `wanted` of them, `sizes` are shares by answer size."""
 
     wanted: int
@@ -146,7 +146,7 @@ AGAIN = 4  # a plan that is drawn so often is said anew: a small graph has no ot
 ROUNDS = 4  # what a cell could not give is wanted of the others, so often
 
 
-class Says(Protocol):
+class PlanWording(Protocol):
     """What is needed of a wording: the text of a plan, or None where it cannot be said well."""
 
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None: ...
@@ -154,7 +154,7 @@ class Says(Protocol):
 
 def make_questions(
     graph: StoredGraph,
-    wording: Says,
+    wording: PlanWording,
     settings: MakeSettings | None = None,
     *,
     schema: Schema | None = None,
@@ -166,7 +166,7 @@ def make_questions(
     `thrown` is told how many draws fell out, by reason.
     """
     settings = settings or MakeSettings()
-    making = _Making(graph, wording, settings, Counter() if thrown is None else thrown, progress, schema)
+    making = _QuestionMaker(graph, wording, settings, Counter() if thrown is None else thrown, progress, schema)
     made = making.run()
     random.Random(settings.seed).shuffle(made)
     return [replace(question, id=f"{settings.name}-{at:05}") for at, question in enumerate(made, 1)]
@@ -194,26 +194,26 @@ def _answer_kind(answers: list[str]) -> str:
     return "time" if kinds <= {DATE, YEAR} else "value" if kinds <= {NUMBER, YEAR} else "entity"
 
 
-class _Making:
+class _QuestionMaker:
     def __init__(
         self,
         graph: StoredGraph,
-        wording: Says,
+        wording: PlanWording,
         settings: MakeSettings,
         thrown: Counter[str],
         progress: Progress,
         schema: Schema | None,
     ) -> None:
         self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
-        self.drawing = Drawing(graph, settings, schema)
+        self.sampler = WalkSampler(graph, settings, schema)
         self.words = random.Random(settings.seed + 1)  # of its own: how a plan is said does not change the next draw
-        self.shares = RelationShares(len(self.drawing.schema.relations))
+        self.shares = RelationShares(len(self.sampler.schema.relations))
         self.plans: Counter[tuple[object, ...]] = Counter()  # drawn so often
         self.texts: set[str] = set()
         self.made: list[Question] = []
 
     def run(self) -> list[Question]:
-        shares = {cell: share for cell, share in self.settings.cells().items() if possible(self.drawing, cell[0])}
+        shares = {cell: share for cell, share in self.settings.cells().items() if possible(self.sampler, cell[0])}
         if not shares:
             self.thrown["no values to compare"] += 1
             return []
@@ -231,7 +231,7 @@ class _Making:
         pattern, hops = kind
         # one of many is chosen, whatever the size of the set: sizes say nothing there
         sizes = {"1": 1.0, "2-5": 1.0} if pattern == SUPERLATIVE else self.settings.sizes
-        cell: Cell[QuestionPlan] = Cell(wanted, sizes, self.shares, self._ask)
+        cell: QuotaCell[QuestionPlan] = QuotaCell(wanted, sizes, self.shares, self._ask)
         barren = BARREN + 10 * wanted
         for tried in range(BARREN + TRIES * wanted):
             if cell.enough(PATIENCE):
@@ -240,7 +240,7 @@ class _Making:
                 break
             try:
                 plan, size = self._draw(pattern, hops)
-            except Refused as why:
+            except PlanRejected as why:
                 self.thrown[str(why)] += 1
                 continue
             if cell.offer(plan, size_of(size), plan.shape, list(plan.ways())):
@@ -251,18 +251,18 @@ class _Making:
 
     def _draw(self, pattern: str, hops: int) -> tuple[QuestionPlan, int]:
         """A plan, and how many it is about: its answers, or what it counts."""
-        building = DRAWS[pattern](self.drawing, hops)
-        plan = building.plan(pattern)
+        builder = DRAWS[pattern](self.sampler, hops)
+        plan = builder.plan(pattern)
         if plan.hops != hops:
-            raise Refused("more or fewer hops than wanted")
+            raise PlanRejected("more or fewer hops than wanted")
         key = (plan.topics, plan.steps)
         self.plans[key] += 1
         if self.plans[key] % AGAIN != 1:
-            raise Refused("the same plan again")
-        building.check(len(self.drawing.schema.relations))
-        self.drawing.check(building)
+            raise PlanRejected("the same plan again")
+        builder.check(len(self.sampler.schema.relations))
+        self.sampler.check(builder)
         counted = plan.last - (plan.steps[-1].tool == "count")
-        return plan, len(building.members(counted))
+        return plan, len(builder.members(counted))
 
     def _ask(self, plan: QuestionPlan) -> bool:
         """Put a plan into words; whether there are some, and no other question has them."""
@@ -274,7 +274,7 @@ class _Making:
             self.thrown["the same text again"] += 1
             return False
         self.texts.add(normal)
-        self.made.append(question_of(plan, walk(plan, self.drawing.graph), text))
+        self.made.append(question_of(plan, run_plan(plan, self.sampler.graph), text))
         return True
 
 

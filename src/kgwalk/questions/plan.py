@@ -71,7 +71,7 @@ class QuestionPlan:
         """The relations that are followed, each with its direction, and those whose values choose, in order."""
         for step in self.steps:
             if step.tool in HOPS + CHOICES:
-                yield Way(str(step.args[1]), step.tool != "head_entities")
+                yield way_of(step)
 
     @property
     def shape(self) -> str:
@@ -84,6 +84,11 @@ class QuestionPlan:
         'tail_entities($1, borders) filter($2, population, >)'
         """
         return " ".join(map(_without_values, self.steps))
+
+
+def way_of(step: Call) -> Way:
+    """The relation that a step follows or compares by, and its direction."""
+    return Way(str(step.args[1]), step.tool != "head_entities")
 
 
 def _without_values(step: Call) -> str:
@@ -164,8 +169,8 @@ class MakeSettings:
 # ----------------------------------------------------------------------------------------------------
 # A plan being built on a graph: each step is walked as it is added, so that a plan that says nothing is refused.
 #
-#     building = Building(graph, ["Toy Story"], settings)
-#     directors = building.hop(1, Way("directed_by", True), start=1)
+#     builder = Building(graph, ["Toy Story"], settings)
+#     directors = builder.hop(1, Way("directed_by", True), start=1)
 #
 # Only members are kept, as most plans come to nothing; `walk` makes the sets of one that is kept, with their facts.
 # Knows one plan; patterns.py knows which steps make which question.
@@ -176,14 +181,14 @@ TOO_LARGE = "a set on the way is too large"
 LEAST_COMPARED = 3  # members with a value, for one of them to be the largest
 
 
-class Refused(Exception):
+class PlanRejected(Exception):
     """A plan that makes no good question; the message is the reason, for counting."""
 
 
-class Building:
+class PlanBuilder:
     def __init__(self, graph: Graph, topics: Sequence[str], settings: MakeSettings) -> None:
         if len(set(topics)) < len(topics):
-            raise Refused("the same topic twice")
+            raise PlanRejected("the same topic twice")
         self.settings, self.topics, self.steps = settings, tuple(topics), list[Call]()
         self.sets = Sets(graph, topics, most=settings.most_members, facts=False)
         self._relations: dict[int, tuple[list[str], list[str]]] = {}
@@ -214,14 +219,14 @@ class Building:
         With `keeps` it does not, and with `again` it may come back to just where it was. With `goes_on` another hop
         follows, so that a set too large for that is not made; one member more is allowed, which may be the start.
         """
-        self.few(source)
+        self.check_few(source)
         most, onward = self.settings.most_members, self.settings.most_onward + 1
         self.sets.most = min(most, onward) if goes_on else most
         number = self._add("tail_entities" if way.out else "head_entities", source, way.relation)
         if not keeps:
             number = self._without_start(number, start)
         if not again and any(self._same(number, earlier) for earlier in range(1, number)):
-            raise Refused("comes back to where it was")  # the country of the players of a country
+            raise PlanRejected("comes back to where it was")  # the country of the players of a country
         return number
 
     def follow(self, start: int, ways: Sequence[Way], *, keeps: bool = False, again: bool = False) -> int:
@@ -234,56 +239,56 @@ class Building:
 
     def between(self, source: int, relation: str, first: str, last: str, start: int) -> int:
         """A hop by facts of a time; there must be facts of other times, or the time says nothing."""
-        self.few(source)
+        self.check_few(source)
         graph = self.sets.graph
         always = {other for name in self.members(source) for other in graph.neighbors(name, relation)}
         number = self._add("between", source, relation, first, last)
         if len(self.members(number)) == len(always):
-            raise Refused("a step changes nothing")
+            raise PlanRejected("a step changes nothing")
         return self._without_start(number, start)
 
     def combine(self, tool: str, left: int, right: int) -> int:
         number = self._add(tool, left, right)
         sizes = {len(self.members(left))} if tool == "minus" else {len(self.members(one)) for one in (left, right)}
         if len(self.members(number)) in sizes:
-            raise Refused("a step changes nothing")
+            raise PlanRejected("a step changes nothing")
         return number
 
     def count(self, source: int) -> int:
         if len(self.members(source)) < 2:
-            raise Refused("a count of one")
+            raise PlanRejected("a count of one")
         kinds = set(map(literal_kind, self.members(source)))
         if ID in kinds:
-            raise Refused("an answer is an id")
+            raise PlanRejected("an answer is an id")
         if not kinds.isdisjoint(LITERALS):
-            raise Refused("a count of values")
+            raise PlanRejected("a count of values")
         return self._add("count", source)
 
     def extreme(self, tool: str, source: int, relation: str) -> int:
         """argmax or argmin; most members must have a value, and few the best one."""
-        self.few(source)
+        self.check_few(source)
         valued = sum(bool(self.values(name, relation)) for name in self.members(source))
         if valued < LEAST_COMPARED or 2 * valued <= len(self.members(source)):
-            raise Refused("too few values to compare")
+            raise PlanRejected("too few values to compare")
         number = self._add(tool, source, relation)
         if len(self.members(number)) > MOST_EXTREMES:
-            raise Refused("a superlative of many")
+            raise PlanRejected("a superlative of many")
         return number
 
     def filter(self, source: int, relation: str, comparison: str, value: str) -> int:
-        self.few(source)
+        self.check_few(source)
         number = self._add("filter", source, relation, comparison, value)
         if len(self.members(number)) == len(self.members(source)):
-            raise Refused("a step changes nothing")
+            raise PlanRejected("a step changes nothing")
         return number
 
     def within(self, source: int, low: tuple[str, str], high: tuple[str, str]) -> int:
         """Two filters that mean one thing: a relation of at least some value, and one (or the same) below another."""
-        self.few(source)
+        self.check_few(source)
         number = self._add("filter", source, low[0], ">=", low[1])
         number = self._add("filter", number, high[0], "<", high[1])
         if len(self.members(number)) == len(self.members(source)):
-            raise Refused("a step changes nothing")
+            raise PlanRejected("a step changes nothing")
         return number
 
     # Whether the plan as a whole is a question
@@ -296,15 +301,15 @@ class Building:
         last = len(self.sets.made)
         answers = self.members(last)
         if len(answers) > self.settings.most_answers:
-            raise Refused("too many answers")
+            raise PlanRejected("too many answers")
         if not set(answers).isdisjoint(self.topics):
-            raise Refused("an answer is a topic")
+            raise PlanRejected("an answer is a topic")
         if any(literal_kind(name) == ID for name in answers):
-            raise Refused("an answer is an id")
+            raise PlanRejected("an answer is an id")
         if relations is not None and relations <= self.settings.shown:
             return
         if not all(self._shows(step) for step in self.steps if step.tool in HOPS + CHOICES):
-            raise Refused("a relation too far down the list")
+            raise PlanRejected("a relation too far down the list")
 
     def _shows(self, step: Call) -> bool:
         source, relation = step.args[0], step.args[1]
@@ -313,10 +318,10 @@ class Building:
         around = entering if step.tool == "head_entities" else leaving
         return relation in around[: self.settings.shown]
 
-    def few(self, source: int) -> None:
+    def check_few(self, source: int) -> None:
         """Refuse to go on from a set that is too large to look at each of its members."""
         if len(self.members(source)) > self.settings.most_onward:
-            raise Refused("goes on from too many")
+            raise PlanRejected("goes on from too many")
 
     def _same(self, one: int, two: int) -> bool:
         return len(self.members(one)) == len(self.members(two)) and set(self.members(one)) == set(self.members(two))
@@ -325,23 +330,23 @@ class Building:
         if self.members(start)[0] not in self.members(number):
             return number
         if len(self.members(number)) == 1:
-            raise Refused("comes back to its start alone")
+            raise PlanRejected("comes back to its start alone")
         return self._add("minus", number, start)
 
     def _add(self, tool: str, *args: str | int) -> int:
         try:
             number: int = getattr(self.sets, tool)(*args)
         except TooMany as error:
-            raise Refused(TOO_LARGE) from error
+            raise PlanRejected(TOO_LARGE) from error
         except SetError as error:
-            raise Refused(str(error).partition(";")[0]) from error  # without the advice, which is a relation's own
+            raise PlanRejected(str(error).partition(";")[0]) from error  # without the advice, which is a relation's own
         self.steps.append(Call(tool, args))
         if len(self.members(number)) > self.settings.most_members:
-            raise Refused(TOO_LARGE)
+            raise PlanRejected(TOO_LARGE)
         return number
 
 
-def walk(plan: QuestionPlan, graph: Graph) -> Sets:
+def run_plan(plan: QuestionPlan, graph: Graph) -> Sets:
     """The sets of a plan that was drawn from a graph, with the facts that lead to their members."""
     sets = Sets(graph, plan.topics)
     for step in plan.steps:
