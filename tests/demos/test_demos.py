@@ -80,7 +80,7 @@ def made(
 ) -> tuple[list[Demo], Fallen]:
     if isinstance(protocol, str):
         protocol = protocol_named(protocol)
-    demos, fallen = make_demos(
+    demos, rejects = make_demos(
         questions,
         lambda question: graph,
         protocol,
@@ -92,7 +92,7 @@ def made(
             graph
         ),  # relations ranked by their letters: quick, and the same everywhere
     )
-    return list(demos), fallen
+    return list(demos), rejects
 
 
 def test_the_examples_in_the_modules() -> None:
@@ -207,7 +207,7 @@ def test_a_program_that_does_not_run_is_no_route(films: StoredGraph) -> None:
 
 
 def test_a_demo_by_hand(films: StoredGraph) -> None:
-    (demo,), fallen = made([HANKS], films, styles=("none",), wrong=0.0)
+    (demo,), rejects = made([HANKS], films, styles=("none",), wrong=0.0)
     assert demo.turns == [
         'head_entities($1, "starred_actors")',
         'tail_entities($2, "directed_by")',
@@ -227,7 +227,7 @@ def test_a_demo_by_hand(films: StoredGraph) -> None:
         False,
     )
     assert sorted(demo.answers) == demo.gold
-    assert (fallen.kept, fallen.tried, fallen.counts) == (1, 1, {})
+    assert (rejects.kept, rejects.tried, rejects.counts) == (1, 1, {})
 
 
 @pytest.mark.parametrize("name", list(WRITERS))
@@ -235,12 +235,12 @@ def test_every_protocol_has_demos_of_every_kind_of_question(
     name: str, environment: StoredGraph, asked: list[Question]
 ) -> None:
     recipe = load_recipe(name)
-    demos, fallen = made(asked, environment, protocol_of(recipe), budget=budget_of(recipe), wrong=0.3)
-    assert fallen.kept == len(demos)
-    assert fallen.tried == len(asked)
+    demos, rejects = made(asked, environment, protocol_of(recipe), budget=budget_of(recipe), wrong=0.3)
+    assert rejects.kept == len(demos)
+    assert rejects.tried == len(asked)
     kinds = {question.id: question.type for question in asked}
     least = {"kgwalk": 9, "kg-r1": 6, "graph-rft": 7, "kg-reasoner": 4, "kg-hopper": 5, "eog": 6}[name]
-    assert len({kinds[demo.id] for demo in demos}) >= least, fallen.as_json()
+    assert len({kinds[demo.id] for demo in demos}) >= least, rejects.as_json()
     for demo in demos:
         assert demo.f1 == 1
         assert demo.messages[-1]["role"] == "assistant"
@@ -317,12 +317,12 @@ def test_the_same_seed_gives_the_same_demos(environment: StoredGraph, asked: lis
 
 
 def test_several_demos_of_a_question_differ(films: StoredGraph) -> None:
-    demos, fallen = made([HANKS], films, "kg-r1", per_question=6, wrong=0.0)
+    demos, rejects = made([HANKS], films, "kg-r1", per_question=6, wrong=0.0)
     assert demos[0].id == "hanks#0"
     assert len({tuple(demo.turns) for demo in demos}) == len(demos) > 3
-    silent, fallen = made([HANKS], films, per_question=3, styles=("none",), wrong=0.0)
+    silent, rejects = made([HANKS], films, per_question=3, styles=("none",), wrong=0.0)
     assert len(silent) == 1
-    assert fallen.counts == {"repeat: the same in other words is the same": 2}
+    assert rejects.counts == {"repeat: the same in other words is the same": 2}
 
 
 def test_all_styles_are_spoken(environment: StoredGraph, asked: list[Question]) -> None:
@@ -388,24 +388,24 @@ def test_reasons_are_counted(films: StoredGraph) -> None:
         replace(HANKS, id="lost", gold_paths=None, answers=["Mars"]),
         replace(HANKS, id="half", answers=["Penny Marshall", "Ron Howard", "Robert Zemeckis"]),
     ]
-    demos, fallen = made(questions, films, wrong=0.0)
+    demos, rejects = made(questions, films, wrong=0.0)
     assert [demo.id for demo in demos] == ["hanks"]
-    assert fallen.counts == {
+    assert rejects.counts == {
         "route: no topic is in the graph": 1,
         "route: none was found": 1,
         "route: the best that was found has F1 below 1": 1,
     }
-    assert fallen.examples["route: none was found"] == ["lost"]
-    assert fallen.as_json()["tried"] == 4
+    assert rejects.examples["route: none was found"] == ["lost"]
+    assert rejects.as_json()["tried"] == 4
     demos, _ = made(questions, films, answer_f1=0.5)
     assert [(demo.id, round(demo.f1, 2)) for demo in demos] == [("hanks", 1.0), ("half", 0.8)]
 
 
 def test_what_does_not_fit_falls_out(films: StoredGraph) -> None:
     def why(protocol: Protocol | str = "kg-r1", **bounds: int) -> str:
-        demos, fallen = made([HANKS], films, protocol, budget=replace(WIDE, **bounds), wrong=0.0)
+        demos, rejects = made([HANKS], films, protocol, budget=replace(WIDE, **bounds), wrong=0.0)
         assert demos == []
-        (reason,) = fallen.counts
+        (reason,) = rejects.counts
         return reason
 
     assert why(turn_tokens=5) == "length: a turn is too long"
@@ -417,8 +417,8 @@ def test_what_does_not_fit_falls_out(films: StoredGraph) -> None:
 
 
 def test_a_limit_takes_a_seeded_sample(environment: StoredGraph, asked: list[Question]) -> None:
-    demos, fallen = made(asked, environment, limit=5)
-    assert len(demos) == fallen.kept == 5
+    demos, rejects = made(asked, environment, limit=5)
+    assert len(demos) == rejects.kept == 5
     assert [demo.id for demo in demos] != [question.id for question in asked[:5]]
     assert demos == made(asked, environment, limit=5)[0]
     assert demos != made(asked, environment, limit=5, seed=1)[0]
@@ -556,8 +556,8 @@ def test_awkward_names_forge_nothing(facts: list[tuple[str, str, str]], data: st
         answers = list(graph.neighbors(head, relation).names) if head in graph else []
         path = [[Triple(head, relation, tail)]]
         question = Question("q", "what?", [head], answers or [tail], gold_paths=path)
-        demos, fallen = made([question], graph, name, ByteTokenizer(), wrong=0.5)
-        assert not any(reason.startswith("format") for reason in fallen.counts)
+        demos, rejects = made([question], graph, name, ByteTokenizer(), wrong=0.5)
+        assert not any(reason.startswith("format") for reason in rejects.counts)
         if demos:
             _same_as_rollout_one(demos[0], question, graph)
 
@@ -582,16 +582,18 @@ def test_rough_tokens_are_four_bytes(one: str, two: str) -> None:
 
 def _teacher(turns: Sequence[str], graph: StoredGraph, **settings: Any) -> tuple[list[Demo], Fallen]:
     agent = ProtocolPolicy(protocol_named("kgwalk"), ScriptedEngine(turns), WIDE)
-    demos, fallen = teacher_demos([HANKS], lambda question: graph, agent, settings=DemoSettings(**settings), name="big")
-    return list(demos), fallen
+    demos, rejects = teacher_demos(
+        [HANKS], lambda question: graph, agent, settings=DemoSettings(**settings), name="big"
+    )
+    return list(demos), rejects
 
 
 def test_a_teacher_s_walks_are_filtered(films: StoredGraph) -> None:
     good = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer> \n"]
-    (demo,), fallen = _teacher(good, films, samples=2)
+    (demo,), rejects = _teacher(good, films, samples=2)
     assert demo.turns == [*good[:2], "<answer>$3</answer>"]
     assert (demo.source, demo.style, demo.id, demo.f1) == ("teacher", "big", "hanks#0", 1)
-    assert fallen.counts == {"teacher: a shorter walk of the question was kept": 1}
+    assert rejects.counts == {"teacher: a shorter walk of the question was kept": 1}
     tokens = ByteTokenizer()
     (episode,) = rollout(
         [(Task(HANKS, ["Tom Hanks"]), Environment(films))],
@@ -600,12 +602,12 @@ def test_a_teacher_s_walks_are_filtered(films: StoredGraph) -> None:
         budget=WIDE,
     )
     assert encode(demo, tokens).ids == episode.flatten().ids
-    demos, fallen = _teacher(["nonsense", *good], films, samples=1)
-    assert (demos, fallen.counts) == ([], {"format: malformed": 1})
-    demos, fallen = _teacher(['<answer>["Ron Howard"]</answer>'], films, samples=3)
-    assert (demos, fallen.counts) == ([], {"answer: F1 below 1": 3})
-    demos, fallen = _teacher([], films, samples=1)
-    assert (demos, list(fallen.counts)) == ([], ["format: no answer (engine_failed)"])
+    demos, rejects = _teacher(["nonsense", *good], films, samples=1)
+    assert (demos, rejects.counts) == ([], {"format: malformed": 1})
+    demos, rejects = _teacher(['<answer>["Ron Howard"]</answer>'], films, samples=3)
+    assert (demos, rejects.counts) == ([], {"answer: F1 below 1": 3})
+    demos, rejects = _teacher([], films, samples=1)
+    assert (demos, list(rejects.counts)) == ([], ["format: no answer (engine_failed)"])
 
 
 def test_a_teacher_walks_where_no_route_will_do(films: StoredGraph) -> None:

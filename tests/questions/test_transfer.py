@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from conftest import store_of
+from kgwalk.demos.path_search import back
 from kgwalk.questions.bank import Concept, load_bank
-from kgwalk.questions.drawing import WalkSampler, reverse
+from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.invented.facts import InventedLexicon, MediatorEnd, passes_mediators
 from kgwalk.questions.invented.graph import InventedGraph, InventedPart, InventedSettings, JoinSettings, make_invented
 from kgwalk.questions.invented.values import HAPPENS, LASTS
@@ -98,7 +99,7 @@ def test_a_turn_may_come_back_by_another_relation(tmp_path: Path) -> None:
         except PlanRejected:
             continue
     assert {(PARENTS, CHILDREN), (CHILDREN, PARENTS)} <= found
-    assert (PARENTS, reverse(PARENTS)) not in found  # `children` says it forwards
+    assert (PARENTS, back(PARENTS)) not in found  # `children` says it forwards
     assert all(sampler.path(1).ways for _ in range(5))
 
 

@@ -1,7 +1,9 @@
-"""The patterns of questions: for each, a function that draws one plan of so many hops, or refuses.
+"""The patterns of questions: for each, a function that draws one plan of so many hops, or rejects the draw.
 
-A question with conditions is drawn from its answer: a walk to some entity, then another walk that ends there too, so
-that both have it in common. Knows the patterns, not how many of each are wanted.
+    DRAWS["intersection"](sampler, 2).plan("intersection")
+
+A question with two conditions is drawn from its answer: a walk to some entity, then another walk that ends there too,
+so that both have it in common. `make` decides how many of each pattern are wanted.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import Way
 from kgwalk.walk.sets import number_of
 
-LEAST_FAN = 1.5  # entities that the last hop leads to on average, where one of them is to be chosen
-ONWARD = 0.3  # the share of questions of several hops whose last hop comes after the choice or combination
-AT_NODES = 0.6  # the share of questions of a time, of two hops, that are about the times of nodes, where there are some
+LEAST_FAN = 1.5  # entities that the last hop leads to on average, if one of them is to be chosen
+ONWARD = 0.3  # the share of two-hop questions whose last hop comes after the choice or combination
+AT_NODES = 0.6  # the share of time questions of two hops about the times of nameless nodes, if there are some
 BOUNDS = ("<", ">", "<", ">", "<=", ">=")
 COUNTED_BOTH = 0.3  # the share of counts that count an intersection
 
@@ -47,7 +49,7 @@ def chain(sampler: WalkSampler, hops: int) -> PlanBuilder:
 
 
 def combination(tool: str, sampler: WalkSampler, hops: int) -> PlanBuilder:
-    """Which films were directed by X and star Y? With minus: directed by X, without Y. Then, at times, a hop more."""
+    """Which films were directed by X and star Y? With minus: directed by X, without Y. Some have one more hop."""
     onward = hops > 2 or (hops == 2 and sampler.chance.random() < ONWARD)
     long = hops - onward
     first = sampler.path(long, to_name=True)
@@ -60,7 +62,7 @@ def combination(tool: str, sampler: WalkSampler, hops: int) -> PlanBuilder:
 
 
 def union(sampler: WalkSampler, hops: int) -> PlanBuilder:
-    """Films by X or Y (the same ways from two topics), or who wrote or directed X (two ways from one topic)."""
+    """Films by X or Y (the same relations from two topics), or who wrote or directed X (two relations of one topic)."""
     first = sampler.path(hops)
     if sampler.chance.random() < 0.5:
         other = sampler.topic(first.ways[0])
@@ -85,7 +87,7 @@ def count(sampler: WalkSampler, hops: int) -> PlanBuilder:
 
 
 def superlative(sampler: WalkSampler, hops: int) -> PlanBuilder:
-    """Which neighbour of X has the largest population? At times, a hop more from there."""
+    """Which neighbour of X has the largest population? Some have one more hop."""
     chosen, onward = _measure(sampler, hops)
     builder, relation, path = _valued_set(sampler, chosen, hops - onward)
     number = builder.extreme(sampler.chance.choice(("argmax", "argmin")), len(builder.sets.made), relation.name)
@@ -95,7 +97,7 @@ def superlative(sampler: WalkSampler, hops: int) -> PlanBuilder:
 
 
 def comparison(sampler: WalkSampler, hops: int) -> PlanBuilder:
-    """Which neighbours of X have a population above five million? At times, a hop more from there."""
+    """Which neighbours of X have a population above five million? Some have one more hop."""
     chosen, onward = _measure(sampler, hops)
     builder, relation, path = _valued_set(sampler, chosen, hops - onward)
     last = len(builder.sets.made)
@@ -129,7 +131,7 @@ def time(sampler: WalkSampler, hops: int) -> PlanBuilder:
 
 
 def _of_year(builder: PlanBuilder, number: int, relation: Relation, year: int) -> PlanBuilder:
-    """Dates of days lie within their year; plain years are equal to it."""
+    """Members of one year: dates within it, or plain years equal to it."""
     if all(len(value) <= 4 for value in relation.sample_tails):
         builder.filter(number, relation.name, "=", str(year))
     else:
@@ -138,7 +140,7 @@ def _of_year(builder: PlanBuilder, number: int, relation: Relation, year: int) -
 
 
 def _held_in(sampler: WalkSampler, dated: Way) -> PlanBuilder:
-    """Who governed X in 2009? The dates are those of nameless nodes: from when to when, or when."""
+    """Who governed X in 2009? The dates are those of nameless nodes: a start and an end, or one date."""
     chance, graph = sampler.chance, sampler.graph
     node = sampler.starts.draw(dated, chance, sampler.settings.known)
     path = sampler.path_to(node, 1)
@@ -158,7 +160,7 @@ def _held_in(sampler: WalkSampler, dated: Way) -> PlanBuilder:
 
 
 def _within(sampler: WalkSampler, hops: int) -> PlanBuilder:
-    """A hop along facts of a time, first or last of the hops."""
+    """A hop by facts of a certain time, as the first or last of the hops."""
     chance = sampler.chance
     relation = sampler.choose(sampler.first_forth)
     for _ in range(TRIES):
@@ -192,7 +194,7 @@ def _window(sampler: WalkSampler, date: str, dates: list[str]) -> tuple[str, str
 
 
 def _measure(sampler: WalkSampler, hops: int) -> tuple[Way, bool]:
-    """What to choose by, and whether a hop more comes after; always so where nameless nodes are chosen from."""
+    """A relation to choose by, and whether one more hop follows; always so after a choice of nameless nodes."""
     ways = sampler.valued if hops > 1 else sampler.valued_things
     if not ways:
         raise PlanRejected("no values to compare")
@@ -202,7 +204,7 @@ def _measure(sampler: WalkSampler, hops: int) -> tuple[Way, bool]:
 
 
 def _valued_set(sampler: WalkSampler, chosen: Way, hops: int) -> tuple[PlanBuilder, Relation, SampledWalk]:
-    """A set that has members with values of a relation."""
+    """A set whose members have values of the chosen relation; its builder, that relation, and the walk to the set."""
     member = sampler.starts.draw(chosen, sampler.chance, sampler.settings.known)
     path = sampler.path_to(member, hops, fan=LEAST_FAN)
     builder = PlanBuilder(sampler.graph, [path.topic], sampler.settings)
@@ -221,7 +223,7 @@ def _values(builder: PlanBuilder, number: int, relation: Relation) -> list[float
 
 
 def _onward(sampler: WalkSampler, builder: PlanBuilder, number: int, came: Way) -> None:
-    """One hop more, not by the relation that the members were chosen by: how old are those older than 34?"""
+    """Adds a hop, but not by the relation that chose the members: never "how old are those older than 34?"."""
     member = sampler.chance.choice(builder.members(number))
     chosen_by = {step.args[1] for step in builder.steps if step.tool in CHOICES}
     ways = [way for way in sampler.onward(member, came) if way.relation not in chosen_by]
