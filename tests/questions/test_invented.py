@@ -1,4 +1,4 @@
-"""Random worlds: names, values, labels, concepts and facts, each by its rule; many worlds as one dataset."""
+"""Invented graphs: names, values, labels, concepts and facts, each by its rule; many graphs as one dataset."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ PLAIN = NamingStyle(PHONOLOGIES[:3], "plain", 0.3, 0.0, set())
 VALUES = ValueStyle(commas=False, dates="day")
 
 
-def world(number: int, pool: ConceptPool = POOL, **settings: Any) -> InventedGraph:
+def invented(number: int, pool: ConceptPool = POOL, **settings: Any) -> InventedGraph:
     return make_invented_graph(pool, number, random.Random(number), InventedSettings(**settings), Namer())
 
 
 def pairs(concept: str, head: str, tail: str, total: int = 120) -> tuple[list[tuple[str, str]], list[str]]:
-    """Heads and tails of one relation, and the names of the tails' kind from the earliest thing to the latest."""
+    """Heads and tails of one relation, and the names of the tails' kind from the earliest entity to the latest."""
     chance, placed = random.Random(5), PlacedConcept(BANK[concept], head, tail)
-    things = draw_entities([placed], total, PLAIN, chance)
-    return draw_facts(placed, things, VALUES, chance), [thing.name for thing in things.get(tail, [])]
+    entities = draw_entities([placed], total, PLAIN, chance)
+    return draw_facts(placed, entities, VALUES, chance), [entity.name for entity in entities.get(tail, [])]
 
 
 def test_worked_examples() -> None:
@@ -109,7 +109,7 @@ def test_names_are_given_once_and_can_be_asked_about(spelling: str) -> None:
         assert all(name == name.lower() for name in names)
 
 
-def test_two_worlds_share_no_invented_name() -> None:
+def test_two_graphs_share_no_invented_name() -> None:
     namer = Namer()
     known = {
         name.lower() for some in CLOSED_KINDS.values() for name in some
@@ -152,7 +152,7 @@ def test_nobody_dies_before_being_born() -> None:
 
 
 @pytest.mark.parametrize("style", LABEL_STYLES)
-def test_a_world_writes_in_its_style(style: str) -> None:
+def test_a_graph_writes_in_its_style(style: str) -> None:
     chance, own = random.Random(4), LabelStyle(style, 0.0, 0.0, "ex:")
     labels = [own.label(concept, False, chance, lambda label: True) for concept in load_bank(["film", "person"])]
     found = Counter(style_of(label) for label in labels if label)
@@ -183,7 +183,7 @@ def test_odd_labels_keep_the_beginnings_of_words() -> None:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_a_world_is_connected_and_not_ambiguous(number: int) -> None:
+def test_a_graph_is_connected_and_not_ambiguous(number: int) -> None:
     chance = random.Random(number)
     placed = POOL.choose(24, chance.sample(POOL.domains, 2), chance)
     assert 12 <= len(placed) <= 24
@@ -214,7 +214,7 @@ def test_a_head_has_as_many_tails_as_its_concept_says() -> None:
     assert len({code for _, code in codes}) == len(codes)
 
 
-def test_facts_between_things_of_one_kind() -> None:
+def test_facts_between_entities_of_one_kind() -> None:
     married, _ = pairs("kinship-spouse", "person", "person")
     assert {(tail, head) for head, tail in married} == set(married)
     assert all(head != tail for head, tail in married)
@@ -228,11 +228,11 @@ def test_facts_between_things_of_one_kind() -> None:
     assert len({tail for _, tail in sequels}) == len(sequels) == len({head for head, _ in sequels})
 
 
-def test_a_world_by_its_number() -> None:
+def test_a_graph_by_its_number() -> None:
     one, two = (ConceptPool(load_bank(["film", "person"])) for _ in range(2))
-    assert world(3, one) == world(3, two)
-    assert world(3, one).facts != world(4, two).facts
-    assert world(3).key == "w0003"
+    assert invented(3, one) == invented(3, two)
+    assert invented(3, one).facts != invented(4, two).facts
+    assert invented(3).key == "w0003"
 
 
 def test_what_was_rare_comes_up_more() -> None:
@@ -254,8 +254,8 @@ def test_what_most_graphs_have_comes_up_more() -> None:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_labels_of_a_world(number: int) -> None:
-    made = world(number)
+def test_labels_of_a_graph(number: int) -> None:
+    made = invented(number)
     labels = {fact.relation for fact in made.facts}
     assert made.meanings.keys() <= labels
     assert len({label_key(label) for label in made.meanings}) == len(made.meanings)
@@ -270,8 +270,8 @@ def test_labels_of_a_world(number: int) -> None:
 
 
 def test_dates_where_they_are_wanted() -> None:
-    assert not any(fact.time for fact in world(1).facts)
-    timed = [fact for fact in world(1, dated=1.0).facts if fact.time]
+    assert not any(fact.time for fact in invented(1).facts)
+    timed = [fact for fact in invented(1, dated=1.0).facts if fact.time]
     assert timed
     assert all(parse_time(fact.time) for fact in timed)
 
@@ -315,8 +315,8 @@ def test_a_plan_may_not_stop_at_the_node() -> None:
     assert not passes_mediators(QuestionPlan("chain", ("x",), (TO_NODE, back)), ENDS)
 
 
-def test_nodes_of_a_world() -> None:
-    made = next(one for number in range(60) if (one := world(number)).ends)
+def test_mediator_nodes_of_a_graph() -> None:
+    made = next(one for number in range(60) if (one := invented(number)).ends)
     for label, end in made.ends.items():
         nodes = [fact.tail if end.inward else fact.head for fact in made.facts if fact.relation == label]
         assert len(set(nodes)) == len(nodes)  # each fact has its own
@@ -366,7 +366,7 @@ def test_nothing_is_asked_as_a_question_that_is_left_out() -> None:
     assert texts(frozenset({"who directed 0name0"})) == every - {"who directed 0name0"} | {None}
 
 
-# Many worlds
+# Many graphs
 
 JOINED = JoinSettings(
     worlds=6, per_world=20, noise=0.0, world=InventedSettings(entities=(80, 150), relations=(9, 14)), dev=0.2, test=0.2
@@ -382,13 +382,13 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Dataset, 
         yield load_dataset(folder / "made"), report
 
 
-def test_whole_worlds_go_to_one_split(joined: tuple[Dataset, JoinReport]) -> None:
+def test_whole_graphs_go_to_one_split(joined: tuple[Dataset, JoinReport]) -> None:
     dataset, report = joined
     assert dataset.splits() == ["train", "dev", "test"]
     assert report.worlds == {"train": 4, "dev": 1, "test": 1}
-    worlds = [{question.extra["graph_id"] for question in dataset.questions(split)} for split in dataset.splits()]
-    assert list(map(len, worlds)) == [4, 1, 1]
-    assert len(set().union(*worlds)) == 6
+    graphs = [{question.extra["graph_id"] for question in dataset.questions(split)} for split in dataset.splits()]
+    assert list(map(len, graphs)) == [4, 1, 1]
+    assert len(set().union(*graphs)) == 6
     assert report.questions.total() == sum(len(dataset.questions(split)) for split in dataset.splits()) >= 100
 
 
@@ -406,7 +406,7 @@ def test_training_has_nothing_of_the_concepts_that_are_held_out(joined: tuple[Da
     assert report.unseen["train"] == 0 < report.unseen["dev"] + report.unseen["test"]
 
 
-def test_a_question_is_answered_in_its_own_world(joined: tuple[Dataset, JoinReport]) -> None:
+def test_a_question_is_answered_in_its_own_graph(joined: tuple[Dataset, JoinReport]) -> None:
     """The program of every question, walked over the joined dataset, gives its answers."""
     dataset, _ = joined
     for split in dataset.splits():
@@ -421,7 +421,7 @@ def test_a_question_is_answered_in_its_own_world(joined: tuple[Dataset, JoinRepo
             assert sorted(sets.made[number - 1].members) == sorted(question.answers), question.question
 
 
-def test_a_prompt_shows_nothing_of_other_worlds(joined: tuple[Dataset, JoinReport]) -> None:
+def test_a_prompt_shows_nothing_of_other_graphs(joined: tuple[Dataset, JoinReport]) -> None:
     dataset, _ = joined
     lines = pa.input_stream(str(dataset.path / "graphs.jsonl.zst"), compression="zstd").read().splitlines()
     facts = {row["id"]: row["graph"] for row in map(orjson.loads, lines)}
@@ -434,7 +434,7 @@ def test_a_prompt_shows_nothing_of_other_worlds(joined: tuple[Dataset, JoinRepor
         for number in range(1, len(walk.sets.made) + 1):
             leaving, entering = walk.sets.relations_around(number)
             assert {*leaving, *entering} <= {walk.sets.shown(name) for name in relations[key]}
-    # numbers and the names of months are shared between worlds: in the whole graph they would join them
+    # numbers and the names of months are shared between graphs: in the whole graph they would join them
     names = Counter(name for rows in facts.values() for name in {end for fact in rows for end in (fact[0], fact[2])})
     shared = [name for name, count in names.items() if count > 1]
     around = [
@@ -452,7 +452,7 @@ def test_an_evaluation_tells_unseen_concepts_apart(joined: tuple[Dataset, JoinRe
         assert lines["no"] == report.questions[split] - report.unseen[split]
 
 
-def test_the_same_settings_make_the_same_worlds() -> None:
+def test_the_same_settings_make_the_same_graphs() -> None:
     few = JoinSettings(worlds=1, per_world=6, world=InventedSettings(entities=(40, 50), relations=(9, 10)))
     one, two = (next(make_invented(few, list(BANK.values()))) for _ in range(2))
     assert one == two

@@ -374,7 +374,7 @@ def test_tables_of_times_name_what_the_bank_has() -> None:
 # Worlds
 
 
-def test_shares_of_worlds() -> None:
+def test_shares_of_invented_questions() -> None:
     settings = JoinSettings(
         worlds=4, per_world=50, dev=0, test=0, noise=0.0, world=InventedSettings(entities=(150, 300))
     )

@@ -1,6 +1,6 @@
 """The words of a thought: what a walker says before it acts, as templates by occasion and style.
 
-    Voice("plain", random.Random(0)).say("found", names="Big")     # "So: Big."
+    Voice("plain", random.Random(0)).say("found", names="Big")     # "The graph says Big."
 
 Styles: "none" says nothing, "terse" a few words, "plain" a sentence on what was found and one on what comes next,
 "reflective" also says what the question needs and checks what was found. The template is drawn from the demo's own
@@ -203,7 +203,7 @@ TEMPLATES: dict[str, dict[str, tuple[str, ...]]] = {
         "plain": ("{names}: that makes {count}.", "I count {names}: {count}."),
         "reflective": ("Counting one by one: {names}. That makes {count}.",),
     },
-    # A wrong turn, and what is said after it.
+    # After a wrong turn.
     "error": {
         "terse": ("Nothing there.", "Empty.", "No such facts."),
         "plain": (

@@ -84,7 +84,7 @@ class Writer(ABC):
     @abstractmethod
     def script(self) -> Script: ...
 
-    # What is said on the way.
+    # Thoughts on the way
 
     def opening(self) -> str:
         text = self.question.question.strip()
@@ -149,8 +149,8 @@ def bound(step: Call) -> str:
     >>> bound(Call("filter", (2, "population", ">", "1000000")))
     'above 1000000'
     """
-    said = {">": "above", ">=": "at least", "<": "below", "<=": "at most", "=": "equal to", "!=": "other than"}
-    return f"{said[str(step.args[2])]} {step.args[3]}"
+    words = {">": "above", ">=": "at least", "<": "below", "<=": "at most", "=": "equal to", "!=": "other than"}
+    return f"{words[str(step.args[2])]} {step.args[3]}"
 
 
 # Playing a writer against the protocol
@@ -213,10 +213,10 @@ class _Actor:
             self.prompt = list(request.messages)
             self.writer = self.writer_of(self.run.walk)
             self._script = self.writer.script()
-        said = self._script.send(turns[-1]) if turns else next(self._script)
-        if not said.train:
+        written = self._script.send(turns[-1]) if turns else next(self._script)
+        if not written.train:
             self.untrained.add(len(turns))
-        ids, ended = turn_ids(self.tokens, said.text, request.sampling.stop)
+        ids, ended = turn_ids(self.tokens, written.text, request.sampling.stop)
         if len(ids) > request.sampling.max_tokens:
             raise Unwritable(TURN_LENGTH if len(ids) > self.run.budget.turn_tokens else CONTEXT_LENGTH)
         return Generation(ids, [0.0] * len(ids), "eos" if ended else "stop")
@@ -367,7 +367,7 @@ class Explorer(Writer):
         return self.before(self.intention(way, entity) if place == 0 else self.voice.say("another", entity=entity))
 
     def mistaken(self, names: Sequence[str], way: Way, *, ok: bool) -> str:
-        """What is said after a wrong turn."""
+        """The sentence after a wrong turn."""
         if not ok:
             return self.voice.say("error")
         return self.voice.say("wrong", names=listed(names), words=spoken(way.relation))

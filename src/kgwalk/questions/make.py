@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from kgwalk.data.folder import STORE, DatasetWriter
+from kgwalk.demos.route import CHOICES
 from kgwalk.kg.find import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.patterns import DRAWS, possible
 from kgwalk.questions.plan import (
-    CHOICES,
     HOPS,
     SUPERLATIVE,
     MakeSettings,

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
+from kgwalk.demos.route import CHOICES
 from kgwalk.questions.drawing import TRIES, SampledWalk, WalkSampler
 from kgwalk.questions.plan import (
     CHAIN,
-    CHOICES,
     COMPARISON,
     COUNT,
     DIFFERENCE,

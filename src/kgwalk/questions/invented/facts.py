@@ -20,12 +20,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from kgwalk.demos.route import CHOICES
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented.concepts import PlacedConcept
 from kgwalk.questions.invented.names import NamingStyle, spelled
 from kgwalk.questions.invented.values import LATER, SYMMETRIC, Span, ValueStyle, random_span
 from kgwalk.questions.invented.words import CLOSED_KINDS
-from kgwalk.questions.plan import CHOICES, HOPS, QuestionPlan, way_of
+from kgwalk.questions.plan import HOPS, QuestionPlan, way_of
 from kgwalk.questions.wording.bank_lexicon import BankLexicon
 from kgwalk.questions.wording.english import DATE
 from kgwalk.questions.wording.lexicon import Templates

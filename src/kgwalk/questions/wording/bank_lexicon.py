@@ -91,8 +91,8 @@ class ConceptNouns:
         own = bare_nouns(concept, forward)
         reached = concept.tail if forward else concept.head
         told = self.alone(concept)
-        said = (noun for noun in (concept.nouns if forward else concept.inverse_nouns) if noun not in own)
-        free = (noun for noun in said if self._called[singular(noun)] < 2 and (told or singular(noun) != reached))
+        everyday = (noun for noun in (concept.nouns if forward else concept.inverse_nouns) if noun not in own)
+        free = (noun for noun in everyday if self._called[singular(noun)] < 2 and (told or singular(noun) != reached))
         return (*own, *free)
 
     def alone(self, concept: Concept) -> bool:
@@ -319,9 +319,9 @@ class BankMatch:
         rivals = [label for label in labels if label in self._names[concept.id]]
         if name.head or plain_label(name) not in rivals or len(set(rivals)) < 2:
             return True
-        said = set(" ".join(concept.forward + concept.forward_nouns).lower().split())
+        spoken = set(" ".join(concept.forward + concept.forward_nouns).lower().split())
         return plain_label(name) == max(
-            dict.fromkeys(rivals), key=lambda label: (len(said.intersection(label.split())), -labels.index(label))
+            dict.fromkeys(rivals), key=lambda label: (len(spoken.intersection(label.split())), -labels.index(label))
         )
 
     def _best(self, relation: str) -> ConceptMatch | None:

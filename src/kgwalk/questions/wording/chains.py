@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgwalk.questions.plan import CHOICES, HOPS, way_of
+from kgwalk.demos.route import CHOICES
+from kgwalk.questions.plan import HOPS, way_of
 from kgwalk.questions.wording.english import VAGUE, is_place, several
 from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many
 from kgwalk.types import Call

@@ -203,13 +203,13 @@ def difference_phrase(speaker: Speaker, call: Call) -> Phrase | None:
         if other is not None and two.text in other:
             return Phrase(other, True, one.kind, hops=one.hops)
         return Phrase(f"{one.text} other than {two.text}", one.many, one.kind, hops=one.hops)
-    said = speaker.choose(
+    text = speaker.choose(
         [
             (1, f"{one.text} {relative_of(one)} {'are' if one.many else 'is'} not {predicate(one, two)}"),
             (1, f"{one.text} except {two.text}"),
         ]
     )
-    return Phrase(said or one.text, one.many, one.kind, hops=max(one.hops, two.hops))
+    return Phrase(text or one.text, one.many, one.kind, hops=max(one.hops, two.hops))
 
 
 def difference_question(speaker: Speaker, call: Call) -> str | None:

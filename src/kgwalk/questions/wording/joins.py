@@ -300,7 +300,7 @@ def _joined(one: Phrase, two: Phrase) -> str | None:
             return None
         first, second, hops = second._replace(head=first.head), first, two.hops
     if hops > 1 or second.rest.startswith(("or ", "and ", "of ")):
-        return None  # what comes second would be said of the last noun of the first
+        return None  # what comes second would describe the last noun of the first
     if first.head in ("all", "everything", "everyone", "whoever", "something"):
         return None
     determiner = "the " if first.head not in ("those", "these") else ""

@@ -64,12 +64,12 @@ def in_words(number: str, chance: random.Random) -> str:
     """
     if not number.isdigit() or int(number) < 10_000:
         return number
-    said = [number, f"{int(number):,}"]
+    spellings = [number, f"{int(number):,}"]
     scale, word = next(((scale, word) for scale, word in _SCALES if int(number) >= scale), (1, ""))
     short = _written(Decimal(number) / scale)
     if word and len(short) <= 4:
-        said += [f"{short} {word}"] * 2
-    return chance.choice(said)
+        spellings += [f"{short} {word}"] * 2
+    return chance.choice(spellings)
 
 
 def _multiple(number: Decimal, unit: Decimal) -> Decimal:
@@ -141,20 +141,23 @@ def _extreme(speaker: Speaker, call: Call) -> Extreme | None:
 
 
 def extreme_phrase(speaker: Speaker, call: Call) -> Phrase | None:
-    inner, said = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
-    if inner is None or said is None:
+    inner, extreme = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
+    if inner is None or extreme is None:
         return None
     inner = as_many(inner)
-    options = [(1.0, f"the one of {inner.text} with {said.most}"), (1, f"whichever of {inner.text} has {said.most}")]
-    if said.adjective and inner.many:
-        options.append((1.5, f"the {said.adjective} of {inner.text}"))
-    if said.did:
-        options.append((1, f"whichever of {inner.text} {said.did}"))
+    options = [
+        (1.0, f"the one of {inner.text} with {extreme.most}"),
+        (1, f"whichever of {inner.text} has {extreme.most}"),
+    ]
+    if extreme.adjective and inner.many:
+        options.append((1.5, f"the {extreme.adjective} of {inner.text}"))
+    if extreme.did:
+        options.append((1, f"whichever of {inner.text} {extreme.did}"))
     found = parts(inner.text)
     if found is not None and inner.many and inner.hops < 2 and _says_one(found):
-        options.append((2, f"the {singular(found.head)} {found.rest} with {said.most}"))
-        if said.adjective:
-            options.append((2, f"the {said.adjective} {singular(found.head)} {found.rest}"))
+        options.append((2, f"the {singular(found.head)} {found.rest} with {extreme.most}"))
+        if extreme.adjective:
+            options.append((2, f"the {extreme.adjective} {singular(found.head)} {found.rest}"))
     return Phrase(speaker.choose(options) or "", False, inner.kind, hops=inner.hops)
 
 
@@ -167,10 +170,10 @@ def _says_one(found: PhraseParts) -> bool:
 
 
 def extreme_question(speaker: Speaker, call: Call) -> str | None:
-    inner, said = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
-    if inner is None or said is None:
+    inner, extreme = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
+    if inner is None or extreme is None:
         return None
-    inner, (most, adjective, did, by) = as_many(inner), said
+    inner, (most, adjective, did, by) = as_many(inner), extreme
     options = [
         (2.0, f"Which of {inner.text} has {most}?"),
         (1, f"Among {inner.text}, which has {most}?"),
@@ -319,9 +322,9 @@ def count_question(speaker: Speaker, call: Call) -> str | None:
     options: list[tuple[float, str]] = []
     found = parts(counted.text)
     if found is not None and found.rest and counted.many and found.head not in ("ones", "those", "all"):
-        said = f"{found.head} {found.rest}"
-        options += [(3, f"How many {said} are there?"), (0.7, f"Count the {said}.")]
-        options += [(1, f"What is the number of {said}?"), (0.7, f"number of {said}?")]
+        described = f"{found.head} {found.rest}"
+        options += [(3, f"How many {described} are there?"), (0.7, f"Count the {described}.")]
+        options += [(1, f"What is the number of {described}?"), (0.7, f"number of {described}?")]
     elif counted.many:
         options += [(1, f"How many are there of {counted.text}?"), (1, f"Count {counted.text}.")]
     if made is not None and made.tool in HOPS and made.tool != "between":

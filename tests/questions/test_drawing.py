@@ -1,4 +1,4 @@
-"""A graph that remembers: the same answers as the graph, within a bound."""
+"""Draws from a graph: a cache with the same answers as the graph, within a bound, that keeps no graph open."""
 
 from __future__ import annotations
 
