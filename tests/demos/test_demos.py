@@ -1,4 +1,4 @@
-"""Demonstrations: routes, what each protocol's writer makes of them, filters, and ids that equal a rollout's."""
+"""Demonstrations: what each protocol's writer makes of routes, filters, and ids that equal a rollout's."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.demos.demo import Demo, RoughTokenizer, encode, end_id, read_demos, turn_ids, write_line
 from kgwalk.demos.filter import DemoSettings, Fallen, Walked, reason_against
 from kgwalk.demos.make import DemoSources, make_demos, teacher_demos
-from kgwalk.demos.route import Survey, route_from_evidence, route_from_gold, route_from_program, route_from_search
-from kgwalk.demos.voice import SAYINGS, STYLES
+from kgwalk.demos.voice import STYLES, TEMPLATES
 from kgwalk.demos.writer import WRITERS
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
@@ -56,7 +55,7 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> StoredGraph:
 
 
 @pytest.fixture(scope="module")
-def environment() -> StoredGraph:
+def world() -> StoredGraph:
     return open_graph(world_path())
 
 
@@ -80,7 +79,7 @@ def made(
 ) -> tuple[list[Demo], Fallen]:
     if isinstance(protocol, str):
         protocol = protocol_named(protocol)
-    demos, fallen = make_demos(
+    demos, rejects = make_demos(
         questions,
         lambda question: graph,
         protocol,
@@ -92,7 +91,7 @@ def made(
             graph
         ),  # relations ranked by their letters: quick, and the same everywhere
     )
-    return list(demos), fallen
+    return list(demos), rejects
 
 
 def test_the_examples_in_the_modules() -> None:
@@ -115,99 +114,11 @@ def test_a_comparison_has_the_question_s_number() -> None:
     assert demos
 
 
-# Routes
-
-
-def test_a_route_from_gold_paths(films: StoredGraph) -> None:
-    route = route_from_gold(Survey(HANKS, films))
-    assert route is not None
-    assert route.steps == (Call("head_entities", (1, "starred_actors")), Call("tail_entities", (2, "directed_by")))
-    assert (route.f1, route.hops, route.topics) == (1.0, 2, ("Tom Hanks",))
-    assert set(route.walk(films).made[-1].members) == set(HANKS.answers)
-
-
-def test_where_a_walk_comes_back_to_its_topic_that_is_left_out(films: StoredGraph) -> None:
-    path = [Triple("Cast Away", "directed_by", "Robert Zemeckis"), Triple("Contact", "directed_by", "Robert Zemeckis")]
-    question = Question("q", "what else did its director make?", ["Cast Away"], ["Contact"], gold_paths=[path])
-    route = route_from_gold(Survey(question, films))
-    assert route is not None
-    assert route.steps[-1] == Call("minus", (3, 1))
-    assert route.f1 == 1
-
-
-def test_two_topics_are_two_conditions(films: StoredGraph) -> None:
-    question = Question(
-        "q",
-        "which film has both?",
-        ["Tom Hanks", "Robert Zemeckis"],
-        ["Cast Away"],
-        gold_paths=[
-            [Triple("Cast Away", "starred_actors", "Tom Hanks")],
-            [Triple("Cast Away", "directed_by", "Robert Zemeckis")],
-        ],
-    )
-    for route in (route_from_gold(Survey(question, films)), route_from_search(Survey(question, films), 2)):
-        assert route is not None
-        assert route.steps[-1] == Call("intersect", (3, 4))
-        assert (route.f1, route.hops) == (1.0, 1)
-
-
-def test_paths_of_one_topic_are_united(store: Callable[..., StoredGraph]) -> None:
-    graph = store([("a", "wrote", "b"), ("c", "written_by", "a"), ("a", "likes", "d")])
-    paths = [[Triple("a", "wrote", "b")], [Triple("c", "written_by", "a")]]
-    question = Question("q", "what did a write?", ["a"], ["b", "c"], gold_paths=paths)
-    route = route_from_gold(Survey(question, graph))
-    assert route is not None
-    assert route.steps[-1] == Call("union", (2, 3))
-    assert route.f1 == 1
-
-
-def test_a_route_by_search_where_no_path_is_given(films: StoredGraph) -> None:
-    question = replace(HANKS, gold_paths=None)
-    assert route_from_gold(Survey(question, films)) is None
-    route = route_from_search(Survey(question, films), 2)
-    assert route is not None
-    assert route.steps == (Call("head_entities", (1, "starred_actors")), Call("tail_entities", (2, "directed_by")))
-    assert route_from_search(Survey(question, films), 1) is None
-    unknown = replace(question, answers=["Nobody"])
-    assert route_from_search(Survey(unknown, films), 3) is None
-
-
-def test_evidence_says_which_facts_matter(store: Callable[..., StoredGraph]) -> None:
-    graph = store([("x", "leads", "y"), ("x", "near", "y"), ("x", "near", "z")])
-    question = Question("q", "near?", ["x"], ["y"], evidence=[Triple("x", "near", "y")])
-    by_evidence, by_search = (
-        route_from_evidence(Survey(question, graph), 2),
-        route_from_search(Survey(question, graph), 2),
-    )
-    assert by_evidence is not None
-    assert by_search is not None
-    assert by_evidence.steps == (Call("tail_entities", (1, "near")),)
-    assert by_search.steps == (Call("tail_entities", (1, "leads")),)  # the better F1, by accident
-
-
-def test_a_program_that_does_not_run_is_no_route(films: StoredGraph) -> None:
-    for program in (
-        [["nonsense", "$1"]],
-        [["tail_entities", "$1"]],
-        [["tail_entities", "$9", "x"]],
-        [["tail_entities", "$1", "no_such"]],
-        "text",
-        [],
-    ):
-        question = replace(HANKS, extra={"program": program})
-        assert route_from_program(Survey(question, films)) is None
-    question = replace(HANKS, extra={"program": [["head_entities", "$1", "starred_actors"], ["count", "$2"]]})
-    route = route_from_program(Survey(replace(question, answers=["2"]), films))
-    assert route is not None
-    assert (route.f1, route.hops) == (1.0, 1)
-
-
 # Demos, read as a person would
 
 
 def test_a_demo_by_hand(films: StoredGraph) -> None:
-    (demo,), fallen = made([HANKS], films, styles=("none",), wrong=0.0)
+    (demo,), rejects = made([HANKS], films, styles=("none",), wrong=0.0)
     assert demo.turns == [
         'head_entities($1, "starred_actors")',
         'tail_entities($2, "directed_by")',
@@ -227,20 +138,20 @@ def test_a_demo_by_hand(films: StoredGraph) -> None:
         False,
     )
     assert sorted(demo.answers) == demo.gold
-    assert (fallen.kept, fallen.tried, fallen.counts) == (1, 1, {})
+    assert (rejects.kept, rejects.tried, rejects.counts) == (1, 1, {})
 
 
 @pytest.mark.parametrize("name", list(WRITERS))
 def test_every_protocol_has_demos_of_every_kind_of_question(
-    name: str, environment: StoredGraph, asked: list[Question]
+    name: str, world: StoredGraph, asked: list[Question]
 ) -> None:
     recipe = load_recipe(name)
-    demos, fallen = made(asked, environment, protocol_of(recipe), budget=budget_of(recipe), wrong=0.3)
-    assert fallen.kept == len(demos)
-    assert fallen.tried == len(asked)
+    demos, rejects = made(asked, world, protocol_of(recipe), budget=budget_of(recipe), wrong=0.3)
+    assert rejects.kept == len(demos)
+    assert rejects.tried == len(asked)
     kinds = {question.id: question.type for question in asked}
     least = {"kgwalk": 9, "kg-r1": 6, "graph-rft": 7, "kg-reasoner": 4, "kg-hopper": 5, "eog": 6}[name]
-    assert len({kinds[demo.id] for demo in demos}) >= least, fallen.as_json()
+    assert len({kinds[demo.id] for demo in demos}) >= least, rejects.as_json()
     for demo in demos:
         assert demo.f1 == 1
         assert demo.messages[-1]["role"] == "assistant"
@@ -249,10 +160,8 @@ def test_every_protocol_has_demos_of_every_kind_of_question(
 
 @pytest.mark.parametrize("name", list(WRITERS))
 @pytest.mark.parametrize("tokens", [ByteTokenizer(), RoughTokenizer()], ids=["bytes", "rough"])
-def test_ids_are_those_of_a_rollout(
-    name: str, tokens: Tokenizer, environment: StoredGraph, asked: list[Question]
-) -> None:
-    _same_as_rollout(name, tokens, environment, asked)
+def test_ids_are_those_of_a_rollout(name: str, tokens: Tokenizer, world: StoredGraph, asked: list[Question]) -> None:
+    _same_as_rollout(name, tokens, world, asked)
 
 
 @pytest.fixture(scope="module")
@@ -269,10 +178,8 @@ def smollm2() -> Tokenizer:
 
 
 @pytest.mark.parametrize("name", list(WRITERS))
-def test_ids_with_a_model_s_tokenizer(
-    name: str, smollm2: Tokenizer, environment: StoredGraph, asked: list[Question]
-) -> None:
-    _same_as_rollout(name, smollm2, environment, asked[:6])
+def test_ids_with_a_model_s_tokenizer(name: str, smollm2: Tokenizer, world: StoredGraph, asked: list[Question]) -> None:
+    _same_as_rollout(name, smollm2, world, asked[:6])
 
 
 def _same_as_rollout(name: str, tokens: Tokenizer, graph: StoredGraph, questions: Sequence[Question]) -> None:
@@ -309,36 +216,36 @@ def test_the_end_token_is_the_one_that_the_chat_writes() -> None:
     assert turn_ids(Two(), "x</a>", ["</a>"])[1] is False
 
 
-def test_the_same_seed_gives_the_same_demos(environment: StoredGraph, asked: list[Question]) -> None:
-    first, _ = made(asked, environment, "kg-r1", wrong=0.5)
-    assert made(asked, environment, "kg-r1", wrong=0.5)[0] == first
-    assert made(asked[::-1], environment, "kg-r1", wrong=0.5)[0] == first[::-1]
-    assert made(asked, environment, "kg-r1", wrong=0.5, seed=1)[0] != first
+def test_the_same_seed_gives_the_same_demos(world: StoredGraph, asked: list[Question]) -> None:
+    first, _ = made(asked, world, "kg-r1", wrong=0.5)
+    assert made(asked, world, "kg-r1", wrong=0.5)[0] == first
+    assert made(asked[::-1], world, "kg-r1", wrong=0.5)[0] == first[::-1]
+    assert made(asked, world, "kg-r1", wrong=0.5, seed=1)[0] != first
 
 
 def test_several_demos_of_a_question_differ(films: StoredGraph) -> None:
-    demos, fallen = made([HANKS], films, "kg-r1", per_question=6, wrong=0.0)
+    demos, rejects = made([HANKS], films, "kg-r1", per_question=6, wrong=0.0)
     assert demos[0].id == "hanks#0"
     assert len({tuple(demo.turns) for demo in demos}) == len(demos) > 3
-    silent, fallen = made([HANKS], films, per_question=3, styles=("none",), wrong=0.0)
+    silent, rejects = made([HANKS], films, per_question=3, styles=("none",), wrong=0.0)
     assert len(silent) == 1
-    assert fallen.counts == {"repeat: the same in other words is the same": 2}
+    assert rejects.counts == {"repeat: the same in other words is the same": 2}
 
 
-def test_all_styles_are_spoken(environment: StoredGraph, asked: list[Question]) -> None:
+def test_all_styles_are_spoken(world: StoredGraph, asked: list[Question]) -> None:
     lengths = {}
     for style in STYLES:
-        demos, _ = made(asked[::2], environment, styles=(style,), wrong=0.0)
+        demos, _ = made(asked[::2], world, styles=(style,), wrong=0.0)
         thoughts = [turn.count("<think>") for demo in demos for turn in demo.turns]
         lengths[style] = sum(len(turn) for demo in demos for turn in demo.turns) / len(demos)
         assert any(thoughts) == (style != "none")
     assert list(lengths.values()) == sorted(lengths.values())
     with pytest.raises(KgwalkError, match="unknown style of kg-r1's thoughts `none`"):
-        made(asked, environment, "kg-r1", styles=("none",))
+        made(asked, world, "kg-r1", styles=("none",))
 
 
-def test_sayings_are_for_known_styles_and_end_as_sentences() -> None:
-    for occasion, by_style in SAYINGS.items():
+def test_templates_are_for_known_styles_and_end_as_sentences() -> None:
+    for occasion, by_style in TEMPLATES.items():
         assert set(by_style) <= set(STYLES[1:]), occasion
         for wordings in by_style.values():
             assert wordings
@@ -349,8 +256,8 @@ def test_sayings_are_for_known_styles_and_end_as_sentences() -> None:
 
 
 @pytest.mark.parametrize("name", ["kgwalk", "kg-r1", "graph-rft", "kg-hopper", "kg-reasoner"])
-def test_a_wrong_turn_is_taken_back_and_not_learned(name: str, environment: StoredGraph, asked: list[Question]) -> None:
-    demos, _ = made(asked, environment, name, wrong=1.0)
+def test_a_wrong_turn_is_taken_back_and_not_learned(name: str, world: StoredGraph, asked: list[Question]) -> None:
+    demos, _ = made(asked, world, name, wrong=1.0)
     strayed = [demo for demo in demos if demo.wrong]
     assert len(strayed) > len(demos) / 2
     for demo in strayed:
@@ -363,8 +270,8 @@ def test_a_wrong_turn_is_taken_back_and_not_learned(name: str, environment: Stor
     assert all(_turns(demo)[-1].get("train", True) for demo in demos)
 
 
-def test_a_thought_over_a_subgraph_may_look_aside(environment: StoredGraph, asked: list[Question]) -> None:
-    demos, _ = made(asked, environment, "eog", wrong=1.0, styles=("plain",))
+def test_a_thought_over_a_subgraph_may_look_aside(world: StoredGraph, asked: list[Question]) -> None:
+    demos, _ = made(asked, world, "eog", wrong=1.0, styles=("plain",))
     assert any(demo.wrong for demo in demos)
     for demo in demos:
         (turn,) = _turns(demo)
@@ -388,24 +295,24 @@ def test_reasons_are_counted(films: StoredGraph) -> None:
         replace(HANKS, id="lost", gold_paths=None, answers=["Mars"]),
         replace(HANKS, id="half", answers=["Penny Marshall", "Ron Howard", "Robert Zemeckis"]),
     ]
-    demos, fallen = made(questions, films, wrong=0.0)
+    demos, rejects = made(questions, films, wrong=0.0)
     assert [demo.id for demo in demos] == ["hanks"]
-    assert fallen.counts == {
+    assert rejects.counts == {
         "route: no topic is in the graph": 1,
         "route: none was found": 1,
         "route: the best that was found has F1 below 1": 1,
     }
-    assert fallen.examples["route: none was found"] == ["lost"]
-    assert fallen.as_json()["tried"] == 4
+    assert rejects.examples["route: none was found"] == ["lost"]
+    assert rejects.as_json()["tried"] == 4
     demos, _ = made(questions, films, answer_f1=0.5)
     assert [(demo.id, round(demo.f1, 2)) for demo in demos] == [("hanks", 1.0), ("half", 0.8)]
 
 
 def test_what_does_not_fit_falls_out(films: StoredGraph) -> None:
     def why(protocol: Protocol | str = "kg-r1", **bounds: int) -> str:
-        demos, fallen = made([HANKS], films, protocol, budget=replace(WIDE, **bounds), wrong=0.0)
+        demos, rejects = made([HANKS], films, protocol, budget=replace(WIDE, **bounds), wrong=0.0)
         assert demos == []
-        (reason,) = fallen.counts
+        (reason,) = rejects.counts
         return reason
 
     assert why(turn_tokens=5) == "length: a turn is too long"
@@ -416,12 +323,12 @@ def test_what_does_not_fit_falls_out(films: StoredGraph) -> None:
     assert why(observation_tokens=12) == "shown: what the route needs is not shown"
 
 
-def test_a_limit_takes_a_seeded_sample(environment: StoredGraph, asked: list[Question]) -> None:
-    demos, fallen = made(asked, environment, limit=5)
-    assert len(demos) == fallen.kept == 5
+def test_a_limit_takes_a_seeded_sample(world: StoredGraph, asked: list[Question]) -> None:
+    demos, rejects = made(asked, world, limit=5)
+    assert len(demos) == rejects.kept == 5
     assert [demo.id for demo in demos] != [question.id for question in asked[:5]]
-    assert demos == made(asked, environment, limit=5)[0]
-    assert demos != made(asked, environment, limit=5, seed=1)[0]
+    assert demos == made(asked, world, limit=5)[0]
+    assert demos != made(asked, world, limit=5, seed=1)[0]
 
 
 def test_an_entity_without_the_relation_is_asked_and_not_imitated(store: Callable[..., StoredGraph]) -> None:
@@ -556,8 +463,8 @@ def test_awkward_names_forge_nothing(facts: list[tuple[str, str, str]], data: st
         answers = list(graph.neighbors(head, relation).names) if head in graph else []
         path = [[Triple(head, relation, tail)]]
         question = Question("q", "what?", [head], answers or [tail], gold_paths=path)
-        demos, fallen = made([question], graph, name, ByteTokenizer(), wrong=0.5)
-        assert not any(reason.startswith("format") for reason in fallen.counts)
+        demos, rejects = made([question], graph, name, ByteTokenizer(), wrong=0.5)
+        assert not any(reason.startswith("format") for reason in rejects.counts)
         if demos:
             _same_as_rollout_one(demos[0], question, graph)
 
@@ -582,16 +489,18 @@ def test_rough_tokens_are_four_bytes(one: str, two: str) -> None:
 
 def _teacher(turns: Sequence[str], graph: StoredGraph, **settings: Any) -> tuple[list[Demo], Fallen]:
     agent = ProtocolPolicy(protocol_named("kgwalk"), ScriptedEngine(turns), WIDE)
-    demos, fallen = teacher_demos([HANKS], lambda question: graph, agent, settings=DemoSettings(**settings), name="big")
-    return list(demos), fallen
+    demos, rejects = teacher_demos(
+        [HANKS], lambda question: graph, agent, settings=DemoSettings(**settings), name="big"
+    )
+    return list(demos), rejects
 
 
 def test_a_teacher_s_walks_are_filtered(films: StoredGraph) -> None:
     good = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer> \n"]
-    (demo,), fallen = _teacher(good, films, samples=2)
+    (demo,), rejects = _teacher(good, films, samples=2)
     assert demo.turns == [*good[:2], "<answer>$3</answer>"]
     assert (demo.source, demo.style, demo.id, demo.f1) == ("teacher", "big", "hanks#0", 1)
-    assert fallen.counts == {"teacher: a shorter walk of the question was kept": 1}
+    assert rejects.counts == {"teacher: a shorter walk of the question was kept": 1}
     tokens = ByteTokenizer()
     (episode,) = rollout(
         [(Task(HANKS, ["Tom Hanks"]), Environment(films))],
@@ -600,12 +509,12 @@ def test_a_teacher_s_walks_are_filtered(films: StoredGraph) -> None:
         budget=WIDE,
     )
     assert encode(demo, tokens).ids == episode.flatten().ids
-    demos, fallen = _teacher(["nonsense", *good], films, samples=1)
-    assert (demos, fallen.counts) == ([], {"format: malformed": 1})
-    demos, fallen = _teacher(['<answer>["Ron Howard"]</answer>'], films, samples=3)
-    assert (demos, fallen.counts) == ([], {"answer: F1 below 1": 3})
-    demos, fallen = _teacher([], films, samples=1)
-    assert (demos, list(fallen.counts)) == ([], ["format: no answer (engine_failed)"])
+    demos, rejects = _teacher(["nonsense", *good], films, samples=1)
+    assert (demos, rejects.counts) == ([], {"format: malformed": 1})
+    demos, rejects = _teacher(['<answer>["Ron Howard"]</answer>'], films, samples=3)
+    assert (demos, rejects.counts) == ([], {"answer: F1 below 1": 3})
+    demos, rejects = _teacher([], films, samples=1)
+    assert (demos, list(rejects.counts)) == ([], ["format: no answer (engine_failed)"])
 
 
 def test_a_teacher_walks_where_no_route_will_do(films: StoredGraph) -> None:

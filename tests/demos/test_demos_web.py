@@ -68,7 +68,7 @@ def made(
     name: str = "graph-rft",
     **settings: Any,
 ) -> tuple[list[Demo], Fallen]:
-    demos, fallen = make_demos(
+    demos, rejects = make_demos(
         [question],
         lambda question: graph,
         protocol_named(name),
@@ -76,7 +76,7 @@ def made(
         budget=WIDE,
         environment_of=lambda question: environment,
     )
-    return list(demos), fallen
+    return list(demos), rejects
 
 
 def dialogue(demo: Demo) -> list[str]:
@@ -89,7 +89,7 @@ def dialogue(demo: Demo) -> list[str]:
 def test_a_hidden_fact_is_seen_to_be_missing_then_the_web_is_asked_and_the_walk_goes_on(store: Stores) -> None:
     graph, web = store(FACTS), Web(NORWAY, OSLO)
     environment = world_without(graph, CAPITAL, web=web)
-    (demo,), fallen = made(graph, environment)
+    (demo,), rejects = made(graph, environment)
     assert dialogue(demo) == [
         '<relation_search>"Norway", "capital"</relation_search>',
         "<relation_information>borders</relation_information>",
@@ -103,7 +103,7 @@ def test_a_hidden_fact_is_seen_to_be_missing_then_the_web_is_asked_and_the_walk_
     ]
     assert (demo.web, demo.f1) == (True, 1.0)
     assert web.asked == ["Norway capital"]
-    assert fallen.as_json() == {"tried": 1, "kept": 1, "wrong": 0, "web": 1, "fallen": {}}
+    assert rejects.as_json() == {"tried": 1, "kept": 1, "wrong": 0, "web": 1, "fallen": {}}
     engine = ScriptedEngine(demo.turns)
     [episode] = rollout([(Task(QUESTION, ["Norway"]), environment)], protocol_named("graph-rft"), engine, budget=WIDE)
     assert encode(demo, engine.tokens).ids == episode.flatten().ids
@@ -206,7 +206,7 @@ def test_a_teacher_too_must_ask_the_web_where_a_fact_is_hidden_and_only_there(st
     searches = [f'<think>x</think>{plan}<neighbor_search>"Oslo", "mayor"</neighbor_search>']
     answer = '<think>x</think><answer>["Anne Lindboe"]</answer>'
 
-    def fallen(environment: Environment, turns: Sequence[str]) -> dict[str, int]:
+    def rejects(environment: Environment, turns: Sequence[str]) -> dict[str, int]:
         agent = ProtocolPolicy(protocol_named("graph-rft"), ScriptedEngine([*turns, answer]), WIDE)
         settings = DemoSettings(samples=1)
         demos, out = teacher_demos(
@@ -215,11 +215,11 @@ def test_a_teacher_too_must_ask_the_web_where_a_fact_is_hidden_and_only_there(st
         assert all(demo.web == (turns is asks) for demo in demos)
         return out.counts
 
-    assert fallen(hidden, asks) == {}
-    assert fallen(whole, searches) == {}
-    assert fallen(hidden, searches) == {"retrieval: the web was not searched for what the graph lacks": 1}
+    assert rejects(hidden, asks) == {}
+    assert rejects(whole, searches) == {}
+    assert rejects(hidden, searches) == {"retrieval: the web was not searched for what the graph lacks": 1}
     both = [*searches, '<think>x</think><web_search>"Oslo", "mayor"</web_search>']
-    assert fallen(whole, both) == {"retrieval: the web was searched for what the graph had": 1}
+    assert rejects(whole, both) == {"retrieval: the web was searched for what the graph had": 1}
 
 
 def test_the_worlds_of_a_recipe(store: Stores) -> None:

@@ -1,4 +1,4 @@
-"""Random worlds: names, values, labels, concepts and facts, each by its rule; many worlds as one dataset."""
+"""Invented graphs: names, values, labels, concepts and facts, each by its rule; many graphs as one dataset."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from kgwalk.evaluation.evaluate import groups
 from kgwalk.kg.times import parse_time
 from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.invented.concepts import (
-    STYLES,
+    LABEL_STYLES,
+    ConceptPool,
+    LabelStyle,
     LeftOut,
     PlacedConcept,
-    Stock,
-    Style,
+    abbreviated,
     asked_as,
     asked_in,
     keys_of,
     label_key,
-    oddly,
     style_of,
 )
-from kgwalk.questions.invented.facts import End, WorldLexicon, draw_facts, draw_things, passes_through
+from kgwalk.questions.invented.facts import InventedLexicon, MediatorEnd, draw_entities, draw_facts, passes_mediators
 from kgwalk.questions.invented.graph import (
     InventedGraph,
     InventedSettings,
+    InventedWording,
     JoinReport,
     JoinSettings,
-    Voices,
-    make_world,
-    make_worlds,
+    make_invented,
+    make_invented_graph,
     write_worlds,
 )
-from kgwalk.questions.invented.names import MANNERS, PATTERNS, Manner, Namer, family_of
-from kgwalk.questions.invented.values import LATER, LITERALS, NARROWER, SYMMETRIC, Span, Values, random_span
-from kgwalk.questions.invented.words import CLOSED, TONGUES
+from kgwalk.questions.invented.names import PATTERNS, SPELLINGS, Namer, NamingStyle, family_of
+from kgwalk.questions.invented.values import LATER, LITERALS, NARROWER, SYMMETRIC, Span, ValueStyle, random_span
+from kgwalk.questions.invented.words import CLOSED_KINDS, PHONOLOGIES
 from kgwalk.questions.plan import PATTERNS as QUESTIONS
 from kgwalk.questions.plan import QuestionPlan
 from kgwalk.questions.schema import askable
@@ -62,20 +62,20 @@ from kgwalk.walk.protocol import Task
 from kgwalk.walk.sets import Sets, number_of
 
 BANK = {concept.id: concept for concept in load_bank()}
-STOCK = Stock(list(BANK.values()))
-PLAIN = Manner(TONGUES[:3], "plain", 0.3, 0.0, set())
-VALUES = Values(commas=False, dates="day")
+POOL = ConceptPool(list(BANK.values()))
+PLAIN = NamingStyle(PHONOLOGIES[:3], "plain", 0.3, 0.0, set())
+VALUES = ValueStyle(commas=False, dates="day")
 
 
-def world(number: int, stock: Stock = STOCK, **settings: Any) -> InventedGraph:
-    return make_world(stock, number, random.Random(number), InventedSettings(**settings), Namer())
+def invented(number: int, pool: ConceptPool = POOL, **settings: Any) -> InventedGraph:
+    return make_invented_graph(pool, number, random.Random(number), InventedSettings(**settings), Namer())
 
 
 def pairs(concept: str, head: str, tail: str, total: int = 120) -> tuple[list[tuple[str, str]], list[str]]:
-    """Heads and tails of one relation, and the names of the tails' kind from the earliest thing to the latest."""
+    """Heads and tails of one relation, and the names of the tails' kind from the earliest entity to the latest."""
     chance, placed = random.Random(5), PlacedConcept(BANK[concept], head, tail)
-    things = draw_things([placed], total, PLAIN, chance)
-    return draw_facts(placed, things, VALUES, chance), [thing.name for thing in things.get(tail, [])]
+    entities = draw_entities([placed], total, PLAIN, chance)
+    return draw_facts(placed, entities, VALUES, chance), [entity.name for entity in entities.get(tail, [])]
 
 
 def test_worked_examples() -> None:
@@ -92,29 +92,31 @@ def test_tables_name_what_the_bank_has() -> None:
     assert BANK.keys() >= SYMMETRIC | LATER
     for name in SYMMETRIC | LATER:
         assert BANK[name].head == BANK[name].tail, name
-    assert kinds >= NARROWER.keys() | CLOSED.keys()
+    assert kinds >= NARROWER.keys() | CLOSED_KINDS.keys()
     assert {family_of(kind) for kind in kinds - set(LITERALS)} <= PATTERNS.keys()
 
 
-@pytest.mark.parametrize("writing", MANNERS)
-def test_names_are_given_once_and_can_be_asked_about(writing: str) -> None:
-    chance, manner = random.Random(1), Manner(TONGUES, writing, 0.3, 0.0, set())
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_names_are_given_once_and_can_be_asked_about(spelling: str) -> None:
+    chance, naming = random.Random(1), NamingStyle(PHONOLOGIES, spelling, 0.3, 0.0, set())
     kinds = sorted({concept.head for concept in BANK.values()})
-    names = [manner.name(kind, chance) for kind in kinds for _ in range(20)]
+    names = [naming.name(kind, chance) for kind in kinds for _ in range(20)]
     assert len(set(names)) == len(names)
     assert all(askable(name) and name == name.strip() and "{" not in name for name in names)
-    if "underscored" in writing:
+    if "underscored" in spelling:
         assert not any(" " in name for name in names)
-    if "lower" in writing:
+    if "lower" in spelling:
         assert all(name == name.lower() for name in names)
 
 
-def test_two_worlds_share_no_invented_name() -> None:
+def test_two_graphs_share_no_invented_name() -> None:
     namer = Namer()
-    known = {name.lower() for some in CLOSED.values() for name in some}  # months, colours, genres: the same everywhere
+    known = {
+        name.lower() for some in CLOSED_KINDS.values() for name in some
+    }  # months, colours, genres: the same everywhere
     names: list[set[str]] = []
     for number in range(4):
-        made = make_world(STOCK, number, random.Random(number), InventedSettings(), namer)
+        made = make_invented_graph(POOL, number, random.Random(number), InventedSettings(), namer)
         heads = {fact.head for fact in made.facts}  # a value is never a head
         names.append({name for name in heads if name.lower().replace("_", " ") not in known})
         assert len(names[-1]) > 50
@@ -128,7 +130,7 @@ def test_two_worlds_share_no_invented_name() -> None:
 def test_values_read_as_what_they_are(concept: Concept) -> None:
     chance = random.Random(2)
     for dates in ("day", "month", "year"):
-        value = Values(commas=dates == "month", dates=dates).value(concept, random_span(chance), chance)
+        value = ValueStyle(commas=dates == "month", dates=dates).value(concept, random_span(chance), chance)
         assert value == value.strip() != ""
         if concept.tail == "year":
             assert 1500 < int(value) < 2030
@@ -149,9 +151,9 @@ def test_nobody_dies_before_being_born() -> None:
 # Labels
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_a_world_writes_in_its_style(style: str) -> None:
-    chance, own = random.Random(4), Style(style, 0.0, 0.0, "ex:")
+@pytest.mark.parametrize("style", LABEL_STYLES)
+def test_a_graph_writes_in_its_style(style: str) -> None:
+    chance, own = random.Random(4), LabelStyle(style, 0.0, 0.0, "ex:")
     labels = [own.label(concept, False, chance, lambda label: True) for concept in load_bank(["film", "person"])]
     found = Counter(style_of(label) for label in labels if label)
     if style not in ("foreign", "word"):  # not every concept has a foreign name, nor a name of one word
@@ -164,15 +166,15 @@ def test_labels_that_are_not_free_are_not_used() -> None:
     director = BANK["film-director"]
     taken = keys_of(["directed_by", "director"])
     for _ in range(50):
-        label = Style.of(chance).label(director, False, chance, lambda text: label_key(text) not in taken)
+        label = LabelStyle.of(chance).label(director, False, chance, lambda text: label_key(text) not in taken)
         assert label is not None
         assert label_key(label) not in taken
-    assert Style.of(chance).label(director, False, chance, lambda text: False) is None
+    assert LabelStyle.of(chance).label(director, False, chance, lambda text: False) is None
 
 
 def test_odd_labels_keep_the_beginnings_of_words() -> None:
     chance = random.Random(0)
-    made = {" ".join(oddly(["place", "of", "birth"], chance)) for _ in range(30)}
+    made = {" ".join(abbreviated(["place", "of", "birth"], chance)) for _ in range(30)}
     assert {"place of birth 1", "place", "place of birth"} & made
     assert all(name.startswith(("place", "birth")) for name in made)
 
@@ -181,9 +183,9 @@ def test_odd_labels_keep_the_beginnings_of_words() -> None:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_a_world_is_connected_and_not_ambiguous(number: int) -> None:
+def test_a_graph_is_connected_and_not_ambiguous(number: int) -> None:
     chance = random.Random(number)
-    placed = STOCK.choose(24, chance.sample(STOCK.domains, 2), chance)
+    placed = POOL.choose(24, chance.sample(POOL.domains, 2), chance)
     assert 12 <= len(placed) <= 24
     assert len({one.concept.id for one in placed}) == len(placed)
     reached, last = {placed[0].head}, 0
@@ -212,7 +214,7 @@ def test_a_head_has_as_many_tails_as_its_concept_says() -> None:
     assert len({code for _, code in codes}) == len(codes)
 
 
-def test_facts_between_things_of_one_kind() -> None:
+def test_facts_between_entities_of_one_kind() -> None:
     married, _ = pairs("kinship-spouse", "person", "person")
     assert {(tail, head) for head, tail in married} == set(married)
     assert all(head != tail for head, tail in married)
@@ -226,34 +228,34 @@ def test_facts_between_things_of_one_kind() -> None:
     assert len({tail for _, tail in sequels}) == len(sequels) == len({head for head, _ in sequels})
 
 
-def test_a_world_by_its_number() -> None:
-    one, two = (Stock(load_bank(["film", "person"])) for _ in range(2))
-    assert world(3, one) == world(3, two)
-    assert world(3, one).facts != world(4, two).facts
-    assert world(3).key == "w0003"
+def test_a_graph_by_its_number() -> None:
+    one, two = (ConceptPool(load_bank(["film", "person"])) for _ in range(2))
+    assert invented(3, one) == invented(3, two)
+    assert invented(3, one).facts != invented(4, two).facts
+    assert invented(3).key == "w0003"
 
 
 def test_what_was_rare_comes_up_more() -> None:
-    stock = Stock(load_bank(["film"]))
+    pool = ConceptPool(load_bank(["film"]))
     for number in range(16):
-        stock.choose(8, ["film"], random.Random(number))
-    assert len(stock.uses) >= 27  # of 29
+        pool.choose(8, ["film"], random.Random(number))
+    assert len(pool.uses) >= 27  # of 29
 
 
 def test_what_most_graphs_have_comes_up_more() -> None:
     """When somebody was born and how tall they are, beside what they are worth and how many children they have."""
-    stock = Stock(load_bank())
+    pool = ConceptPool(load_bank())
     for number in range(60):
         chance = random.Random(number)
-        stock.choose(20, chance.sample(stock.domains, 2), chance)
-    ordinary = [stock.uses[name] for name in ("person-birthdate", "person-height")]
-    others = [stock.uses[name] for name in ("person-net-worth", "kinship-child-count")]
+        pool.choose(20, chance.sample(pool.domains, 2), chance)
+    ordinary = [pool.uses[name] for name in ("person-birthdate", "person-height")]
+    others = [pool.uses[name] for name in ("person-net-worth", "kinship-child-count")]
     assert sum(ordinary) > 1.5 * sum(others) > 0
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_labels_of_a_world(number: int) -> None:
-    made = world(number)
+def test_labels_of_a_graph(number: int) -> None:
+    made = invented(number)
     labels = {fact.relation for fact in made.facts}
     assert made.meanings.keys() <= labels
     assert len({label_key(label) for label in made.meanings}) == len(made.meanings)
@@ -268,8 +270,8 @@ def test_labels_of_a_world(number: int) -> None:
 
 
 def test_dates_where_they_are_wanted() -> None:
-    assert not any(fact.time for fact in world(1).facts)
-    timed = [fact for fact in world(1, dated=1.0).facts if fact.time]
+    assert not any(fact.time for fact in invented(1).facts)
+    timed = [fact for fact in invented(1, dated=1.0).facts if fact.time]
     assert timed
     assert all(parse_time(fact.time) for fact in timed)
 
@@ -280,22 +282,22 @@ def test_settings_that_make_no_sense() -> None:
     with pytest.raises(KgwalkError, match="0 worlds of 60 questions"):
         JoinSettings(worlds=0)
     with pytest.raises(KgwalkError, match="no concept is left to make worlds of"):
-        Stock([concept for concept in BANK.values() if concept.tail == "year"])
+        ConceptPool([concept for concept in BANK.values() if concept.tail == "year"])
 
 
 # Facts with a node in between
 
 ACTOR = BANK["film-actor"]
-ENDS = {"film.film.starring": End(ACTOR, True, True), "film.starring.person": End(ACTOR, False, False)}
+ENDS = {"film.film.starring": MediatorEnd(ACTOR, True, True), "film.starring.person": MediatorEnd(ACTOR, False, False)}
 TO_NODE, TO_PERSON = (Call("tail_entities", (number, label)) for number, label in enumerate(ENDS, 1))
 
 
 def test_two_hops_over_a_node_are_said_as_one() -> None:
-    lexicon = WorldLexicon({}, ENDS)
-    assert lexicon.sayings(Way("film.film.starring", True)).nouns == ("{}",)
-    assert lexicon.sayings(Way("film.starring.person", True)).questions == ACTOR.forward
-    assert lexicon.sayings(Way("film.starring.person", False)).nouns == ("{}",)
-    assert lexicon.sayings(Way("film.film.starring", False)).questions == ACTOR.backward
+    lexicon = InventedLexicon({}, ENDS)
+    assert lexicon.templates(Way("film.film.starring", True)).nouns == ("{}",)
+    assert lexicon.templates(Way("film.starring.person", True)).questions == ACTOR.forward
+    assert lexicon.templates(Way("film.starring.person", False)).nouns == ("{}",)
+    assert lexicon.templates(Way("film.film.starring", False)).questions == ACTOR.backward
     plan = QuestionPlan("chain", ("The House",), (TO_NODE, TO_PERSON))
     text = Wording(lexicon, level=0).say(plan, random.Random(0))
     assert text is not None
@@ -303,18 +305,18 @@ def test_two_hops_over_a_node_are_said_as_one() -> None:
 
 
 def test_a_plan_may_not_stop_at_the_node() -> None:
-    assert passes_through(QuestionPlan("chain", ("x",), (TO_NODE, TO_PERSON)), ENDS)
-    assert not passes_through(QuestionPlan("chain", ("x",), (TO_NODE,)), ENDS)
-    assert not passes_through(QuestionPlan("count", ("x",), (TO_NODE, Call("count", (2,)))), ENDS)
-    assert not passes_through(
+    assert passes_mediators(QuestionPlan("chain", ("x",), (TO_NODE, TO_PERSON)), ENDS)
+    assert not passes_mediators(QuestionPlan("chain", ("x",), (TO_NODE,)), ENDS)
+    assert not passes_mediators(QuestionPlan("count", ("x",), (TO_NODE, Call("count", (2,)))), ENDS)
+    assert not passes_mediators(
         QuestionPlan("chain", ("m.0abc",), (Call("tail_entities", (1, "film.starring.person")),)), ENDS
     )
     back = Call("head_entities", (2, "film.film.starring"))  # to the films that it came from
-    assert not passes_through(QuestionPlan("chain", ("x",), (TO_NODE, back)), ENDS)
+    assert not passes_mediators(QuestionPlan("chain", ("x",), (TO_NODE, back)), ENDS)
 
 
-def test_nodes_of_a_world() -> None:
-    made = next(one for number in range(60) if (one := world(number)).ends)
+def test_mediator_nodes_of_a_graph() -> None:
+    made = next(one for number in range(60) if (one := invented(number)).ends)
     for label, end in made.ends.items():
         nodes = [fact.tail if end.inward else fact.head for fact in made.facts if fact.relation == label]
         assert len(set(nodes)) == len(nodes)  # each fact has its own
@@ -345,8 +347,8 @@ def test_what_is_left_out_does_not_come_back_in_another_style() -> None:
     left_out = LeftOut(banned)
     concepts, _ = left_out.of(load_bank(["film", "person"]))
     for number in range(4):
-        made = make_world(
-            Stock(concepts), number, random.Random(number), InventedSettings(), Namer(), banned=left_out.labels
+        made = make_invented_graph(
+            ConceptPool(concepts), number, random.Random(number), InventedSettings(), Namer(), banned=left_out.labels
         )
         assert banned.isdisjoint(map(label_key, made.meanings))
 
@@ -356,7 +358,7 @@ def test_nothing_is_asked_as_a_question_that_is_left_out() -> None:
     plan = QuestionPlan("chain", ("The House",), (Call("tail_entities", (1, "director")),))
 
     def texts(left_out: frozenset[str]) -> set[str | None]:
-        voices, chance = Voices(made, 0.0, left_out), random.Random(0)
+        voices, chance = InventedWording(made, 0.0, left_out), random.Random(0)
         return {text and asked_as(text, plan.topics) for text in (voices.say(plan, chance) for _ in range(300))}
 
     every = texts(frozenset())
@@ -364,7 +366,7 @@ def test_nothing_is_asked_as_a_question_that_is_left_out() -> None:
     assert texts(frozenset({"who directed 0name0"})) == every - {"who directed 0name0"} | {None}
 
 
-# Many worlds
+# Many graphs
 
 JOINED = JoinSettings(
     worlds=6, per_world=20, noise=0.0, world=InventedSettings(entities=(80, 150), relations=(9, 14)), dev=0.2, test=0.2
@@ -380,13 +382,13 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Dataset, 
         yield load_dataset(folder / "made"), report
 
 
-def test_whole_worlds_go_to_one_split(joined: tuple[Dataset, JoinReport]) -> None:
+def test_whole_graphs_go_to_one_split(joined: tuple[Dataset, JoinReport]) -> None:
     dataset, report = joined
     assert dataset.splits() == ["train", "dev", "test"]
     assert report.worlds == {"train": 4, "dev": 1, "test": 1}
-    worlds = [{question.extra["graph_id"] for question in dataset.questions(split)} for split in dataset.splits()]
-    assert list(map(len, worlds)) == [4, 1, 1]
-    assert len(set().union(*worlds)) == 6
+    graphs = [{question.extra["graph_id"] for question in dataset.questions(split)} for split in dataset.splits()]
+    assert list(map(len, graphs)) == [4, 1, 1]
+    assert len(set().union(*graphs)) == 6
     assert report.questions.total() == sum(len(dataset.questions(split)) for split in dataset.splits()) >= 100
 
 
@@ -404,7 +406,7 @@ def test_training_has_nothing_of_the_concepts_that_are_held_out(joined: tuple[Da
     assert report.unseen["train"] == 0 < report.unseen["dev"] + report.unseen["test"]
 
 
-def test_a_question_is_answered_in_its_own_world(joined: tuple[Dataset, JoinReport]) -> None:
+def test_a_question_is_answered_in_its_own_graph(joined: tuple[Dataset, JoinReport]) -> None:
     """The program of every question, walked over the joined dataset, gives its answers."""
     dataset, _ = joined
     for split in dataset.splits():
@@ -419,7 +421,7 @@ def test_a_question_is_answered_in_its_own_world(joined: tuple[Dataset, JoinRepo
             assert sorted(sets.made[number - 1].members) == sorted(question.answers), question.question
 
 
-def test_a_prompt_shows_nothing_of_other_worlds(joined: tuple[Dataset, JoinReport]) -> None:
+def test_a_prompt_shows_nothing_of_other_graphs(joined: tuple[Dataset, JoinReport]) -> None:
     dataset, _ = joined
     lines = pa.input_stream(str(dataset.path / "graphs.jsonl.zst"), compression="zstd").read().splitlines()
     facts = {row["id"]: row["graph"] for row in map(orjson.loads, lines)}
@@ -432,7 +434,7 @@ def test_a_prompt_shows_nothing_of_other_worlds(joined: tuple[Dataset, JoinRepor
         for number in range(1, len(walk.sets.made) + 1):
             leaving, entering = walk.sets.relations_around(number)
             assert {*leaving, *entering} <= {walk.sets.shown(name) for name in relations[key]}
-    # numbers and the names of months are shared between worlds: in the whole graph they would join them
+    # numbers and the names of months are shared between graphs: in the whole graph they would join them
     names = Counter(name for rows in facts.values() for name in {end for fact in rows for end in (fact[0], fact[2])})
     shared = [name for name, count in names.items() if count > 1]
     around = [
@@ -450,9 +452,9 @@ def test_an_evaluation_tells_unseen_concepts_apart(joined: tuple[Dataset, JoinRe
         assert lines["no"] == report.questions[split] - report.unseen[split]
 
 
-def test_the_same_settings_make_the_same_worlds() -> None:
+def test_the_same_settings_make_the_same_graphs() -> None:
     few = JoinSettings(worlds=1, per_world=6, world=InventedSettings(entities=(40, 50), relations=(9, 10)))
-    one, two = (next(make_worlds(few, list(BANK.values()))) for _ in range(2))
+    one, two = (next(make_invented(few, list(BANK.values()))) for _ in range(2))
     assert one == two
     assert [question.id for question in one.questions[:2]] == ["w0000-00001", "w0000-00002"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions.drawing import Drawing
+from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings
 from kgwalk.questions.schema import Inverses, survey
@@ -57,14 +57,14 @@ def test_a_part_of_a_relation_is_no_inverse_of_it(store: Callable[..., StoredGra
     facts = [Triple(who, "plays_for", "Rovers") for who in ("Ann", "Bob", "Cid")] + [Triple("Rovers", "captain", "Ann")]
     graph = store(facts)
     assert Inverses(graph).of("captain") == Inverses(graph).of("plays_for") == frozenset()
-    assert Way("plays_for", False) in Drawing(graph, MakeSettings()).around("Rovers")
+    assert Way("plays_for", False) in WalkSampler(graph, MakeSettings()).around("Rovers")
 
 
 def test_ways_go_forwards_where_they_can(store: Callable[..., StoredGraph]) -> None:
-    drawing = Drawing(store(FAMILY), MakeSettings())
+    sampler = WalkSampler(store(FAMILY), MakeSettings())
 
     def around(name: str) -> set[Way]:
-        return {way for way in drawing.around(name) if way.relation in ("children", "parents", "spouse")}
+        return {way for way in sampler.around(name) if way.relation in ("children", "parents", "spouse")}
 
     # Ann has children, so nobody is asked for by having Ann for a parent; her spouse is asked for forwards
     assert around("Ann") == {Way("children", True), Way("spouse", True)}
@@ -91,11 +91,11 @@ def test_topics_that_can_be_walked_either_way(store: Callable[..., StoredGraph])
     """Ann reports to Bob, Bob to Cid: of Bob only the words tell whether his boss is meant, or who reports to him."""
     facts = [Triple("Ann", "reports_to", "Bob"), Triple("Bob", "reports_to", "Cid"), Triple("Ann", "works_in", "Rome")]
     graph = store(facts)
-    drawing = Drawing(graph, MakeSettings(either=1.0))
+    sampler = WalkSampler(graph, MakeSettings(either=1.0))
     for out in (True, False):
-        assert {drawing.topic(Way("reports_to", out)) for _ in range(20)} == {"Bob"}
-    assert drawing.topic(Way("works_in", True)) == "Ann"  # no place works anywhere
-    names = {Drawing(graph, MakeSettings(either=0.0, seed=n)).topic(Way("reports_to", True)) for n in range(20)}
+        assert {sampler.topic(Way("reports_to", out)) for _ in range(20)} == {"Bob"}
+    assert sampler.topic(Way("works_in", True)) == "Ann"  # no place works anywhere
+    names = {WalkSampler(graph, MakeSettings(either=0.0, seed=n)).topic(Way("reports_to", True)) for n in range(20)}
     assert names == {"Ann", "Bob"}
 
 

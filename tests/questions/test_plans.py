@@ -15,10 +15,19 @@ from conftest import store_of
 from kgwalk.data.dataset import load_dataset
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions import make, plan, schema
-from kgwalk.questions.drawing import Drawing, Starts
-from kgwalk.questions.make import Cell, RelationShares, make_questions, quotas
+from kgwalk.questions.drawing import StartIndex, WalkSampler
+from kgwalk.questions.make import QuotaCell, RelationShares, make_questions, quotas
 from kgwalk.questions.patterns import DRAWS
-from kgwalk.questions.plan import PATTERNS, Building, MakeSettings, QuestionPlan, Refused, facts_used, gold_paths, walk
+from kgwalk.questions.plan import (
+    PATTERNS,
+    MakeSettings,
+    PlanBuilder,
+    PlanRejected,
+    QuestionPlan,
+    facts_used,
+    gold_paths,
+    run_plan,
+)
 from kgwalk.questions.schema import survey
 from kgwalk.questions.wording import measures
 from kgwalk.questions.wording.measures import in_words, round_between
@@ -94,7 +103,7 @@ def test_a_survey_of_a_view_sees_the_view_alone(films: StoredGraph) -> None:
 
 
 def test_where_a_way_starts(films: StoredGraph) -> None:
-    starts = Starts(films)
+    starts = StartIndex(films)
     chance = random.Random(0)
     drawn = {starts.draw(DIRECTED, chance, 0.5) for _ in range(50)}
     assert drawn == {"Penny Marshall", "Robert Zemeckis"}
@@ -103,8 +112,8 @@ def test_where_a_way_starts(films: StoredGraph) -> None:
 
 
 def test_a_walk_may_start_from_anyone(films: StoredGraph) -> None:
-    chance, starts = random.Random(0), Starts(films)
-    assert {starts.anyone(chance, 0.0) for _ in range(300)} == {end for fact in FILMS for end in (fact[0], fact[2])}
+    chance, starts = random.Random(0), StartIndex(films)
+    assert {starts.any_entity(chance, 0.0) for _ in range(300)} == {end for fact in FILMS for end in (fact[0], fact[2])}
 
 
 @given(st.integers(0, 10**12), st.integers(0, 100))
@@ -123,88 +132,88 @@ def test_a_round_number_lies_between(low: float, gap: float) -> None:
 
 
 def test_a_walk_back_over_its_start_leaves_it_out(films: StoredGraph) -> None:
-    building = Building(films, ["Contact"], MakeSettings())
-    building.follow(1, [BY, DIRECTED])
-    assert building.plan("chain").program() == [
+    builder = PlanBuilder(films, ["Contact"], MakeSettings())
+    builder.follow(1, [BY, DIRECTED])
+    assert builder.plan("chain").program() == [
         ["tail_entities", "$1", "directed_by"],
         ["head_entities", "$2", "directed_by"],
         ["minus", "$3", "$1"],
     ]
-    assert set(building.members(4)) == {"Cast Away", "Flight"}
-    assert building.plan("chain").hops == 2
+    assert set(builder.members(4)) == {"Cast Away", "Flight"}
+    assert builder.plan("chain").hops == 2
 
 
 def test_what_says_nothing_is_refused(films: StoredGraph) -> None:
     settings = MakeSettings()
-    with pytest.raises(Refused, match="comes back to its start alone"):
-        Building(films, ["Big"], settings).follow(1, [BY, DIRECTED])  # its director made no other film
-    with pytest.raises(Refused, match="comes back to where it was"):
-        Building(films, ["Tom Hanks"], settings).follow(1, [STARRED, BY, DIRECTED, BY])
-    both = Building(films, ["Robert Zemeckis", "Jodie Foster"], settings)
+    with pytest.raises(PlanRejected, match="comes back to its start alone"):
+        PlanBuilder(films, ["Big"], settings).follow(1, [BY, DIRECTED])  # its director made no other film
+    with pytest.raises(PlanRejected, match="comes back to where it was"):
+        PlanBuilder(films, ["Tom Hanks"], settings).follow(1, [STARRED, BY, DIRECTED, BY])
+    both = PlanBuilder(films, ["Robert Zemeckis", "Jodie Foster"], settings)
     directed, starred = both.follow(1, [DIRECTED]), both.follow(2, [STARRED])
-    with pytest.raises(Refused, match="a step changes nothing"):
+    with pytest.raises(PlanRejected, match="a step changes nothing"):
         both.combine("intersect", directed, starred)  # all of her films are his
-    with pytest.raises(Refused, match="a step changes nothing"):
+    with pytest.raises(PlanRejected, match="a step changes nothing"):
         both.filter(directed, "release_year", ">", "1990")
-    with pytest.raises(Refused, match="a count of one"):
+    with pytest.raises(PlanRejected, match="a count of one"):
         both.count(starred)
-    with pytest.raises(Refused, match="the same topic twice"):
-        Building(films, ["Big", "Big"], settings)
-    few = Building(films, ["Robert Zemeckis"], MakeSettings(most_answers=2))
+    with pytest.raises(PlanRejected, match="the same topic twice"):
+        PlanBuilder(films, ["Big", "Big"], settings)
+    few = PlanBuilder(films, ["Robert Zemeckis"], MakeSettings(most_answers=2))
     few.follow(1, [DIRECTED])
-    with pytest.raises(Refused, match="too many answers"):
+    with pytest.raises(PlanRejected, match="too many answers"):
         few.check()
 
 
 def test_a_set_too_large_to_go_on_from_is_not_made(films: StoredGraph) -> None:
     settings = MakeSettings(most_onward=1)
-    with pytest.raises(Refused, match="a set on the way is too large"):
-        Building(films, ["Robert Zemeckis"], settings).follow(1, [DIRECTED, Way("release_year", True)])
-    last = Building(films, ["Robert Zemeckis"], settings)
+    with pytest.raises(PlanRejected, match="a set on the way is too large"):
+        PlanBuilder(films, ["Robert Zemeckis"], settings).follow(1, [DIRECTED, Way("release_year", True)])
+    last = PlanBuilder(films, ["Robert Zemeckis"], settings)
     assert len(last.members(last.follow(1, [DIRECTED]))) == 3  # nothing goes on from there
     # two films, of which the start is one: it is left out, and the walk goes on from the other
-    building = Building(films, ["Big"], settings)
-    building.follow(1, [Way("starred_actors", True), STARRED, Way("release_year", True)])
-    assert building.members(5) == ("2000",)
+    builder = PlanBuilder(films, ["Big"], settings)
+    builder.follow(1, [Way("starred_actors", True), STARRED, Way("release_year", True)])
+    assert builder.members(5) == ("2000",)
 
 
 def test_a_plan_walked_again_makes_the_same_sets_and_knows_their_facts(films: StoredGraph) -> None:
-    building = Building(films, ["Robert Zemeckis", "Tom Hanks"], MakeSettings())
-    building.combine("minus", building.follow(1, [DIRECTED]), building.follow(2, [STARRED]))
-    again = walk(building.plan("difference"), films)
-    assert [made.members for made in again.made] == [made.members for made in building.sets.made]
-    assert not building.sets.made[2].came
+    builder = PlanBuilder(films, ["Robert Zemeckis", "Tom Hanks"], MakeSettings())
+    builder.combine("minus", builder.follow(1, [DIRECTED]), builder.follow(2, [STARRED]))
+    again = run_plan(builder.plan("difference"), films)
+    assert [made.members for made in again.made] == [made.members for made in builder.sets.made]
+    assert not builder.sets.made[2].came
     assert again.made[2].came["Contact"] == Triple("Contact", "directed_by", "Robert Zemeckis")
 
 
 def test_a_superlative_needs_values_and_one_that_is_best(films: StoredGraph) -> None:
-    building = Building(films, ["Robert Zemeckis", "Tom Hanks"], MakeSettings())
-    films_of = building.follow(1, [DIRECTED])
-    assert building.members(building.extreme("argmax", films_of, "release_year")) == ("Flight",)
-    with pytest.raises(Refused, match="too few values"):
-        building.extreme("argmax", building.follow(2, [STARRED]), "release_year")  # two are a comparison
+    builder = PlanBuilder(films, ["Robert Zemeckis", "Tom Hanks"], MakeSettings())
+    films_of = builder.follow(1, [DIRECTED])
+    assert builder.members(builder.extreme("argmax", films_of, "release_year")) == ("Flight",)
+    with pytest.raises(PlanRejected, match="too few values"):
+        builder.extreme("argmax", builder.follow(2, [STARRED]), "release_year")  # two are a comparison
 
 
 def test_evidence_and_paths_are_the_facts_of_the_answer(films: StoredGraph) -> None:
-    building = Building(films, ["Robert Zemeckis", "Tom Hanks"], MakeSettings())
-    building.combine("intersect", building.follow(1, [DIRECTED]), building.follow(2, [STARRED]))
+    builder = PlanBuilder(films, ["Robert Zemeckis", "Tom Hanks"], MakeSettings())
+    builder.combine("intersect", builder.follow(1, [DIRECTED]), builder.follow(2, [STARRED]))
     directed = Triple("Cast Away", "directed_by", "Robert Zemeckis")
     starred = Triple("Cast Away", "starred_actors", "Tom Hanks")
-    plan = building.plan("intersection")
-    sets = walk(plan, films)
+    plan = builder.plan("intersection")
+    sets = run_plan(plan, films)
     assert gold_paths(plan, sets) == [[directed], [starred]]
     assert set(facts_used(plan, sets)) == {directed, starred}
-    oldest = Building(films, ["Robert Zemeckis"], MakeSettings())
+    oldest = PlanBuilder(films, ["Robert Zemeckis"], MakeSettings())
     oldest.extreme("argmin", oldest.follow(1, [DIRECTED]), "release_year")
     values = oldest.plan("superlative")
-    assert len(facts_used(values, walk(values, films))) == 6  # three films, and the year of each
+    assert len(facts_used(values, run_plan(values, films))) == 6  # three films, and the year of each
 
 
 # Draws and balance
 
 
 def test_what_falls_short_waits_for_its_turn() -> None:
-    cell: Cell[str] = Cell(4, {"1": 0.5, "2-5": 0.5}, RelationShares(10))
+    cell: QuotaCell[str] = QuotaCell(4, {"1": 0.5, "2-5": 0.5}, RelationShares(10))
     way = [BY]
     assert [cell.offer(name, "1", name, way) for name in "abc"] == [True, True, False]  # two of four are of size 1
     assert cell.offer("d", "2-5", "d", way)
@@ -220,7 +229,7 @@ def test_what_cannot_be_finished_is_left_out_when_its_turn_comes() -> None:
         asked.append(name)
         return name not in "bd"
 
-    cell: Cell[str] = Cell(4, {"1": 0.5, "2-5": 0.5}, RelationShares(10), finish)
+    cell: QuotaCell[str] = QuotaCell(4, {"1": 0.5, "2-5": 0.5}, RelationShares(10), finish)
     assert [cell.offer(name, "1", name, [BY]) for name in "abcdef"] == [True, False, True, False, False, False]
     assert asked == ["a", "b", "c"]  # there are two of size 1; the others wait and are not asked
     assert cell.offered == 5  # b is as if it had not been there
@@ -267,12 +276,12 @@ def test_times_of_facts(tmp_path: Path) -> None:
 
 
 def test_times_of_things(films: StoredGraph) -> None:
-    drawing = Drawing(films, MakeSettings())
+    sampler = WalkSampler(films, MakeSettings())
     found = set()
     for _ in range(200):
         try:
-            found.add(DRAWS["time"](drawing, 1).plan("time"))
-        except Refused:
+            found.add(DRAWS["time"](sampler, 1).plan("time"))
+        except PlanRejected:
             continue
     assert any(step == Call("filter", (2, "release_year", "=", "1997")) for plan in found for step in plan.steps)
     assert all(plan.topics[0] in ("Robert Zemeckis", "Tom Hanks") for plan in found)
@@ -364,7 +373,7 @@ def test_a_hop_by_facts_of_a_time_goes_on_from_few(tmp_path: Path) -> None:
     """As any hop: around 300 things not all relations are looked at, so nobody knows whether this one is shown."""
     towns = [("Hub", "has", f"Town {number}") for number in range(300)]
     visits = [("Town 299", "visited", "Rome", "2001"), ("Town 299", "visited", "Oslo", "2002")]
-    building = Building(store_of(tmp_path, [*towns, *visits]), ["Hub"], MakeSettings())
-    number = building.follow(1, [Way("has", True)])
-    with pytest.raises(Refused, match="goes on from too many"):
-        building.between(number, "visited", "2001", "2001", start=1)
+    builder = PlanBuilder(store_of(tmp_path, [*towns, *visits]), ["Hub"], MakeSettings())
+    number = builder.follow(1, [Way("has", True)])
+    with pytest.raises(PlanRejected, match="goes on from too many"):
+        builder.between(number, "visited", "2001", "2001", start=1)

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 
 from conftest import store_of
+from kgwalk.demos.path_search import back
 from kgwalk.questions.bank import Concept, load_bank
-from kgwalk.questions.drawing import Drawing, reverse
-from kgwalk.questions.invented.facts import End, WorldLexicon, passes_through
-from kgwalk.questions.invented.graph import InventedGraph, InventedPart, InventedSettings, JoinSettings, make_worlds
+from kgwalk.questions.drawing import WalkSampler
+from kgwalk.questions.invented.facts import InventedLexicon, MediatorEnd, passes_mediators
+from kgwalk.questions.invented.graph import InventedGraph, InventedPart, InventedSettings, JoinSettings, make_invented
 from kgwalk.questions.invented.values import HAPPENS, LASTS
 from kgwalk.questions.patterns import DRAWS
-from kgwalk.questions.plan import Building, MakeSettings, QuestionPlan, Refused
+from kgwalk.questions.plan import MakeSettings, PlanBuilder, PlanRejected, QuestionPlan
 from kgwalk.questions.wording import chains, joins, values
-from kgwalk.questions.wording.bank_lexicon import BankLexicon, Heard
+from kgwalk.questions.wording.bank_lexicon import BankLexicon, ConceptNouns
 from kgwalk.questions.wording.speaker import Wording
-from kgwalk.questions.wording.values import wording_of
+from kgwalk.questions.wording.values import value_words
 from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Way
 
@@ -34,7 +35,7 @@ def meaning(**concepts: str) -> dict[str, tuple[Concept, bool]]:
     return {label: (BANK[name], False) for label, name in concepts.items()}
 
 
-def said(lexicon: BankLexicon | WorldLexicon, plan: QuestionPlan, seeds: int = 400, level: int = 2) -> set[str]:
+def said(lexicon: BankLexicon | InventedLexicon, plan: QuestionPlan, seeds: int = 400, level: int = 2) -> set[str]:
     texts = (Wording(lexicon, level=level).say(plan, random.Random(seed)) for seed in range(seeds))
     return {text.lower().rstrip("?. ").replace(" 's", "'s") for text in texts if text is not None}
 
@@ -63,15 +64,15 @@ PARENTS, CHILDREN, SPOUSE = Way("parents", True), Way("children", True), Way("sp
 
 def test_a_walk_that_keeps_its_start(tmp_path: Path) -> None:
     graph, settings = store_of(tmp_path, FAMILY), MakeSettings()
-    left_out = Building(graph, ["Ann"], settings)
+    left_out = PlanBuilder(graph, ["Ann"], settings)
     left_out.follow(1, [PARENTS, CHILDREN, SPOUSE])  # whom did Ann's siblings marry?
     assert left_out.plan("chain").program()[2] == ["minus", "$3", "$1"]
     assert left_out.members(5) == ("Eve",)
-    kept = Building(graph, ["Ann"], settings)
+    kept = PlanBuilder(graph, ["Ann"], settings)
     kept.follow(1, [PARENTS, CHILDREN, SPOUSE], keeps=True)  # whom did the children of Ann's parents marry?
     assert [step.tool for step in kept.steps] == [OUT, OUT, OUT]
     assert set(kept.members(4)) == {"Dan", "Eve"}
-    ended = Building(graph, ["Ann"], settings)
+    ended = PlanBuilder(graph, ["Ann"], settings)
     ended.follow(1, [PARENTS, CHILDREN], keeps=True)  # an answer is never the topic
     assert ended.members(4) == ("Cid",)
 
@@ -80,26 +81,26 @@ def test_a_walk_that_is_where_it_was(tmp_path: Path) -> None:
     """The religion of Ann's husband's wife is Ann's: it is asked for, as people do, if the walk may come back so."""
     graph, settings = store_of(tmp_path, FAMILY), MakeSettings()
     ways = [SPOUSE, SPOUSE, Way("religion", True)]
-    with pytest.raises(Refused, match="comes back to its start alone"):
-        Building(graph, ["Ann"], settings).follow(1, ways)
-    with pytest.raises(Refused, match="comes back to where it was"):
-        Building(graph, ["Ann"], settings).follow(1, ways, keeps=True)
-    again = Building(graph, ["Ann"], settings)
+    with pytest.raises(PlanRejected, match="comes back to its start alone"):
+        PlanBuilder(graph, ["Ann"], settings).follow(1, ways)
+    with pytest.raises(PlanRejected, match="comes back to where it was"):
+        PlanBuilder(graph, ["Ann"], settings).follow(1, ways, keeps=True)
+    again = PlanBuilder(graph, ["Ann"], settings)
     again.follow(1, ways, keeps=True, again=True)
     assert again.members(4) == ("Sunism",)
 
 
 def test_a_turn_may_come_back_by_another_relation(tmp_path: Path) -> None:
-    drawing = Drawing(store_of(tmp_path, FAMILY), MakeSettings(loops=1.0))
+    sampler = WalkSampler(store_of(tmp_path, FAMILY), MakeSettings(loops=1.0))
     found = set()
     for _ in range(300):
         try:
-            found.add(drawing.path(2, turns=True).ways)
-        except Refused:
+            found.add(sampler.path(2, turns=True).ways)
+        except PlanRejected:
             continue
     assert {(PARENTS, CHILDREN), (CHILDREN, PARENTS)} <= found
-    assert (PARENTS, reverse(PARENTS)) not in found  # `children` says it forwards
-    assert all(drawing.path(1).ways for _ in range(5))
+    assert (PARENTS, back(PARENTS)) not in found  # `children` says it forwards
+    assert all(sampler.path(1).ways for _ in range(5))
 
 
 def test_many_walks_go_forwards_alone(tmp_path: Path) -> None:
@@ -107,26 +108,26 @@ def test_many_walks_go_forwards_alone(tmp_path: Path) -> None:
     would be drawn of either; but a quarter of all start from what facts tell of, never from the land, and go forwards.
     """
     facts = [(name, relation, "Town") for name in ("Ann", "Bob") for relation in ("born_in", "lives_in", "died_in")]
-    drawing = Drawing(store_of(tmp_path, [*facts, ("Town", "in", "Land")]), MakeSettings())
+    sampler = WalkSampler(store_of(tmp_path, [*facts, ("Town", "in", "Land")]), MakeSettings())
     walks = Counter[tuple[bool, ...]]()
     for _ in range(400):
         try:
-            walks[tuple(way.out for way in drawing.path(2).ways)] += 1
-        except Refused:
+            walks[tuple(way.out for way in sampler.path(2).ways)] += 1
+        except PlanRejected:
             continue
     assert walks[True, True] > 1.5 * walks[False, False] > 0
-    told_of = {drawing.starts.anyone(drawing.chance, 0.0, told_of=True) for _ in range(100)}
-    assert told_of == {"Ann", "Bob", "Town"}
+    heads_only = {sampler.starts.any_entity(sampler.chance, 0.0, heads_only=True) for _ in range(100)}
+    assert heads_only == {"Ann", "Bob", "Town"}
 
 
 def test_a_turn_leans_to_where_another_relation_could_be_meant(tmp_path: Path) -> None:
     """Ada directs and writes, Zed only directs: from Ada, `written_by` leads back to films as well."""
     facts = [(f"A{film}", relation, "Ada") for film in range(3) for relation in ("directed_by", "written_by")]
     facts += [(f"Z{film}", "directed_by", "Zed") for film in range(3)]
-    drawing = Drawing(store_of(tmp_path, facts), MakeSettings(loops=1.0))
+    sampler = WalkSampler(store_of(tmp_path, facts), MakeSettings(loops=1.0))
     middles: Counter[str] = Counter()
     for _ in range(400):
-        path = drawing.path(2, turns=True)
+        path = sampler.path(2, turns=True)
         if path.topic[0] in "AZ" and path.ways[0] == Way("directed_by", True):
             middles[path.entities[1]] += 1
     assert middles["Ada"] > 2 * middles["Zed"] > 0
@@ -187,8 +188,8 @@ def test_nouns_of_everyday_speech_in_a_row() -> None:
 def test_a_noun_means_the_nearest_relation() -> None:
     """Where a graph has fathers, "dad" is the father; else it may be either parent."""
     parent, father = BANK["kinship-parent"], BANK["kinship-father"]
-    assert {"dad", "mom", "father"} <= set(Heard([parent]).nouns(parent, True))
-    both = Heard([parent, father])
+    assert {"dad", "mom", "father"} <= set(ConceptNouns([parent]).nouns(parent, True))
+    both = ConceptNouns([parent, father])
     assert not {"dad", "father"} & set(both.nouns(parent, True))
     assert "mom" in both.nouns(parent, True)
     assert "dad" in both.nouns(father, True)
@@ -196,14 +197,14 @@ def test_a_noun_means_the_nearest_relation() -> None:
 
 def test_books_of_somebody_are_those_of_the_one_relation() -> None:
     author, editor = BANK["book-author"], BANK["book-editor"]
-    assert "books" in Heard([author]).nouns(author, False)
-    assert Heard([author]).alone(author)
-    assert "books" not in Heard([author, editor]).nouns(author, False)
-    assert not Heard([author, BANK["generic-created-by"]]).alone(author)  # anything by anybody
+    assert "books" in ConceptNouns([author]).nouns(author, False)
+    assert ConceptNouns([author]).alone(author)
+    assert "books" not in ConceptNouns([author, editor]).nouns(author, False)
+    assert not ConceptNouns([author, BANK["generic-created-by"]]).alone(author)  # anything by anybody
 
 
 def test_most_concepts_have_four_nouns() -> None:
-    few = [one.id for one in BANK.values() if len(Heard([one]).nouns(one, True)) < 4]
+    few = [one.id for one in BANK.values() if len(ConceptNouns([one]).nouns(one, True)) < 4]
     assert len(few) < 0.2 * len(BANK)  # English has no four words for a feast day
     for one in BANK.values():
         for noun in one.nouns + one.inverse_nouns:
@@ -271,13 +272,13 @@ def test_a_union_is_never_said_with_and() -> None:
 
 
 def test_directions_and_first_and_last() -> None:
-    assert wording_of("latitude").least[0] == "southernmost"
-    assert wording_of("longitude").least[0] == "westernmost"
-    assert "eldest" in wording_of("date of birth").least  # the earliest birth
-    assert wording_of("release year").did_least == ("came out first",)
-    assert wording_of("publication year").most == ("newest", "latest", "most recent")
-    assert wording_of("number of pages").did_least == ("has the fewest pages",)
-    assert wording_of("charge") == values.ValueWords()
+    assert value_words("latitude").least[0] == "southernmost"
+    assert value_words("longitude").least[0] == "westernmost"
+    assert "eldest" in value_words("date of birth").least  # the earliest birth
+    assert value_words("release year").did_least == ("came out first",)
+    assert value_words("publication year").most == ("newest", "latest", "most recent")
+    assert value_words("number of pages").did_least == ("has the fewest pages",)
+    assert value_words("charge") == values.ValueWords()
 
 
 def test_the_most_southern_city() -> None:
@@ -309,7 +310,7 @@ def test_dates_as_verbs() -> None:
 # Times of nodes
 
 GOVERNOR = BANK["politics-region-governor"]
-ENDS = {"governed_in": End(GOVERNOR, True, True), "office_holder": End(GOVERNOR, False, False)}
+ENDS = {"governed_in": MediatorEnd(GOVERNOR, True, True), "office_holder": MediatorEnd(GOVERNOR, False, False)}
 MARKS = {"from": "start", "to": "end"}
 IN_2009 = (
     Call(OUT, (1, "governed_in")),
@@ -320,7 +321,7 @@ IN_2009 = (
 
 
 def test_the_time_of_a_node_in_words() -> None:
-    lexicon = WorldLexicon({}, ENDS, MARKS)
+    lexicon = InventedLexicon({}, ENDS, MARKS)
     texts = said(lexicon, QuestionPlan("time", ("Velmora",), IN_2009))
     assert any(text.endswith("in 2009") for text in texts)
     assert any(text.startswith("in 2009, ") for text in texts)
@@ -335,11 +336,11 @@ def test_the_time_of_a_node_in_words() -> None:
 
 
 def test_nodes_are_chosen_from_by_their_times_alone() -> None:
-    assert passes_through(QuestionPlan("time", ("Velmora",), IN_2009), ENDS, MARKS)
-    assert not passes_through(QuestionPlan("time", ("Velmora",), IN_2009[:3]), ENDS, MARKS)  # ends at the nodes
-    assert not passes_through(QuestionPlan("time", ("Velmora",), IN_2009), ENDS)
+    assert passes_mediators(QuestionPlan("time", ("Velmora",), IN_2009), ENDS, MARKS)
+    assert not passes_mediators(QuestionPlan("time", ("Velmora",), IN_2009[:3]), ENDS, MARKS)  # ends at the nodes
+    assert not passes_mediators(QuestionPlan("time", ("Velmora",), IN_2009), ENDS)
     when = (IN_2009[0], Call(OUT, (2, "from")))
-    assert not passes_through(QuestionPlan("chain", ("Velmora",), when), ENDS, MARKS)
+    assert not passes_mediators(QuestionPlan("chain", ("Velmora",), when), ENDS, MARKS)
 
 
 def test_a_question_of_the_time_of_a_node(tmp_path: Path) -> None:
@@ -349,17 +350,17 @@ def test_a_question_of_the_time_of_a_node(tmp_path: Path) -> None:
         node = f"m.0ab{number}x"
         facts += [("Velmora", "governed_in", node), (node, "office_holder", name)]
         facts += [(node, "from", f"{first}-03-01"), (node, "to", f"{last}-02-01")]
-    drawing = Drawing(store_of(tmp_path, facts), MakeSettings())
-    assert {way.relation for way in drawing.at_nodes} == {"from", "to"}
+    sampler = WalkSampler(store_of(tmp_path, facts), MakeSettings())
+    assert {way.relation for way in sampler.at_nodes} == {"from", "to"}
     found = {}
     for _ in range(200):
         try:
-            building = DRAWS["time"](drawing, 2)
-        except Refused:
+            builder = DRAWS["time"](sampler, 2)
+        except PlanRejected:
             continue
-        if building.topics == ("Velmora",):
-            year = building.steps[1].args[3]
-            found[year] = set(building.members(len(building.sets.made)))
+        if builder.topics == ("Velmora",):
+            year = builder.steps[1].args[3]
+            found[year] = set(builder.members(len(builder.sets.made)))
     assert found["2009"] == {"Bob"}
     assert found["2006"] == {"Ada", "Bob"}
     assert found["2015"] == {"Cid"}
@@ -373,11 +374,11 @@ def test_tables_of_times_name_what_the_bank_has() -> None:
 # Worlds
 
 
-def test_shares_of_worlds() -> None:
+def test_shares_of_invented_questions() -> None:
     settings = JoinSettings(
         worlds=4, per_world=50, dev=0, test=0, noise=0.0, world=InventedSettings(entities=(150, 300))
     )
-    made = list(make_worlds(settings, list(BANK.values())))
+    made = list(make_invented(settings, list(BANK.values())))
     questions = [question for one in made for question in one.questions]
     types = Counter(str(question.type) for question in questions)
     assert types["union"] <= 0.05 * len(questions)
@@ -387,21 +388,21 @@ def test_shares_of_worlds() -> None:
     for number, share in MakeSettings().hops.items():
         assert hops[number] == pytest.approx(share * len(chains), abs=0.07 * len(chains))
     longer = [
-        (one.world, asked) for one in made for asked in one.questions if asked.type == "chain" and asked.hops != 1
+        (one.graph, asked) for one in made for asked in one.questions if asked.type == "chain" and asked.hops != 1
     ]
     assert 0.1 * len(longer) <= sum(_turns(*one) for one in longer) <= 0.35 * len(longer)
     assert any(map(_both_ways, made))  # a relation that is there in either direction, under two names
 
 
 def _both_ways(made: InventedPart) -> bool:
-    return len({concept.id for concept, _ in made.environment.meanings.values()}) < len(made.environment.meanings)
+    return len({concept.id for concept, _ in made.graph.meanings.values()}) < len(made.graph.meanings)
 
 
-def _turns(environment: InventedGraph, question: Question) -> bool:
+def _turns(graph: InventedGraph, question: Question) -> bool:
     """Whether two hops in a row are of one concept, there and back: by one label, or by two."""
 
     def hop(step: list[str]) -> tuple[str, bool]:
-        concept, turned = environment.meanings.get(step[2], (None, False))
+        concept, turned = graph.meanings.get(step[2], (None, False))
         return step[2] if concept is None else concept.id, (step[0] == OUT) != turned
 
     hops = [hop(step) for step in question.extra["program"] if step[0] in (OUT, IN)]

@@ -1,10 +1,9 @@
-"""Questions in words: names read as grammar, lexicons from the bank and from names, whole plans said at every level."""
+"""Plans in words: grammar, lexicons from the bank and from names, whole plans said at every level."""
 
 from __future__ import annotations
 
 import random
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,13 +16,11 @@ from kgwalk.questions.plan import PATTERNS, QuestionPlan
 from kgwalk.questions.schema import survey
 from kgwalk.questions.wording.bank_lexicon import BankLexicon, BankMatch, bare_nouns, plain_label
 from kgwalk.questions.wording.english import a, base, past_of, plural, singular
-from kgwalk.questions.wording.lexicon import Sayings, name_sayings
+from kgwalk.questions.wording.lexicon import Templates
 from kgwalk.questions.wording.name_lexicon import NameLexicon
 from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, is_many, parts
-from kgwalk.questions.wording.reading import Acts, By, DoneTo, Event, Noun, PlacedIn, Whole, read
 from kgwalk.questions.wording.relation_names import read_name
-from kgwalk.questions.wording.speaker import Wording, dress, noisy
-from kgwalk.questions.wording.templates import Ends
+from kgwalk.questions.wording.speaker import Wording, add_noise, apply_manner
 from kgwalk.types import Call, KgwalkError
 from kgwalk.walk.facts import Way
 
@@ -52,346 +49,6 @@ def lexicon(tmp_path_factory: pytest.TempPathFactory) -> NameLexicon:
 
 def concept(name: str) -> Concept:
     return next(one for one in load_bank() if one.id == name)
-
-
-# Names
-
-
-@pytest.mark.parametrize(
-    ("relation", "text", "head"),
-    [
-        ("place_of_birth", "place of birth", ""),
-        ("timeZone", "time zone", ""),
-        ("film.film.directed_by", "directed by", "film"),
-        ("/people/deceased_person/place_of_burial", "place of burial", "deceased person"),
-        ("__people__person__gender", "gender", "person"),
-        ("dbo:birthPlace", "birth place", ""),
-        ("http://dbpedia.org/ontology/birthPlace", "birth place", ""),
-        ("<http://www.w3.org/2000/01/rdf-schema#subClassOf>", "sub class of", ""),
-        ("P57: director", "director", ""),
-        ("HAS_CAST", "has cast", ""),
-        ("official language", "official language", ""),
-        ("_member_meronym", "member meronym", ""),
-        ("people.person.spouse_s", "spouses", "person"),
-        ("has part(s)", "has part", ""),
-        ("导演", "导演", ""),
-        ("term16", "term16", ""),
-        ("", "link", ""),
-    ],
-)
-def test_names_as_words(relation: str, text: str, head: str) -> None:
-    name = read_name(relation)
-    assert (name.text, name.head, name.inverse) == (text, head, False)
-
-
-@pytest.mark.parametrize(
-    "relation", ["plays_in_club_inverse", "inverse_of_plays_in_club", "^plays_in_club", "plays in club (inverse)"]
-)
-def test_inverse_marks(relation: str) -> None:
-    assert read_name(relation) == read_name("plays_in_club").__class__(("plays", "in", "club"), inverse=True)
-    # the head is the club now: going out from it one finds the players
-    assert "the ones that play in {}" in name_sayings(read_name(relation), out=True).plain_nouns
-
-
-@pytest.mark.parametrize(
-    ("words", "reading"),
-    [
-        ("capital", Noun("capital")),
-        ("capital of", Noun("capital", of=True)),
-        ("children", Noun("children", many=True)),
-        ("has genre", Noun("genre")),
-        ("starred actors", Noun("starred actors", many=True)),
-        ("directed by", DoneTo("directed")),
-        ("executive produced by", DoneTo("executive produced")),
-        ("awards won", DoneTo("won", "awards", active=True)),
-        ("music by", By("music")),
-        ("born in", PlacedIn("born", "in", be="was")),
-        ("located in the time zone", PlacedIn("located", "in", "time zone")),
-        ("in language", PlacedIn("", "in", "language")),
-        ("similar to", PlacedIn("similar", "to")),
-        ("participant in", PlacedIn("a participant", "in")),
-        ("borders", Acts("borders")),
-        ("acted in", Acts("acted", "in")),
-        ("wears number", Acts("wears", "", "number")),
-        ("partially contains", Acts("partially contains")),
-        ("people born here", Whole("people born in {}")),
-        ("games on this platform", Whole("games on {}")),
-        ("countries spoken in", Whole("countries that {} is spoken in")),
-        ("make a visit", Event("make a visit", "to")),
-        ("accuse of crime", Event("accuse", "", "of crime")),
-        ("isa", Noun("type")),
-        ("supersedes", Acts("supersedes")),
-        ("holds office", Acts("holds", "", "office")),
-        ("held in", PlacedIn("held", "in")),
-        ("is produced at", PlacedIn("produced", "at", be="was")),
-        ("created in", PlacedIn("created", "in", be="was")),
-        ("place founded", PlacedIn("founded", "in", "place", "was")),
-        ("in love with", PlacedIn("in love", "with")),
-        ("part of conflict", PlacedIn("a part", "of", "conflict")),
-        ("member of union", Noun("member", of=True)),
-        ("distinct from", PlacedIn("distinct", "from")),
-        ("countries formerly used", Whole("countries that formerly used {}")),
-        ("contact category", Noun("contact category")),
-        ("next in series", Noun("next in series")),
-        # verbs in the third person, by the tables and, before a preposition, by their end
-        ("depends on", Acts("depends", "on")),
-        ("depends on package", Acts("depends", "on", "package")),
-        ("provides", Acts("provides")),
-        ("monitors service", Acts("monitors", "", "service")),
-        ("hikes in", Acts("hikes", "in")),
-        ("works for", Acts("works", "for")),
-        ("partners with", Acts("partners", "with")),
-        ("crystallizes in", Acts("crystallizes", "in")),
-        ("ranks among", Acts("ranks", "among")),
-        ("underlies", Acts("underlies")),
-        ("expires in days", Acts("expires", "in", "number of days")),
-        ("supports format", Acts("supports", "", "format")),
-        ("plays instrument", Acts("plays", "", "instrument")),
-        ("holds rank", Acts("holds", "", "rank")),
-        ("mentors student", Acts("mentors", "", "student")),
-        ("orbits star", Acts("orbits", "", "star")),
-        # and nouns that look like them
-        ("monitors", Noun("monitors", many=True)),
-        ("tests passed", DoneTo("passed", "tests", active=True)),
-        ("orders count", Noun("orders count")),
-        ("orders status", Noun("orders status")),
-        ("orders total price", Noun("orders total price")),
-        ("files size", Noun("files size")),
-        ("claims amount", Noun("claims amount")),
-        ("records label", Noun("records label")),
-        ("masters degree", Noun("masters degree")),
-        ("programs director", Noun("programs director")),
-        ("results date", Noun("results date")),
-        ("orders customer", Noun("orders customer")),
-        ("deaths in", Whole("deaths in {}")),
-        ("languages in", Whole("languages in {}")),
-        ("hospitals in", Whole("hospitals in {}")),
-        ("orders in", Whole("orders in {}")),
-        ("drugs for", Whole("drugs for {}")),
-        ("books about", Whole("books about {}")),
-        ("customers in", Acts("has customers", "in")),
-        ("effects on", Acts("has effects", "on")),
-        ("main offices in", Acts("has main offices", "in")),
-        ("has employees at", Acts("has employees", "at")),
-        ("tracks", Noun("tracks", many=True)),
-        ("used in", PlacedIn("used", "in")),
-        ("used by", DoneTo("used")),
-        ("currency used", DoneTo("used", "currency", active=True)),
-        ("set in", PlacedIn("set", "in")),
-        ("on call", PlacedIn("on call", "for")),
-        ("on call team", Noun("on-call team")),
-        ("on album", PlacedIn("", "on", "album")),
-    ],
-)
-def test_how_a_name_reads(words: str, reading: object) -> None:
-    assert read(words.split()) == reading
-
-
-@pytest.mark.parametrize(
-    ("relation", "out", "question", "noun"),
-    [
-        ("film.film.directed_by", True, "Who directed {}?", "the one who directed {}"),
-        ("film.film.directed_by", False, "Which films were directed by {}?", "the films directed by {}"),
-        ("written_by", True, "Who wrote {}?", "whoever wrote {}"),
-        ("capital", True, "What is the capital of {}?", "{}'s capital"),
-        ("capital", False, "Of what is {} the capital?", "the ones whose capital is {}"),
-        ("capital_of", False, "What is the capital of {}?", "the capital of {}"),
-        ("people.person.children", True, "Who are the children of {}?", "the children of {}"),
-        ("people.person.children", False, "Which people have {} as their child?", "the people whose child is {}"),
-        ("born_in", True, "Where was {} born?", "the place {} was born in"),
-        ("plays_for_country", True, "What country does {} play for?", "the country that {} plays for"),
-        ("borders", False, "What borders {}?", "those that border {}"),
-        ("book.author.works_written", True, "What did {} write?", "the things written by {}"),
-        ("location.country.languages_spoken", False, "Where is {} spoken?", "the countries where {} is spoken"),
-        ("Make a visit", True, "To whom did {} make a visit?", "those that {} made a visit to"),
-        ("Accuse of crime", False, "Who accused {} of crime?", "those who accused {} of crime"),
-    ],
-)
-def test_what_a_name_says(relation: str, out: bool, question: str, noun: str) -> None:
-    said = name_sayings(read_name(relation), out)
-    assert question in said.plain_questions
-    assert noun in said.plain_nouns
-
-
-def test_what_a_name_is_of() -> None:
-    """`operator_of_line` runs from the company to the line where lines are its tails; `place_of_birth` does not."""
-    lines = name_sayings(read_name("operator_of_line"), True, Ends("company", "railway line"))
-    assert "Which railway lines have {} as their operator?" in lines.plain_questions
-    places = name_sayings(read_name("place_of_birth"), True, Ends("person", "city"))
-    assert "What is the place of birth of {}?" in places.plain_questions
-    causes = name_sayings(read_name("cause_of_death"), True, Ends("person", "cause of death"))
-    assert "What is the cause of death of {}?" in causes.plain_questions
-
-
-def test_a_verb_alone_says_when_or_what() -> None:
-    year = name_sayings(read_name("established"), True, Ends("company", "year"))
-    assert "In what year was {} established?" in year.plain_questions
-    died = name_sayings(read_name("died"), True, Ends("person", "date"))
-    assert "On what date did {} die?" in died.plain_questions
-    found = name_sayings(read_name("discovered"), False, Ends("person", "planet"))
-    assert "Who discovered {}?" in found.plain_questions
-
-
-def test_what_is_done_in_a_place_and_what_by_it() -> None:
-    signed = name_sayings(read_name("signed_by"), False, Ends("treaty", "country"))
-    assert "the treaties signed by {}" in signed.plain_nouns
-    spoken = name_sayings(read_name("languages_spoken"), True, Ends("country", "language"))
-    assert "the languages spoken in {}" in spoken.plain_nouns
-    won = name_sayings(read_name("wars_won"), True, Ends("country", "war"))
-    assert "the wars won by {}" in won.plain_nouns
-
-
-def test_a_verb_with_its_preposition() -> None:
-    out, back = (name_sayings(read_name("depends_on"), way) for way in (True, False))
-    assert {"What does {} depend on?", "On what does {} depend?"} <= set(out.plain_questions)
-    assert {"What depends on {}?", "Which ones depend on {}?"} <= set(back.plain_questions)
-    assert "the ones that {} depends on" in out.plain_nouns
-    assert "those that depend on {}" in back.plain_nouns
-
-
-def test_in_a_place_and_in_something_else() -> None:
-    written, filmed = (name_sayings(read_name(name), True) for name in ("written_in", "filmed_in"))
-    assert "the thing in which {} was written" in written.plain_nouns
-    assert not any("place" in text or "Where" in text for text in written.plain_questions + written.plain_nouns)
-    assert "the place in which {} is filmed" in filmed.plain_nouns
-    city = name_sayings(read_name("written_in"), True, Ends("book", "city"))
-    assert "Where was {} written?" in city.plain_questions
-
-
-def test_who_does_it_if_nothing_tells() -> None:
-    """People write; teams and companies own, and what is owned is owned now."""
-    owned = name_sayings(read_name("owned_by"), True)
-    assert {"What owns {}?", "Which one owns {}?", "What is {} owned by?"} <= set(owned.plain_questions)
-    assert {"the one that owns {}", "the ones that own {}", "the one {} is owned by"} <= set(owned.plain_nouns)
-    assert "Who owns {}?" in name_sayings(read_name("owned_by"), True, Ends("", "person")).plain_questions
-    things = name_sayings(read_name("owned_by"), False)
-    assert {"Which things are owned by {}?", "What does {} own?"} <= set(things.plain_questions)
-
-
-def test_who_is_on_call_for_what() -> None:
-    who = name_sayings(read_name("on_call"), True, Ends("service", "person"))
-    assert "Who is on call for {}?" in who.plain_questions
-    assert "the people on call for {}" in who.plain_nouns
-    assert who == name_sayings(read_name("on_call"), False, Ends("person", "service"))
-    assert "the on-call of {}" in name_sayings(read_name("on_call"), True).plain_nouns  # either may be on call
-
-
-@pytest.mark.parametrize(
-    ("relation", "text", "unit"),
-    [
-        ("height_cm", "height", "cm"),
-        ("heightCm", "height", "cm"),
-        ("monthly_cost_eur", "monthly cost", "EUR"),
-        ("revenue_million_usd", "revenue", "million USD"),
-        ("runtime_minutes", "runtime", "minutes"),
-        ("depth_in_m", "depth", "m"),
-        ("opening_hours", "opening hours", ""),
-        ("active_years", "active years", ""),
-        ("total_hours", "total hours", ""),
-        ("price_per_kg", "price per kg", ""),
-        ("class_g", "class g", ""),
-        ("turnout_pct", "turnout percentage", ""),
-        # the least and the most; minutes of a time alone
-        ("temperature_min", "minimum temperature", ""),
-        ("price_min", "minimum price", ""),
-        ("age_min", "minimum age", ""),
-        ("salary_min_eur", "minimum salary", "EUR"),
-        ("temperature_max_c", "maximum temperature", "c"),
-        ("min_price", "minimum price", ""),
-        ("max_speed", "maximum speed", ""),
-        ("speed_max_kmh", "maximum speed", "kmh"),
-        ("latency_ms_max", "maximum latency", "ms"),
-        ("duration_min", "duration", "min"),
-        ("response_time_min", "response time", "min"),
-        # what is no quantity has no unit
-        ("expires_in_days", "expires in days", ""),
-        ("delivers_in_days", "delivers in days", ""),
-        ("trades_in_usd", "trades in usd", ""),
-        ("lives_in_mi", "lives in mi", ""),
-        ("office_in_gb", "office in gb", ""),
-        ("office_gb", "office gb", ""),
-        ("population_gb", "population gb", ""),
-        ("degree_ms", "degree ms", ""),
-        ("model_m2", "model m2", ""),
-        ("team_ml", "team ml", ""),
-        ("memory_gb", "memory", "gb"),
-        ("latency_ms", "latency", "ms"),
-        ("floor_space_m2", "floor space", "m2"),
-        ("volume_ml", "volume", "ml"),
-        ("trip_in_days", "trip", "days"),
-        ("earnings_in_usd", "earnings", "USD"),
-    ],
-)
-def test_units_are_no_part_of_the_noun(relation: str, text: str, unit: str) -> None:
-    assert (read_name(relation).text, read_name(relation).unit) == (text, unit)
-
-
-def test_a_unit_is_said_where_it_tells_two_relations_apart(tmp_path: Path) -> None:
-    facts = "".join(f"mug {n}\t{name}\t{n}5\n" for n in range(1, 9) for name in ("price_eur", "price_usd", "weight_kg"))
-    (tmp_path / "facts.tsv").write_text(facts, "utf-8")
-    build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
-    mugs = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
-    assert mugs.value_words("price_eur") == ("price in EUR",)
-    assert "the price in USD of {}" in mugs.sayings(Way("price_usd", True)).plain_nouns
-    assert "the weight of {}" in mugs.sayings(Way("weight_kg", True)).plain_nouns
-
-
-def test_a_verb_that_leads_to_a_value() -> None:
-    starts = name_sayings(read_name("starts_at"), True, Ends("period", "year"))
-    assert {"What year does {} start at?", "Name the year that {} starts at."} <= set(starts.plain_questions)
-    assert "What does {} melt at?" in name_sayings(read_name("melts_at"), True, Ends("", "number")).plain_questions
-
-
-def test_first_released_says_when() -> None:
-    released = name_sayings(read_name("first_released"), True, Ends("", "year"))
-    assert "In what year was {} first released?" in released.plain_questions
-
-
-def test_people_are_known_by_their_births(tmp_path: Path) -> None:
-    """Nothing but `born` tells that Ada and the others are people; then they are also who is on call."""
-    names = ("Ada", "Ben", "Cleo", "Dan")
-    facts = [f"{name}\tborn\t198{n}-05-02\n" for n, name in enumerate(names)]
-    facts += [f"app {n}\ton_call\t{name}\n" for n, name in enumerate(names)]
-    (tmp_path / "facts.tsv").write_text("".join(facts), "utf-8")
-    build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
-    team = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
-    assert "Who is on call for {}?" in team.sayings(Way("on_call", True)).plain_questions
-
-
-@pytest.mark.parametrize("relation", ["birth_rate", "gender_ratio", "people_born", "nationality", "births"])
-def test_countries_are_no_people_by_their_births(tmp_path: Path, relation: str) -> None:
-    names = ("France", "Norway", "Peru", "Chad", "Fiji", "Cuba", "Iran", "Mali")
-    facts = [f"{name}\t{relation}\t{n}.5\n" for n, name in enumerate(names, 10)]
-    facts += [f"{name}\tcapital\t{name} City\n" for name in names]
-    facts += [f"{name}\tally\t{names[n - 1]}\n" for n, name in enumerate(names)]
-    (tmp_path / "facts.tsv").write_text("".join(facts), "utf-8")
-    build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
-    countries = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
-    said = [countries.sayings(Way(name, out)) for name in ("capital", "ally") for out in (True, False)]
-    if relation in ("birth_rate", "gender_ratio"):
-        said.append(countries.sayings(Way(relation, False)))
-    for text in (text for one in said for text in one.plain_questions + one.plain_nouns):
-        assert re.search(r"\b(people|who|whom)\b", text, re.IGNORECASE) is None, text
-
-
-@given(st.text(min_size=1, max_size=40), st.booleans())
-@settings(max_examples=300, deadline=None)
-def test_any_name_can_be_said(relation: str, out: bool) -> None:
-    said = name_sayings(read_name(relation.replace("{", "").replace("}", "")), out)
-    assert len(said.plain_questions) >= 6
-    assert len(said.plain_nouns) >= 3
-    for text in said.plain_questions + said.plain_nouns:
-        assert text.count("{}") == 1
-        assert text == " ".join(text.split())
-
-
-def test_labels_of_the_bank_can_be_said() -> None:
-    for one in load_bank()[::6]:
-        for label in one.labels + one.inverse_labels:
-            for out in (True, False):
-                said = name_sayings(read_name(label), out)
-                assert len(said.plain_questions) >= 6, label
-                assert len(said.plain_nouns) >= 3, label
 
 
 # Grammar
@@ -481,10 +138,10 @@ def test_heads_of_noun_phrases() -> None:
 def test_the_bank_speaks_for_its_labels() -> None:
     director = concept("film-director")
     lexicon = BankLexicon({"directed_by": (director, False), "films_directed": (director, True)})
-    out, back = lexicon.sayings(Way("directed_by", True)), lexicon.sayings(Way("directed_by", False))
+    out, back = lexicon.templates(Way("directed_by", True)), lexicon.templates(Way("directed_by", False))
     assert (out.questions, out.nouns, out.kind) == (director.forward, director.forward_nouns, "person")
     assert (back.questions, back.nouns, back.kind) == (director.backward, director.backward_nouns, "film")
-    assert lexicon.sayings(Way("films_directed", True)).questions == director.backward
+    assert lexicon.templates(Way("films_directed", True)).questions == director.backward
     assert "Who directed {}?" in out.plain_questions
     assert out.bare == ("director", "filmmaker", "helmer", "film director", "movie director")
     assert out.plain_bare == ("director",)
@@ -504,20 +161,20 @@ def test_labels_that_make_no_sentence_leave_it_to_the_bank() -> None:
     for relation, name in (("can_open", "software-reads-format"), ("endstation", "transport-rail-line-terminus")):
         known = [one for one in load_bank() if one.id == name]
         for one in known:
-            assert not BankLexicon({relation: (one, False)}).sayings(Way(relation, True)).plain_questions
-    editor = BankLexicon({"film_editor": (concept("film-editor"), False)}).sayings(Way("film_editor", True))
+            assert not BankLexicon({relation: (one, False)}).templates(Way(relation, True)).plain_questions
+    editor = BankLexicon({"film_editor": (concept("film-editor"), False)}).templates(Way("film_editor", True))
     assert "the film editor of {}" in editor.plain_nouns
 
 
-def test_levels_choose_among_the_sayings() -> None:
-    said = Sayings(("who made {}",), ("the maker of {}",), "", ("Who is the r of {}?",), ("the r of {}",), (), ("r",))
+def test_levels_choose_among_the_templates() -> None:
+    said = Templates(("who made {}",), ("the maker of {}",), "", ("Who is the r of {}?",), ("the r of {}",), (), ("r",))
     assert said.at(0) == (("Who is the r of {}?",), ("the r of {}",), ("r",))
     assert said.at(1)[0] == ("Who is the r of {}?", "who made {}")
     assert said.at(2) == (("who made {}",), ("the maker of {}",), ("r",))
 
 
 def test_a_graph_is_matched_with_the_bank(lexicon: NameLexicon) -> None:
-    meant = {relation: lexicon.meant(relation) for relation in lexicon.schema.relations}
+    meant = {relation: lexicon.concept_of(relation) for relation in lexicon.schema.relations}
     assert {name: found[0].id for name, found in meant.items() if found is not None} == {
         "directed_by": "film-director",
         "written_by": "film-screenwriter",
@@ -528,13 +185,13 @@ def test_a_graph_is_matched_with_the_bank(lexicon: NameLexicon) -> None:
     } | {
         name: found[0].id for name, found in meant.items() if found is not None and name in ("population", "in_country")
     }
-    assert "Who called the shots on the set of {}?" in lexicon.sayings(Way("directed_by", True)).questions
-    assert lexicon.sayings(Way("kn_q7", True)).questions == ()
-    assert "the kn q7 of {}" in lexicon.sayings(Way("kn_q7", True)).plain_nouns
+    assert "Who called the shots on the set of {}?" in lexicon.templates(Way("directed_by", True)).questions
+    assert lexicon.templates(Way("kn_q7", True)).questions == ()
+    assert "the kn q7 of {}" in lexicon.templates(Way("kn_q7", True)).plain_nouns
     assert "release year" in lexicon.value_words("release_year")
     without = NameLexicon(lexicon.schema, bank=False)
-    assert without.meant("directed_by") is None
-    assert without.sayings(Way("directed_by", True)).questions == ()
+    assert without.concept_of("directed_by") is None
+    assert without.templates(Way("directed_by", True)).questions == ()
 
 
 def test_of_two_names_for_a_concept_the_nearer_one_has_it() -> None:
@@ -729,10 +386,10 @@ def test_chains_of_bank_concepts_are_said() -> None:
 
 def test_noise_spares_names_and_is_measured() -> None:
     text = "Who directed the famous film \ue000 which everybody remembers?"
-    worn = {noisy(text, 0.5, random.Random(seed)) for seed in range(50)}
+    worn = {add_noise(text, 0.5, random.Random(seed)) for seed in range(50)}
     assert len(worn) > 40
     assert all("\ue000" in one for one in worn)
-    assert noisy(text, 0.0, random.Random(0)) == text
+    assert add_noise(text, 0.0, random.Random(0)) == text
 
 
 def test_noise_in_names_where_wanted(lexicon: NameLexicon) -> None:
@@ -740,11 +397,11 @@ def test_noise_in_names_where_wanted(lexicon: NameLexicon) -> None:
     assert any("Ada Lumen" not in (wording.say(PLANS[1], random.Random(seed)) or "") for seed in range(20))
 
 
-def test_dress() -> None:
-    drawn = {dress("What is \ue000's genre?", 1, random.Random(seed)) for seed in range(300)}
+def test_casing_and_manner() -> None:
+    drawn = {apply_manner("What is \ue000's genre?", 1, random.Random(seed)) for seed in range(300)}
     assert {"What is \ue000's genre?", "what is \ue000's genre", "what is \ue000 's genre ?"} <= drawn
-    assert {dress("Who is \ue000?", 0, random.Random(seed)) for seed in range(50)} == {"Who is \ue000?"}
-    assert any("quiz" in dress("Who is \ue000?", 2, random.Random(seed)) for seed in range(300))
+    assert {apply_manner("Who is \ue000?", 0, random.Random(seed)) for seed in range(50)} == {"Who is \ue000?"}
+    assert any("quiz" in apply_manner("Who is \ue000?", 2, random.Random(seed)) for seed in range(300))
 
 
 def test_settings_that_make_no_sense(lexicon: NameLexicon) -> None:

@@ -1,1 +1,1 @@
-"""Demonstrations for supervised fine-tuning: what the systems' writers share."""
+"""What the demonstrations of all systems share: routes, voices, writers, filters."""

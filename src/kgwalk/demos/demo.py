@@ -1,7 +1,11 @@
-"""A demonstration: the messages of one good walk, as a line of JSONL that a person can read, and as ids for a trainer.
+"""A demonstration: the messages of one good walk, as a line of JSONL for people, and as token ids for a trainer.
 
-`encode` gives exactly the ids that a rollout with these turns would have. In an inline protocol the observations,
-written here as the user's messages, continue the assistant's own. Knows nothing of how demos are made.
+    lessons = Lessons(read_demos(file), tokens)     # each is encoded when it is first asked for
+    lessons.ahead([7, 3])                           # another thread encodes these meanwhile
+    lessons[7]                                      # the same as `encode` of the demonstration
+
+`encode` gives exactly the ids that a rollout with these turns would have. In an inline protocol the observations, which
+are written here as the user's messages, continue the assistant's own message. Needs no torch.
 """
 
 from __future__ import annotations
@@ -25,9 +29,9 @@ from kgwalk.walk.rollout import told_ids
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """`messages` are the prompt's, then turns of the assistant and observations in turn, the answer last.
+    """`messages` are those of the prompt, then the assistant's turns and the observations by turns, the answer last.
 
-    A turn with `"train": false` is a wrong one, there to be recovered from: it is read and not learned.
+    A turn with `"train": false` is a wrong one that the walk recovers from: it is in the context but not learned.
     """
 
     id: str
@@ -52,9 +56,9 @@ class Demo:
 def messages_of(
     prompt: Sequence[Message], turns: Iterable[tuple[str, str]], untrained: Iterable[int] = ()
 ) -> list[dict[str, Any]]:
-    """The messages of a demo: the prompt's, and for each turn its text and what was told after it ("" after the last).
+    """The messages of a demo: the prompt's, and for each turn its text and its observation ("" after the last).
 
-    `untrained` are places of turns, from 0.
+    `untrained` are the numbers of turns that are not learned, from 0.
     """
     skipped = set(untrained)
     messages: list[dict[str, Any]] = [{"role": one.role, "content": one.content} for one in prompt]
@@ -66,7 +70,7 @@ def messages_of(
 
 
 def encode(demo: Demo, tokens: Tokenizer) -> Flat:
-    """The ids of the whole walk; `mask` is 1 on the turns that are to be learned, `turn_index` counts all turns."""
+    """The ids of the whole walk; `mask` is 1 on the turns to learn, `turn_index` counts all turns."""
     stop, end = protocol_kind(demo.protocol).stop, end_id(tokens)
     prompt = next(at for at, message in enumerate(demo.messages) if message["role"] == "assistant")
     opening = [Message(message["role"], message["content"]) for message in demo.messages[:prompt]]
@@ -88,8 +92,9 @@ def encode(demo: Demo, tokens: Tokenizer) -> Flat:
 
 
 def turn_ids(tokens: Tokenizer, text: str, stop: Sequence[str], end: int | None = None) -> tuple[list[int], bool]:
-    """The ids of a turn, and whether an end token is the last: so it is where no stop text ended the turn. `end` is
-    what `end_id` says, from whoever has many turns.
+    """The ids of a turn, and whether they end with an end token, as they do where no stop text ended the turn.
+
+    `end` is `end_id(tokens)`, for callers with many turns.
     """
     ids = tokens.encode(text)
     if any(word in text for word in stop):
@@ -98,7 +103,7 @@ def turn_ids(tokens: Tokenizer, text: str, stop: Sequence[str], end: int | None 
 
 
 def end_id(tokens: Tokenizer) -> int:
-    """The token by which this chat's assistant ends its message: of several, the one that the template writes."""
+    """The token that ends the assistant's message; of several, the one that the chat template writes."""
     closing = tokens.next_turn("", ended=False)[:1]
     return closing[0] if closing and closing[0] in tokens.end_ids else min(tokens.end_ids)
 
@@ -108,7 +113,7 @@ def write_line(demo: Demo) -> bytes:
 
 
 def read_demos(path: str | Path) -> Iterator[Demo]:
-    """The demos of a JSONL file; a line that is none is an InputError with its number."""
+    """The demos of a JSONL file; a bad line is an InputError with its number."""
     try:
         with Path(path).open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -149,29 +154,21 @@ def _is_chat(messages: Any) -> bool:
     return each and messages[0]["role"] != "assistant" and messages[-1]["role"] == "assistant"
 
 
-# ----------------------------------------------------------------------------------------------------
-# Demonstrations as ids, each encoded when it is first asked for: training begins at once, however many there are.
-#
-#     lessons = Lessons(read_demos(file), tokens)
-#     lessons.ahead([7, 3])            # another thread encodes these meanwhile
-#     lessons[7]                       # the same as `encode` of the demonstration, now or later
-#
-# What was encoded is kept in seven bytes a token instead of the text; which were encoded before, and when, makes no
-# difference to any. Needs no torch. Knows nothing of batches or of the order in which it is asked.
+# Many demonstrations, encoded lazily
 
 
-AT_ONCE = 64  # demonstrations: some hundred texts, enough for all cores and few beside those that a tokenizer keeps
+AT_ONCE = 64  # demonstrations encoded together: some hundred texts, enough for all cores
 
 
-class _Kept(NamedTuple):
-    """A Flat in little room; its log-probabilities are all 0."""
+class _PackedFlat(NamedTuple):
+    """A Flat in seven bytes a token; its log-probabilities are all 0."""
 
     ids: array[int]
     mask: bytes
     turn_index: array[int]
 
     @classmethod
-    def of(cls, flat: Flat) -> _Kept:
+    def of(cls, flat: Flat) -> _PackedFlat:
         return cls(array("i", flat.ids), bytes(flat.mask), array("h", flat.turn_index))
 
     def flat(self) -> Flat:
@@ -179,11 +176,15 @@ class _Kept(NamedTuple):
 
 
 class Lessons(Sequence[Flat]):
-    """`names` are the demonstrations' ids, in their order."""
+    """Demonstrations as ids, each encoded when it is first asked for, so that training begins at once.
+
+    What was encoded is kept in seven bytes a token in place of the text. The order of requests changes no result.
+    `names` are the demonstrations' ids, in order.
+    """
 
     def __init__(self, demos: Iterable[Demo], tokens: HfTokenizer) -> None:
         self._tokens = tokens
-        self._all: list[Demo | _Kept] = []
+        self._all: list[Demo | _PackedFlat] = []
         self.names: list[str] = []
         kinds: dict[tuple[str, ...], int] = {}
         for number, demo in enumerate(demos):
@@ -192,7 +193,7 @@ class Lessons(Sequence[Flat]):
             kinds.setdefault(tuple(message["role"] for message in demo.messages), number)
         self._thread = ThreadPoolExecutor(1, "lessons")
         self._coming: Future[None] | None = None
-        self._encode(list(kinds.values()))  # a chat template that refuses such roles says so now, not hours later
+        self._encode(list(kinds.values()))  # a chat template that rejects these roles fails now, not hours later
 
     def __len__(self) -> int:
         return len(self._all)
@@ -208,12 +209,13 @@ class Lessons(Sequence[Flat]):
         if isinstance(self._all[number], Demo):
             self._encode([number])
         kept = self._all[number]
-        assert isinstance(kept, _Kept)
+        assert isinstance(kept, _PackedFlat)
         return kept.flat()
 
     def ahead(self, numbers: Sequence[int]) -> None:
-        """These will be asked for: they are encoded by another thread, together. What goes wrong is raised to whoever
-        asks for a lesson, or for others ahead.
+        """Encodes these in another thread, together, as they will be asked for soon.
+
+        An error there is raised by the next request, or the next call of `ahead`.
         """
         self._wait()
         missing = [number for number in numbers if isinstance(self._all[number], Demo)]
@@ -231,24 +233,24 @@ class Lessons(Sequence[Flat]):
             demos = {number: demo for number, demo in some if isinstance(demo, Demo)}
             self._tokens.foresee(partial(_encoded, demos.values()))
             for number, flat in zip(demos, _encoded(demos.values(), self._tokens), strict=True):
-                self._all[number] = _Kept.of(flat)
+                self._all[number] = _PackedFlat.of(flat)
 
 
 def _encoded(demos: Iterable[Demo], tokens: HfTokenizer) -> list[Flat]:
     return [encode(demo, tokens) for demo in demos]
 
 
-# ----------------------------------------------------------------------------------------------------
-# A tokenizer for when the learner's own is not at hand: four bytes of UTF-8 are a token, which is about right.
-#
-# It serves to cut observations and bound lengths while demos are made. No model has these ids.
+# A stand-in tokenizer
 
 
 _PAD = b"\xff"  # no byte of UTF-8
 
 
 class RoughTokenizer:
-    """
+    """For when the learner's tokenizer is not at hand: four bytes of UTF-8 are a token, which is about right.
+
+    It serves to cut observations and to bound lengths while demos are made. No model has these ids.
+
     >>> tokens = RoughTokenizer()
     >>> len(tokens.encode("who directed Big?")), tokens.decode(tokens.encode("who directed Big?"))
     (5, 'who directed Big?')

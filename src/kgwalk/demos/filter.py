@@ -1,9 +1,10 @@
-"""What a walk must pass to be a demonstration: named filters, each with a reason for those that fall out.
+"""What a walk must pass to be a demonstration: named filters, the [demos] settings, and counts of the rejects.
 
-Graph-RFT, appendix A.1: the format (no tags but its own, one plan), the answer, the retrieval (what was answered was
-retrieved, and the web was asked for what the graph lacks and for nothing else) and the plan. There GPT-4 judges the
-plan; here its steps must be those that were walked. Explore-on-Graph and KG-Hopper ask for the right form and the right
-answer. Knows walks, not how they came about.
+    reason_against(walked, ["length", "format", "answer"])     # None, or "answer: F1 below 1"
+
+After Graph-RFT, appendix A.1: the format (only its own tags, one plan), the answer, the retrieval (every answer was
+retrieved, and the web was asked only for what the graph lacks) and the plan. There GPT-4 judges the plan; here its
+steps must be those that were walked. Explore-on-Graph and KG-Hopper ask for the right form and the right answer.
 """
 
 from __future__ import annotations
@@ -28,23 +29,22 @@ _COMMON = {"think", "answer"}
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """A walk and what is known of it. Turns in `untrained` are wrong on purpose; `counted`: the answer is a count of
-    what was shown, as its writer saw to; `lacking`: the graph lacked a fact, and there was a web to ask."""
+    """A walk, and what the filters need to know of it."""
 
     episode: Episode
     protocol: str
     f1: float
-    untrained: Collection[int] = ()
-    answer_f1: float = 1.0
-    counted: bool = False
-    lacking: bool = False
+    untrained: Collection[int] = ()  # turns that are wrong on purpose
+    answer_f1: float = 1.0  # the least F1 for the filter "answer"
+    counted: bool = False  # the answer is a count of what was shown
+    lacking: bool = False  # the graph lacked a fact, and there was a web to ask
 
 
 FILTERS: Parts[Callable[[Walked], str | None]] = Parts("filter", "demos")  # a system's own are in its demos.py
 
 
 def reason_against(walked: Walked, filters: Sequence[str]) -> str | None:
-    """Why the walk is no demonstration, by the first filter that it does not pass; None if it passes all."""
+    """Why the walk is not a demonstration, by the first filter that it fails; None if it passes all."""
     for name in filters:
         why = FILTERS.named(name)(walked)
         if why is not None:
@@ -81,7 +81,7 @@ def by_answer(walked: Walked) -> str | None:
 
 @FILTERS.add("retrieval")
 def by_retrieval(walked: Walked) -> str | None:
-    """Every answer was shown: by a set that a tool made, as an entity, in a document, or as a number to be counted."""
+    """Every answer was shown: in a set that a tool made, as an entity, in a document, or as a number of entities."""
     episode, web = walked.episode, web_turns(walked.episode)
     if walked.lacking and not web:
         return "the web was not searched for what the graph lacks"
@@ -99,7 +99,7 @@ def by_retrieval(walked: Walked) -> str | None:
 
 
 def lacking(environment: Environment) -> bool:
-    """Whether a walk in this world should ask the web."""
+    """Whether a walk in this environment should ask the web."""
     return not environment.complete and environment.web is not None
 
 
@@ -108,12 +108,12 @@ def web_turns(episode: Episode) -> list[Turn]:
 
 
 def read_of(name: str, episode: Episode) -> bool:
-    """Whether a document that the walk was shown has the name."""
+    """Whether a document that the walk was shown names it."""
     return any(names(document, name) for turn in web_turns(episode) for document in turn.documents)
 
 
 def _sizes(episode: Episode) -> set[int]:
-    """How many entities each relation was shown to lead to from each entity: what a count may come from."""
+    """How many entities each relation was shown to lead to from each entity: the numbers that a count may be."""
     ends: dict[tuple[str, str, bool], set[str]] = {}
     for head, relation, tail, _ in episode.seen:
         ends.setdefault((head, relation, True), set()).add(tail)
@@ -121,8 +121,7 @@ def _sizes(episode: Episode) -> set[int]:
     return {len(names) for names in ends.values()}
 
 
-# ----------------------------------------------------------------------------------------------------
-# The section [demos] of a recipe: where demonstrations come from, how they speak, and what they must pass.
+# Settings
 
 
 SOURCES = ("program", "gold", "evidence", "search", "teacher")
@@ -130,10 +129,10 @@ SOURCES = ("program", "gold", "evidence", "search", "teacher")
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """Each setting is documented here, once."""
+    """The section [demos] of a recipe: where demonstrations come from, how they speak, and what they must pass."""
 
-    sources: tuple[str, ...] = ("program", "gold", "evidence", "search")  # in the order of preference
-    styles: tuple[str, ...] = ()  # of the thoughts; none given: all that the protocol's writer has
+    sources: tuple[str, ...] = ("program", "gold", "evidence", "search")  # in order of preference
+    styles: tuple[str, ...] = ()  # of the thoughts; empty: all that the protocol's writer has
     wrong: float = setting(0.1, least=0, most=1)  # share of demos with a wrong turn that is taken back
     filters: tuple[str, ...] = ("length", "format", "answer", "retrieval", "plan")
     answer_f1: float = setting(1.0, least=0, most=1)  # of the filter "answer": the least F1
@@ -145,11 +144,11 @@ class DemoSettings:
 
     @classmethod
     def of(cls, recipe: Recipe) -> DemoSettings:
-        """What the recipe says; a key or value that is none is an error that names the nearest."""
+        """The recipe's settings; an unknown key or value is an error that names the nearest."""
         return read_section(cls, recipe, "demos").checked()
 
     def asked(self, questions: Iterable[Question], seed: int) -> Iterable[Question]:
-        """The questions in the order in which they are tried: a seeded one where not all of them may be needed."""
+        """The questions in the order in which they are tried: shuffled by the seed if there is a limit."""
         if self.limit is None:
             return questions
         shuffled = list(questions)
@@ -171,20 +170,21 @@ def _known(what: str, given: Iterable[object], known: Collection[str]) -> None:
             raise unknown(what, str(name), known)
 
 
-# ----------------------------------------------------------------------------------------------------
-# What became of the walks that no demo came of: how many fell out, why, and a few to look at.
+# Rejects
 
 
-EXAMPLES = 5  # ids kept for each reason
+EXAMPLES = 5  # question ids kept for each reason
 
 
 @dataclass
 class Fallen:
-    """Filled while demos are made. A reason is a filter's name and what it found, such as `answer: F1 below 1`.
+    """Counts of the walks that were kept, and of those that were rejected, by reason; filled while demos are made.
 
-    >>> fallen = Fallen()
-    >>> fallen.add("route: none was found", "q7"); fallen.keep(wrong=True)
-    >>> fallen.as_json()
+    A reason is a filter's name and what it found, such as `answer: F1 below 1`.
+
+    >>> rejects = Fallen()
+    >>> rejects.add("route: none was found", "q7"); rejects.keep(wrong=True)
+    >>> rejects.as_json()
     {'tried': 2, 'kept': 1, 'wrong': 1, 'web': 0, 'fallen': {'route: none was found': {'count': 1, 'examples': ['q7']}}}
     """
 

@@ -1,6 +1,11 @@
-"""Questions in, demonstrations out: find a route, write it, play it, filter it, count what fell out.
+"""Questions in, demonstrations out: find a route, write its turns, play them, filter the walk, count the rejects.
 
-The same questions, settings and seed give the same demos, whatever else was asked for before. Knows no protocol.
+    demos, rejects = make_demos(questions, graph_for, protocol, settings=DemoSettings(limit=1000))
+
+`make_demos` writes demonstrations itself. `teacher_demos` lets a model walk each question several times and keeps what
+passes the filters: rejection sampling, as in the papers (Graph-RFT: QwQ-32B; Explore-on-Graph: Gemini 2.5 Flash).
+`DemoSources` does first the one, then the other where no route was good enough, as a recipe says. The same questions,
+settings and seed give the same demos, whatever else was asked for before.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from kgwalk.demos.demo import Demo, RoughTokenizer, messages_of
 from kgwalk.demos.filter import DemoSettings, Fallen, Walked, lacking, reason_against, web_turns
 from kgwalk.demos.route import (
     Route,
-    Survey,
+    RouteBuilder,
     route_from_evidence,
     route_from_gold,
     route_from_program,
@@ -36,14 +41,175 @@ from kgwalk.walk.policy import ProtocolPolicy
 from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
 from kgwalk.walk.rollout import Watch
 
-# ----------------------------------------------------------------------------------------------------
-# Demonstrations from a teacher: a model walks each question several times, and what passes the filters is kept.
-#
-# Rejection sampling, as in the papers (Graph-RFT: QwQ-32B; Explore-on-Graph: Gemini 2.5 Flash). The teacher may be any
-# engine; its text is kept, and the learner's tokenizer makes ids of it. Knows no protocol.
+GIVEN_ROUTES: dict[str, Callable[[RouteBuilder, int], Route | None]] = {  # routes that a question itself gives
+    "program": lambda builder, hops: route_from_program(builder),
+    "gold": lambda builder, hops: route_from_gold(builder),
+    "evidence": route_from_evidence,
+}
 
 
-QUESTIONS = 64  # walked together
+def make_demos(
+    questions: Iterable[Question],
+    graph_for: Callable[[Question], Graph],
+    protocol: Protocol,
+    *,
+    settings: DemoSettings | None = None,
+    budget: Budget | None = None,
+    tokens: Tokenizer | None = None,
+    seed: int = 0,
+    environment_of: Callable[[Question], Environment] | None = None,
+) -> tuple[Iterator[Demo], Fallen]:
+    """Demos as they are made, and the counts of rejects, which fill meanwhile.
+
+    `graph_for` gives the whole graph of a question, in which its route is found; `environment_of` the environment in
+    which it is walked, if facts are hidden there. `tokens` is the learner's tokenizer, which decides where observations
+    are cut and how long a demo may be. With a limit, the demos are of a seeded sample of the questions.
+    """
+    rejects = Fallen()
+    maker = _DemoMaker(
+        protocol,
+        settings or DemoSettings(),
+        budget or Budget(),
+        tokens or RoughTokenizer(),
+        seed,
+        environment_of or (lambda question: environment_for(graph_for(question), protocol)),
+        rejects,
+    )
+    return maker.make(questions, graph_for), rejects
+
+
+class _DemoMaker:
+    def __init__(
+        self,
+        protocol: Protocol,
+        settings: DemoSettings,
+        budget: Budget,
+        tokens: Tokenizer,
+        seed: int,
+        environment_of: Callable[[Question], Environment],
+        rejects: Fallen,
+    ) -> None:
+        self.writer = WRITERS.named(protocol.name)
+        for style in settings.styles:
+            if style not in self.writer.styles:
+                raise unknown(f"style of {protocol.name}'s thoughts", style, self.writer.styles)
+        self.protocol, self.settings, self.tokens, self.seed = protocol, settings.checked(), tokens, seed
+        self.budget = replace(budget, seconds=float("inf"))  # a slow machine makes the same demos
+        self.environment_of, self.rejects = environment_of, rejects
+
+    def make(self, questions: Iterable[Question], graph_for: Callable[[Question], Graph]) -> Iterator[Demo]:
+        for question in self.settings.asked(questions, self.seed):
+            for demo in self._of(question, graph_for(question)):
+                if self.settings.limit is not None and self.rejects.kept >= self.settings.limit:
+                    return
+                self.rejects.keep(wrong=demo.wrong, web=demo.web)
+                yield demo
+
+    def _of(self, question: Question, graph: Graph) -> Iterator[Demo]:
+        builder = RouteBuilder(question, graph)
+        found = self._route(builder)
+        if isinstance(found, str):
+            self.rejects.add(found, question.id)
+            return
+        route, source = found
+        made: list[list[dict[str, object]]] = []
+        for copy in range(self.settings.per_question):
+            demo = self._demo(builder, route, source, copy)
+            if isinstance(demo, Demo) and demo.messages in made:
+                demo = "repeat: the same in other words is the same"
+            if isinstance(demo, str):
+                self.rejects.add(demo, question.id)
+            else:
+                made.append(demo.messages)
+                yield demo
+
+    def _route(self, builder: RouteBuilder) -> tuple[Route, str] | str:
+        """The best route by F1 of those that the question itself gives; a search only if none is good enough."""
+        if not builder.topics:
+            return "route: no topic is in the graph"
+        settings, best = self.settings, None
+        least = settings.answer_f1 if "answer" in settings.filters else 0.0
+        for source in settings.sources:
+            route = GIVEN_ROUTES[source](builder, settings.hops) if source in GIVEN_ROUTES else None
+            if route is not None and (best is None or route.f1 > best[0].f1):
+                best = route, source
+            if best is not None and best[0].f1 == 1:
+                break
+        if "search" in settings.sources and (best is None or best[0].f1 < least):
+            route = route_from_search(builder, settings.hops)
+            if route is not None and (best is None or route.f1 > best[0].f1):
+                best = route, "search"
+        if best is None:
+            return "route: none was found"
+        return best if best[0].f1 >= least else f"route: the best that was found has F1 below {least:g}"
+
+    def _demo(self, builder: RouteBuilder, route: Route, source: str, copy: int) -> Demo | str:
+        question, settings = builder.question, self.settings
+        chance = _chance(self.seed, question.id, copy)
+        style = chance.choice(settings.styles or self.writer.styles)
+        wrong = chance.random() < settings.wrong
+        try:
+            played = self._play(builder, route, style, copy, wrong)
+        except Unwritable as why:
+            return str(why)
+        episode = played.episode
+        score = f1(episode.answers, builder.gold, builder.graph)
+        counted = route.steps[-1].tool == "count"
+        walked = Walked(
+            episode,
+            self.protocol.name,
+            score,
+            played.untrained,
+            settings.answer_f1,
+            counted=counted,
+            lacking=lacking(self.environment_of(question)),
+        )
+        turns = [(turn.text, turn.observation) for turn in episode.turns]
+        return reason_against(walked, settings.filters) or Demo(
+            id=question.id if settings.per_question == 1 else f"{question.id}#{copy}",
+            question=question.question,
+            protocol=self.protocol.name,
+            inline=self.protocol.inline,
+            messages=messages_of(played.prompt, turns, played.untrained),
+            answers=episode.answers,
+            gold=question.answers,
+            f1=score,
+            source=source,
+            style=style,
+            hops=question.hops or route.hops,
+            wrong=played.writer.strayed,
+            web=bool(web_turns(episode)),
+        )
+
+    def _play(self, builder: RouteBuilder, route: Route, style: str, copy: int, wrong: bool) -> Played:
+        """Plays a route; if a wrong turn makes it too long, once more without it."""
+        try:
+            return self._walk(builder, route, style, copy, wrong)
+        except Unwritable:
+            if not wrong:
+                raise
+        return self._walk(builder, route, style, copy, False)
+
+    def _walk(self, builder: RouteBuilder, route: Route, style: str, copy: int, wrong: bool) -> Played:
+        question = builder.question
+        chance = _chance(self.seed, question.id, copy, "words")
+
+        def writer(walk: Walk) -> Writer:
+            return self.writer(question, route, walk, builder.graph, Voice(style, chance), chance, wrong)
+
+        task = Task(question, builder.topics)
+        return play(task, self.environment_of(question), self.protocol, writer, self.tokens, self.budget)
+
+
+def _chance(seed: int, *what: object) -> random.Random:
+    text = "/".join(map(str, (seed, *what)))
+    return random.Random(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()))
+
+
+# Demonstrations from a teacher
+
+
+QUESTIONS = 64  # that a teacher walks together
 
 
 def teacher_demos(
@@ -57,26 +223,29 @@ def teacher_demos(
     watch: Watch = lambda episode, turn: None,
     environment_of: Callable[[Question], Environment] | None = None,
 ) -> tuple[Iterator[Demo], Fallen]:
-    """Demos as they are made, and the counts of what fell out. `name` of the teacher is the demos' style.
+    """Demos as they are made, and the counts of rejects. The teacher's `name` becomes the demos' style.
 
-    Of the samples of a question the first `per_question` that pass are kept, the shortest first. `graph_for` gives the
-    whole graph of a question, `world_of` the world in which it is walked, if that is not the whole graph.
+    The shortest `per_question` samples of a question that pass are kept. `graph_for` gives the whole graph of a
+    question, `environment_of` the environment in which it is walked, if its graph is not the whole one. The teacher may
+    be any engine: its text is kept, and the learner's tokenizer makes ids of it.
     """
-    fallen = Fallen()
+    rejects = Fallen()
     settings = (settings or DemoSettings()).checked()
     sampling = replace(teacher.sampling, temperature=settings.temperature, seed=seed)
     environment_of = environment_of or (lambda question: teacher.environment(graph_for(question)))
-    teaching = _Teaching(replace(teacher, sampling=sampling), settings, name, watch, fallen, graph_for, environment_of)
-    return teaching.make(settings.asked(questions, seed)), fallen
+    teaching = _TeacherDemos(
+        replace(teacher, sampling=sampling), settings, name, watch, rejects, graph_for, environment_of
+    )
+    return teaching.make(settings.asked(questions, seed)), rejects
 
 
 @dataclass
-class _Teaching:
+class _TeacherDemos:
     teacher: ProtocolPolicy
     settings: DemoSettings
     name: str
     watch: Watch
-    fallen: Fallen
+    rejects: Fallen
     graph_for: Callable[[Question], Graph]
     environment_of: Callable[[Question], Environment]
 
@@ -84,9 +253,9 @@ class _Teaching:
         rest = iter(questions)
         while some := list(islice(rest, QUESTIONS)):
             for demo in self._taught(some):
-                if self.settings.limit is not None and self.fallen.kept >= self.settings.limit:
+                if self.settings.limit is not None and self.rejects.kept >= self.settings.limit:
                     return
-                self.fallen.keep(web=demo.web)
+                self.rejects.keep(web=demo.web)
                 yield demo
 
     def _taught(self, asked: list[Question]) -> Iterator[Demo]:
@@ -103,7 +272,7 @@ class _Teaching:
             for number, episode in of_one:
                 made = self._demo(episode, number) if kept < self.settings.per_question else _ENOUGH
                 if isinstance(made, str):
-                    self.fallen.add(made, question.id)
+                    self.rejects.add(made, question.id)
                 else:
                     kept += 1
                     yield made
@@ -137,7 +306,7 @@ class _Teaching:
         )
 
     def _prompt(self, episode: Episode) -> list[Message]:
-        """An episode keeps its prompt as one text; its messages are those that the protocol began with."""
+        """The messages of the prompt, made by the protocol again: an episode keeps its prompt as one text."""
         tokens = self.teacher.engine.tokens
         task = Task(episode.question, episode.topics, episode.key)
         return self.teacher.protocol.begin(
@@ -149,7 +318,7 @@ _ENOUGH = "teacher: a shorter walk of the question was kept"
 
 
 def _cut(text: str, stop: Iterable[str]) -> str:
-    """The turn up to its stop text: the token that completed it may have had more.
+    """The turn up to its stop text: the token that completed it may have more text.
 
     >>> _cut('<answer>["Big"]</answer>\\n\\n', ["</answer>"])
     '<answer>["Big"]</answer>'
@@ -158,182 +327,15 @@ def _cut(text: str, stop: Iterable[str]) -> str:
     return text[: min(ends)] if ends else text
 
 
-# ----------------------------------------------------------------------------------------------------
-# How each protocol would walk a route: a writer for each, by the protocol's name.
-
-
-GIVEN: dict[str, Callable[[Survey, int], Route | None]] = {  # what a question itself says of the way
-    "program": lambda survey, hops: route_from_program(survey),
-    "gold": lambda survey, hops: route_from_gold(survey),
-    "evidence": route_from_evidence,
-}
-
-
-def make_demos(
-    questions: Iterable[Question],
-    graph_for: Callable[[Question], Graph],
-    protocol: Protocol,
-    *,
-    settings: DemoSettings | None = None,
-    budget: Budget | None = None,
-    tokens: Tokenizer | None = None,
-    seed: int = 0,
-    environment_of: Callable[[Question], Environment] | None = None,
-) -> tuple[Iterator[Demo], Fallen]:
-    """Demos as they are made, and the counts of what fell out, which are filled meanwhile.
-
-    `graph_for` gives the whole graph of a question, in which its route is found; `world_of` the world in which it is
-    walked, where facts may be hidden, if that is not the whole graph. `tokens` is the learner's tokenizer: by it
-    observations are cut and lengths bounded. With a limit the demos are those of a seeded sample of the questions.
-    """
-    fallen = Fallen()
-    maker = _Maker(
-        protocol,
-        settings or DemoSettings(),
-        budget or Budget(),
-        tokens or RoughTokenizer(),
-        seed,
-        environment_of or (lambda question: environment_for(graph_for(question), protocol)),
-        fallen,
-    )
-    return maker.make(questions, graph_for), fallen
-
-
-class _Maker:
-    def __init__(
-        self,
-        protocol: Protocol,
-        settings: DemoSettings,
-        budget: Budget,
-        tokens: Tokenizer,
-        seed: int,
-        environment_of: Callable[[Question], Environment],
-        fallen: Fallen,
-    ) -> None:
-        self.writer = WRITERS.named(protocol.name)
-        for style in settings.styles:
-            if style not in self.writer.styles:
-                raise unknown(f"style of {protocol.name}'s thoughts", style, self.writer.styles)
-        self.protocol, self.settings, self.tokens, self.seed = protocol, settings.checked(), tokens, seed
-        self.budget = replace(budget, seconds=float("inf"))  # a slow machine makes the same demos
-        self.environment_of, self.fallen = environment_of, fallen
-
-    def make(self, questions: Iterable[Question], graph_for: Callable[[Question], Graph]) -> Iterator[Demo]:
-        for question in self.settings.asked(questions, self.seed):
-            for demo in self._of(question, graph_for(question)):
-                if self.settings.limit is not None and self.fallen.kept >= self.settings.limit:
-                    return
-                self.fallen.keep(wrong=demo.wrong, web=demo.web)
-                yield demo
-
-    def _of(self, question: Question, graph: Graph) -> Iterator[Demo]:
-        survey = Survey(question, graph)
-        found = self._route(survey)
-        if isinstance(found, str):
-            self.fallen.add(found, question.id)
-            return
-        route, source = found
-        made: list[list[dict[str, object]]] = []
-        for copy in range(self.settings.per_question):
-            demo = self._demo(survey, route, source, copy)
-            if isinstance(demo, Demo) and demo.messages in made:
-                demo = "repeat: the same in other words is the same"
-            if isinstance(demo, str):
-                self.fallen.add(demo, question.id)
-            else:
-                made.append(demo.messages)
-                yield demo
-
-    def _route(self, survey: Survey) -> tuple[Route, str] | str:
-        """The best of the routes that the question itself gives, by F1; search only where none of them will do."""
-        if not survey.topics:
-            return "route: no topic is in the graph"
-        settings, best = self.settings, None
-        least = settings.answer_f1 if "answer" in settings.filters else 0.0
-        for source in settings.sources:
-            route = GIVEN[source](survey, settings.hops) if source in GIVEN else None
-            if route is not None and (best is None or route.f1 > best[0].f1):
-                best = route, source
-            if best is not None and best[0].f1 == 1:
-                break
-        if "search" in settings.sources and (best is None or best[0].f1 < least):
-            route = route_from_search(survey, settings.hops)
-            if route is not None and (best is None or route.f1 > best[0].f1):
-                best = route, "search"
-        if best is None:
-            return "route: none was found"
-        return best if best[0].f1 >= least else f"route: the best that was found has F1 below {least:g}"
-
-    def _demo(self, survey: Survey, route: Route, source: str, copy: int) -> Demo | str:
-        question, settings = survey.question, self.settings
-        chance = _chance(self.seed, question.id, copy)
-        style = chance.choice(settings.styles or self.writer.styles)
-        wrong = chance.random() < settings.wrong
-        try:
-            played = self._play(survey, route, style, copy, wrong)
-        except Unwritable as why:
-            return str(why)
-        episode = played.episode
-        score = f1(episode.answers, survey.gold, survey.graph)
-        counted = route.steps[-1].tool == "count"
-        walked = Walked(
-            episode,
-            self.protocol.name,
-            score,
-            played.untrained,
-            settings.answer_f1,
-            counted=counted,
-            lacking=lacking(self.environment_of(question)),
-        )
-        turns = [(turn.text, turn.observation) for turn in episode.turns]
-        return reason_against(walked, settings.filters) or Demo(
-            id=question.id if settings.per_question == 1 else f"{question.id}#{copy}",
-            question=question.question,
-            protocol=self.protocol.name,
-            inline=self.protocol.inline,
-            messages=messages_of(played.prompt, turns, played.untrained),
-            answers=episode.answers,
-            gold=question.answers,
-            f1=score,
-            source=source,
-            style=style,
-            hops=question.hops or route.hops,
-            wrong=played.writer.strayed,
-            web=bool(web_turns(episode)),
-        )
-
-    def _play(self, survey: Survey, route: Route, style: str, copy: int, wrong: bool) -> Played:
-        """A wrong turn may be one turn too many; then there may be room without it."""
-        try:
-            return self._walk(survey, route, style, copy, wrong)
-        except Unwritable:
-            if not wrong:
-                raise
-        return self._walk(survey, route, style, copy, False)
-
-    def _walk(self, survey: Survey, route: Route, style: str, copy: int, wrong: bool) -> Played:
-        question = survey.question
-        chance = _chance(self.seed, question.id, copy, "words")
-
-        def writer(walk: Walk) -> Writer:
-            return self.writer(question, route, walk, survey.graph, Voice(style, chance), chance, wrong)
-
-        task = Task(question, survey.topics)
-        return play(task, self.environment_of(question), self.protocol, writer, self.tokens, self.budget)
-
-
-def _chance(seed: int, *what: object) -> random.Random:
-    text = "/".join(map(str, (seed, *what)))
-    return random.Random(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()))
-
-
-# ----------------------------------------------------------------------------------------------------
-# Demonstrations from all the sources that a recipe names: written ones, then a teacher's where no route would do.
+# Demonstrations from all sources of a recipe
 
 
 @dataclass
 class DemoSources:
-    """What is asked for. `written` and `taught` are filled as `demos` goes on; `world_of` is that of `make_demos`."""
+    """Written demos, then a teacher's for questions without one.
+
+    `written` and `taught` count the rejects of each while `demos` goes on.
+    """
 
     questions: Sequence[Question]
     graph_for: Callable[[Question], Graph]

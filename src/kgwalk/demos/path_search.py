@@ -1,12 +1,12 @@
-"""All relation chains between a topic and some answers: breadth first from both ends until they meet.
+"""All chains of relations between a topic and some answers: breadth first from both ends until they meet.
 
     Tom Hanks <-star- Big -director-> Penny Marshall      the chain (star backwards, director forwards)
 
-Whichever end has fewer facts to look at takes the next hop, and the hop in the middle follows each relation from the
-side where it is rarer: a film with the genre Drama has one, Drama has ten thousand films. So a hub on the way is listed
-only where the other side is larger still, and no cap on hubs loses a path. A path may meet an entity again (the parents
-of his children), but no step takes back the one before it: by its actors to other films, not to the film itself.
-Knows nothing of the question's words, nor of which chains are meant.
+Whichever end has fewer facts to look at takes the next hop. The hop in the middle follows each relation from the side
+where it is rarer: a film with the genre Drama has one genre, Drama has ten thousand films. So a hub is listed only
+where the other side is larger still, and no path is lost by a cap on hubs. A path may meet an entity again (the parents
+of his children), but no step undoes the one before it: from a film by its actors to other films, not to itself. Used
+for routes of demonstrations, and by `kgwalk paths`.
 """
 
 from __future__ import annotations
@@ -20,106 +20,17 @@ from kgwalk.kg.graph import Graph
 from kgwalk.types import Triple
 from kgwalk.walk.facts import Chain, Way, ways_of
 
-# ----------------------------------------------------------------------------------------------------
-# Where facts lead from an entity, for a search: over a graph, or over a list of facts.
-#
-# Knows nothing of topics, answers or chains.
-
-
-class EdgeSource(Protocol):
-    def __contains__(self, entity: object) -> bool: ...
-
-    def ways(self, entity: str) -> list[Way]:
-        """The entity's relations in both directions."""
-        ...
-
-    def total(self, entity: str, way: Way) -> int:
-        """How many entities the way leads to, told without listing them."""
-        ...
-
-    def others(self, entity: str, way: Way) -> list[str]:
-        """The entities that the way leads to; none where the entity lacks the relation."""
-        ...
-
-
-class GraphEdges:
-    """Edges of a graph. What was asked once is remembered, hubs too: make one for a question, or for a few."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._ways: dict[str, list[Way]] = {}
-        self._total: dict[tuple[str, Way], int] = {}
-        self._others: dict[tuple[str, Way], list[str]] = {}
-
-    def __contains__(self, entity: object) -> bool:
-        return entity in self.graph
-
-    def ways(self, entity: str) -> list[Way]:
-        if entity not in self._ways:
-            self._ways[entity] = ways_of(self.graph, entity)
-        return self._ways[entity]
-
-    def total(self, entity: str, way: Way) -> int:
-        key = entity, way
-        if key not in self._total:
-            self._total[key] = self.graph.neighbors(entity, way.relation, out=way.out, limit=0).total
-        return self._total[key]
-
-    def others(self, entity: str, way: Way) -> list[str]:
-        key = entity, way
-        if key not in self._others:
-            self._others[key] = self.graph.neighbors(entity, way.relation, out=way.out).names
-        return self._others[key]
-
-
-class FactEdges:
-    """Edges of some facts.
-
-    >>> edges = FactEdges([Triple("Big", "star", "Tom Hanks")])
-    >>> edges.ways("Tom Hanks"), edges.others("Tom Hanks", Way("star", False))
-    ([Way(relation='star', out=False)], ['Big'])
-    """
-
-    def __init__(self, facts: Iterable[Triple]) -> None:
-        self._around: dict[str, dict[Way, dict[str, None]]] = {}
-        for head, relation, tail, _ in facts:
-            self._around.setdefault(head, {}).setdefault(Way(relation, True), {})[tail] = None
-            self._around.setdefault(tail, {}).setdefault(Way(relation, False), {})[head] = None
-
-    def __contains__(self, entity: object) -> bool:
-        return entity in self._around
-
-    def ways(self, entity: str) -> list[Way]:
-        return list(self._around.get(entity, ()))
-
-    def total(self, entity: str, way: Way) -> int:
-        return len(self.others(entity, way))
-
-    def others(self, entity: str, way: Way) -> list[str]:
-        return list(self._around.get(entity, {}).get(way, ()))
-
-
-def back(way: Way) -> Way:
-    """The same relation, walked the other way."""
-    return Way(way.relation, not way.out)
-
-
-def fact(entity: str, way: Way, other: str) -> Triple:
-    """The fact that a step takes, in the graph's own direction."""
-    return Triple(entity, way.relation, other) if way.out else Triple(other, way.relation, entity)
-
-
-MOST = 300_000  # facts looked at for one hop; beyond that the search stays shorter, and says so
-CALL = 16  # so many names of a list cost as much as asking for another entity
+MOST = 300_000  # facts looked at for one hop; beyond that the search stops short, and says so
+CALL = 16  # asking for another entity costs as much as listing so many names
 
 Ways = tuple[Way, ...]
-Level = dict[Ways, dict[str, list[str]]]  # of a chain's part: entity, and from where it was reached
+Level = dict[Ways, dict[str, list[str]]]  # by part of a chain: its entities, each with those it was reached from
 Meeting = tuple[str, Way | None, str]  # the two ends of the fact in the middle; None: the parts meet at one entity
 
 
 @dataclass(frozen=True, slots=True)
 class FoundChain:
-    """`answers` are all that the chain reaches; `paths` lead to the first few of them, one to each."""
+    """`answers` are those that the chain reaches; `paths` lead to the first few of them, one to each."""
 
     chain: Chain
     answers: tuple[str, ...]
@@ -135,9 +46,8 @@ class PathSearch:
 
 
 def search(edges: EdgeSource, topic: str, answers: Iterable[str], hops: int, *, paths: int = 3) -> PathSearch:
-    """The chains of at most `hops` relations; first those that reach most answers, then the shortest.
+    """The chains of at most `hops` relations; those that reach most answers first, then the shortest.
 
-    >>> from kgwalk.demos.path_search import FactEdges
     >>> films = FactEdges([Triple("Big", "star", "Tom Hanks"), Triple("Big", "director", "Penny Marshall")])
     >>> [found.chain.ways for found in search(films, "Tom Hanks", ["Penny Marshall"], 2).chains]
     [(Way(relation='star', out=False), Way(relation='director', out=True))]
@@ -180,7 +90,7 @@ class _Side:
         self.levels.append(level)
 
     def walks(self, ways: Ways, entity: str) -> Iterator[list[str]]:
-        """The entities from the topic to this one, or from this one to an answer."""
+        """The walks by this chain from the topic to an entity, or from it to an answer, as lists of entities."""
         if not ways:
             yield [entity]
             return
@@ -265,8 +175,7 @@ class _BothEnds:
 
 
 def _paths(both: _BothEnds, ways: Ways, meetings: dict[Meeting, tuple[Ways, Ways]]) -> dict[str, tuple[Triple, ...]]:
-    """A path to each answer that the chain leads to without taking a step back; if there is one, a path that meets
-    no entity twice."""
+    """A path to each answer that the chain reaches without undoing a step; if possible without repeated entities."""
     found: dict[str, tuple[Triple, ...]] = {}
     simple: set[str] = set()
     for (one, way, two), (left, right) in meetings.items():
@@ -301,9 +210,95 @@ def _chains_by_entity(level: Level) -> dict[str, list[Ways]]:
 
 
 def _by_way(edges: EdgeSource, entities: Iterable[str]) -> dict[Way, dict[str, int]]:
-    """The entities that have each way, and how far it fans out from each."""
+    """For each directed relation the entities that have it, and how many each leads to."""
     found: dict[Way, dict[str, int]] = {}
     for entity in entities:
         for way in edges.ways(entity):
             found.setdefault(way, {})[entity] = edges.total(entity, way)
     return found
+
+
+# Edges of a graph, or of a list of facts
+
+
+class EdgeSource(Protocol):
+    def __contains__(self, entity: object) -> bool: ...
+
+    def ways(self, entity: str) -> list[Way]:
+        """The entity's relations in both directions."""
+        ...
+
+    def total(self, entity: str, way: Way) -> int:
+        """How many entities a directed relation leads to, without listing them."""
+        ...
+
+    def others(self, entity: str, way: Way) -> list[str]:
+        """The entities that it leads to; none where the entity lacks the relation."""
+        ...
+
+
+class GraphEdges:
+    """Edges of a graph. Every answer is kept, also of hubs, so make one for each question or for a few."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._ways: dict[str, list[Way]] = {}
+        self._total: dict[tuple[str, Way], int] = {}
+        self._others: dict[tuple[str, Way], list[str]] = {}
+
+    def __contains__(self, entity: object) -> bool:
+        return entity in self.graph
+
+    def ways(self, entity: str) -> list[Way]:
+        if entity not in self._ways:
+            self._ways[entity] = ways_of(self.graph, entity)
+        return self._ways[entity]
+
+    def total(self, entity: str, way: Way) -> int:
+        key = entity, way
+        if key not in self._total:
+            self._total[key] = self.graph.neighbors(entity, way.relation, out=way.out, limit=0).total
+        return self._total[key]
+
+    def others(self, entity: str, way: Way) -> list[str]:
+        key = entity, way
+        if key not in self._others:
+            self._others[key] = self.graph.neighbors(entity, way.relation, out=way.out).names
+        return self._others[key]
+
+
+class FactEdges:
+    """Edges of some facts.
+
+    >>> edges = FactEdges([Triple("Big", "star", "Tom Hanks")])
+    >>> edges.ways("Tom Hanks"), edges.others("Tom Hanks", Way("star", False))
+    ([Way(relation='star', out=False)], ['Big'])
+    """
+
+    def __init__(self, facts: Iterable[Triple]) -> None:
+        self._around: dict[str, dict[Way, dict[str, None]]] = {}
+        for head, relation, tail, _ in facts:
+            self._around.setdefault(head, {}).setdefault(Way(relation, True), {})[tail] = None
+            self._around.setdefault(tail, {}).setdefault(Way(relation, False), {})[head] = None
+
+    def __contains__(self, entity: object) -> bool:
+        return entity in self._around
+
+    def ways(self, entity: str) -> list[Way]:
+        return list(self._around.get(entity, ()))
+
+    def total(self, entity: str, way: Way) -> int:
+        return len(self.others(entity, way))
+
+    def others(self, entity: str, way: Way) -> list[str]:
+        return list(self._around.get(entity, {}).get(way, ()))
+
+
+def back(way: Way) -> Way:
+    """The same relation in the other direction."""
+    return Way(way.relation, not way.out)
+
+
+def fact(entity: str, way: Way, other: str) -> Triple:
+    """The fact of a step, in the graph's own direction."""
+    return Triple(entity, way.relation, other) if way.out else Triple(other, way.relation, entity)

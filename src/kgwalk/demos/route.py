@@ -1,17 +1,17 @@
-"""A route: how to get from a question's topics to its answers, in the language of named sets, whatever the protocol.
+"""A route: how to get from a question's topics to its answers, as steps on named sets, whatever the protocol.
 
     tail_entities($1, "borders")        the topics are $1, $2, ...; each step makes the next set, the last is the answer
     tail_entities($2, "capital")
 
-Routes come from the question's own program, or from its gold paths and evidence; `search` finds them where neither
-is given. All are walked on the graph, so that a route's answers are what the graph says. Knows no protocol.
+Routes come from the question's own program, from its gold paths or its evidence, or from a search between topics and
+answers. All are walked on the graph, so a route's answers are what the graph says. `make` picks the best by F1.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 
@@ -25,16 +25,16 @@ from kgwalk.walk.ranking import scores
 from kgwalk.walk.sets import DATED_TOOLS, TOOLS, Reference, SetError, Sets
 
 HOPS = ("tail_entities", "head_entities")
-CHOICES = ("argmax", "argmin", "filter")  # of members by a value of theirs
+CHOICES = ("argmax", "argmin", "filter")  # arguments: a set, then the relation whose values choose among its members
 COMBINED = ("intersect", "union", "minus")
-MOST_COMBINED = 16  # intersections that are tried for one question
+MOST_COMBINED = 16  # intersections that are tried for a question
 ARGUMENTS = {tool: len(inspect.signature(getattr(Sets, tool)).parameters) - 1 for tool in TOOLS + DATED_TOOLS}
 _SET = re.compile(r"\$(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`steps` are calls of walk/sets.py; step i (from 1) makes the set len(topics) + i. `f1` is that of its end."""
+    """`steps` are calls of walk/sets.py; step i (from 1) makes set len(topics) + i. `f1` is that of the last set."""
 
     topics: tuple[str, ...]
     steps: tuple[Call, ...]
@@ -42,12 +42,8 @@ class Route:
 
     @property
     def hops(self) -> int:
-        """Relations on the longest way from a topic to the answer; a value looked up to choose by is no hop."""
-        depth = [0] * len(self.topics)
-        for step in self.steps:
-            before = max((depth[arg - 1] for arg in step.args if isinstance(arg, int)), default=0)
-            depth.append(before + (step.tool in HOPS))
-        return depth[-1]
+        """Relations on the longest chain from a topic to the answer."""
+        return longest_chain(self.steps, len(self.topics), HOPS)
 
     def walk(self, graph: Graph) -> Sets:
         """The sets that the route makes."""
@@ -57,8 +53,21 @@ class Route:
         return sets
 
 
+def longest_chain(steps: Iterable[Call], topics: int, hops: Collection[str]) -> int:
+    """Steps with one of the tools `hops` on the longest chain from a topic to the last set.
+
+    >>> longest_chain([Call("tail_entities", (1, "borders")), Call("argmax", (2, "population"))], 1, HOPS)
+    1
+    """
+    depth = [0] * topics
+    for step in steps:
+        before = max((depth[arg - 1] for arg in step.args if isinstance(arg, int)), default=0)
+        depth.append(before + (step.tool in hops))
+    return depth[-1]
+
+
 def way_of(step: Call) -> Way:
-    """The relation that a hop follows, and in which direction."""
+    """The relation that a hop follows, and its direction."""
     return Way(str(step.args[1]), step.tool == "tail_entities")
 
 
@@ -68,8 +77,8 @@ def topics_of(question: Question, graph: Graph) -> list[str]:
 
 
 @dataclass
-class Survey:
-    """All that was tried for one question: sets are made once, however many routes share them."""
+class RouteBuilder:
+    """Tries routes for one question; each set is made once, however many routes share it."""
 
     question: Question
     graph: Graph
@@ -85,7 +94,7 @@ class Survey:
         self.sets = Sets(self.graph, self.topics)
 
     def make(self, tool: str, *args: Reference) -> int | None:
-        """The number of the set; None if there is no such set, or it is empty."""
+        """The number of the set that a call makes; None if the call fails or the set is empty."""
         step = Call(tool, args)
         if step not in self._number:
             try:
@@ -99,9 +108,9 @@ class Survey:
         return self.sets.made[number - 1].members
 
     def follow(self, chain: Chain, leave: str = "") -> int | None:
-        """The set at the end of a chain. `leave` takes the topic out of where the walk comes back to it: "end", "each".
+        """The set at the end of a chain. `leave` takes the topic out of the last set ("end") or of every set ("each").
 
-        (The films of a film's actors hold that film again, and questions rarely mean it.)
+        (The films of a film's actors include that film, and questions rarely mean it.)
         """
         if chain.topic not in self.topics:
             return None
@@ -128,7 +137,7 @@ class Survey:
         return f1(self.members(number), self.gold, self.graph)
 
     def route(self, number: int) -> Route:
-        """The steps that lead to a set and no others, numbered anew."""
+        """The route to a set: only the steps that lead to it, numbered anew."""
         needed: set[int] = set()
         open_ = [number]
         while open_:
@@ -152,95 +161,93 @@ class Survey:
         return min(routes, key=lambda route: (-route.f1, len(route.steps)), default=None)
 
 
-def route_from_program(survey: Survey) -> Route | None:
+def route_from_program(builder: RouteBuilder) -> Route | None:
     """The question's own `program`, if it has one that this graph can run."""
-    program = survey.question.extra.get("program")
-    if not isinstance(program, list) or len(survey.topics) != len(survey.question.topic_entities):
+    program = builder.question.extra.get("program")
+    if not isinstance(program, list) or len(builder.topics) != len(builder.question.topic_entities):
         return None
     number: int | None = None
-    numbers = list(range(1, len(survey.topics) + 1))  # of the program's own sets
+    numbers = list(range(1, len(builder.topics) + 1))  # of the program's own sets
     for tool, *written in program:
         found = [(_SET.fullmatch(str(arg)), str(arg)) for arg in written]
         places = [int(match.group(1)) for match, _ in found if match]
         if any(not 1 <= place <= len(numbers) for place in places):
             return None
-        number = survey.make(str(tool), *(numbers[int(match.group(1)) - 1] if match else arg for match, arg in found))
+        number = builder.make(str(tool), *(numbers[int(match.group(1)) - 1] if match else arg for match, arg in found))
         if number is None:
             return None
         numbers.append(number)
-    return None if number is None else survey.route(number)
+    return None if number is None else builder.route(number)
 
 
-def route_from_gold(survey: Survey) -> Route | None:
+def route_from_gold(builder: RouteBuilder) -> Route | None:
     """The best route along the relation chains of the gold paths."""
-    chains = dict.fromkeys(chain_of(path, survey.topics) for path in survey.question.gold_paths or [])
-    return survey.best(combinations(survey, [chain for chain in chains if chain is not None]))
+    chains = dict.fromkeys(chain_of(path, builder.topics) for path in builder.question.gold_paths or [])
+    return builder.best(combinations(builder, [chain for chain in chains if chain is not None]))
 
 
-def combinations(survey: Survey, chains: Iterable[Chain]) -> list[int | None]:
-    """Sets that chains give alone, united (those of one topic) and intersected (those of several)."""
+def combinations(builder: RouteBuilder, chains: Iterable[Chain]) -> list[int | None]:
+    """The sets of chains alone, their unions (of one topic) and their intersections (of several topics)."""
     found: list[int | None] = []
     for leave in ("", "end", "each"):
         ends: dict[str, list[int]] = {}
         for chain in chains:
-            number = survey.follow(chain, leave)
+            number = builder.follow(chain, leave)
             if number is not None:
                 ends.setdefault(chain.topic, []).append(number)
         ends = {topic: list(dict.fromkeys(numbers)) for topic, numbers in ends.items()}
-        united = [survey.together("union", numbers) for numbers in ends.values()]
+        united = [builder.together("union", numbers) for numbers in ends.values()]
         found += [number for numbers in ends.values() for number in numbers] + united
         if len(ends) > 1:
-            found += [survey.together("intersect", one) for one in islice(product(*ends.values()), MOST_COMBINED)]
-            found.append(survey.together("intersect", [number for number in united if number is not None]))
+            found += [builder.together("intersect", one) for one in islice(product(*ends.values()), MOST_COMBINED)]
+            found.append(builder.together("intersect", [number for number in united if number is not None]))
     return found
 
 
 def _make(sets: Sets, tool: str, args: Sequence[Reference]) -> int:
-    """Programs come from files: a tool or number of arguments that is none makes no set."""
+    """Makes a set. Programs come from files, so an unknown tool or a wrong number of arguments is a SetError."""
     if ARGUMENTS.get(tool) != len(args):
         raise SetError(f"no such step: {tool} with {len(args)} arguments")
     number: int = getattr(sets, tool)(*args)
     return number
 
 
-# ----------------------------------------------------------------------------------------------------
-# Routes found by search: relation chains between a question's topics and its answers, where no path is given.
-#
-# The search is that of training/paths: from both ends until they meet. Here the chains that reach most answers are
-# walked whole, and the one with the best F1 is taken. A chain may fit by accident: among equals the shorter one is
-# taken, then the one whose words are nearer to the question's. (`kgwalk paths find` verifies chains over a whole
-# split.) The same search over a question's `evidence` alone knows which facts matter. Knows no protocol.
+# Routes found by search
 
 
-WALKED = 16  # of a topic, the best of those that were found
+WALKED = 16  # chains of a topic that are walked, the best of those found
 
 
-def route_from_search(survey: Survey, hops: int) -> Route | None:
-    """The best route of at most `hops` relations."""
-    return _best(survey, GraphEdges(survey.graph), hops)
+def route_from_search(builder: RouteBuilder, hops: int) -> Route | None:
+    """The best route of at most `hops` relations, by F1.
+
+    A chain may fit by accident: of equals the shorter one is taken, then the one whose words are nearer to the
+    question's. (`kgwalk paths find` verifies chains over a whole split.)
+    """
+    return _best(builder, GraphEdges(builder.graph), hops)
 
 
-def route_from_evidence(survey: Survey, hops: int) -> Route | None:
+def route_from_evidence(builder: RouteBuilder, hops: int) -> Route | None:
     """The best route whose chains the question's evidence shows."""
-    return _best(survey, FactEdges(survey.question.evidence or []), hops)
+    return _best(builder, FactEdges(builder.question.evidence or []), hops)
 
 
-def _best(survey: Survey, edges: EdgeSource, hops: int) -> Route | None:
+def _best(builder: RouteBuilder, edges: EdgeSource, hops: int) -> Route | None:
     found: list[int | None] = []
     best_of: list[list[Chain]] = []
-    for topic in survey.topics:
-        chains = _rank(survey.question, search(edges, topic, survey.question.answers, hops, paths=0).chains)
+    for topic in builder.topics:
+        chains = _rank(builder.question, search(edges, topic, builder.question.answers, hops, paths=0).chains)
         if chains:
-            found += combinations(survey, chains)
+            found += combinations(builder, chains)
             best_of.append(chains[:4])
     if len(best_of) > 1:
         for some in product(*best_of):
-            found += combinations(survey, some)
-    return survey.best(found)
+            found += combinations(builder, some)
+    return builder.best(found)
 
 
 def _rank(question: Question, found: Sequence[FoundChain]) -> list[Chain]:
-    """Those first that reach most answers, then the shortest, then those nearest to the question's words."""
+    """Chains that reach most answers first, then the shortest, then those nearest to the question's words."""
     texts = [" ".join(words(way.relation) for way in one.chain.ways) for one in found]
     near = scores(question.question, texts).tolist()
     order = sorted(range(len(found)), key=lambda at: (-len(found[at].answers), len(found[at].chain.ways), -near[at]))

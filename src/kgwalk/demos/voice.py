@@ -1,8 +1,10 @@
-"""The words of a thought: what a walker says before it acts, in several styles and wordings.
+"""The words of a thought: what a walker says before it acts, as templates by occasion and style.
+
+    Voice("plain", random.Random(0)).say("found", names="Big")     # "The graph says Big."
 
 Styles: "none" says nothing, "terse" a few words, "plain" a sentence on what was found and one on what comes next,
-"reflective" also says what the question needs and checks what was found. Which wording is used is drawn from the
-demo's own random numbers. Knows relations and names, no protocol's markup.
+"reflective" also says what the question needs and checks what was found. The template is drawn from the demo's own
+random numbers. The markup around a thought is each protocol's own.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from kgwalk.config.plugins import unknown
 from kgwalk.llm.embeddings import words
 
 STYLES = ("none", "terse", "plain", "reflective")
-LISTED = 3  # names in a sentence; of more, the first are named
+LISTED = 3  # names in a sentence; of more, only the first are given
 
-# What is said when. An occasion that a style has no words for is passed over in silence.
-SAYINGS: dict[str, dict[str, tuple[str, ...]]] = {
+# Templates by occasion and style. A style without templates for an occasion says nothing.
+TEMPLATES: dict[str, dict[str, tuple[str, ...]]] = {
     # At the beginning, before anything was asked.
     "start": {
         "plain": (
@@ -201,7 +203,7 @@ SAYINGS: dict[str, dict[str, tuple[str, ...]]] = {
         "plain": ("{names}: that makes {count}.", "I count {names}: {count}."),
         "reflective": ("Counting one by one: {names}. That makes {count}.",),
     },
-    # A wrong turn, and what is said after it.
+    # After a wrong turn.
     "error": {
         "terse": ("Nothing there.", "Empty.", "No such facts."),
         "plain": (
@@ -281,7 +283,8 @@ def spoken(relation: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = LISTED) -> str:
-    """
+    """Names as a part of a sentence.
+
     >>> listed(["Big"]), listed(["Big", "Cast Away"]), listed(["a", "b", "c", "d", "e"])
     ('Big', 'Big and Cast Away', 'a, b, c and 2 more')
     """
@@ -294,6 +297,8 @@ def listed(names: Sequence[str], most: int = LISTED) -> str:
 
 @dataclass
 class Voice:
+    """Says things in one style."""
+
     style: str
     chance: random.Random
 
@@ -302,11 +307,11 @@ class Voice:
             raise unknown("style", self.style, STYLES)
 
     def say(self, occasion: str, **values: str) -> str:
-        """One wording for an occasion, or "" where the style has nothing to say."""
-        wordings = SAYINGS[occasion].get(self.style, ())
+        """A sentence for an occasion, or "" where the style has nothing to say."""
+        wordings = TEMPLATES[occasion].get(self.style, ())
         return self.chance.choice(wordings).format_map(values).strip() if wordings else ""
 
 
 def together(*sentences: str) -> str:
-    """Sentences one after the other; those that were not said leave no gap."""
+    """Sentences joined by blanks; empty ones leave no gap."""
     return " ".join(sentence for sentence in sentences if sentence)

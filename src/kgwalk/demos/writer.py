@@ -1,7 +1,14 @@
-"""What a writer is: turns that walk a route in one protocol, each written when the answer to the one before is known.
+"""Writers: the turns that walk a route in one protocol, each written once the observation before it is known.
 
-A writer sees what a model would see: it calls the protocol's tools and reads their observations, so that it names no
-entity before the graph did. It knows the route; the words come from a voice. Knows no protocol.
+A writer sees what a model would see: it calls the protocol's tools and reads their observations, so it names no entity
+before the graph did. It knows the route; the words come from a voice. Each system's demos.py has the writer of its
+protocol, made from one of these bases:
+
+    Writer          the least: a script of turns
+    Explorer        walks a route entity by entity, for protocols whose tools have no sets
+    SearchWriter    searches entities and reads the facts it needs, for KG-Hopper and KG-Reasoner
+
+`play` runs a writer in the engine's place of a real rollout.
 """
 
 from __future__ import annotations
@@ -29,7 +36,7 @@ from kgwalk.walk.rollout import EpisodeRun
 
 
 class Unwritable(Exception):
-    """The route cannot be walked in this protocol within its bounds; the message is the reason, for the counts."""
+    """The route cannot be walked in this protocol within its bounds; the message is the reason, which is counted."""
 
 
 TURNS = "turns: the route takes more calls than the protocol allows"
@@ -48,7 +55,7 @@ WEB_FAILED = "web: it did not answer"
 
 @dataclass(frozen=True, slots=True)
 class WrittenTurn:
-    """A turn. `train` is False for a wrong one: it stays in the context and is not learned."""
+    """A turn. `train` is False for a wrong one: it is in the context but not learned."""
 
     text: str
     train: bool = True
@@ -59,26 +66,25 @@ Script = Generator[WrittenTurn, Turn, None]  # a turn out, the same turn with it
 
 @dataclass
 class Writer(ABC):
-    """The turns of one demo. `walk` is the protocol's own walk, begun; `whole` the graph in which the route was found,
-    of which the walk's may lack some facts; `wrong` asks for a wrong turn, if one can be."""
+    """The turns of one demo."""
 
     styles: ClassVar[tuple[str, ...]] = STYLES[1:]
 
     question: Question
     route: Route
-    walk: Any  # the protocol's Walk
-    whole: Graph
+    walk: Any  # the protocol's Walk, begun
+    whole: Graph  # in which the route was found; the walk's own graph may lack some of its facts
     voice: Voice
     chance: random.Random
-    wrong: bool = False
+    wrong: bool = False  # whether a wrong turn is wanted
     strayed: bool = False  # whether a wrong turn was taken
-    note: str = ""  # to be said with the next turn
-    gist: str = ""  # after that: what was just found
+    note: str = ""  # to be said before the next turn
+    gist: str = ""  # to be said after the note: what was just found
 
     @abstractmethod
     def script(self) -> Script: ...
 
-    # What is said on the way.
+    # Thoughts on the way
 
     def opening(self) -> str:
         text = self.question.question.strip()
@@ -97,13 +103,13 @@ class Writer(ABC):
         return self.voice.say("found", names=listed(names), words=spoken(relation))
 
     def before(self, *sentences: str) -> str:
-        """The thought before a turn: what was to be said, and what the turn is for."""
+        """The thought before a turn: the note, the gist, and these sentences."""
         thought = together(self.note, self.gist, *sentences)
         self.note = self.gist = ""
         return thought
 
     def verdict(self, names: Sequence[str]) -> str:
-        """The thought before the answer; names that it lists need not be listed as found as well."""
+        """The thought before the answer; names that it lists are not listed as found as well."""
         last = self.voice.say("answer", names=listed(names))
         if listed(names) in last:
             self.gist = ""
@@ -114,7 +120,7 @@ WRITERS: Parts[type[Writer]] = Parts("protocol with a writer of demos", "demos")
 
 
 def outline(steps: Sequence[Call]) -> str:
-    """The steps of a route in a sentence.
+    """The steps of a route as a sentence.
 
     >>> outline([Call("tail_entities", (1, "borders")), Call("argmax", (2, "population"))])
     'This takes 2 steps: borders, then the largest population.'
@@ -143,27 +149,23 @@ def bound(step: Call) -> str:
     >>> bound(Call("filter", (2, "population", ">", "1000000")))
     'above 1000000'
     """
-    said = {">": "above", ">=": "at least", "<": "below", "<=": "at most", "=": "equal to", "!=": "other than"}
-    return f"{said[str(step.args[2])]} {step.args[3]}"
+    words = {">": "above", ">=": "at least", "<": "below", "<=": "at most", "=": "equal to", "!=": "other than"}
+    return f"{words[str(step.args[2])]} {step.args[3]}"
 
 
-# ----------------------------------------------------------------------------------------------------
-# A writer's turns played against the protocol's own walk: true observations, and the ids that a rollout would have.
-#
-# The rollout itself plays, with the writer in the engine's place; so nothing of it is written twice. No event loop: a
-# writer answers at once.
+# Playing a writer against the protocol
 
 
-CONTEXT = 1 << 30  # the budget bounds a demo; the model that will learn from it has a context of its own
+CONTEXT = 1 << 30  # no bound here: the budget bounds a demo
 
 
 @dataclass
 class Played:
-    """The episode, the messages of its prompt, and the places of its wrong turns, which are not to be learned."""
+    """What came of playing a writer."""
 
     episode: Episode
     prompt: list[Message]
-    untrained: set[int]
+    untrained: set[int]  # numbers of the wrong turns, which are not learned
     writer: Writer
 
 
@@ -192,7 +194,7 @@ def play(
 
 @dataclass
 class _Actor:
-    """An engine that says what the writer writes."""
+    """An engine whose generations are the writer's turns."""
 
     writer_of: Callable[[Walk], Writer]
     tokens: Tokenizer
@@ -211,10 +213,10 @@ class _Actor:
             self.prompt = list(request.messages)
             self.writer = self.writer_of(self.run.walk)
             self._script = self.writer.script()
-        said = self._script.send(turns[-1]) if turns else next(self._script)
-        if not said.train:
+        written = self._script.send(turns[-1]) if turns else next(self._script)
+        if not written.train:
             self.untrained.add(len(turns))
-        ids, ended = turn_ids(self.tokens, said.text, request.sampling.stop)
+        ids, ended = turn_ids(self.tokens, written.text, request.sampling.stop)
         if len(ids) > request.sampling.max_tokens:
             raise Unwritable(TURN_LENGTH if len(ids) > self.run.budget.turn_tokens else CONTEXT_LENGTH)
         return Generation(ids, [0.0] * len(ids), "eos" if ended else "stop")
@@ -227,20 +229,22 @@ class _Actor:
         """Nothing was opened."""
 
 
-# ----------------------------------------------------------------------------------------------------
-# Walking a route entity by entity, for protocols whose tools know no sets: what was told is kept, and reckoned with.
-#
-# The sets of the route are those of the facts that the walk was told, so a list that was cut is short here as well, and
-# an answer holds only names that were seen. Which turns reach an entity's facts is for the protocol's writer to say.
+# Walking a route entity by entity
 
 
-VALUES = 6  # that a thought compares by name
+VALUES = 6  # values, at most, that a thought lists to compare
 
 
 @dataclass
 class Explorer(Writer):
+    """Walks a route entity by entity, for protocols whose tools have no sets.
+
+    Its sets hold only what the walk was told, so a list that was cut is short here as well, and an answer has only
+    names that were seen. A protocol's writer says which turns reach an entity's facts.
+    """
+
     members: list[tuple[str, ...]] = field(default_factory=list)  # of the route's sets, as far as they were told
-    sizes: list[int] = field(default_factory=list)  # of the route's sets, on the graph
+    sizes: list[int] = field(default_factory=list)  # of the route's sets, in the whole graph
     told: dict[tuple[str, Way], dict[str, None]] = field(default_factory=dict)
     read: int = 0  # facts of the walk that are in `told`
     left: int = 0  # calls that may still be made
@@ -261,23 +265,23 @@ class Explorer(Writer):
         yield WrittenTurn(self.say(Answer(names), self.verdict(names)))
 
     def crossroads(self) -> list[int]:
-        """Places of steps before which a wrong turn may be taken."""
+        """Numbers of steps before which a wrong turn may be taken."""
         return [at for at, step in enumerate(self.route.steps) if step.tool in HOPS]
 
     def before_answer(self) -> Script:
-        """What a protocol's demos may do once all was found."""
+        """Turns that a protocol's demos may take when everything was found."""
         yield from ()
 
     @abstractmethod
     def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
-        """Turns after which the facts of this relation are told for the entities, or for as many as there is room."""
+        """Turns that get the facts of this relation for the entities, or for as many as there is room for."""
 
     @abstractmethod
     def say(self, step: Call | Answer, think: str) -> str:
         """The text of a turn."""
 
     def ask(self, call: Call, think: str, *, train: bool = True) -> Generator[WrittenTurn, Turn, Turn]:
-        """One call; what it tells is learned."""
+        """One call, whose facts are added to `told`."""
         if not self.left:
             raise Unwritable(TURNS)
         self.left -= 1
@@ -295,7 +299,7 @@ class Explorer(Writer):
         self.told.setdefault((fact.tail, Way(fact.relation, False)), {})[fact.head] = None
 
     def needed(self, at: int) -> int:
-        """The calls from this step on, one for each entity that a relation is followed from."""
+        """The calls needed from this step on: one for each entity that a relation is followed from."""
         return sum(
             self.sizes[step.args[0] - 1] if isinstance(step.args[0], int) else 1
             for step in self.route.steps[at:]
@@ -303,7 +307,7 @@ class Explorer(Writer):
         )
 
     def steps_after(self, at: int) -> int:
-        """The steps after this one that need at least one call."""
+        """How many steps after this one need at least one call."""
         return sum(step.tool in HOPS + CHOICES for step in self.route.steps[at + 1 :])
 
     def _step(self, at: int, step: Call) -> Script:
@@ -340,13 +344,13 @@ class Explorer(Writer):
         return self.members[first - 1] if isinstance(first, int) else (first,)
 
     def _whole(self, step: Call) -> None:
-        """To compare or count, all must have been told."""
+        """Gives up if the step's source was not told completely: comparing and counting need all members."""
         first = step.args[0]
         if isinstance(first, int) and len(self.members[first - 1]) != self.sizes[first - 1]:
             raise Unwritable(NOT_SHOWN)
 
     def _chosen(self, at: int, source: Sequence[str], way: Way) -> tuple[str, ...]:
-        """Every member's value was told, so the choice is that of the whole graph."""
+        """The members that a step chooses. All their values must have been told, so the whole graph decides."""
         if any((name, way) not in self.told for name in source):
             raise Unwritable(NOT_SHOWN)
         chosen = set(self.route.walk(self.whole).made[len(self.route.topics) + at].members)
@@ -359,32 +363,28 @@ class Explorer(Writer):
         return tuple(name for name in one if (name in two) == (step.tool == "intersect"))
 
     def entity_thought(self, place: int, entity: str, way: Way) -> str:
-        """Before a call for the entity at a place of its set: the first time the intention, then that it goes on."""
+        """The thought before a call for one entity of a set: the intention for the first, "the same for" the others."""
         return self.before(self.intention(way, entity) if place == 0 else self.voice.say("another", entity=entity))
 
     def mistaken(self, names: Sequence[str], way: Way, *, ok: bool) -> str:
-        """What is said after a wrong turn."""
+        """The sentence after a wrong turn."""
         if not ok:
             return self.voice.say("error")
         return self.voice.say("wrong", names=listed(names), words=spoken(way.relation))
 
 
-# ----------------------------------------------------------------------------------------------------
-# What is really there around an entity: wrong turns that a walker might take, and where a relation can be seen.
-#
-# A wrong turn is another relation of the entity, or the right one in the wrong direction. Knows graphs and relations,
-# no protocol.
+# Wrong turns that a walker might take, and where a relation can be seen
 
 
-NEAR = 4  # the wrong relation is one of so many that are nearest to the right one
+NEAR = 4  # a wrong relation is drawn from so many that are nearest to the right one
 
 
 def wrong_way(
     graph: Graph, entities: Sequence[str], right: Way, answers: Collection[str], chance: random.Random
 ) -> Way | None:
-    """Another relation of the first entity, near in its words, that leads elsewhere; None if there is none.
+    """Another relation of the first entity, close in its words, that leads elsewhere; None if there is none.
 
-    Nor does it lead to an answer: that would not be wrong.
+    It must not lead to an answer: that would not be wrong.
     """
     first = entities[0]
     others = [way for way in ways_of(graph, first) if way.relation != right.relation]
@@ -400,7 +400,7 @@ def wrong_way(
 
 
 def turned(graph: Graph, entities: Sequence[str], right: Way) -> Way | None:
-    """The same relation in the other direction, where that leads nowhere."""
+    """The same relation in the other direction, if that leads nowhere, else None."""
     other = Way(right.relation, not right.out)
     return None if any(_ends(graph, entity, other) for entity in entities) else other
 
@@ -411,7 +411,7 @@ def has(graph: Graph, entity: str, way: Way) -> bool:
 
 
 def ends_of(graph: Graph, entity: str, way: Way, limit: int = 20) -> Neighbors:
-    """Where the relation leads; nowhere from an entity or by a relation that the graph does not have."""
+    """Where a relation leads; nowhere if the graph lacks the entity or the relation."""
     try:
         return graph.neighbors(entity, way.relation, out=way.out, limit=limit)
     except UnknownName:
@@ -419,7 +419,7 @@ def ends_of(graph: Graph, entity: str, way: Way, limit: int = 20) -> Neighbors:
 
 
 def with_way(graph: Graph, entities: Sequence[str], way: Way) -> str:
-    """The first entity that has the relation, else the first: where a look at its relations shows it."""
+    """The first entity that has the relation, else the first entity."""
     return next((entity for entity in entities if has(graph, entity, way)), entities[0])
 
 
@@ -427,18 +427,20 @@ def _ends(graph: Graph, entity: str, way: Way) -> set[str]:
     return set(ends_of(graph, entity, way).names)
 
 
-# ----------------------------------------------------------------------------------------------------
-# What KG-Hopper's and KG-Reasoner's demos share: an entity is searched, and the facts that matter are read from it.
-#
-# A search shows facts of several relations at once, so an entity is searched at most once. The wrong turn is an entity
-# that was shown and is not on the route; it is noticed, and the right one is searched.
+# Searching entities
 
 
-MOST_BESIDE = 8  # entities that a wrong turn is drawn from
+MOST_BESIDE = 8  # entities that a wrong turn is drawn from, at most
 
 
 @dataclass
 class SearchWriter(Explorer):
+    """Searches entities, and reads the facts that matter from what is shown.
+
+    A search shows facts of several relations at once, so an entity is searched at most once. The wrong turn is an
+    entity that was shown and is not on the route; it is noticed, and the right one is searched.
+    """
+
     searched: set[str] = field(default_factory=set)
 
     def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
@@ -452,7 +454,7 @@ class SearchWriter(Explorer):
             yield from self.search(entity, self.entity_thought(place, entity, way))
 
     def crossroads(self) -> list[int]:
-        """Before the first search nothing was shown to go astray to. After a single one there is still the answer."""
+        """All hops but the first, as nothing was shown before it; with a single hop, before the answer."""
         hops = super().crossroads()
         return hops[1:] or [len(self.route.steps)] if hops else []
 
@@ -465,30 +467,30 @@ class SearchWriter(Explorer):
         self.searched.add(entity)
         yield from self.ask(Call("search", (entity,)), think, train=train)
 
-    # What protocols differ in.
+    # What a protocol may change.
 
     def cost(self) -> int:
         """Calls that a wrong turn takes."""
         return 1
 
     def beside(self, right: Sequence[str]) -> Iterable[str]:
-        """Entities that might have been taken for the right ones: here, all that was shown."""
+        """Entities that might be taken for the right ones: here, all that were shown."""
         return dict.fromkeys(name for fact in self.walk.seen for name in (fact.head, fact.tail))
 
     def back(self, wrong: str, right: Sequence[str]) -> Generator[WrittenTurn, Turn, list[str]]:
-        """How the protocol leaves a wrong entity, if it takes a turn; the right ones as they are searched then."""
+        """Turns that leave a wrong entity, if the protocol needs any; returns the right ones in the order to search."""
         yield from ()
         return list(right)
 
     def _may_stray(self, at: int) -> bool:
-        """At the step that was drawn, or where it cannot be done there, at a later one."""
+        """Whether to take the wrong turn now: at the step that was drawn, or at a later one if it was impossible."""
         return self.astray is not None and at >= self.astray and not self.strayed and bool(self.searched)
 
     def _wrong(self, right: Sequence[str], way: Way) -> Generator[WrittenTurn, Turn, list[str]]:
-        """Search an entity that was shown beside the right ones, notice it, leave it."""
+        """Searches an entity that was shown beside the right ones, notices that it is wrong, and leaves it."""
         route = {name for members in self.members for name in members} | {*right, *self.question.answers}
         beside = (name for name in self.beside(right) if name not in route and name not in self.searched)
-        # A number or a code has but the one fact that led to it: nobody would search that.
+        # A number or a code has only the fact that led to it: nobody would search that.
         astray = list(
             islice((name for name in beside if len(ways_of(self.walk.environment.graph, name)) > 1), MOST_BESIDE)
         )

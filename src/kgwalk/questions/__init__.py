@@ -1,1 +1,1 @@
-"""Questions made from graphs: what to ask, how it is said, the answers, the splits."""
+"""Questions made from graphs: plans, their wording, the answers, the splits; and invented graphs."""

@@ -1,8 +1,9 @@
-"""Relation concepts, read from the TOML files of this folder: one file a domain, one entry a concept.
+"""The bank of relation concepts, read from the TOML files in `concepts/`: one file a domain, one entry a concept.
 
-A concept is one kind of fact: the names graphs give it, read either way, and how people ask for either end. Knows the
-shape of an entry; how many phrasings one must have, and what they may say, is for tests/questions/test_bank.py. Knows
-no graph.
+    load_bank(["film"])[0].forward         # "Who directed {}?", ...
+
+A concept is one kind of fact: the names that graphs give it, in either direction, and how people ask for either end.
+This module checks the shape of an entry; tests/questions/test_bank.py checks how many phrasings it has and their form.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MANY = ("n:1", "1:n", "n:m", "1:1")
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """`forward` questions give the head as `{}` and ask for the tail, `backward` ones the other way round."""
+    """One concept. `forward` questions give the head as `{}` and ask for the tail, `backward` ones the reverse."""
 
     id: str  # "film-director": the domain first
     head: str  # kind of the head, a plain noun: "film"
@@ -37,12 +38,12 @@ class Concept:
     forward_nouns: tuple[str, ...]  # "the director of {}"
     backward_nouns: tuple[str, ...]  # "the films directed by {}"
     domain: str  # the file's name, without its ending
-    # What people call the tail of a head, and the heads of a tail, in a word or two: X's "dad", X's "kids". May be left
-    # out; the nouns that labels give need not be written again.
+    # Optional everyday nouns for the tail of a head, and for the heads of a tail: X's "dad", X's "kids". The nouns that
+    # labels give need not be repeated.
     nouns: tuple[str, ...] = ()
     inverse_nouns: tuple[str, ...] = ()
-    # What happens there, where the tail is a place, or has one: "does {} play" of a team, so that "In which country
-    # does X play?" asks for the country of X's team.
+    # Optional, if the tail is a place or has one: what happens there, "does {} play" for a team. So "In which country
+    # does X play?" can ask for the country of X's team.
     where: tuple[str, ...] = ()
 
 
@@ -57,7 +58,7 @@ def domain_names() -> list[str]:
 
 
 def load_bank(domains: Iterable[str] | None = None) -> list[Concept]:
-    """The concepts of these domains, in the order of the domains and of the entries; of all domains unless told."""
+    """The concepts of these domains, in order; by default of all domains."""
     concepts: dict[str, Concept] = {}
     known = domain_names()
     for domain in dict.fromkeys(known if domains is None else domains):

@@ -1,8 +1,13 @@
-"""Draws from a graph for questions: topics, ways, and walks from an entity or towards one.
+"""Random draws from a graph for questions: topics, directed relations, and walks from an entity or towards one.
 
-Every relation gets its share: of a few ways drawn, the one used least is taken, measured by the logarithm of its facts,
-so that a rare relation is asked for nearly as often as a common one. Half of the walks start from some entity instead,
-and go any way, or only forwards, as people do. Knows ways and entities, not what question they are for.
+    sampler = WalkSampler(graph, MakeSettings(seed=1))
+    sampler.path(2)                    # a walk of two hops from a topic that a question can name
+    sampler.path_to("Paris", 1)        # a walk that ends there
+
+Every relation gets its share. Of a few directed relations drawn, the least used is taken, where use is divided by the
+logarithm of the relation's number of facts: a rare relation is asked for nearly as often as a common one. Half of the
+walks start from a random entity instead, and go in any direction, or only forwards, as people ask. `patterns` makes
+plans of these walks.
 """
 
 from __future__ import annotations
@@ -16,35 +21,376 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from kgwalk.demos.path_search import back
 from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions.plan import Building, MakeSettings, Refused
+from kgwalk.questions.plan import MakeSettings, PlanBuilder, PlanRejected
 from kgwalk.questions.schema import ID, MOSTLY, NAME, Inverses, Relation, Schema, askable, survey
 from kgwalk.types import Found, Neighbors, Triple, UnknownName
 from kgwalk.walk.facts import Way
 
-# ----------------------------------------------------------------------------------------------------
-# A graph that remembers what it was asked lately: draws ask for the same neighbours and relations again and again.
-#
-#     near = Recent(graph)
-#     near.neighbors("Toy Story", "directed_by")  # looked up
-#     near.neighbors("Toy Story", "directed_by")  # remembered
-#
-# Answers are shared, so nobody may change one. What is held is bounded, however large the graph. Knows no questions.
+COMPARED = 2000  # entities, at most, that are compared to tell whether two directed relations lead to one kind
+TRIES = 8  # draws of a topic before a directed relation is given up
+CHOSEN_FROM = 3  # directed relations drawn, of which the least used is taken
+LOOKED_AT = 30  # neighbours that a walk may go on to; the best known come first
+# Relations that describe the graph itself, which nobody asks about: Freebase's reviews and types, RDF's and OWL's.
+_HOUSEKEEPING = re.compile(r"/?(?:freebase|type|dataworld)[./]|.*(?:rdf-syntax-ns|rdf-schema|owl)#|(?:rdfs?|owl):")
+ALIKE = 0.2  # the share of ends in common from which on two directed relations lead to one kind
+TURNS_TRIED = 3  # draws of a walk that turns back, for one where another relation could be mistaken for the way back
+OTHER_BACK = 0.4  # the share of turns that come back by another relation, if there is one
+BY_NAME = 0.5  # the share of walks that start from a random entity, as people ask; others from a relation
+FORTH = 0.5  # the share of those that only go forwards, from a head of facts: "X's wife's religion"
+KEPT = 0.7  # the share of walks with a turn that keep their start among the sets on the way
+EITHER = 6.0  # extra weight of a relation, times the share of its heads that are tails, too
+FORWARDS = "another relation says it forwards"
+LEAST_NAMES = 0.2  # the share of plain names at a relation's end, for topics to be drawn there
 
-
-HELD = 300_000  # names in all, some 50 MB with what holds them; then all is forgotten
-AT_LEAST = 200  # names that are looked up, if fewer are asked for: soon more of them will be
+# The cache
+HELD = 300_000  # names in all, about 50 MB; then the cache is emptied
+AT_LEAST = 200  # names that are looked up even if fewer are asked for: more are likely to be needed soon
 LONGEST = 2000  # names of one answer; a longer one is looked up each time
-REMEMBERED = 1 << 14  # things of one kind that are remembered; then all are forgotten
+REMEMBERED = 1 << 14  # entries of one table; then it is emptied
 
 CacheKey = TypeVar("CacheKey")
 CacheValue = TypeVar("CacheValue")
 
 
+class SampledWalk(NamedTuple):
+    """A walk: `ways[i]` leads from `entities[i]` to `entities[i + 1]`.
+
+    A walk may come back over its start.
+    """
+
+    ways: tuple[Way, ...]
+    entities: tuple[str, ...]
+    keeps: bool = False  # the start stays in sets on the way: "the genres of the films by X's director"
+    again: bool = False  # a set may equal an earlier one: "the children of X's wife's husband"
+
+    @property
+    def topic(self) -> str:
+        return self.entities[0]
+
+    @property
+    def end(self) -> str:
+        return self.entities[-1]
+
+
+class WalkSampler:
+    """Draws walks from a graph. It counts in `used` how often each directed relation was chosen.
+
+    Directed relations (`Way`) by what they are good for: `first_ways` start at entities with a name, `first_forth` are
+    those that go forwards; `to_things` lead to entities, from which a walk can go on, and not to values; `valued` lead
+    to numbers or dates that can be compared, `dated` to dates; `at_nodes` are the `valued` ones that start at nameless
+    nodes: the years of a term of office.
+    """
+
+    def __init__(self, graph: StoredGraph, settings: MakeSettings, schema: Schema | None = None) -> None:
+        self.graph, self.settings = CachedGraph(graph), settings
+        self.schema = schema or survey(graph)
+        self.starts = StartIndex(graph)
+        self.inverses = Inverses(graph)
+        self.chance = random.Random(settings.seed)
+        self.used: Counter[Way] = Counter()
+        relations = self.schema.relations
+        asked = [way for way in self.starts.ways if not _HOUSEKEEPING.match(way.relation)]
+        self._weight = {way: math.log(2 + relations[way.relation].facts) * self._either(way.relation) for way in asked}
+        self.to_things = {way for way in asked if not way.out or relations[way.relation].to_things}
+        self.first_ways = [way for way in asked if self._askable_from(way)]
+        self.first_forth = [way for way in self.first_ways if way.out]
+        self._first_to_things = [way for way in self.first_ways if way in self.to_things]
+        self._may_start = {  # by whether it leads to things, and whether only forwards
+            (to_things, forth): frozenset(way for way in ways if way.out or not forth)
+            for to_things, ways in ((False, self.first_ways), (True, self._first_to_things))
+            for forth in (False, True)
+        }
+        self.valued = [way for way in asked if way.out and relations[way.relation].comparable]
+        self.dated = [way for way in self.valued if relations[way.relation].dates > relations[way.relation].numbers]
+        self.at_nodes = {way for way in self.valued if relations[way.relation].head_kinds.get(ID, 0.0) >= MOSTLY}
+        self.valued_things = [way for way in self.valued if way not in self.at_nodes]
+        self.dated_things = [way for way in self.dated if way not in self.at_nodes]
+        self.dated_nodes = [way for way in self.dated if way in self.at_nodes]
+        self._leaving: dict[str, tuple[Way, ...]] = {}
+        self._leading: dict[tuple[str, float], tuple[Way, ...]] = {}
+        self._onwards: dict[tuple[str, Way, bool, bool], tuple[Way, ...]] = {}
+        self._back_by: dict[Way, frozenset[Way]] = {}
+
+    def _either(self, relation: str) -> float:
+        """The weight of a relation: more if it can be walked in both directions from the same entities."""
+        return 1 + EITHER * len(self.starts.both(relation)) / len(self.starts.of(Way(relation, True)))
+
+    def choose(self, ways: Sequence[Way]) -> Way:
+        if not ways:
+            raise PlanRejected("no way to go on")
+        drawn = self.chance.choices(ways, k=CHOSEN_FROM)
+        chosen = min(drawn, key=lambda way: self.used[way] / self._weight[way])
+        self.used[chosen] += 1  # whatever comes of it: a way that leads nowhere must not be tried for ever
+        return chosen
+
+    def topic(self, way: Way) -> str:
+        for _ in range(TRIES):
+            both = self.chance.random() < self.settings.either
+            name = self.starts.draw(way, self.chance, self.settings.known, both=both)
+            if self.may_be_topic(name):
+                return name
+        raise PlanRejected("no topic that can be named")
+
+    def may_be_topic(self, name: str) -> bool:
+        return askable(name) or self.settings.literal_topics
+
+    def path(self, hops: int, *, to_name: bool = False, turns: bool = False) -> SampledWalk:
+        """A walk of so many hops from a topic.
+
+        With `turns`, some of the walks turn back over where they came from; with `to_name`, the end is not a value.
+        """
+        loops = self.settings.loops if turns and hops > 1 else 0.0
+        if self.chance.random() >= loops:
+            return self._walk(hops, None, to_name)
+        turn = min(self.chance.randrange(1, hops), self.chance.randrange(1, hops))  # most go on after the turn
+        for _ in range(TURNS_TRIED):
+            ways, entities, *_ = self._walk(hops, turn, to_name)
+            if self._rivalled(entities[turn], ways[turn - 1]):
+                break
+        ends = turn + 1 == hops
+        keeps = not ends and self.chance.random() < KEPT
+        again = hops > 2 and (keeps or ends) and self.alike(ways[turn - 1], back(ways[turn - 1]))
+        return SampledWalk(ways, entities, keeps, again)
+
+    def _walk(self, hops: int, turn: int | None, to_name: bool) -> SampledWalk:
+        ways: list[Way] = []
+        entities: list[str] = []
+        by_name = self.chance.random() < BY_NAME
+        forth = by_name and self.chance.random() < FORTH
+        choose = self.chance.choice if by_name else self.choose
+        for place in range(hops):
+            # from a value a walk only turns back: others born in the same year
+            goes_on = place + 1 < hops and not place + 1 == turn == 1
+            if not entities:
+                topic, way = self._start(to_things=goes_on or to_name, by_name=by_name, forth=forth)
+                entities.append(topic)
+            elif place == turn:
+                way = self._back(entities, ways[-1])
+            else:
+                around = self._ways_from(entities[-1], ways[-1], goes_on or to_name, forth)
+                if not around:
+                    raise PlanRejected("no way to go on")
+                way = choose(around)
+            ways.append(way)
+            entities.append(self.step(entities[-1], way))
+        return SampledWalk(tuple(ways), tuple(entities))
+
+    def _back(self, entities: Sequence[str], came: Way) -> Way:
+        """The way back to where the walk came from: the same relation reversed, or another one.
+
+        Another one, as `children` after `parents`, is drawn at times, and always where it says the same forwards.
+        """
+        before, here = entities[-2:]
+        straight = back(came) in self.around(here)
+        if not straight or self.chance.random() < OTHER_BACK:
+            ways = [way for way in self.around(here) if way in self.to_things and way != back(came)]
+            leading = [way for way in ways if before in self._neighbours(here, way)]
+            if leading:
+                return self.chance.choice(leading)
+        if not straight:
+            raise PlanRejected(FORWARDS)
+        return back(came)
+
+    def _rivalled(self, entity: str, came: Way) -> bool:
+        """Whether other relations than the one that led here lead back to the same kind, too.
+
+        From a director who also writes, only the question's words tell that the way back is `directed_by`.
+        """
+        returning = back(came)
+        return any(self.alike(way, returning) for way in self.onward(entity, came))
+
+    def alike(self, one: Way, two: Way) -> bool:
+        """Whether two directed relations lead to entities of one kind."""
+        return self.starts.alike(one, two) >= ALIKE
+
+    def _start(self, *, to_things: bool, by_name: bool, forth: bool) -> tuple[str, Way]:
+        """A topic and the first step: from a relation, so that each has its share, or by a random entity's name."""
+        if by_name:
+            allowed = self._may_start[to_things, forth]
+            for _ in range(TRIES):
+                name = self.starts.any_entity(self.chance, self.settings.known, heads_only=forth)
+                ways = [way for way in self.around(name) if way in allowed] if self.may_be_topic(name) else []
+                if ways:
+                    return name, self.chance.choice(ways)
+        way = self.choose(self._first_to_things if to_things else self.first_ways)
+        return self.topic(way), way
+
+    def _ways_from(self, entity: str, came: Way, to_things: bool, forth: bool) -> Sequence[Way]:
+        found = self._onwards.get(key := (entity, came, to_things, forth))
+        if found is None:
+            ways = (way for way in self.onward(entity, came) if way.out or not forth)
+            found = tuple(way for way in ways if way in self.to_things or not to_things)
+            remember(self._onwards, key, found)
+        return found
+
+    def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> SampledWalk:
+        """A walk of so many hops to an entity, from a topic other than `avoid`; `fan` is the least of the last hop."""
+        ways: list[Way] = []
+        entities = [end]
+        for place in range(hops):
+            came = back(ways[-1]) if ways else None
+            around = self._into(entities[-1], 0.0 if ways else fan)
+            ways.append(self.choose([way for way in around if way != came]))
+            entities.append(self.step(entities[-1], back(ways[-1]), topic=place + 1 == hops, avoid=avoid))
+        return SampledWalk(tuple(reversed(ways)), tuple(reversed(entities)))
+
+    def around(self, entity: str) -> tuple[Way, ...]:
+        """The directed relations of an entity; backwards only where no relation says the same forwards."""
+        found = self._leaving.get(entity)
+        return remember(self._leaving, entity, self._around(entity)) if found is None else found
+
+    def _around(self, entity: str) -> tuple[Way, ...]:
+        leaving, entering = self._relations(entity)
+        ways = [Way(name, True) for name in leaving]
+        ways += [Way(name, False) for name in entering if not self.inverses.said_forwards(name, leaving)]
+        return tuple(way for way in ways if way in self._weight)
+
+    def _into(self, entity: str, fan: float) -> tuple[Way, ...]:
+        """The directed relations that lead to an entity; backwards only where none says the same forwards.
+
+        None starts from a value, which would join unrelated entities: those of one age, those with one number.
+        """
+        found = self._leading.get((entity, fan))
+        return remember(self._leading, (entity, fan), self._leading_to(entity, fan)) if found is None else found
+
+    def _leading_to(self, entity: str, fan: float) -> tuple[Way, ...]:
+        leaving, entering = self._relations(entity)
+        ways = [Way(name, True) for name in entering]
+        ways += [Way(name, False) for name in leaving if not self.inverses.said_forwards(name, entering)]
+        from_things = [way for way in ways if self.settings.literal_topics or back(way) in self.to_things]
+        return tuple(way for way in from_things if way in self._weight and self.fan(way) >= fan)
+
+    def _relations(self, entity: str) -> tuple[list[str], list[str]]:
+        """The relations that leave an entity, and those that enter it."""
+        try:
+            return self.graph.relations(entity), self.graph.relations(entity, out=False)
+        except UnknownName as error:
+            raise PlanRejected("no way to go on") from error
+
+    def check(self, builder: PlanBuilder) -> None:
+        """Rejects a plan with a step backwards where a relation that is shown says the same forwards."""
+        for step in builder.steps:
+            if step.tool == "head_entities" and self.inverses.of(str(step.args[1])):
+                source, relation = step.args
+                assert isinstance(source, int)
+                if self.inverses.said_forwards(str(relation), builder.around(source)[0]):
+                    raise PlanRejected(FORWARDS)
+
+    def onward(self, entity: str, came: Way) -> list[Way]:
+        """The directed relations that do not lead straight back, under any name. A symmetric relation may go on."""
+        returning = self._back_by.get(came)
+        if returning is None:
+            others = self.inverses.of(came.relation) - {came.relation}
+            returning = self._back_by[came] = frozenset({back(came), *(Way(other, came.out) for other in others)})
+        return [way for way in self.around(entity) if way not in returning]
+
+    def step(self, entity: str, way: Way, *, topic: bool = False, avoid: str = "") -> str:
+        """A random neighbour; with `topic`, one that a question can name."""
+        names = self._neighbours(entity, way)
+        if topic:
+            names = [name for name in names if name != avoid and self.may_be_topic(name)]
+        if not names:
+            raise PlanRejected("no topic that can be named" if topic else "no way to go on")
+        return self.chance.choice(names)
+
+    def _neighbours(self, entity: str, way: Way) -> Sequence[str]:
+        return self.graph.neighbors(entity, way.relation, out=way.out, limit=LOOKED_AT).names
+
+    def fan(self, way: Way) -> float:
+        """How many entities a directed relation leads to, on average."""
+        relation = self.schema.relations[way.relation]
+        return relation.fan_out if way.out else relation.fan_in
+
+    def _askable_from(self, way: Way) -> bool:
+        relation: Relation = self.schema.relations[way.relation]
+        kinds = relation.head_kinds if way.out else relation.tail_kinds
+        return self.settings.literal_topics or kinds.get(NAME, 0.0) >= LEAST_NAMES
+
+
+# Entities by directed relation
+
+
+class StartIndex:
+    """For each directed relation, the entities that have it, and draws among them.
+
+    One pass over the facts of a graph or a view; then every draw is a few lookups. Entities are numbered with the most
+    mentioned first, so a draw that leans to small numbers leans to the better known.
+    """
+
+    def __init__(self, graph: StoredGraph) -> None:
+        store = graph.store
+        heads_E, relations_E, tails_E = graph.facts_by_number()
+        self._entities = max(1, len(store.entity))
+        self._name = store.entity.__getitem__
+        self._number = {store.relation_name(number): number for number in np.unique(relations_E).tolist()}
+        self._pairs = tuple(np.unique(relations_E * self._entities + ends) for ends in (tails_E, heads_E))
+        self._all, self._heads = np.unique(np.concatenate((heads_E, tails_E))), np.unique(heads_E)
+        self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
+        self._spans: dict[Way, tuple[int, int]] = {}  # the place of its entities among the pairs
+        self._likeness: dict[tuple[Way, Way], float] = {}
+        self._in_both: dict[str, I64] = {}
+
+    def of(self, way: Way) -> I64:
+        """The numbers of the entities that have this directed relation, ascending."""
+        low, high = self._span(way)
+        found: I64 = self._pairs[way.out][low:high] - self._number[way.relation] * self._entities
+        return found
+
+    def _span(self, way: Way) -> tuple[int, int]:
+        found = self._spans.get(way)
+        if found is None:
+            first = self._number[way.relation] * self._entities
+            low, high = np.searchsorted(self._pairs[way.out], [first, first + self._entities]).tolist()
+            found = self._spans[way] = (low, high)
+        return found
+
+    def draw(self, way: Way, chance: random.Random, known: float, *, both: bool = False) -> str:
+        """One of them, at u ** (1 + known) of the list for a uniform u: a `known` of 0 draws all alike.
+
+        With `both`, one that has the relation in the other direction too, if there is one.
+        """
+        if both and len(some := self.both(way.relation)):
+            return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
+        low, high = self._span(way)
+        pair = int(self._pairs[way.out][low + int((high - low) * chance.random() ** (1 + known))])
+        return self._name(pair % self._entities)
+
+    def any_entity(self, chance: random.Random, known: float, *, heads_only: bool = False) -> str:
+        """Any entity of the graph, drawn as in `draw`; with `heads_only`, one that is the head of a fact."""
+        some = self._heads if heads_only else self._all
+        return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
+
+    def both(self, relation: str) -> I64:
+        """The numbers of the entities that a relation leaves and enters: people with a boss and reports."""
+        found = self._in_both.get(relation)
+        if found is None:
+            heads, tails = self.of(Way(relation, True)), self.of(Way(relation, False))
+            found = remember(self._in_both, relation, np.intersect1d(heads, tails, assume_unique=True))
+        return found
+
+    def alike(self, one: Way, two: Way) -> float:
+        """The share of the entities that two directed relations both lead to, of the smaller set."""
+        found = self._likeness.get((one, two))
+        return remember(self._likeness, (one, two), self._alike(one, two)) if found is None else found
+
+    def _alike(self, one: Way, two: Way) -> float:
+        ends = [self.of(Way(way.relation, not way.out)) for way in (one, two)]
+        small, large = sorted(ends, key=len)
+        sample = small[:: max(1, len(small) // COMPARED)]
+        places = np.minimum(np.searchsorted(large, sample), len(large) - 1)  # both are ascending
+        return float((large[places] == sample).mean()) if len(sample) else 0.0
+
+
+# A cache of the graph's answers
+
+
 def remember(known: dict[CacheKey, CacheValue], key: CacheKey, value: CacheValue) -> CacheValue:
-    """The value, which is known from now on. (An `lru_cache` over a method of its owner would be a circle, and keep the
-    files of a graph open until somebody looks for garbage.)
+    """Puts a value into a table, which is emptied when full, and returns it.
+
+    (An `lru_cache` on a bound method would be a reference cycle, and keep a graph's files open until a collection.)
     """
     if len(known) >= REMEMBERED:
         known.clear()
@@ -52,7 +398,12 @@ def remember(known: dict[CacheKey, CacheValue], key: CacheKey, value: CacheValue
     return value
 
 
-class Recent:
+class CachedGraph:
+    """A graph that keeps its latest answers: draws ask for the same neighbours again and again.
+
+    Answers are shared, so they must not be changed. The cache is bounded, however large the graph.
+    """
+
     def __init__(self, graph: StoredGraph) -> None:
         self._graph, self.between = graph, graph.between
         self._near: dict[tuple[str, str, bool], Neighbors] = {}
@@ -89,7 +440,7 @@ class Recent:
             self._relations.clear()
             self.held = names + 1
 
-    # What is not asked for often
+    # Not cached
 
     def __contains__(self, entity: object) -> bool:
         return entity in self._graph
@@ -112,356 +463,3 @@ class Recent:
 
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
         return self._graph.find_relation(text, k)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Where a relation can be followed from: for each way, the entities that have it, and draws among them.
-#
-# Entities are numbered with the most mentioned first, so a draw that leans to small numbers leans to the better known.
-# Knows nothing of questions.
-
-
-COMPARED = 2000  # entities of a way that are compared with those of another
-
-
-class Starts:
-    """One pass over the facts of a graph or a view; then every draw is a few lookups."""
-
-    def __init__(self, graph: StoredGraph) -> None:
-        store = graph.store
-        heads_E, relations_E, tails_E = graph.facts_by_number()
-        self._entities = max(1, len(store.entity))
-        self._name = store.entity.__getitem__
-        self._number = {store.relation_name(number): number for number in np.unique(relations_E).tolist()}
-        self._pairs = tuple(np.unique(relations_E * self._entities + ends) for ends in (tails_E, heads_E))
-        self._all, self._heads = np.unique(np.concatenate((heads_E, tails_E))), np.unique(heads_E)
-        self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
-        self._spans: dict[Way, tuple[int, int]] = {}  # of each way, where its entities are among the pairs
-        self._likeness: dict[tuple[Way, Way], float] = {}
-        self._in_both: dict[str, I64] = {}
-
-    def of(self, way: Way) -> I64:
-        """The numbers of the entities that have the way, ascending."""
-        low, high = self._span(way)
-        found: I64 = self._pairs[way.out][low:high] - self._number[way.relation] * self._entities
-        return found
-
-    def _span(self, way: Way) -> tuple[int, int]:
-        found = self._spans.get(way)
-        if found is None:
-            first = self._number[way.relation] * self._entities
-            low, high = np.searchsorted(self._pairs[way.out], [first, first + self._entities]).tolist()
-            found = self._spans[way] = (low, high)
-        return found
-
-    def draw(self, way: Way, chance: random.Random, known: float, *, both: bool = False) -> str:
-        """One of them: u ** (1 + known) of the way down the list, so 0 draws them all alike.
-
-        With `both`, one that has the relation in the other direction too, where there are such.
-        """
-        if both and len(some := self.both(way.relation)):
-            return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
-        low, high = self._span(way)
-        pair = int(self._pairs[way.out][low + int((high - low) * chance.random() ** (1 + known))])
-        return self._name(pair % self._entities)
-
-    def anyone(self, chance: random.Random, known: float, *, told_of: bool = False) -> str:
-        """An entity of the graph, whatever ways it has; drawn as one of a way's is. `told_of`: a head of facts."""
-        some = self._heads if told_of else self._all
-        return self._name(int(some[int(len(some) * chance.random() ** (1 + known))]))
-
-    def both(self, relation: str) -> I64:
-        """The numbers of the entities that a relation leaves and enters: who reports to one, and has a boss too."""
-        found = self._in_both.get(relation)
-        if found is None:
-            heads, tails = self.of(Way(relation, True)), self.of(Way(relation, False))
-            found = remember(self._in_both, relation, np.intersect1d(heads, tails, assume_unique=True))
-        return found
-
-    def alike(self, one: Way, two: Way) -> float:
-        """How many of the entities that two ways lead to are the same, as a share of the smaller set."""
-        found = self._likeness.get((one, two))
-        return remember(self._likeness, (one, two), self._alike(one, two)) if found is None else found
-
-    def _alike(self, one: Way, two: Way) -> float:
-        ends = [self.of(Way(way.relation, not way.out)) for way in (one, two)]
-        small, large = sorted(ends, key=len)
-        sample = small[:: max(1, len(small) // COMPARED)]
-        places = np.minimum(np.searchsorted(large, sample), len(large) - 1)  # both are ascending
-        return float((large[places] == sample).mean()) if len(sample) else 0.0
-
-
-TRIES = 8  # draws of a topic before a way is given up
-CHOSEN_FROM = 3  # ways drawn, of which the least used is taken
-LOOKED_AT = 30  # neighbours among which the walk goes on; the best known come first
-# Relations by which a graph keeps house, and which nobody asks about: Freebase's reviews and types, RDF's and OWL's.
-_HOUSEKEEPING = re.compile(r"/?(?:freebase|type|dataworld)[./]|.*(?:rdf-syntax-ns|rdf-schema|owl)#|(?:rdfs?|owl):")
-ALIKE = 0.2  # the share of ends that two ways have in common, for them to lead to things of one kind
-TURNS_TRIED = 3  # walks that turn back, for one where another relation could be mistaken for the way back
-OTHER_BACK = 0.4  # the share of turns that come back by another relation, where there is one
-# The share of walks that start from some entity and go any way from there, as people ask; else relations decide.
-BY_NAME = 0.5
-FORTH = 0.5  # the share of those that go forwards unless they turn back, from what facts tell of: "X's wife's religion"
-KEPT = 0.7  # the share of walks that turn back on their way and keep what they started from
-EITHER = 6.0  # a relation that all of its heads are tails of, too, is asked about so many times more often
-FORWARDS = "another relation says it forwards"
-LEAST_NAMES = 0.2  # the share of names at a relation's end from which on it is worth starting there
-
-
-class Path(NamedTuple):
-    """A walk: `ways[i]` leads from `entities[i]` to `entities[i + 1]`.
-
-    `keeps`: sets on the way that the walk comes back over its start with are meant to have it, as in "the genres of the
-    films by X's director". `again`: they may even be as an earlier one, "the children of X's wife's husband".
-    """
-
-    ways: tuple[Way, ...]
-    entities: tuple[str, ...]
-    keeps: bool = False
-    again: bool = False
-
-    @property
-    def topic(self) -> str:
-        return self.entities[0]
-
-    @property
-    def end(self) -> str:
-        return self.entities[-1]
-
-
-def reverse(way: Way) -> Way:
-    return Way(way.relation, not way.out)
-
-
-class Drawing:
-    """`used` counts how often each way was chosen.
-
-    `first_ways` start at what can be named, `first_forth` are those of them that go forwards; `to_things` lead to
-    things, from which a walk can go on, and not to values; `valued` lead to numbers or dates that can be compared,
-    `dated` to dates, `at_nodes` are those of them that start at nameless nodes: the years of a term of office. The
-    ways of an entity are asked for again and again, and remembered.
-    """
-
-    def __init__(self, graph: StoredGraph, settings: MakeSettings, schema: Schema | None = None) -> None:
-        self.graph, self.settings = Recent(graph), settings
-        self.schema = schema or survey(graph)
-        self.starts = Starts(graph)
-        self.inverses = Inverses(graph)
-        self.chance = random.Random(settings.seed)
-        self.used: Counter[Way] = Counter()
-        relations = self.schema.relations
-        asked = [way for way in self.starts.ways if not _HOUSEKEEPING.match(way.relation)]
-        self._weight = {way: math.log(2 + relations[way.relation].facts) * self._either(way.relation) for way in asked}
-        self.to_things = {way for way in asked if not way.out or relations[way.relation].to_things}
-        self.first_ways = [way for way in asked if self._askable_from(way)]
-        self.first_forth = [way for way in self.first_ways if way.out]
-        self._first_to_things = [way for way in self.first_ways if way in self.to_things]
-        self._may_start = {  # by whether to things, and whether forwards alone
-            (to_things, forth): frozenset(way for way in ways if way.out or not forth)
-            for to_things, ways in ((False, self.first_ways), (True, self._first_to_things))
-            for forth in (False, True)
-        }
-        self.valued = [way for way in asked if way.out and relations[way.relation].comparable]
-        self.dated = [way for way in self.valued if relations[way.relation].dates > relations[way.relation].numbers]
-        self.at_nodes = {way for way in self.valued if relations[way.relation].head_kinds.get(ID, 0.0) >= MOSTLY}
-        self.valued_things = [way for way in self.valued if way not in self.at_nodes]
-        self.dated_things = [way for way in self.dated if way not in self.at_nodes]
-        self.dated_nodes = [way for way in self.dated if way in self.at_nodes]
-        self._leaving: dict[str, tuple[Way, ...]] = {}
-        self._leading: dict[tuple[str, float], tuple[Way, ...]] = {}
-        self._onwards: dict[tuple[str, Way, bool, bool], tuple[Way, ...]] = {}
-        self._back_by: dict[Way, frozenset[Way]] = {}
-
-    def _either(self, relation: str) -> float:
-        """What a relation counts for the more, as it can be walked in both directions from the same entities."""
-        return 1 + EITHER * len(self.starts.both(relation)) / len(self.starts.of(Way(relation, True)))
-
-    def choose(self, ways: Sequence[Way]) -> Way:
-        if not ways:
-            raise Refused("no way to go on")
-        drawn = self.chance.choices(ways, k=CHOSEN_FROM)
-        chosen = min(drawn, key=lambda way: self.used[way] / self._weight[way])
-        self.used[chosen] += 1  # whatever comes of it: a way that leads nowhere must not be tried for ever
-        return chosen
-
-    def topic(self, way: Way) -> str:
-        for _ in range(TRIES):
-            both = self.chance.random() < self.settings.either
-            name = self.starts.draw(way, self.chance, self.settings.known, both=both)
-            if self.may_be_topic(name):
-                return name
-        raise Refused("no topic that can be named")
-
-    def may_be_topic(self, name: str) -> bool:
-        return askable(name) or self.settings.literal_topics
-
-    def path(self, hops: int, *, to_name: bool = False, turns: bool = False) -> Path:
-        """A walk of so many hops from a topic.
-
-        With `turns`, now and then one that turns back over where it came from; with `to_name`, the end is a thing and
-        no value.
-        """
-        loops = self.settings.loops if turns and hops > 1 else 0.0
-        if self.chance.random() >= loops:
-            return self._walk(hops, None, to_name)
-        turn = min(self.chance.randrange(1, hops), self.chance.randrange(1, hops))  # most go on after it
-        for _ in range(TURNS_TRIED):
-            ways, entities, *_ = self._walk(hops, turn, to_name)
-            if self._rivalled(entities[turn], ways[turn - 1]):
-                break
-        ends = turn + 1 == hops
-        keeps = not ends and self.chance.random() < KEPT
-        again = hops > 2 and (keeps or ends) and self.alike(ways[turn - 1], reverse(ways[turn - 1]))
-        return Path(ways, entities, keeps, again)
-
-    def _walk(self, hops: int, turn: int | None, to_name: bool) -> Path:
-        ways: list[Way] = []
-        entities: list[str] = []
-        by_name = self.chance.random() < BY_NAME
-        forth = by_name and self.chance.random() < FORTH
-        choose = self.chance.choice if by_name else self.choose
-        for place in range(hops):
-            # from a value, only back to the start's like: others born in the same year
-            goes_on = place + 1 < hops and not place + 1 == turn == 1
-            if not entities:
-                topic, way = self._start(to_things=goes_on or to_name, by_name=by_name, forth=forth)
-                entities.append(topic)
-            elif place == turn:
-                way = self._back(entities, ways[-1])
-            else:
-                around = self._ways_from(entities[-1], ways[-1], goes_on or to_name, forth)
-                if not around:
-                    raise Refused("no way to go on")
-                way = choose(around)
-            ways.append(way)
-            entities.append(self.step(entities[-1], way))
-        return Path(tuple(ways), tuple(entities))
-
-    def _back(self, entities: Sequence[str], came: Way) -> Way:
-        """The way that came, turned round; or another that leads back, as `children` does from `parents`: at times, and
-        where it says the same forwards."""
-        before, here = entities[-2:]
-        straight = reverse(came) in self.around(here)
-        if not straight or self.chance.random() < OTHER_BACK:
-            ways = [way for way in self.around(here) if way in self.to_things and way != reverse(came)]
-            leading = [way for way in ways if before in self._neighbours(here, way)]
-            if leading:
-                return self.chance.choice(leading)
-        if not straight:
-            raise Refused(FORWARDS)
-        return reverse(came)
-
-    def _rivalled(self, entity: str, came: Way) -> bool:
-        """Whether other relations than the one that came here lead back to things of the same kind, too.
-
-        From a director who also writes, only the question's words tell that the way back is `directed_by`.
-        """
-        back = reverse(came)
-        return any(self.alike(way, back) for way in self.onward(entity, came))
-
-    def alike(self, one: Way, two: Way) -> bool:
-        """Whether two ways lead to things of one kind."""
-        return self.starts.alike(one, two) >= ALIKE
-
-    def _start(self, *, to_things: bool, by_name: bool, forth: bool) -> tuple[str, Way]:
-        """A topic and the way from it: by the relation, so that all have their share, or by the name of some entity."""
-        if by_name:
-            allowed = self._may_start[to_things, forth]
-            for _ in range(TRIES):
-                name = self.starts.anyone(self.chance, self.settings.known, told_of=forth)
-                ways = [way for way in self.around(name) if way in allowed] if self.may_be_topic(name) else []
-                if ways:
-                    return name, self.chance.choice(ways)
-        way = self.choose(self._first_to_things if to_things else self.first_ways)
-        return self.topic(way), way
-
-    def _ways_from(self, entity: str, came: Way, to_things: bool, forth: bool) -> Sequence[Way]:
-        found = self._onwards.get(key := (entity, came, to_things, forth))
-        if found is None:
-            ways = (way for way in self.onward(entity, came) if way.out or not forth)
-            found = tuple(way for way in ways if way in self.to_things or not to_things)
-            remember(self._onwards, key, found)
-        return found
-
-    def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> Path:
-        """A walk of so many hops to an entity, from a topic other than `avoid`; `fan` is the least of the last hop."""
-        ways: list[Way] = []
-        entities = [end]
-        for place in range(hops):
-            came = reverse(ways[-1]) if ways else None
-            around = self._into(entities[-1], 0.0 if ways else fan)
-            ways.append(self.choose([way for way in around if way != came]))
-            entities.append(self.step(entities[-1], reverse(ways[-1]), topic=place + 1 == hops, avoid=avoid))
-        return Path(tuple(reversed(ways)), tuple(reversed(entities)))
-
-    def around(self, entity: str) -> tuple[Way, ...]:
-        """The ways that leave an entity; backwards only what no relation says forwards."""
-        found = self._leaving.get(entity)
-        return remember(self._leaving, entity, self._around(entity)) if found is None else found
-
-    def _around(self, entity: str) -> tuple[Way, ...]:
-        leaving, entering = self._relations(entity)
-        ways = [Way(name, True) for name in leaving]
-        ways += [Way(name, False) for name in entering if not self.inverses.said_forwards(name, leaving)]
-        return tuple(way for way in ways if way in self._weight)
-
-    def _into(self, entity: str, fan: float) -> tuple[Way, ...]:
-        """The ways that lead to an entity; backwards only where none that says the same leads there forwards.
-
-        A value on the way would join what has nothing to do with each other: of this age, with that number.
-        """
-        found = self._leading.get((entity, fan))
-        return remember(self._leading, (entity, fan), self._leading_to(entity, fan)) if found is None else found
-
-    def _leading_to(self, entity: str, fan: float) -> tuple[Way, ...]:
-        leaving, entering = self._relations(entity)
-        ways = [Way(name, True) for name in entering]
-        ways += [Way(name, False) for name in leaving if not self.inverses.said_forwards(name, entering)]
-        from_things = [way for way in ways if self.settings.literal_topics or reverse(way) in self.to_things]
-        return tuple(way for way in from_things if way in self._weight and self.fan(way) >= fan)
-
-    def _relations(self, entity: str) -> tuple[list[str], list[str]]:
-        """Those that leave it, and those that enter it."""
-        try:
-            return self.graph.relations(entity), self.graph.relations(entity, out=False)
-        except UnknownName as error:
-            raise Refused("no way to go on") from error
-
-    def check(self, building: Building) -> None:
-        """No step of a plan goes backwards where a relation that is shown says it forwards."""
-        for step in building.steps:
-            if step.tool == "head_entities" and self.inverses.of(str(step.args[1])):
-                source, relation = step.args
-                assert isinstance(source, int)
-                if self.inverses.said_forwards(str(relation), building.around(source)[0]):
-                    raise Refused(FORWARDS)
-
-    def onward(self, entity: str, came: Way) -> list[Way]:
-        """The ways that go on and not straight back, under whichever name; to a neighbour of a neighbour is on."""
-        back = self._back_by.get(came)
-        if back is None:
-            others = self.inverses.of(came.relation) - {came.relation}
-            back = self._back_by[came] = frozenset({reverse(came), *(Way(other, came.out) for other in others)})
-        return [way for way in self.around(entity) if way not in back]
-
-    def step(self, entity: str, way: Way, *, topic: bool = False, avoid: str = "") -> str:
-        """A neighbour; with `topic`, one that a question can name."""
-        names = self._neighbours(entity, way)
-        if topic:
-            names = [name for name in names if name != avoid and self.may_be_topic(name)]
-        if not names:
-            raise Refused("no topic that can be named" if topic else "no way to go on")
-        return self.chance.choice(names)
-
-    def _neighbours(self, entity: str, way: Way) -> Sequence[str]:
-        return self.graph.neighbors(entity, way.relation, out=way.out, limit=LOOKED_AT).names
-
-    def fan(self, way: Way) -> float:
-        """How many entities a way leads to, on average."""
-        relation = self.schema.relations[way.relation]
-        return relation.fan_out if way.out else relation.fan_in
-
-    def _askable_from(self, way: Way) -> bool:
-        relation: Relation = self.schema.relations[way.relation]
-        kinds = relation.head_kinds if way.out else relation.tail_kinds
-        return self.settings.literal_topics or kinds.get(NAME, 0.0) >= LEAST_NAMES

@@ -1,8 +1,16 @@
-"""Questions from a graph: plans drawn in balance, said by a wording, with exact answers and the facts behind them.
+"""Questions made from a graph: drawn in balance, worded, with exact answers and facts; then split, and written.
 
-    make_questions(graph, Wording(NameLexicon(survey(graph))), MakeSettings(count=1000))
+    wording = Wording(NameLexicon(survey(graph)))
+    questions = make_questions(graph, wording, MakeSettings(count=1000))
+    write_dataset(Path("folder"), split_questions(questions), graph)
 
-The same graph, wording and settings make the same questions. Knows nothing of files and splits.
+The same graph, wording and settings make the same questions. No size of answer, no relation and no program gets more
+than its share: what comes too often waits, and is taken only if the draws run out before a cell (a pattern and a number
+of hops) is full. A plan is put into words when it is taken; one without words is dropped.
+
+Splits do not leak. A question with several relations goes where its relations go: all questions with the same relations
+in the same directions are in one split, so a chain in test was never trained on. A question with one relation goes
+where its topic goes, as relations are few and all must be trained on.
 """
 
 from __future__ import annotations
@@ -17,144 +25,46 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from kgwalk.data.folder import STORE, DatasetWriter
+from kgwalk.demos.route import CHOICES
 from kgwalk.kg.find import normalise
 from kgwalk.kg.store import StoredGraph
-from kgwalk.questions.drawing import Drawing
+from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.patterns import DRAWS, possible
 from kgwalk.questions.plan import (
-    CHOICES,
     HOPS,
     SUPERLATIVE,
     MakeSettings,
+    PlanRejected,
     QuestionPlan,
-    Refused,
     facts_used,
     gold_paths,
+    run_plan,
     size_of,
-    walk,
 )
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
 from kgwalk.types import KgwalkError, Progress, Question, silent
 from kgwalk.walk.facts import Way
 from kgwalk.walk.sets import Sets
 
-# ----------------------------------------------------------------------------------------------------
-# A balance: which drawn questions are taken now, so that no answer size, relation or program has more than its share.
-#
-# What comes too often waits; if the draws run out before a cell is full, what waited is taken after all. What is taken
-# is finished first, put into words say, and what cannot be is left out; most of what waits never needs to be. Knows
-# counts only, no graph.
-
-
-PER_PROGRAM = 20  # a program's share of its cell is at most one in so many...
+PER_PROGRAM = 20  # a program has at most one in so many of its cell's questions...
 LEAST_OF_PROGRAM = 2  # ...but it may always come twice
 PER_RELATION = 4  # a relation's share of all relations in questions, in multiples of an even share
-
-Item = TypeVar("Item")
-
-
-def quotas(shares: Mapping[tuple[str, int], float], count: int) -> dict[tuple[str, int], int]:
-    """Whole numbers with a sum of `count`, by largest remainders.
-
-    >>> quotas({("chain", 1): 0.5, ("chain", 2): 0.25, ("count", 1): 0.25}, 5)
-    {('chain', 1): 3, ('chain', 2): 1, ('count', 1): 1}
-    """
-    exact = {cell: share * count / sum(shares.values()) for cell, share in shares.items()}
-    whole = {cell: math.floor(value) for cell, value in exact.items()}
-    order = sorted(exact, key=lambda cell: whole[cell] - exact[cell])  # stable: the first of equals comes first
-    for cell in order[: count - sum(whole.values())]:
-        whole[cell] += 1
-    return whole
+TRIES = 40  # draws for each wanted question, before a cell is given up
+BARREN = 100  # draws, plus ten for each wanted question, without any good one: then the graph has none of that kind
+PATIENCE = 3  # good draws for each wanted question, after which a cell is filled without regard to balance
+AGAIN = 4  # every so many times that a plan is drawn it is worded anew: a small graph has no others left
+ROUNDS = 4  # how often the questions that some cells lack are asked of the others
 
 
-@dataclass
-class RelationShares:
-    """What was taken of each relation, over all cells."""
-
-    relations: int
-    taken: Counter[str] = field(default_factory=Counter)
-    total: int = 0
-
-    def take(self, ways: Sequence[Way]) -> None:
-        self.taken.update(way.relation for way in ways)
-        self.total += len(ways)
-
-    def over(self, ways: Sequence[Way]) -> bool:
-        even = self.total / max(1, self.relations)
-        return any(self.taken[way.relation] > PER_RELATION * (even + 1) for way in ways)
-
-
-@dataclass
-class Cell(Generic[Item]):
-    """The questions of one pattern and number of hops: `wanted` of them, `sizes` are shares by answer size."""
-
-    wanted: int
-    sizes: Mapping[str, float]
-    shares: RelationShares
-    finish: Callable[[Item], bool] = lambda item: True
-    taken: list[Item] = field(default_factory=list)
-    waiting: list[tuple[Item, Sequence[Way]]] = field(default_factory=list)
-    offered: int = 0
-    _of_size: Counter[str] = field(default_factory=Counter)
-    _of_program: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def full(self) -> bool:
-        return len(self.taken) >= self.wanted
-
-    def enough(self, patience: int) -> bool:
-        """Whether so many times what is wanted was offered, and what waits would do."""
-        return self.offered >= patience * self.wanted and len(self.taken) + len(self.waiting) >= self.wanted
-
-    def offer(self, item: Item, size: str, program: str, ways: Sequence[Way]) -> bool:
-        """Whether it is taken; if not, it waits, unless it cannot be finished."""
-        share = self.sizes.get(size, 0.0) / sum(self.sizes.values())
-        most_of_program = max(LEAST_OF_PROGRAM, math.ceil(self.wanted / PER_PROGRAM))
-        fits = self._of_size[size] < math.ceil(share * self.wanted) and self._of_program[program] < most_of_program
-        if not fits or self.shares.over(ways):
-            self.offered += 1
-            if len(self.waiting) < self.wanted:
-                self.waiting.append((item, ways))
-            return False
-        if not self._take(item, ways):
-            return False
-        self.offered += 1
-        self._of_size[size] += 1
-        self._of_program[program] += 1
-        return True
-
-    def settle(self) -> None:
-        """Take what waited, as far as it is needed, in the order in which it came."""
-        tried = 0
-        while tried < len(self.waiting) and not self.full:
-            self._take(*self.waiting[tried])
-            tried += 1
-        del self.waiting[:tried]
-
-    def _take(self, item: Item, ways: Sequence[Way]) -> bool:
-        if not self.finish(item):
-            return False
-        self.taken.append(item)
-        self.shares.take(ways)
-        return True
-
-
-TRIES = 40  # draws for each question wanted, before a cell is given up
-BARREN = 100  # draws, and ten for each question wanted, without a single one: the graph has none of that kind
-PATIENCE = 3  # good draws for each question wanted, after which a cell is filled without regard to balance
-AGAIN = 4  # a plan that is drawn so often is said anew: a small graph has no others left
-ROUNDS = 4  # what a cell could not give is wanted of the others, so often
-
-
-class Says(Protocol):
-    """What is needed of a wording: the text of a plan, or None where it cannot be said well."""
+class PlanWording(Protocol):
+    """Gives the text of a plan, or None where there is no good wording."""
 
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None: ...
 
 
 def make_questions(
     graph: StoredGraph,
-    wording: Says,
+    wording: PlanWording,
     settings: MakeSettings | None = None,
     *,
     schema: Schema | None = None,
@@ -163,17 +73,17 @@ def make_questions(
 ) -> list[Question]:
     """At most `settings.count` questions, in random order; fewer where the graph has no more.
 
-    `thrown` is told how many draws fell out, by reason.
+    `thrown` counts the rejected draws by reason.
     """
     settings = settings or MakeSettings()
-    making = _Making(graph, wording, settings, Counter() if thrown is None else thrown, progress, schema)
-    made = making.run()
+    maker = _QuestionMaker(graph, wording, settings, Counter() if thrown is None else thrown, progress, schema)
+    made = maker.run()
     random.Random(settings.seed).shuffle(made)
     return [replace(question, id=f"{settings.name}-{at:05}") for at, question in enumerate(made, 1)]
 
 
 def question_of(plan: QuestionPlan, sets: Sets, text: str, id: str = "") -> Question:
-    """The question of a plan, by the sets of its walk."""
+    """The question of a plan with this text; `sets` are those that the plan makes."""
     answers = list(sets.made[plan.last - 1].members)
     kind = "number" if plan.steps[-1].tool == "count" else _answer_kind(answers)
     return Question(
@@ -194,97 +104,7 @@ def _answer_kind(answers: list[str]) -> str:
     return "time" if kinds <= {DATE, YEAR} else "value" if kinds <= {NUMBER, YEAR} else "entity"
 
 
-class _Making:
-    def __init__(
-        self,
-        graph: StoredGraph,
-        wording: Says,
-        settings: MakeSettings,
-        thrown: Counter[str],
-        progress: Progress,
-        schema: Schema | None,
-    ) -> None:
-        self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
-        self.drawing = Drawing(graph, settings, schema)
-        self.words = random.Random(settings.seed + 1)  # of its own: how a plan is said does not change the next draw
-        self.shares = RelationShares(len(self.drawing.schema.relations))
-        self.plans: Counter[tuple[object, ...]] = Counter()  # drawn so often
-        self.texts: set[str] = set()
-        self.made: list[Question] = []
-
-    def run(self) -> list[Question]:
-        shares = {cell: share for cell, share in self.settings.cells().items() if possible(self.drawing, cell[0])}
-        if not shares:
-            self.thrown["no values to compare"] += 1
-            return []
-        wanted = quotas(shares, self.settings.count)
-        for _ in range(ROUNDS):
-            full = {cell: shares[cell] for cell, number in wanted.items() if self._fill(cell, number) == number}
-            missing = self.settings.count - len(self.made)
-            if not missing or not full:
-                break
-            wanted = quotas(full, missing)
-        return self.made
-
-    def _fill(self, kind: tuple[str, int], wanted: int) -> int:
-        """Make so many questions of a pattern and number of hops, or as many as there are; how many."""
-        pattern, hops = kind
-        # one of many is chosen, whatever the size of the set: sizes say nothing there
-        sizes = {"1": 1.0, "2-5": 1.0} if pattern == SUPERLATIVE else self.settings.sizes
-        cell: Cell[QuestionPlan] = Cell(wanted, sizes, self.shares, self._ask)
-        barren = BARREN + 10 * wanted
-        for tried in range(BARREN + TRIES * wanted):
-            if cell.enough(PATIENCE):
-                cell.settle()  # some of it may have no words; then the draws go on
-            if cell.full or (tried >= barren and not cell.offered):
-                break
-            try:
-                plan, size = self._draw(pattern, hops)
-            except Refused as why:
-                self.thrown[str(why)] += 1
-                continue
-            if cell.offer(plan, size_of(size), plan.shape, list(plan.ways())):
-                self.progress("making questions", len(self.made), self.settings.count)
-        cell.settle()
-        self.thrown["more than its share"] += len(cell.waiting)
-        return len(cell.taken)
-
-    def _draw(self, pattern: str, hops: int) -> tuple[QuestionPlan, int]:
-        """A plan, and how many it is about: its answers, or what it counts."""
-        building = DRAWS[pattern](self.drawing, hops)
-        plan = building.plan(pattern)
-        if plan.hops != hops:
-            raise Refused("more or fewer hops than wanted")
-        key = (plan.topics, plan.steps)
-        self.plans[key] += 1
-        if self.plans[key] % AGAIN != 1:
-            raise Refused("the same plan again")
-        building.check(len(self.drawing.schema.relations))
-        self.drawing.check(building)
-        counted = plan.last - (plan.steps[-1].tool == "count")
-        return plan, len(building.members(counted))
-
-    def _ask(self, plan: QuestionPlan) -> bool:
-        """Put a plan into words; whether there are some, and no other question has them."""
-        text = self.wording.say(plan, self.words)
-        if text is None:
-            self.thrown["cannot be said well"] += 1
-            return False
-        if (normal := normalise(text)) in self.texts:
-            self.thrown["the same text again"] += 1
-            return False
-        self.texts.add(normal)
-        self.made.append(question_of(plan, walk(plan, self.drawing.graph), text))
-        return True
-
-
-# ----------------------------------------------------------------------------------------------------
-# Splits of made questions that do not leak: what a test question asks for was not asked for in training.
-#
-# A question that uses several relations goes where its relations go: all questions with the same relations in the same
-# directions, whatever their pattern, order and topics, are in one split, so a chain in test is a chain never trained
-# on. A question with one relation goes where its topic goes: relations are few, and a graph is no use with some never
-# trained on. Topics of the former may be anywhere. Knows questions, no graph.
+# Splits
 
 
 SHARES: Mapping[str, float] = {"train": 0.8, "dev": 0.1, "test": 0.1}
@@ -293,7 +113,7 @@ _Kind = tuple[str | None, int | None]  # pattern, hops
 
 
 def split_key(question: Question) -> str:
-    """What all questions of a split have to themselves: relations with directions, or the topic.
+    """What decides on a question's split: its relations with their directions, or its topic if it has one relation.
 
     >>> program = [["tail_entities", "$1", "borders"], ["head_entities", "$2", "capital"]]
     >>> split_key(Question("1", "?", ["France"], [], extra={"program": program}))
@@ -310,9 +130,9 @@ def split_key(question: Question) -> str:
 def split_questions(
     questions: Sequence[Question], seed: int = 0, shares: Mapping[str, float] = SHARES
 ) -> dict[str, list[Question]]:
-    """The questions by split, each split in their order; every pattern and number of hops about in these shares.
+    """The questions by split, in their order; every pattern and number of hops has about these shares.
 
-    Groups of one key are placed largest first, where most is lacking; equals in an order that the seed decides.
+    Groups with one `split_key` are placed largest first, in the split that lacks most; the seed orders equal groups.
     """
     if not shares or min(shares.values()) < 0 or not sum(shares.values()):
         raise KgwalkError(f"shares of splits {dict(shares)}: give each 0 or more, and one more than that")
@@ -332,7 +152,7 @@ def split_questions(
 
 
 def gaps(splits: Mapping[str, Sequence[Question]]) -> list[str]:
-    """What scores on held-out questions will not cover: empty splits, patterns in the first split alone.
+    """What held-out scores will not cover: empty splits, and patterns that only the first split has.
 
     >>> chain, count = (Question("1", "?", [], [], type=name) for name in ("chain", "count"))
     >>> for gap in gaps({"train": [chain, count], "dev": [chain], "test": []}):
@@ -370,10 +190,7 @@ def _order(key: str, seed: int) -> bytes:
     return hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
 
 
-# ----------------------------------------------------------------------------------------------------
-# Made questions as a dataset folder: a file for each split, and the graph copied into it or linked to.
-#
-# Knows the folder's parts, not how questions are made.
+# Files
 
 
 def write_dataset(
@@ -384,7 +201,7 @@ def write_dataset(
     link: bool = False,
     replace: bool = False,
 ) -> None:
-    """Whole or not at all. With `link`, the folder holds a symbolic link to the graph's store where that lies now."""
+    """Writes a dataset folder, whole or not at all. With `link`, it has a symbolic link to the graph's store."""
     store = Path(graph.store.folder.path).resolve()
     with DatasetWriter(target, replace=replace) as writer:
         for split, questions in splits.items():
@@ -395,3 +212,182 @@ def write_dataset(
         else:
             writer.copy_graph(store)
         writer.finish()
+
+
+# Making
+
+
+class _QuestionMaker:
+    def __init__(
+        self,
+        graph: StoredGraph,
+        wording: PlanWording,
+        settings: MakeSettings,
+        thrown: Counter[str],
+        progress: Progress,
+        schema: Schema | None,
+    ) -> None:
+        self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
+        self.sampler = WalkSampler(graph, settings, schema)
+        self.words = random.Random(settings.seed + 1)  # separate: how one plan is worded does not change the next draw
+        self.shares = RelationShares(len(self.sampler.schema.relations))
+        self.plans: Counter[tuple[object, ...]] = Counter()  # how often each was drawn
+        self.texts: set[str] = set()
+        self.made: list[Question] = []
+
+    def run(self) -> list[Question]:
+        shares = {cell: share for cell, share in self.settings.cells().items() if possible(self.sampler, cell[0])}
+        if not shares:
+            self.thrown["no values to compare"] += 1
+            return []
+        wanted = quotas(shares, self.settings.count)
+        for _ in range(ROUNDS):
+            full = {cell: shares[cell] for cell, number in wanted.items() if self._fill(cell, number) == number}
+            missing = self.settings.count - len(self.made)
+            if not missing or not full:
+                break
+            wanted = quotas(full, missing)
+        return self.made
+
+    def _fill(self, kind: tuple[str, int], wanted: int) -> int:
+        """Makes up to `wanted` questions of a pattern and number of hops; returns how many it made."""
+        pattern, hops = kind
+        # a superlative has one answer or a few, whatever the size of its set
+        sizes = {"1": 1.0, "2-5": 1.0} if pattern == SUPERLATIVE else self.settings.sizes
+        cell: QuotaCell[QuestionPlan] = QuotaCell(wanted, sizes, self.shares, self._ask)
+        barren = BARREN + 10 * wanted
+        for tried in range(BARREN + TRIES * wanted):
+            if cell.enough(PATIENCE):
+                cell.settle()  # some may have no words; then the draws go on
+            if cell.full or (tried >= barren and not cell.offered):
+                break
+            try:
+                plan, size = self._draw(pattern, hops)
+            except PlanRejected as why:
+                self.thrown[str(why)] += 1
+                continue
+            if cell.offer(plan, size_of(size), plan.shape, list(plan.ways())):
+                self.progress("making questions", len(self.made), self.settings.count)
+        cell.settle()
+        self.thrown["more than its share"] += len(cell.waiting)
+        return len(cell.taken)
+
+    def _draw(self, pattern: str, hops: int) -> tuple[QuestionPlan, int]:
+        """A plan, and the size of its answer, or of the set that it counts."""
+        builder = DRAWS[pattern](self.sampler, hops)
+        plan = builder.plan(pattern)
+        if plan.hops != hops:
+            raise PlanRejected("more or fewer hops than wanted")
+        key = (plan.topics, plan.steps)
+        self.plans[key] += 1
+        if self.plans[key] % AGAIN != 1:
+            raise PlanRejected("the same plan again")
+        builder.check(len(self.sampler.schema.relations))
+        self.sampler.check(builder)
+        counted = plan.last - (plan.steps[-1].tool == "count")
+        return plan, len(builder.members(counted))
+
+    def _ask(self, plan: QuestionPlan) -> bool:
+        """Makes the question of a plan; False if it has no words, or those of another question."""
+        text = self.wording.say(plan, self.words)
+        if text is None:
+            self.thrown["cannot be said well"] += 1
+            return False
+        if (normal := normalise(text)) in self.texts:
+            self.thrown["the same text again"] += 1
+            return False
+        self.texts.add(normal)
+        self.made.append(question_of(plan, run_plan(plan, self.sampler.graph), text))
+        return True
+
+
+# Balance
+
+
+Item = TypeVar("Item")
+
+
+def quotas(shares: Mapping[tuple[str, int], float], count: int) -> dict[tuple[str, int], int]:
+    """Whole numbers that sum to `count` in these shares, by largest remainders.
+
+    >>> quotas({("chain", 1): 0.5, ("chain", 2): 0.25, ("count", 1): 0.25}, 5)
+    {('chain', 1): 3, ('chain', 2): 1, ('count', 1): 1}
+    """
+    exact = {cell: share * count / sum(shares.values()) for cell, share in shares.items()}
+    whole = {cell: math.floor(value) for cell, value in exact.items()}
+    order = sorted(exact, key=lambda cell: whole[cell] - exact[cell])  # stable: the first of equals comes first
+    for cell in order[: count - sum(whole.values())]:
+        whole[cell] += 1
+    return whole
+
+
+@dataclass
+class RelationShares:
+    """How often each relation was used, over all cells."""
+
+    relations: int
+    taken: Counter[str] = field(default_factory=Counter)
+    total: int = 0
+
+    def take(self, ways: Sequence[Way]) -> None:
+        self.taken.update(way.relation for way in ways)
+        self.total += len(ways)
+
+    def exceeded(self, ways: Sequence[Way]) -> bool:
+        even = self.total / max(1, self.relations)
+        return any(self.taken[way.relation] > PER_RELATION * (even + 1) for way in ways)
+
+
+@dataclass
+class QuotaCell(Generic[Item]):
+    """The questions of one pattern and number of hops."""
+
+    wanted: int
+    sizes: Mapping[str, float]  # shares by answer size
+    shares: RelationShares
+    finish: Callable[[Item], bool] = lambda item: True  # makes a question of an item; False if it cannot
+    taken: list[Item] = field(default_factory=list)
+    waiting: list[tuple[Item, Sequence[Way]]] = field(default_factory=list)
+    offered: int = 0
+    _of_size: Counter[str] = field(default_factory=Counter)
+    _of_program: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def full(self) -> bool:
+        return len(self.taken) >= self.wanted
+
+    def enough(self, patience: int) -> bool:
+        """Whether `patience` times what is wanted was offered, and what waits would fill the cell."""
+        return self.offered >= patience * self.wanted and len(self.taken) + len(self.waiting) >= self.wanted
+
+    def offer(self, item: Item, size: str, program: str, ways: Sequence[Way]) -> bool:
+        """Takes an item if it keeps the balance, else lets it wait; returns whether it was taken."""
+        share = self.sizes.get(size, 0.0) / sum(self.sizes.values())
+        most_of_program = max(LEAST_OF_PROGRAM, math.ceil(self.wanted / PER_PROGRAM))
+        fits = self._of_size[size] < math.ceil(share * self.wanted) and self._of_program[program] < most_of_program
+        if not fits or self.shares.exceeded(ways):
+            self.offered += 1
+            if len(self.waiting) < self.wanted:
+                self.waiting.append((item, ways))
+            return False
+        if not self._take(item, ways):
+            return False
+        self.offered += 1
+        self._of_size[size] += 1
+        self._of_program[program] += 1
+        return True
+
+    def settle(self) -> None:
+        """Takes what waited, as far as it is needed, in the order in which it came."""
+        tried = 0
+        while tried < len(self.waiting) and not self.full:
+            self._take(*self.waiting[tried])
+            tried += 1
+        del self.waiting[:tried]
+
+    def _take(self, item: Item, ways: Sequence[Way]) -> bool:
+        if not self.finish(item):
+            return False
+        self.taken.append(item)
+        self.shares.take(ways)
+        return True

@@ -1,7 +1,9 @@
-"""The patterns of questions: for each, a function that draws one plan of so many hops, or refuses.
+"""The patterns of questions: for each, a function that draws one plan of so many hops, or rejects the draw.
 
-A question with conditions is drawn from its answer: a walk to some entity, then another walk that ends there too, so
-that both have it in common. Knows the patterns, not how many of each are wanted.
+    DRAWS["intersection"](sampler, 2).plan("intersection")
+
+A question with two conditions is drawn from its answer: a walk to some entity, then another walk that ends there too,
+so that both have it in common. `make` decides how many of each pattern are wanted.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
-from kgwalk.questions.drawing import TRIES, Drawing, Path
+from kgwalk.demos.route import CHOICES
+from kgwalk.questions.drawing import TRIES, SampledWalk, WalkSampler
 from kgwalk.questions.plan import (
     CHAIN,
-    CHOICES,
     COMPARISON,
     COUNT,
     DIFFERENCE,
@@ -21,218 +23,218 @@ from kgwalk.questions.plan import (
     SUPERLATIVE,
     TIME,
     UNION,
-    Building,
-    Refused,
+    PlanBuilder,
+    PlanRejected,
 )
 from kgwalk.questions.schema import Relation
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import Way
 from kgwalk.walk.sets import number_of
 
-LEAST_FAN = 1.5  # entities that the last hop leads to on average, where one of them is to be chosen
-ONWARD = 0.3  # the share of questions of several hops whose last hop comes after the choice or combination
-AT_NODES = 0.6  # the share of questions of a time, of two hops, that are about the times of nodes, where there are some
+LEAST_FAN = 1.5  # entities that the last hop leads to on average, if one of them is to be chosen
+ONWARD = 0.3  # the share of two-hop questions whose last hop comes after the choice or combination
+AT_NODES = 0.6  # the share of time questions of two hops about the times of nameless nodes, if there are some
 BOUNDS = ("<", ">", "<", ">", "<=", ">=")
 COUNTED_BOTH = 0.3  # the share of counts that count an intersection
 
-Draw = Callable[[Drawing, int], Building]
+Draw = Callable[[WalkSampler, int], PlanBuilder]
 
 
-def chain(drawing: Drawing, hops: int) -> Building:
+def chain(sampler: WalkSampler, hops: int) -> PlanBuilder:
     """Who directed X? Where was the director of X born?"""
-    path = drawing.path(hops, turns=True)
-    building = Building(drawing.graph, [path.topic], drawing.settings)
-    building.follow(1, path.ways, keeps=path.keeps, again=path.again)
-    return building
+    path = sampler.path(hops, turns=True)
+    builder = PlanBuilder(sampler.graph, [path.topic], sampler.settings)
+    builder.follow(1, path.ways, keeps=path.keeps, again=path.again)
+    return builder
 
 
-def combination(tool: str, drawing: Drawing, hops: int) -> Building:
-    """Which films were directed by X and star Y? With minus: directed by X, without Y. Then, at times, a hop more."""
-    onward = hops > 2 or (hops == 2 and drawing.chance.random() < ONWARD)
+def combination(tool: str, sampler: WalkSampler, hops: int) -> PlanBuilder:
+    """Which films were directed by X and star Y? With minus: directed by X, without Y. Some have one more hop."""
+    onward = hops > 2 or (hops == 2 and sampler.chance.random() < ONWARD)
     long = hops - onward
-    first = drawing.path(long, to_name=True)
-    second = drawing.path_to(first.end, drawing.chance.randint(1, min(long, 2)), avoid=first.topic)
-    building = Building(drawing.graph, [first.topic, second.topic], drawing.settings)
-    number = building.combine(tool, building.follow(1, first.ways), building.follow(2, second.ways))
+    first = sampler.path(long, to_name=True)
+    second = sampler.path_to(first.end, sampler.chance.randint(1, min(long, 2)), avoid=first.topic)
+    builder = PlanBuilder(sampler.graph, [first.topic, second.topic], sampler.settings)
+    number = builder.combine(tool, builder.follow(1, first.ways), builder.follow(2, second.ways))
     if onward:
-        _onward(drawing, building, number, first.ways[-1])
-    return building
+        _onward(sampler, builder, number, first.ways[-1])
+    return builder
 
 
-def union(drawing: Drawing, hops: int) -> Building:
-    """Films by X or Y (the same ways from two topics), or who wrote or directed X (two ways from one topic)."""
-    first = drawing.path(hops)
-    if drawing.chance.random() < 0.5:
-        other = drawing.topic(first.ways[0])
-        building = Building(drawing.graph, [first.topic, other], drawing.settings)
-        building.combine("union", building.follow(1, first.ways), building.follow(2, first.ways))
-        return building
+def union(sampler: WalkSampler, hops: int) -> PlanBuilder:
+    """Films by X or Y (the same relations from two topics), or who wrote or directed X (two relations of one topic)."""
+    first = sampler.path(hops)
+    if sampler.chance.random() < 0.5:
+        other = sampler.topic(first.ways[0])
+        builder = PlanBuilder(sampler.graph, [first.topic, other], sampler.settings)
+        builder.combine("union", builder.follow(1, first.ways), builder.follow(2, first.ways))
+        return builder
     last = first.ways[-1]
-    around = [way for way in drawing.around(first.entities[-2]) if way != last]
-    second = drawing.choose([way for way in around if drawing.alike(way, last)])
-    building = Building(drawing.graph, [first.topic], drawing.settings)
-    before = building.follow(1, first.ways[:-1])
-    building.combine("union", building.hop(before, last, 1), building.hop(before, second, 1))
-    return building
+    around = [way for way in sampler.around(first.entities[-2]) if way != last]
+    second = sampler.choose([way for way in around if sampler.alike(way, last)])
+    builder = PlanBuilder(sampler.graph, [first.topic], sampler.settings)
+    before = builder.follow(1, first.ways[:-1])
+    builder.combine("union", builder.hop(before, last, 1), builder.hop(before, second, 1))
+    return builder
 
 
-def count(drawing: Drawing, hops: int) -> Building:
+def count(sampler: WalkSampler, hops: int) -> PlanBuilder:
     """How many films did X direct?"""
-    both = drawing.chance.random() < COUNTED_BOTH
-    building = combination("intersect", drawing, hops) if both else chain(drawing, hops)
-    building.count(len(building.sets.made))
-    return building
+    both = sampler.chance.random() < COUNTED_BOTH
+    builder = combination("intersect", sampler, hops) if both else chain(sampler, hops)
+    builder.count(len(builder.sets.made))
+    return builder
 
 
-def superlative(drawing: Drawing, hops: int) -> Building:
-    """Which neighbour of X has the largest population? At times, a hop more from there."""
-    chosen, onward = _measure(drawing, hops)
-    building, relation, path = _valued_set(drawing, chosen, hops - onward)
-    number = building.extreme(drawing.chance.choice(("argmax", "argmin")), len(building.sets.made), relation.name)
+def superlative(sampler: WalkSampler, hops: int) -> PlanBuilder:
+    """Which neighbour of X has the largest population? Some have one more hop."""
+    chosen, onward = _measure(sampler, hops)
+    builder, relation, path = _valued_set(sampler, chosen, hops - onward)
+    number = builder.extreme(sampler.chance.choice(("argmax", "argmin")), len(builder.sets.made), relation.name)
     if onward:
-        _onward(drawing, building, number, path.ways[-1])
-    return building
+        _onward(sampler, builder, number, path.ways[-1])
+    return builder
 
 
-def comparison(drawing: Drawing, hops: int) -> Building:
-    """Which neighbours of X have a population above five million? At times, a hop more from there."""
-    chosen, onward = _measure(drawing, hops)
-    building, relation, path = _valued_set(drawing, chosen, hops - onward)
-    last = len(building.sets.made)
-    values = _values(building, last, relation)
+def comparison(sampler: WalkSampler, hops: int) -> PlanBuilder:
+    """Which neighbours of X have a population above five million? Some have one more hop."""
+    chosen, onward = _measure(sampler, hops)
+    builder, relation, path = _valued_set(sampler, chosen, hops - onward)
+    last = len(builder.sets.made)
+    values = _values(builder, last, relation)
     years = relation.dates > relation.numbers
-    bound = round_between(*drawing.chance.choice(list(pairwise(values))), year=years)
+    bound = round_between(*sampler.chance.choice(list(pairwise(values))), year=years)
     if years and any(int(value) == int(bound) != value for value in values):
-        raise Refused("a date inside the year it is compared with")  # is May 1995 after 1995?
-    number = building.filter(last, relation.name, drawing.chance.choice(BOUNDS), bound)
+        raise PlanRejected("a date inside the year it is compared with")  # is May 1995 after 1995?
+    number = builder.filter(last, relation.name, sampler.chance.choice(BOUNDS), bound)
     if onward:
-        _onward(drawing, building, number, path.ways[-1])
-    return building
+        _onward(sampler, builder, number, path.ways[-1])
+    return builder
 
 
-def time(drawing: Drawing, hops: int) -> Building:
+def time(sampler: WalkSampler, hops: int) -> PlanBuilder:
     """Whom did X visit in May 2014? Where facts have no dates but things do: which of X's films came out in 1999?"""
-    at_nodes, of_things = drawing.dated_nodes, drawing.dated_things
-    if at_nodes and hops > 1 and drawing.chance.random() < AT_NODES:
-        return _held_in(drawing, drawing.choose(at_nodes))
-    if drawing.schema.timed and (not of_things or drawing.chance.random() < 0.8):
-        return _within(drawing, hops)
-    building, relation, _ = _valued_set(drawing, drawing.choose(of_things), hops)
-    last = len(building.sets.made)
-    years = sorted({int(value) for value in _values(building, last, relation)})
-    first = drawing.chance.choice(years)
+    at_nodes, of_things = sampler.dated_nodes, sampler.dated_things
+    if at_nodes and hops > 1 and sampler.chance.random() < AT_NODES:
+        return _held_in(sampler, sampler.choose(at_nodes))
+    if sampler.schema.timed and (not of_things or sampler.chance.random() < 0.8):
+        return _within(sampler, hops)
+    builder, relation, _ = _valued_set(sampler, sampler.choose(of_things), hops)
+    last = len(builder.sets.made)
+    years = sorted({int(value) for value in _values(builder, last, relation)})
+    first = sampler.chance.choice(years)
     later = [year for year in years if year > first]
-    if not later or drawing.chance.random() < 0.5:
-        return _of_year(building, last, relation, first)
-    building.within(last, (relation.name, str(first)), (relation.name, str(drawing.chance.choice(later) + 1)))
-    return building
+    if not later or sampler.chance.random() < 0.5:
+        return _of_year(builder, last, relation, first)
+    builder.within(last, (relation.name, str(first)), (relation.name, str(sampler.chance.choice(later) + 1)))
+    return builder
 
 
-def _of_year(building: Building, number: int, relation: Relation, year: int) -> Building:
-    """Dates of days lie within their year; plain years are equal to it."""
+def _of_year(builder: PlanBuilder, number: int, relation: Relation, year: int) -> PlanBuilder:
+    """Members of one year: dates within it, or plain years equal to it."""
     if all(len(value) <= 4 for value in relation.sample_tails):
-        building.filter(number, relation.name, "=", str(year))
+        builder.filter(number, relation.name, "=", str(year))
     else:
-        building.within(number, (relation.name, str(year)), (relation.name, str(year + 1)))
-    return building
+        builder.within(number, (relation.name, str(year)), (relation.name, str(year + 1)))
+    return builder
 
 
-def _held_in(drawing: Drawing, dated: Way) -> Building:
-    """Who governed X in 2009? The dates are those of nameless nodes: from when to when, or when."""
-    chance, graph = drawing.chance, drawing.graph
-    node = drawing.starts.draw(dated, chance, drawing.settings.known)
-    path = drawing.path_to(node, 1)
-    building = Building(graph, [path.topic], drawing.settings)
-    nodes = building.follow(1, path.ways)
-    relations = [way.relation for way in drawing.around(node) if way in drawing.at_nodes and way in drawing.dated]
+def _held_in(sampler: WalkSampler, dated: Way) -> PlanBuilder:
+    """Who governed X in 2009? The dates are those of nameless nodes: a start and an end, or one date."""
+    chance, graph = sampler.chance, sampler.graph
+    node = sampler.starts.draw(dated, chance, sampler.settings.known)
+    path = sampler.path_to(node, 1)
+    builder = PlanBuilder(graph, [path.topic], sampler.settings)
+    nodes = builder.follow(1, path.ways)
+    relations = [way.relation for way in sampler.around(node) if way in sampler.at_nodes and way in sampler.dated]
     found = [(number_of(graph.neighbors(node, name).names[0]), name) for name in relations]
     dates = sorted((date, name) for date, name in found if date is not None)
     if not dates:
-        raise Refused("too few values to compare")
+        raise PlanRejected("too few values to compare")
     (start, began), (end, ended) = dates[0], dates[-1]
     year = chance.randint(int(start), int(end))
     # it had ended no earlier than that year, and begun before the next
-    number = building.within(nodes, (ended, str(year)), (began, str(year + 1)))
-    _onward(drawing, building, number, path.ways[-1])
-    return building
+    number = builder.within(nodes, (ended, str(year)), (began, str(year + 1)))
+    _onward(sampler, builder, number, path.ways[-1])
+    return builder
 
 
-def _within(drawing: Drawing, hops: int) -> Building:
-    """A hop along facts of a time, first or last of the hops."""
-    chance = drawing.chance
-    relation = drawing.choose(drawing.first_forth)
+def _within(sampler: WalkSampler, hops: int) -> PlanBuilder:
+    """A hop by facts of a certain time, as the first or last of the hops."""
+    chance = sampler.chance
+    relation = sampler.choose(sampler.first_forth)
     for _ in range(TRIES):
-        source = drawing.topic(relation)
-        found = drawing.graph.neighbors(source, relation.relation)
+        source = sampler.topic(relation)
+        found = sampler.graph.neighbors(source, relation.relation)
         dates = [date for times in found.times or [] for date in times]
         if dates and found.total > 1:
             break
     else:
-        raise Refused("no facts of several times")
-    first, last = _window(drawing, chance.choice(dates), dates)
-    before = drawing.path_to(source, hops - 1) if hops > 1 and chance.random() < 0.5 else Path((), (source,))
-    building = Building(drawing.graph, [before.topic], drawing.settings)
-    number = building.between(building.follow(1, before.ways), relation.relation, first, last, 1)
+        raise PlanRejected("no facts of several times")
+    first, last = _window(sampler, chance.choice(dates), dates)
+    before = sampler.path_to(source, hops - 1) if hops > 1 and chance.random() < 0.5 else SampledWalk((), (source,))
+    builder = PlanBuilder(sampler.graph, [before.topic], sampler.settings)
+    number = builder.between(builder.follow(1, before.ways), relation.relation, first, last, 1)
     if hops > 1 and not before.ways:
-        _onward(drawing, building, number, relation)
-    return building
+        _onward(sampler, builder, number, relation)
+    return builder
 
 
-def _window(drawing: Drawing, date: str, dates: list[str]) -> tuple[str, str]:
+def _window(sampler: WalkSampler, date: str, dates: list[str]) -> tuple[str, str]:
     """The year, month or day of a date, or a span from it to another."""
     start = date.partition("..")[0] or date.partition("..")[2]
     parts = start.split("-") if not start.startswith("-") else [start]
-    cut = "-".join(parts[: drawing.chance.randint(1, len(parts))])
+    cut = "-".join(parts[: sampler.chance.randint(1, len(parts))])
     others = sorted(
         one[: len(cut)] for one in dates if ".." not in one and one[: len(cut)] > cut and len(one) >= len(cut)
     )
-    if others and drawing.chance.random() < 0.3:
-        return cut, drawing.chance.choice(others)
+    if others and sampler.chance.random() < 0.3:
+        return cut, sampler.chance.choice(others)
     return cut, cut
 
 
-def _measure(drawing: Drawing, hops: int) -> tuple[Way, bool]:
-    """What to choose by, and whether a hop more comes after; always so where nameless nodes are chosen from."""
-    ways = drawing.valued if hops > 1 else drawing.valued_things
+def _measure(sampler: WalkSampler, hops: int) -> tuple[Way, bool]:
+    """A relation to choose by, and whether one more hop follows; always so after a choice of nameless nodes."""
+    ways = sampler.valued if hops > 1 else sampler.valued_things
     if not ways:
-        raise Refused("no values to compare")
-    chosen = drawing.choose(ways)
-    onward = hops > 2 or (hops == 2 and drawing.chance.random() < ONWARD)
-    return chosen, onward or chosen in drawing.at_nodes
+        raise PlanRejected("no values to compare")
+    chosen = sampler.choose(ways)
+    onward = hops > 2 or (hops == 2 and sampler.chance.random() < ONWARD)
+    return chosen, onward or chosen in sampler.at_nodes
 
 
-def _valued_set(drawing: Drawing, chosen: Way, hops: int) -> tuple[Building, Relation, Path]:
-    """A set that has members with values of a relation."""
-    member = drawing.starts.draw(chosen, drawing.chance, drawing.settings.known)
-    path = drawing.path_to(member, hops, fan=LEAST_FAN)
-    building = Building(drawing.graph, [path.topic], drawing.settings)
-    building.follow(1, path.ways)
-    return building, drawing.schema.relations[chosen.relation], path
+def _valued_set(sampler: WalkSampler, chosen: Way, hops: int) -> tuple[PlanBuilder, Relation, SampledWalk]:
+    """A set whose members have values of the chosen relation; its builder, that relation, and the walk to the set."""
+    member = sampler.starts.draw(chosen, sampler.chance, sampler.settings.known)
+    path = sampler.path_to(member, hops, fan=LEAST_FAN)
+    builder = PlanBuilder(sampler.graph, [path.topic], sampler.settings)
+    builder.follow(1, path.ways)
+    return builder, sampler.schema.relations[chosen.relation], path
 
 
-def _values(building: Building, number: int, relation: Relation) -> list[float]:
+def _values(builder: PlanBuilder, number: int, relation: Relation) -> list[float]:
     """The distinct values of the members, ascending; at least two."""
-    building.few(number)
-    texts = {text for name in building.members(number) for text in building.values(name, relation.name)}
+    builder.check_few(number)
+    texts = {text for name in builder.members(number) for text in builder.values(name, relation.name)}
     values = sorted({value for text in texts if (value := number_of(text)) is not None})
     if len(values) < 2:
-        raise Refused("too few values to compare")
+        raise PlanRejected("too few values to compare")
     return values
 
 
-def _onward(drawing: Drawing, building: Building, number: int, came: Way) -> None:
-    """One hop more, not by the relation that the members were chosen by: how old are those older than 34?"""
-    member = drawing.chance.choice(building.members(number))
-    chosen_by = {step.args[1] for step in building.steps if step.tool in CHOICES}
-    ways = [way for way in drawing.onward(member, came) if way.relation not in chosen_by]
-    building.hop(number, drawing.choose(ways), 1)
+def _onward(sampler: WalkSampler, builder: PlanBuilder, number: int, came: Way) -> None:
+    """Adds a hop, but not by the relation that chose the members: never "how old are those older than 34?"."""
+    member = sampler.chance.choice(builder.members(number))
+    chosen_by = {step.args[1] for step in builder.steps if step.tool in CHOICES}
+    ways = [way for way in sampler.onward(member, came) if way.relation not in chosen_by]
+    builder.hop(number, sampler.choose(ways), 1)
 
 
-def possible(drawing: Drawing, pattern: str) -> bool:
+def possible(sampler: WalkSampler, pattern: str) -> bool:
     """Whether the graph has what a pattern is about: values, or dates."""
     if pattern == TIME:
-        return drawing.schema.timed or bool(drawing.dated)
-    return pattern not in (SUPERLATIVE, COMPARISON) or bool(drawing.valued)
+        return sampler.schema.timed or bool(sampler.dated)
+    return pattern not in (SUPERLATIVE, COMPARISON) or bool(sampler.valued)
 
 
 DRAWS: dict[str, Draw] = {

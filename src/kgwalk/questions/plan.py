@@ -1,8 +1,13 @@
-"""A plan: how a made question is answered, as calls of walk/sets.py.
+"""A plan: how a made question is answered, as calls of `walk/sets.py`; its settings, its builder, and its facts.
 
-    Plan("chain", ("Toy Story",), (Call("tail_entities", (1, "directed_by")), Call("tail_entities", (2, "born_in"))))
+    QuestionPlan("chain", ("Toy Story",), (Call("tail_entities", (1, "directed_by")),))
 
-The topics are $1, $2, ...; each step makes the next set, the last is the answer. Knows neither graphs nor words.
+    builder = PlanBuilder(graph, ["Toy Story"], settings)          # walks each step as it is added
+    builder.hop(1, Way("directed_by", True), start=1)
+    plan = builder.plan("chain")
+
+The topics are $1, $2, ...; each step makes the next set, and the last set is the answer. `patterns` knows which steps
+make which question; `facts_used` and `gold_paths` give the facts behind the answer.
 """
 
 from __future__ import annotations
@@ -12,6 +17,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from kgwalk.config.plugins import unknown
+from kgwalk.demos.route import CHOICES, longest_chain
+from kgwalk.demos.route import HOPS as ROUTE_HOPS
 from kgwalk.kg.graph import Graph
 from kgwalk.questions.schema import ID, LITERALS, literal_kind
 from kgwalk.systems.kgwalk.protocol import Kgwalk
@@ -23,9 +30,7 @@ CHAIN, INTERSECTION, UNION, DIFFERENCE = "chain", "intersection", "union", "diff
 COUNT, SUPERLATIVE, COMPARISON, TIME = "count", "superlative", "comparison", "time"
 PATTERNS = (CHAIN, INTERSECTION, UNION, DIFFERENCE, COUNT, SUPERLATIVE, COMPARISON, TIME)
 
-HOPS = ("tail_entities", "head_entities", "between")  # a set, then the relation that is followed
-CHOICES = ("argmax", "argmin", "filter")  # a set, then the relation whose values choose among its members
-COMBINED = ("intersect", "union", "minus")
+HOPS = (*ROUTE_HOPS, "between")  # arguments: a set, then the relation that is followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class QuestionPlan:
     steps: tuple[Call, ...]
 
     def program(self) -> list[list[str]]:
-        """As `extra["program"]` of a question has it.
+        """The steps as lists of texts, as in `extra["program"]` of a question.
 
         >>> QuestionPlan("chain", ("France",), (Call("tail_entities", (1, "capital")),)).program()
         [['tail_entities', '$1', 'capital']]
@@ -55,27 +60,23 @@ class QuestionPlan:
 
     @property
     def hops(self) -> int:
-        """Relations on the longest way from a topic to the answer; a value looked up to choose by is no hop.
+        """Relations on the longest chain from a topic to the answer; looking up a value to choose by is no hop.
 
         >>> borders = Call("tail_entities", (1, "borders"))
         >>> QuestionPlan("superlative", ("France",), (borders, Call("argmax", (2, "population")))).hops
         1
         """
-        depth = [0] * len(self.topics)
-        for step in self.steps:
-            before = max((depth[arg - 1] for arg in step.args if isinstance(arg, int)), default=0)
-            depth.append(before + (step.tool in HOPS))
-        return depth[-1]
+        return longest_chain(self.steps, len(self.topics), HOPS)
 
     def ways(self) -> Iterator[Way]:
-        """The relations that are followed, each with its direction, and those whose values choose, in order."""
+        """The directed relations that are followed, and those whose values choose, in order."""
         for step in self.steps:
             if step.tool in HOPS + CHOICES:
-                yield Way(str(step.args[1]), step.tool != "head_entities")
+                yield way_of(step)
 
     @property
     def shape(self) -> str:
-        """The program without names and values: what two questions share that differ in their topics alone.
+        """The program without names and values: equal for questions that differ only in their topics.
 
         >>> QuestionPlan("chain", ("France",), (Call("tail_entities", (1, "capital")),)).shape
         'tail_entities($1, capital)'
@@ -86,22 +87,27 @@ class QuestionPlan:
         return " ".join(map(_without_values, self.steps))
 
 
+def way_of(step: Call) -> Way:
+    """The relation that a step follows or compares by, and its direction."""
+    return Way(str(step.args[1]), step.tool != "head_entities")
+
+
 def _without_values(step: Call) -> str:
     named = {"filter": 3, "between": 2}.get(step.tool, len(step.args))  # after these come numbers and dates
     return f"{step.tool}({', '.join(f'${arg}' if isinstance(arg, int) else arg for arg in step.args[:named])})"
 
 
-# ----------------------------------------------------------------------------------------------------
-# What kinds of questions are made, and how many of each. Knows no graph.
+# Settings
 
 
 MOST_HOPS = {CHAIN: 4, INTERSECTION: 3, UNION: 2, DIFFERENCE: 2, COUNT: 3, SUPERLATIVE: 3, COMPARISON: 3, TIME: 2}
-SIZES = ("1", "2-5", "6-20", "more")  # of answers; of a count, of what is counted
+SIZES = ("1", "2-5", "6-20", "more")  # numbers of answers, or of what is counted
 _SHARES = {CHAIN: 0.51, INTERSECTION: 0.15, UNION: 0.03, DIFFERENCE: 0.05, COUNT: 0.06, SUPERLATIVE: 0.07}
 
 
 def size_of(count: int) -> str:
-    """
+    """The class of a number of answers, one of SIZES.
+
     >>> [size_of(count) for count in (1, 2, 5, 6, 21)]
     ['1', '2-5', '2-5', '6-20', 'more']
     """
@@ -119,15 +125,15 @@ class MakeSettings:
     hops: Mapping[int, float] = field(default_factory=lambda: {1: 0.25, 2: 0.35, 3: 0.3, 4: 0.1})
     sizes: Mapping[str, float] = field(default_factory=lambda: dict(zip(SIZES, (0.4, 0.3, 0.2, 0.1), strict=True)))
     most_answers: int = 100
-    most_members: int = 2000  # of a set on the way
-    most_onward: int = 150  # of a set that a walk goes on from, or chooses from by a value
-    known: float = 0.5  # the pull towards entities with many facts; 0 draws them all alike
-    # the share of topics, of relations between things of one kind, that have it in both directions: "who reports to X?"
-    # can be walked either way, and only the words tell which is meant
+    most_members: int = 2000  # members of a set on the way
+    most_onward: int = 150  # members of a set that a walk goes on from, or chooses from by a value
+    known: float = 0.5  # preference for entities with many facts; 0 draws all alike
+    # For relations within one kind: the share of topics that have the relation in both directions. There only the words
+    # of "who reports to X?" tell in which direction to walk.
     either: float = 0.8
-    loops: float = 0.35  # of longer chains drawn; many come to nothing: the other films of a film's director
+    loops: float = 0.35  # the share of longer chains drawn with a turn back, many of which are rejected
     literal_topics: bool = False  # whether numbers, dates and ids may be what a question is about
-    shown: int = Kgwalk.relations  # a relation further down the list around a set is not asked for: nobody sees it
+    shown: int = Kgwalk.relations  # relations around a set that the tools list; others are not asked for
 
     def __post_init__(self) -> None:
         for pattern in self.patterns:
@@ -144,8 +150,8 @@ class MakeSettings:
     def cells(self) -> dict[tuple[str, int], float]:
         """The share of each pattern at each number of hops; together 1.
 
-        Chains have the shares of hops. Other patterns have more to say than their hops, so of these each number of hops
-        has its share divided by the number.
+        Chains have the shares of `hops`. Other patterns are longer to begin with, so for them each share is divided by
+        its number of hops.
         """
         shares: dict[tuple[str, int], float] = {}
         for pattern, share in self.patterns.items():
@@ -161,29 +167,27 @@ class MakeSettings:
         return {cell: share / total for cell, share in shares.items() if share}
 
 
-# ----------------------------------------------------------------------------------------------------
-# A plan being built on a graph: each step is walked as it is added, so that a plan that says nothing is refused.
-#
-#     building = Building(graph, ["Toy Story"], settings)
-#     directors = building.hop(1, Way("directed_by", True), start=1)
-#
-# Only members are kept, as most plans come to nothing; `walk` makes the sets of one that is kept, with their facts.
-# Knows one plan; patterns.py knows which steps make which question.
+# Building a plan
 
 
-MOST_EXTREMES = 2  # members that share the largest value; more is no superlative
+MOST_EXTREMES = 2  # members that may share the largest value
 TOO_LARGE = "a set on the way is too large"
-LEAST_COMPARED = 3  # members with a value, for one of them to be the largest
+LEAST_COMPARED = 3  # members that must have a value, for one to be the largest
 
 
-class Refused(Exception):
-    """A plan that makes no good question; the message is the reason, for counting."""
+class PlanRejected(Exception):
+    """Raised for a plan that makes no good question; the message is the reason, which is counted."""
 
 
-class Building:
+class PlanBuilder:
+    """Builds a plan on a graph, and raises PlanRejected at the first step that makes it a bad question.
+
+    Only the members of sets are kept, as most plans are rejected; `run_plan` makes the sets with their facts.
+    """
+
     def __init__(self, graph: Graph, topics: Sequence[str], settings: MakeSettings) -> None:
         if len(set(topics)) < len(topics):
-            raise Refused("the same topic twice")
+            raise PlanRejected("the same topic twice")
         self.settings, self.topics, self.steps = settings, tuple(topics), list[Call]()
         self.sets = Sets(graph, topics, most=settings.most_members, facts=False)
         self._relations: dict[int, tuple[list[str], list[str]]] = {}
@@ -192,7 +196,7 @@ class Building:
         return self.sets.made[number - 1].members
 
     def around(self, number: int) -> tuple[list[str], list[str]]:
-        """The relations that leave and that enter a set, the most shared first."""
+        """The relations that leave a set and those that enter it, each with the most shared first."""
         if number not in self._relations:
             self._relations[number] = self.sets.relations_around(number)
         return self._relations[number]
@@ -201,7 +205,7 @@ class Building:
         return QuestionPlan(pattern, self.topics, tuple(self.steps))
 
     def values(self, name: str, relation: str) -> Sequence[str]:
-        """What a relation says of a member."""
+        """The values of a relation for a member."""
         return self.sets.graph.neighbors(name, relation).names
 
     # Steps
@@ -209,23 +213,23 @@ class Building:
     def hop(
         self, source: int, way: Way, start: int, *, keeps: bool = False, again: bool = False, goes_on: bool = False
     ) -> int:
-        """Follow a relation. A walk that comes back over its start leaves that out, as people mean it.
+        """Follows a relation. If the new set has the start of the walk, that is left out, as people mean it.
 
-        With `keeps` it does not, and with `again` it may come back to just where it was. With `goes_on` another hop
-        follows, so that a set too large for that is not made; one member more is allowed, which may be the start.
+        With `keeps` it stays, and with `again` the new set may equal an earlier one. With `goes_on` another hop
+        follows, so a set too large for that is rejected; one member more is allowed, as it may be the start.
         """
-        self.few(source)
+        self.check_few(source)
         most, onward = self.settings.most_members, self.settings.most_onward + 1
         self.sets.most = min(most, onward) if goes_on else most
         number = self._add("tail_entities" if way.out else "head_entities", source, way.relation)
         if not keeps:
             number = self._without_start(number, start)
         if not again and any(self._same(number, earlier) for earlier in range(1, number)):
-            raise Refused("comes back to where it was")  # the country of the players of a country
+            raise PlanRejected("comes back to where it was")  # the country of the players of a country
         return number
 
     def follow(self, start: int, ways: Sequence[Way], *, keeps: bool = False, again: bool = False) -> int:
-        """A chain of hops from a topic; `keeps` holds for sets on the way, the answer never has the topic."""
+        """A chain of hops from a topic. `keeps` is for the sets on the way; the answer never has the topic."""
         number = start
         for place, way in enumerate(ways, 1):
             on_the_way = place < len(ways)
@@ -233,78 +237,78 @@ class Building:
         return number
 
     def between(self, source: int, relation: str, first: str, last: str, start: int) -> int:
-        """A hop by facts of a time; there must be facts of other times, or the time says nothing."""
-        self.few(source)
+        """A hop by facts of a certain time; rejected if there are no facts of other times."""
+        self.check_few(source)
         graph = self.sets.graph
         always = {other for name in self.members(source) for other in graph.neighbors(name, relation)}
         number = self._add("between", source, relation, first, last)
         if len(self.members(number)) == len(always):
-            raise Refused("a step changes nothing")
+            raise PlanRejected("a step changes nothing")
         return self._without_start(number, start)
 
     def combine(self, tool: str, left: int, right: int) -> int:
         number = self._add(tool, left, right)
         sizes = {len(self.members(left))} if tool == "minus" else {len(self.members(one)) for one in (left, right)}
         if len(self.members(number)) in sizes:
-            raise Refused("a step changes nothing")
+            raise PlanRejected("a step changes nothing")
         return number
 
     def count(self, source: int) -> int:
         if len(self.members(source)) < 2:
-            raise Refused("a count of one")
+            raise PlanRejected("a count of one")
         kinds = set(map(literal_kind, self.members(source)))
         if ID in kinds:
-            raise Refused("an answer is an id")
+            raise PlanRejected("an answer is an id")
         if not kinds.isdisjoint(LITERALS):
-            raise Refused("a count of values")
+            raise PlanRejected("a count of values")
         return self._add("count", source)
 
     def extreme(self, tool: str, source: int, relation: str) -> int:
-        """argmax or argmin; most members must have a value, and few the best one."""
-        self.few(source)
+        """Adds argmax or argmin; most members must have a value, and few the best one."""
+        self.check_few(source)
         valued = sum(bool(self.values(name, relation)) for name in self.members(source))
         if valued < LEAST_COMPARED or 2 * valued <= len(self.members(source)):
-            raise Refused("too few values to compare")
+            raise PlanRejected("too few values to compare")
         number = self._add(tool, source, relation)
         if len(self.members(number)) > MOST_EXTREMES:
-            raise Refused("a superlative of many")
+            raise PlanRejected("a superlative of many")
         return number
 
     def filter(self, source: int, relation: str, comparison: str, value: str) -> int:
-        self.few(source)
+        self.check_few(source)
         number = self._add("filter", source, relation, comparison, value)
         if len(self.members(number)) == len(self.members(source)):
-            raise Refused("a step changes nothing")
+            raise PlanRejected("a step changes nothing")
         return number
 
     def within(self, source: int, low: tuple[str, str], high: tuple[str, str]) -> int:
-        """Two filters that mean one thing: a relation of at least some value, and one (or the same) below another."""
-        self.few(source)
+        """Adds two filters that mean one thing: a relation at least some value, and it or another below some value."""
+        self.check_few(source)
         number = self._add("filter", source, low[0], ">=", low[1])
         number = self._add("filter", number, high[0], "<", high[1])
         if len(self.members(number)) == len(self.members(source)):
-            raise Refused("a step changes nothing")
+            raise PlanRejected("a step changes nothing")
         return number
 
     # Whether the plan as a whole is a question
 
     def check(self, relations: int | None = None) -> None:
-        """The answer is there, of a size to be given, no id, no topic; and every relation is shown where it is used.
+        """Rejects a plan with too many answers, with an id or topic among them, or with a relation that is not shown.
 
-        `relations` is how many the graph has, where that is known: if all of them are shown, none needs to be counted.
+        `relations` is how many the graph has, if known: if the tools list all of them, none needs to be looked for.
         """
         last = len(self.sets.made)
         answers = self.members(last)
         if len(answers) > self.settings.most_answers:
-            raise Refused("too many answers")
+            raise PlanRejected("too many answers")
         if not set(answers).isdisjoint(self.topics):
-            raise Refused("an answer is a topic")
+            raise PlanRejected("an answer is a topic")
         if any(literal_kind(name) == ID for name in answers):
-            raise Refused("an answer is an id")
+            raise PlanRejected("an answer is an id")
         if relations is not None and relations <= self.settings.shown:
             return
         if not all(self._shows(step) for step in self.steps if step.tool in HOPS + CHOICES):
-            raise Refused("a relation too far down the list")
+            raise PlanRejected("a relation too far down the list")
 
     def _shows(self, step: Call) -> bool:
         source, relation = step.args[0], step.args[1]
@@ -313,10 +317,10 @@ class Building:
         around = entering if step.tool == "head_entities" else leaving
         return relation in around[: self.settings.shown]
 
-    def few(self, source: int) -> None:
-        """Refuse to go on from a set that is too large to look at each of its members."""
+    def check_few(self, source: int) -> None:
+        """Rejects going on from a set that is too large to look at each of its members."""
         if len(self.members(source)) > self.settings.most_onward:
-            raise Refused("goes on from too many")
+            raise PlanRejected("goes on from too many")
 
     def _same(self, one: int, two: int) -> bool:
         return len(self.members(one)) == len(self.members(two)) and set(self.members(one)) == set(self.members(two))
@@ -325,34 +329,31 @@ class Building:
         if self.members(start)[0] not in self.members(number):
             return number
         if len(self.members(number)) == 1:
-            raise Refused("comes back to its start alone")
+            raise PlanRejected("comes back to its start alone")
         return self._add("minus", number, start)
 
     def _add(self, tool: str, *args: str | int) -> int:
         try:
             number: int = getattr(self.sets, tool)(*args)
         except TooMany as error:
-            raise Refused(TOO_LARGE) from error
+            raise PlanRejected(TOO_LARGE) from error
         except SetError as error:
-            raise Refused(str(error).partition(";")[0]) from error  # without the advice, which is a relation's own
+            raise PlanRejected(str(error).partition(";")[0]) from error  # without the advice, which differs by relation
         self.steps.append(Call(tool, args))
         if len(self.members(number)) > self.settings.most_members:
-            raise Refused(TOO_LARGE)
+            raise PlanRejected(TOO_LARGE)
         return number
 
 
-def walk(plan: QuestionPlan, graph: Graph) -> Sets:
-    """The sets of a plan that was drawn from a graph, with the facts that lead to their members."""
+def run_plan(plan: QuestionPlan, graph: Graph) -> Sets:
+    """The sets that a plan makes on its graph, with the facts that lead to their members."""
     sets = Sets(graph, plan.topics)
     for step in plan.steps:
         getattr(sets, step.tool)(*step.args)
     return sets
 
 
-# ----------------------------------------------------------------------------------------------------
-# The facts behind an answer: all that a plan used, and a few paths from a topic to an answer.
-#
-# Knows sets and the steps that made them, nothing of how they were drawn.
+# The facts behind an answer
 
 
 MOST_PATHS = 3
@@ -360,7 +361,7 @@ MOST_FACTS = 200
 
 
 def gold_paths(plan: QuestionPlan, sets: Sets) -> list[list[Triple]] | None:
-    """At most MOST_PATHS paths, all those to the first answer before those to the next; None of a count."""
+    """At most MOST_PATHS paths to answers, those to the first answer first; None for a count."""
     if plan.steps[-1].tool == "count":
         return None
     members = sets.made[plan.last - 1].members
@@ -369,7 +370,7 @@ def gold_paths(plan: QuestionPlan, sets: Sets) -> list[list[Triple]] | None:
 
 
 def _paths(plan: QuestionPlan, sets: Sets, name: str, number: int) -> Iterator[list[Triple]]:
-    """The paths to a member of a set: one for each topic that it is reached from."""
+    """Paths to a member of a set, one for each topic that it is reached from."""
     step = plan.made_by(number)
     if step is None:
         yield []
@@ -387,7 +388,7 @@ def _paths(plan: QuestionPlan, sets: Sets, name: str, number: int) -> Iterator[l
 
 
 def facts_used(plan: QuestionPlan, sets: Sets) -> list[Triple]:
-    """One fact for each member of each set that led to an answer, and the values that members were chosen by."""
+    """One fact for each member of each set that led to an answer, and the values that chose them."""
     needed: list[dict[str, None]] = [{} for _ in sets.made]
     needed[plan.last - 1] = dict.fromkeys(sets.made[plan.last - 1].members)
     facts: dict[Triple, None] = {}

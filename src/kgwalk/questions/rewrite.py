@@ -1,7 +1,9 @@
-"""Questions said anew by a chat model: more freely than rules can, and kept only where nothing was lost.
+"""Questions rephrased by a language model, and kept only where nothing was lost.
 
-A reply stands for its question if it is one sane line with every name and value of the question in it; else the
-question stays as it was, and the reason is counted. Any engine will do. Knows nothing of graphs.
+    rewritten, counts = rewrite(questions, engine)
+
+A reply replaces its question if it is one plausible line that has every name and value of the question. Otherwise the
+question stays as it was, and the reason is counted. `kgwalk questions make --rewrite` calls it, with any engine.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from kgwalk.types import EngineError, KgwalkError, Message, Progress, Question, 
 
 SAMPLING = Sampling(temperature=0.8, top_p=0.95, max_tokens=120)
 AT_ONCE = 16
-LONGER = 2.0  # times the length of the original, and some, after which a reply says more than was asked
-SOME = 60  # characters
+LONGER = 2.0  # a reply may be this many times as long as its question...
+SOME = 60  # ...and so many characters more
 KEPT = "rewritten"
 SYSTEM = """You rephrase questions about a knowledge graph so that they sound as if a person had asked them.
 Keep the meaning exactly: the same relations in the same direction, the same conditions, nothing more and nothing less.
@@ -36,7 +38,7 @@ def rewrite(
     at_once: int = AT_ONCE,
     progress: Progress = silent,
 ) -> tuple[list[Question], Counter[str]]:
-    """The questions in their order, and how many were rewritten or why not. The engine is the caller's to close."""
+    """The questions in their order, and how many were rewritten or why not. The caller closes the engine."""
     return asyncio.run(_all(questions, engine, seed, at_once, progress))
 
 
@@ -64,7 +66,7 @@ async def _all(
 
 
 def _chosen(questions: Sequence[Question], replies: Sequence[str | EngineError]) -> tuple[list[Question], Counter[str]]:
-    """Judged in their order once all are there, so that which of two alike is kept does not depend on who is quick."""
+    """The questions with the replies that pass, judged in order, so that timing does not decide between two alike."""
     counts: Counter[str] = Counter()
     seen = {normalise(question.question) for question in questions}
     written = []
@@ -91,7 +93,7 @@ async def _reply(question: Question, engine: Engine, sampling: Sampling, session
 
 
 def one_line(reply: str) -> str:
-    """The question in a reply: without quotes, a label or blank lines around it.
+    """The question in a reply, without quotes, a label or blank lines around it.
 
     >>> one_line('Question: "Who directed Big?"\\n')
     'Who directed Big?'
@@ -114,7 +116,7 @@ def reason_against(question: Question, text: str) -> str | None:
 
 
 def _values(question: Question) -> list[str]:
-    """Numbers and dates that the program compares with, as far as the question spells them so."""
+    """Numbers and dates of the program that the question has in the same spelling."""
     program = question.extra.get("program")
     steps = program if isinstance(program, list) else []
     values = [str(value) for tool, *rest in steps if tool in ("filter", "between") for value in rest[2:]]

@@ -1,8 +1,10 @@
-"""A schema: what a graph's relations are like, surveyed in one pass over its arrays.
+"""A schema: what a graph's relations are like, found in one pass over its facts.
 
     survey(graph).relations["directed_by"].fan_out
+    literal_kind("1999-05-01")                       # "date": what a name looks like
+    Inverses(graph).of("children")                   # {"parents"}
 
-Counts are exact; what kinds of names stand at either end is told from a sample. Knows nothing of questions or words.
+Counts are exact; the kinds of names at either end come from a sample.
 """
 
 from __future__ import annotations
@@ -19,16 +21,13 @@ from kgwalk.config.plugins import unknown
 from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
 
-# ----------------------------------------------------------------------------------------------------
-# What kind of thing a name is by its looks: a number, a year, a date, a link, an id, a long text, or a plain name.
-#
-# Knows one text at a time, no graph.
+# What a name looks like
 
 
-LONGEST_NAME = 80  # characters; what is longer is a sentence, not the name of something
-REMEMBERED = 200  # characters: what longer names are is looked at each time
+LONGEST_NAME = 80  # characters; a longer one is a text, not a name
+REMEMBERED = 200  # characters; longer names are not cached
 NUMBER, YEAR, DATE, LINK, ID, TEXT, NAME = "number", "year", "date", "link", "id", "text", "name"
-LITERALS = (NUMBER, YEAR, DATE, LINK, TEXT)  # values, as opposed to things
+LITERALS = (NUMBER, YEAR, DATE, LINK, TEXT)  # values, as opposed to entities
 
 _DATE = re.compile(r"[+-]?\d{3,6}-\d\d(?:-\d\d(?:[T ][\d:.,]*(?:Z|[+-]\d\d:?\d\d)?)?)?")
 _YEAR = re.compile(r"[12]\d{3}")
@@ -41,7 +40,8 @@ _WITH_ID = re.compile(r"[(\[]/?(?:[mg][./][0-9a-z_]{3,}|Q\d+)[)\]]$")
 
 
 def literal_kind(name: str) -> str:
-    """
+    """The kind of a name by its looks: number, year, date, link, id, text (long), or a plain name.
+
     >>> [literal_kind(name) for name in ("Paris", "1999", "1999-05-01", "67,391", "m.0abc1", "https://a.b/c")]
     ['name', 'year', 'date', 'number', 'id', 'link']
     """
@@ -64,7 +64,7 @@ def _kind(name: str) -> str:
 
 
 def askable(name: str) -> bool:
-    """Whether a person could put this name into a question: some letters, no id (nor one added to it), no value.
+    """Whether a question can name it: it has letters, and is no value, no id, and has no id added to it.
 
     >>> askable("Drama"), askable("Drama (/m/07s9rl0)"), askable("19")
     (True, False, False)
@@ -72,12 +72,14 @@ def askable(name: str) -> bool:
     return literal_kind(name) == NAME and any(map(str.isalpha, name)) and not _WITH_ID.search(name)
 
 
+# Relations
+
 SAMPLED = 60  # facts of each relation whose names are looked at
-ENOUGH = 20  # tails that look alike, before they are taken for codes
-SHORT = 4  # characters
-MANY_VALUES = 0.5  # the share of values among the tails from which on a relation leads to values
+ENOUGH = 20  # sampled tails, at least, before they are taken for codes
+SHORT = 4  # characters of a code that needs no other sign of one
+MANY_VALUES = 0.5  # the share of values among the tails from which on a walk does not go on
 _LEADING = re.compile(r"\+\d|0\d+$")  # +44, 007
-MOSTLY = 0.8  # the share of tails that are values from which on a relation has values
+MOSTLY = 0.8  # the share from which on something holds for nearly all
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Relation:
     facts: int
     heads: int  # distinct
     tails: int
-    head_kinds: dict[str, float]  # shares by literals.literal_kind
+    head_kinds: dict[str, float]  # shares by `literal_kind`
     tail_kinds: dict[str, float]
     sample_heads: tuple[str, ...]
     sample_tails: tuple[str, ...]
@@ -105,7 +107,7 @@ class Relation:
 
     @property
     def numbers(self) -> float:
-        """The share of tails that are numbers; four digits count as a number unless nearly all are like a year."""
+        """The share of tails that are numbers; those that could be years count unless nearly all look like years."""
         return self.tail_kinds.get(NUMBER, 0.0) + (0.0 if self._years else self.tail_kinds.get(YEAR, 0.0))
 
     @property
@@ -125,9 +127,9 @@ class Relation:
 
     @property
     def codes(self) -> bool:
-        """Whether the tails only tell things apart: a different one for each, short or with leading zeros or a sign.
+        """Whether the tails only identify their heads: each different, and short, equally long, or with leading zeros.
 
-        Codes of different relations are often the same text by chance: the state VA and the Vatican's VA.
+        Codes of different relations are often equal by chance: the state VA and the Vatican's VA.
         """
         if self._years or self.dates >= MOSTLY:
             return False
@@ -139,7 +141,7 @@ class Relation:
 
     @property
     def to_things(self) -> bool:
-        """Whether the tails are things, from which a walk can go on, and not values or codes."""
+        """Whether the tails are entities, from which a walk can go on, and not values or codes."""
         return self.literals < MANY_VALUES and not self.codes
 
     @property
@@ -168,7 +170,7 @@ class Schema:
 
 
 def survey(graph: StoredGraph) -> Schema:
-    """One pass over the facts of a graph or a view."""
+    """The schema of a graph or a view."""
     store = graph.store
     heads_E, relations_E, tails_E = graph.facts_by_number()
     order = np.argsort(relations_E, kind="stable")
@@ -197,24 +199,24 @@ def _kinds(names: Sequence[str]) -> dict[str, float]:
     return {kind: count / len(names) for kind, count in counts.most_common()}
 
 
-# ----------------------------------------------------------------------------------------------------
-# Which relations of a graph say the same from the other end: `children` and `parents`, a symmetric one and itself.
-#
-# Someone who asks for the children of X means `children`, where X has it, and not who has X for a parent; a graph that
-# lacks facts gives other answers for the second. So a plan goes backwards only where no such relation goes forwards.
-# Found by the facts alone; knows no names.
+# Inverse relations
 
 
-COMPARED = 500  # facts of a relation, at most
-# The share of facts, of either relation, that the other has turned round: PathQuestion's graph, which lacks many, has
-# 0.31 of `parents` in `children` and 0.28 the other way.
+COMPARED = 500  # facts of a relation, at most, that are looked up in others
+# The share of the facts of each relation that the other has turned round, at least. PathQuestion's graph, which lacks
+# many facts, has 0.31 of `parents` in `children` and 0.28 the other way.
 MUTUAL = 0.25
-# The smaller of the two shares over the larger: every `captain` of a club `plays_for` it, but few who do are captains.
+# The smaller of the two shares over the larger, at least: every `captain` of a club `plays_for` it, not vice versa.
 EVEN = 0.6
 
 
 class Inverses:
-    """One pass over the facts of a graph or a view."""
+    """Which relations of a graph say the same from the other end: `children` and `parents`, or a symmetric one itself.
+
+    Someone who asks for the children of X means `children`, if X has it, and not who has X as a parent; where facts are
+    missing the two give different answers. So a plan goes backwards only where no such relation goes forwards. Found by
+    the facts alone, in one pass, not by names.
+    """
 
     def __init__(self, graph: StoredGraph) -> None:
         store = graph.store
@@ -224,7 +226,7 @@ class Inverses:
         pairs_E, relation_of_pair_E = (heads_E * entities + tails_E)[by_pair], relations_E[by_pair]
         by_relation = np.argsort(relations_E, kind="stable")
         present, first, counts = np.unique(relations_E[by_relation], return_index=True, return_counts=True)
-        share: dict[int, dict[int, float]] = {}  # of the facts of one, those that another has turned round
+        share: dict[int, dict[int, float]] = {}  # the share of a relation's facts that another has turned round
         for number, start, count in zip(present.tolist(), first.tolist(), counts.tolist(), strict=True):
             facts = by_relation[start : start + count : max(1, count // COMPARED)]
             turned = tails_E[facts] * entities + heads_E[facts]
@@ -246,12 +248,13 @@ class Inverses:
         return self._of.get(relation, frozenset())
 
     def said_forwards(self, relation: str, leaving: Collection[str]) -> bool:
-        """Whether one of the relations that leave here says what this one says backwards."""
+        """Whether one of the `leaving` relations says forwards what this one says backwards."""
         return not self.of(relation).isdisjoint(leaving)
 
 
 def _mutual(one: float, two: float) -> bool:
-    """
+    """Whether two relations are inverses, by the share of each one's facts that the other has turned round.
+
     >>> _mutual(0.31, 0.28), _mutual(1.0, 0.33), _mutual(0.1, 0.1)
     (True, False, False)
     """

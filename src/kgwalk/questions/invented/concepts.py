@@ -1,9 +1,13 @@
-"""Which concepts make up a world: some that lead on from each other, and near ones that are easily confused.
+"""Which concepts an invented graph has, what it calls them, and what of the bank is left out.
 
-    Stock(load_bank()).choose(20, ["film", "place"], chance)
+    ConceptPool(load_bank()).choose(20, ["film", "place"], chance)     # concepts between the graph's kinds
+    LabelStyle.of(chance).label(concept, False, chance, free)          # "directedBy", or "hasDirector" as in the bank
+    LeftOut(labels=keys_of(["directed_by"]), phrasings=asked_in(test_questions)).of(load_bank())
 
-A film's director, writer and producer stand together on purpose: only the words of a question tell them apart.
-Knows concepts and kinds; labels and facts come after.
+Concepts are chosen so that some lead on from each other and others are easily confused: a film's director, writer and
+producer stand together on purpose, as only the words of a question tell them apart. What is left out of the bank is
+neither seen nor asked for in training: labels are compared by their words (directedBy is directed_by), phrasings with
+a mark in the place of the name.
 """
 
 from __future__ import annotations
@@ -20,16 +24,11 @@ from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented.values import LITERALS, fitting, wider
 from kgwalk.types import KgwalkError, Question
 
-# ----------------------------------------------------------------------------------------------------
-# What a world calls its relations: labels of the bank in the world's own style, inverse ones, short and odd ones.
-#
-#     World style "camel": directed_by -> directedBy, or hasDirector as the bank has it.
-#
-# Knows concepts and spelling. Which label may not be used is said by a test that the caller gives.
+# Labels
 
 
-# How worlds write relations, and how often one does.
-STYLES: dict[str, float] = {
+# Ways to write labels, and the share of graphs that use each.
+LABEL_STYLES: dict[str, float] = {
     "snake": 0.30,
     "path": 0.17,
     "camel": 0.11,
@@ -53,7 +52,7 @@ _SHAPES = (
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9\x80-\U0010ffff']+")
 _PREFIXES = ("dbo:", "ex:", "schema:", "rel:", "wdt:", "kg:", "onto:", "http://example.org/rel/", "ns1:")
 _INVERSES = ("{}_inverse", "{}_inverse", "inverse_of_{}", "{}_inv", "{}_reverse", "{} (inverse)")
-# Words for the beginning, the end and the date of a node in between.
+# Words for the start, the end and the date of a mediator node.
 _TIMES = tuple(
     tuple(zip(("start", "end", "date"), names.split(", "), strict=True))
     for names in (
@@ -61,8 +60,8 @@ _TIMES = tuple(
         "since, until, when", "start year, end year, in year", "valid from, valid until, happened on",
     )
 )  # fmt: skip
-_BEST_KNOWN = 3  # the first labels of a concept are English: others cannot be read any more when shortened
-_TRIES = 12
+_BEST_KNOWN = 3  # the first labels of a concept, which can still be read when shortened
+_TRIES = 12  # labels drawn before the free ones are looked through
 
 
 def style_of(label: str) -> str:
@@ -75,7 +74,7 @@ def style_of(label: str) -> str:
 
 
 def words_of(label: str) -> list[str]:
-    """The words of a label, in lower case: of a path the last part, of an identifier the text after it.
+    """The words of a label in lower case: the last part of a path, the text after an identifier.
 
     >>> [words_of(label) for label in ("film.film.directed_by", "hasDirector", "P57: director", "dbo:birthPlace")]
     [['directed', 'by'], ['has', 'director'], ['director'], ['birth', 'place']]
@@ -86,7 +85,7 @@ def words_of(label: str) -> list[str]:
 
 
 def label_key(label: str) -> str:
-    """Equal for labels that differ in spelling alone: film.film.directed_by, directedBy, DIRECTED_BY.
+    """A key that is equal for labels that differ only in spelling: film.film.directed_by, directedBy, DIRECTED_BY.
 
     >>> {label_key(label) for label in ("film.film.directed_by", "directedBy", "DIRECTED_BY", "directed by")}
     {'directed by'}
@@ -95,8 +94,8 @@ def label_key(label: str) -> str:
 
 
 @dataclass(frozen=True)
-class Style:
-    """How one world writes relations."""
+class LabelStyle:
+    """How one invented graph writes the labels of its relations."""
 
     main: str
     mixed: float  # the share of relations in any other style
@@ -104,17 +103,17 @@ class Style:
     prefix: str
 
     @classmethod
-    def of(cls, chance: random.Random) -> Style:
-        (main,) = chance.choices(list(STYLES), list(STYLES.values()))
+    def of(cls, chance: random.Random) -> LabelStyle:
+        (main,) = chance.choices(list(LABEL_STYLES), list(LABEL_STYLES.values()))
         mixed = chance.choice((0.0, 0.05, 0.15, 0.5))
         return cls(main, mixed, chance.choice((0.0, 0.0, 0.05, 0.15)), chance.choice(_PREFIXES))
 
     def label(self, concept: Concept, turned: bool, chance: random.Random, free: Callable[[str], bool]) -> str | None:
-        """A label for a concept, or for the same fact turned round; None where all that come to mind are not `free`."""
+        """A label for a concept, or for its inverse with `turned`; None where no label is `free`."""
         labels = concept.inverse_labels if turned else concept.labels
         for attempt in range(_TRIES):
             mixed = chance.random() < self.mixed or attempt > _TRIES // 2
-            style = chance.choice(list(STYLES)) if mixed else self.main
+            style = chance.choice(list(LABEL_STYLES)) if mixed else self.main
             label = self._one(labels, style, concept, turned, chance)
             if free(label):
                 return label
@@ -130,12 +129,12 @@ class Style:
         odd = chance.random() < self.odd
         words = words_of(chance.choice(plain[:_BEST_KNOWN] if odd else plain))
         if odd:
-            words = oddly(words, chance)
+            words = abbreviated(words, chance)
         kinds = (concept.tail, concept.head) if turned else (concept.head, concept.tail)
         return self.written(words, style, concept.domain, kinds[0], chance)
 
     def written(self, words: Sequence[str], style: str, domain: str, kind: str, chance: random.Random) -> str:
-        """Words in a style; a path opens with the domain and the kind that it leaves from."""
+        """Words in a style; a path starts with the domain and the kind of the head."""
         snake = "_".join(words)
         camel = words[0] + "".join(word.capitalize() for word in words[1:])
         match style:
@@ -159,9 +158,9 @@ class Style:
                 return f"has_{snake}" if len(words) == 1 and chance.random() < 0.5 else snake
 
     def far_label(self, label: str, concept: Concept, chance: random.Random) -> str:
-        """For a fact with a node in between, the relation at the tail; `label` is the one at the head.
+        """The label from a mediator node to the tail; `label` is the one from the head to the node.
 
-        `film.film.starring` leads to the node, `film.starring.person` from it on.
+        `film.film.starring` leads to the node, `film.starring.person` leads on from it.
         """
         words, kind = words_of(label), concept.tail.split()
         if self.main == "path":
@@ -169,10 +168,10 @@ class Style:
         ending = ["value"] if kind[-1] in words else kind
         return self.written([*words, *ending], self.main, concept.domain, concept.head, chance)
 
-    def mark_labels(self, label: str, concept: Concept, ats: Sequence[str], chance: random.Random) -> list[str]:
-        """For the times of a node in between; `label` is the one that leads to the node, `ats` what the times are.
+    def time_labels(self, label: str, concept: Concept, ats: Sequence[str], chance: random.Random) -> list[str]:
+        """Labels for a mediator node's times, `ats` ("start", "end", "date"); `label` leads to the node.
 
-        `film.film.starring` leads to it, `film.starring.from` and `film.starring.to` from it to two dates.
+        `film.film.starring` leads to the node, `film.starring.from` and `film.starring.to` to its dates.
         """
         names = dict(chance.choice(_TIMES))
         words = [names[at].split() for at in ats]
@@ -183,20 +182,20 @@ class Style:
         ]
 
     def opaque(self, chance: random.Random) -> str:
-        """A label that says nothing: such relations are there, and are not asked for."""
+        """A label that says nothing; such relations are never asked for."""
         number = chance.randrange(10, 9000)
         return chance.choice(
             (f"P{number}", f"rel_{number}", f"r{number}", f"{self.prefix}{number:04x}", f"attr{number}")
         )
 
 
-def inverted(label: str, chance: random.Random) -> str:
-    """The name of the same relation read backwards, as graphs derive it: `plays_for_inverse`."""
+def inverse_label(label: str, chance: random.Random) -> str:
+    """A name derived for the inverse of a relation: `plays_for_inverse`."""
     return chance.choice(_INVERSES).format(label)
 
 
-def oddly(words: Sequence[str], chance: random.Random) -> list[str]:
-    """The words as someone in a hurry writes them: shortened, without vowels, or with a number after them."""
+def abbreviated(words: Sequence[str], chance: random.Random) -> list[str]:
+    """The words shortened, without vowels, reduced to the longest, or with a number after them."""
     how = chance.choice(("cut", "vowels", "number", "longest"))
     if how == "number":
         return [*words, str(chance.randrange(1, 4))]
@@ -208,14 +207,16 @@ def oddly(words: Sequence[str], chance: random.Random) -> list[str]:
     return [word[0] + re.sub("[aeiou]", "", word[1:]) if len(word) > 6 else word for word in words]
 
 
-# How a world grows: a concept near to one that is there, one that leads on, a value, or for a concept that says where
-# something happens another that says where that is.
+# Choosing concepts
+
+# How a schema grows, and the share of each move: by a concept between the same kinds as one that is there ("near"), one
+# that leads on, one with values, or, after a concept that tells where something happens, one that tells where that is.
 _MOVES = {"near": 0.39, "on": 0.37, "value": 0.16, "where": 0.08}
-_MOST_BETWEEN = 9  # concepts between the same two kinds
-_HOME, _WANTED = 8.0, 8.0  # weights of the world's own domains, and of wanted concepts
-_PLACES = 4.0  # of concepts that say where something happens: two in a row are asked as one
-_LIKE = 3.0  # of concepts between things of one kind: which way one is walked, only the words of a question tell
-# What most graphs say of people and things, and people ask by: "the youngest", "the largest", "the first".
+_MOST_BETWEEN = 9  # concepts between the same two kinds, at most
+_HOME, _WANTED = 8.0, 8.0  # weights of the graph's own domains, and of wanted concepts
+_PLACES = 4.0  # weight of concepts that tell where something happens: two in a row are asked as one
+_LIKE = 3.0  # weight of concepts within one kind: only a question's words tell in which direction it goes
+# Values that most graphs have and many questions need: "the youngest", "the largest", "the first".
 _ORDINARY = (
     *("person-birthdate", "person-deathdate", "person-height", "film-release-year", "book-year", "music-album-year"),
     *("business-company-founded-year", "business-company-employees", "workplace-employee-hired", "product-price"),
@@ -223,15 +224,15 @@ _ORDINARY = (
     *("place-river-length", "sport-player-goals"),
 )
 _ORDINARY_WEIGHT = 20.0
-_GENERIC = "generic"  # the domain of relations between things of any kind, which would be everywhere otherwise
+_GENERIC = "generic"  # the domain of relations between any kinds, whose share is bounded
 _GENERIC_SHARE = 0.06
-_MOVES_EACH = 15  # tries to place a concept, for each that is wanted
-_STARTS, _ENOUGH = 4, 0.7  # a world that finds too few concepts, as a share of those wanted, starts again elsewhere
+_MOVES_EACH = 15  # moves tried for each concept that is wanted
+_STARTS, _ENOUGH = 4, 0.7  # a schema with less than this share of the wanted concepts is started anew, so often
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedConcept:
-    """A concept in a world, between two kinds of that world."""
+    """A concept between two kinds of an invented graph."""
 
     concept: Concept
     head: str
@@ -245,21 +246,21 @@ class PlacedConcept:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     concept: Concept
-    forward: frozenset[str]  # what is asked of the head, in one spelling
-    backward: frozenset[str]
+    forward: frozenset[str]  # phrasings that give the head, in one spelling
+    backward: frozenset[str]  # phrasings that give the tail
     keys: frozenset[str]  # of its labels
     inverse_keys: frozenset[str]
 
 
-class Stock:
-    """Concepts that worlds are drawn from, found by their kinds. It counts `uses`: what was rare comes up more."""
+class ConceptPool:
+    """The concepts that invented graphs are drawn from. It counts `uses`, so that rare concepts come up more."""
 
     def __init__(self, concepts: Sequence[Concept]) -> None:
         if not any(concept.tail not in LITERALS for concept in concepts):
             raise KgwalkError("no concept is left to make worlds of; give more domains, or leave fewer labels out")
         self.entries = {concept.id: _entry(concept) for concept in concepts}
         self.domains = sorted({concept.domain for concept in concepts})
-        self.uses: Counter[str] = Counter()  # worlds that a concept was in, by its id
+        self.uses: Counter[str] = Counter()  # graphs that had a concept, by its id
         self._by_head: dict[str, list[Concept]] = defaultdict(list)
         self._by_tail: dict[str, list[Concept]] = defaultdict(list)
         for concept in concepts:
@@ -269,7 +270,7 @@ class Stock:
     def choose(
         self, count: int, domains: Collection[str], chance: random.Random, wanted: Collection[str] = ()
     ) -> list[PlacedConcept]:
-        """Up to `count` concepts around these domains; those of the `wanted` ids are taken more often."""
+        """Up to `count` concepts around these domains; those with `wanted` ids come up more often."""
         best: list[PlacedConcept] = []
         for _ in range(_STARTS):
             found = self._grown(count, frozenset(domains), frozenset(wanted), chance)
@@ -282,7 +283,7 @@ class Stock:
     def _grown(
         self, count: int, domains: frozenset[str], wanted: frozenset[str], chance: random.Random
     ) -> list[PlacedConcept]:
-        growing = _Growing(self, domains, wanted, chance, generic=math.ceil(_GENERIC_SHARE * count))
+        growing = _SchemaDraft(self, domains, wanted, chance, generic=math.ceil(_GENERIC_SHARE * count))
         growing.start()
         for _ in range(_MOVES_EACH * count):
             if len(growing.placed) >= count:
@@ -291,23 +292,25 @@ class Stock:
         return growing.placed
 
     def of_kind(self, kind: str, *, head: bool) -> list[Concept]:
-        """The concepts that things of this kind may be heads of, or tails."""
+        """The concepts whose head (or tail) may be of this kind."""
         index = self._by_head if head else self._by_tail
         return [concept for one in wider(kind) for concept in index[one]]
 
 
 @dataclass
-class _Growing:
-    stock: Stock
+class _SchemaDraft:
+    """The schema of one graph while it grows."""
+
+    pool: ConceptPool
     domains: frozenset[str]
     wanted: frozenset[str]
     chance: random.Random
-    generic: int  # how many relations of anything may still come
+    generic: int  # concepts of the generic domain that may still come
     placed: list[PlacedConcept] = field(default_factory=list)
-    kinds: list[str] = field(default_factory=list)  # that are no literals
+    kinds: list[str] = field(default_factory=list)  # without literals
 
     def start(self) -> None:
-        every = [entry.concept for entry in self.stock.entries.values() if entry.concept.tail not in LITERALS]
+        every = [entry.concept for entry in self.pool.entries.values() if entry.concept.tail not in LITERALS]
         home = [concept for concept in every if concept.domain in self.domains]
         self._place(self._drawn(home or every))
 
@@ -316,18 +319,18 @@ class _Growing:
         near = self.chance.choice(self.placed)
         kind = self.chance.choice(self.kinds)
         if move == "near":
-            options = self.stock.of_kind(near.head, head=True)
+            options = self.pool.of_kind(near.head, head=True)
             options = [one for one in options if near.tail in fitting(one.tail, [near.tail])]
             options = [one for one in options if one.head != one.tail or near.head == near.tail]
         elif move == "where":
             places = [one.tail for one in self.placed if one.concept.where]
             kind = self.chance.choice(places) if places else kind
-            options = [one for one in self.stock.of_kind(kind, head=True) if one.where]
+            options = [one for one in self.pool.of_kind(kind, head=True) if one.where]
         elif move == "value":
-            options = [one for one in self.stock.of_kind(kind, head=True) if one.tail in LITERALS]
+            options = [one for one in self.pool.of_kind(kind, head=True) if one.tail in LITERALS]
         else:
             head = self.chance.random() < 0.5
-            options = [one for one in self.stock.of_kind(kind, head=head) if one.tail not in LITERALS]
+            options = [one for one in self.pool.of_kind(kind, head=head) if one.tail not in LITERALS]
         there = {one.concept.id for one in self.placed}
         anything = _GENERIC in self.domains or self.generic > 0
         options = [one for one in options if one.id not in there and (anything or one.domain != _GENERIC)]
@@ -341,7 +344,7 @@ class _Growing:
             * (_PLACES if one.where else 1.0)
             * (_LIKE if one.head == one.tail else 1.0)
             * (_ORDINARY_WEIGHT if one.id in _ORDINARY else 1.0)
-            / (1 + self.stock.uses[one.id]) ** 1.5
+            / (1 + self.pool.uses[one.id]) ** 1.5
             for one in options
         ]
         return self.chance.choices(options, weights)[0]
@@ -363,11 +366,11 @@ class _Growing:
         self.kinds += [one for one in dict.fromkeys((head, tail)) if one not in (*self.kinds, *LITERALS)]
 
     def _clashes(self, new: PlacedConcept) -> bool:
-        """Whether a question about the same kind would be asked in the same words, or the two kinds have enough."""
-        entry = self.stock.entries[new.concept.id]
+        """Whether another concept here is asked for in the same words, or the two kinds have enough concepts."""
+        entry = self.pool.entries[new.concept.id]
         between = 0
         for old in self.placed:
-            other = self.stock.entries[old.concept.id]
+            other = self.pool.entries[old.concept.id]
             between += (old.head, old.tail) == (new.head, new.tail)
             if (old.head == new.head and entry.forward & other.forward) or (
                 old.tail == new.tail and entry.backward & other.backward
@@ -395,28 +398,23 @@ def _plain(text: str) -> str:
     return text.lower().rstrip("?!. ")
 
 
-# ----------------------------------------------------------------------------------------------------
-# What of the bank is left out, so that nothing of a graph or of its test questions was seen in training.
-#
-#     left_out = LeftOut(labels=keys_of(["directed_by"]), phrasings=asked_in(test_questions))
-#     concepts, counts = left_out.of(load_bank())
-#
-# Labels are compared by their words (directedBy is directed_by), phrasings with the name's place marked. Knows the bank
-# and texts; opens no graph.
+# What is left out
 
 
-_SLOT = "0name0"  # stands where a question has a name
+_SLOT = "0name0"  # stands in the place of a name
 _LABELS = ("labels", "inverse_labels")
 _PHRASINGS = ("forward", "backward", "forward_nouns", "backward_nouns")
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    labels: frozenset[str] = frozenset()
-    phrasings: frozenset[str] = frozenset()
+    """What is left out of the bank."""
+
+    labels: frozenset[str] = frozenset()  # as `keys_of` gives them
+    phrasings: frozenset[str] = frozenset()  # as `asked_in` gives them
 
     def of(self, concepts: Iterable[Concept]) -> tuple[list[Concept], Counter[str]]:
-        """The concepts without these; and how many labels, phrasings and whole concepts went."""
+        """The concepts without these, and how many labels, phrasings and whole concepts were dropped."""
         kept: list[Concept] = []
         counts: Counter[str] = Counter(labels=0, phrasings=0, concepts=0)
         for concept in concepts:
@@ -435,7 +433,8 @@ class LeftOut:
 
 
 def keys_of(labels: Iterable[str]) -> frozenset[str]:
-    """
+    """The keys of labels, equal for labels that differ only in spelling.
+
     >>> sorted(keys_of(["film.film.directed_by", "releaseYear"]))
     ['directed by', 'release year']
     """
@@ -443,7 +442,7 @@ def keys_of(labels: Iterable[str]) -> frozenset[str]:
 
 
 def asked_in(questions: Iterable[Question]) -> frozenset[str]:
-    """How questions about one topic are phrased.
+    """The phrasings of the questions that name one topic.
 
     >>> asked_in([Question("1", "Who directed Toy Story?", ["Toy Story"], [])])
     frozenset({'who directed 0name0'})
@@ -453,7 +452,7 @@ def asked_in(questions: Iterable[Question]) -> frozenset[str]:
 
 
 def asked_as(text: str, topics: Sequence[str]) -> str:
-    """A question in one spelling, the place of each name marked; a name that is not there as written is left.
+    """A question in one spelling, with a mark in the place of each name that is in it.
 
     >>> asked_as("who acted with tom hanks ?", ["Tom_Hanks"])
     'who acted with 0name0'

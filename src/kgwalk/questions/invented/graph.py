@@ -1,9 +1,14 @@
-"""One random world: a small graph whose schema is drawn from the bank and whose names are invented.
+"""Invented graphs: small graphs with schemas drawn from the bank, invented names, and questions about them.
 
-    world = make_world(Stock(load_bank()), 7, random.Random(7), WorldSettings(), Namer())
-    world.facts, world.meanings["directed_by"]
+    pool = ConceptPool(load_bank())
+    graph = make_invented_graph(pool, 7, random.Random(7), InventedSettings(), Namer())     # one graph
+    graph.facts, graph.meanings["directed_by"]
+    write_worlds(Path("folder"), JoinSettings(worlds=300), load_bank())                     # many, as a dataset
 
-Knows how its parts come together; questions are asked in join.py.
+In a dataset every graph belongs to one split. A share of the concepts is held out of the training graphs, so that the
+other splits ask for relations that training never had. A label may mean one thing in one graph and another in the next,
+so each question is asked over the facts of its own graph (`graph_id`). The same settings make the same dataset.
+`kgwalk questions worlds` and `kgwalk fit` call `write_worlds`.
 """
 
 from __future__ import annotations
@@ -22,23 +27,38 @@ from kgwalk.kg.build import build
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.questions.bank import Concept
-from kgwalk.questions.invented.concepts import LeftOut, PlacedConcept, Stock, Style, asked_as, inverted, label_key
-from kgwalk.questions.invented.facts import End, WorldLexicon, dated, draw_facts, draw_things, passes_through
-from kgwalk.questions.invented.names import Manner, Namer
-from kgwalk.questions.invented.values import HAPPENS, LASTS, SYMMETRIC, Span, Values
+from kgwalk.questions.invented.concepts import (
+    ConceptPool,
+    LabelStyle,
+    LeftOut,
+    PlacedConcept,
+    asked_as,
+    inverse_label,
+    label_key,
+)
+from kgwalk.questions.invented.facts import (
+    InventedLexicon,
+    MediatorEnd,
+    draw_entities,
+    draw_facts,
+    passes_mediators,
+    random_time,
+)
+from kgwalk.questions.invented.names import Namer, NamingStyle
+from kgwalk.questions.invented.values import HAPPENS, LASTS, SYMMETRIC, Span, ValueStyle
 from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings, QuestionPlan
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
 
-_OF_A_TIME = 0.75  # the share of relations for a time that have a node in between, in worlds with such nodes
-_TIMED_NODES = 0.8  # the share of relations for a time, with a node in between, whose nodes say which time
-_Writer = Callable[[str, str, str], list[Triple]]  # of a head, a tail and a time
+_OF_A_TIME = 0.75  # the share of relations that hold for a time that get a mediator node, in graphs with such nodes
+_TIMED_NODES = 0.8  # the share of those whose mediator nodes have that time
+_Writer = Callable[[str, str, str], list[Triple]]  # a fact's triples, from its head, tail and time
 
 
 @dataclass(frozen=True)
 class InventedSettings:
-    """What worlds are like; ranges are from and to, both included."""
+    """What one invented graph is like; ranges include both ends."""
 
     entities: tuple[int, int] = (150, 600)
     relations: tuple[int, int] = (9, 40)
@@ -54,21 +74,21 @@ class InventedSettings:
 
 @dataclass(frozen=True)
 class InventedGraph:
-    """Of a label, `meanings` tells the concept, and whether facts are turned round. Opaque labels stand nowhere."""
+    """Facts, and what their relations mean. A label in none of the three tables means nothing, and is not asked for."""
 
     number: int
     facts: list[Triple]
-    meanings: dict[str, tuple[Concept, bool]]
-    ends: dict[str, End]  # of facts with a node in between (mediators.py)
-    marks: dict[str, str] = field(default_factory=dict)  # labels of such a node's times: its "start", "end" or "date"
+    meanings: dict[str, tuple[Concept, bool]]  # by label: the concept, and whether facts run from its tail to its head
+    ends: dict[str, MediatorEnd]  # by label, for facts with a mediator node
+    times: dict[str, str] = field(default_factory=dict)  # labels of a mediator node's "start", "end" and "date"
 
     @property
     def key(self) -> str:
         return f"w{self.number:04}"
 
 
-def make_world(
-    stock: Stock,
+def make_invented_graph(
+    pool: ConceptPool,
     number: int,
     chance: random.Random,
     settings: InventedSettings,
@@ -77,34 +97,34 @@ def make_world(
     wanted: Collection[str] = (),
     banned: Collection[str] = (),
 ) -> InventedGraph:
-    """A world; `wanted` concepts, by id, come up more often, and no label has one of the `banned` keys."""
-    home = chance.sample(stock.domains, min(len(stock.domains), chance.randint(*settings.domains)))
-    style = Style.of(chance)
-    shares = _Shares.of(style, chance)
+    """One graph. `wanted` concepts, by id, come up more often; no label has one of the `banned` keys."""
+    home = chance.sample(pool.domains, min(len(pool.domains), chance.randint(*settings.domains)))
+    style = LabelStyle.of(chance)
+    shares = _RelationMix.of(style, chance)
     count = round(_skewed(settings.relations, chance) / (1 + 0.7 * shares.both))  # few relations have values
-    placed = stock.choose(max(count, 3), home, chance, wanted)
-    making = _Making(
-        stock, Style.of(chance), namer.manner(chance), Values.of(chance), chance, shares, frozenset(banned)
+    placed = pool.choose(max(count, 3), home, chance, wanted)
+    maker = _GraphMaker(
+        pool, LabelStyle.of(chance), namer.style(chance), ValueStyle.of(chance), chance, shares, frozenset(banned)
     )
-    return making.world(number, placed, _skewed(settings.entities, chance), settings.dated)
+    return maker.make(number, placed, _skewed(settings.entities, chance), settings.dated)
 
 
 def _skewed(between: tuple[int, int], chance: random.Random) -> int:
-    """A number from a range, small ones likelier."""
+    """A number from a range; small ones are likelier."""
     return round(chance.triangular(between[0], between[1], between[0] + (between[1] - between[0]) / 4))
 
 
 @dataclass(frozen=True)
-class _Shares:
-    """Of a world's relations: turned round, there both ways, with a label that says nothing, with a node in between."""
+class _RelationMix:
+    """Shares of a graph's relations."""
 
-    turned: float
-    both: float
-    opaque: float
-    mediated: float
+    turned: float  # that run from the concept's tail to its head
+    both: float  # that are there in both directions, under two labels
+    opaque: float  # with a label that says nothing
+    mediated: float  # with a mediator node between head and tail
 
     @classmethod
-    def of(cls, style: Style, chance: random.Random) -> _Shares:
+    def of(cls, style: LabelStyle, chance: random.Random) -> _RelationMix:
         often = (3, 4, 3) if style.main == "path" else (15, 3, 2)
         return cls(
             chance.choice((0.0, 0.1, 0.3)),
@@ -115,41 +135,41 @@ class _Shares:
 
 
 @dataclass
-class _Making:
-    stock: Stock
-    style: Style
-    manner: Manner
-    values: Values
+class _GraphMaker:
+    pool: ConceptPool
+    style: LabelStyle
+    naming: NamingStyle
+    values: ValueStyle
     chance: random.Random
-    shares: _Shares
+    shares: _RelationMix
     banned: frozenset[str]
     keys: set[str] = field(default_factory=set)  # of the labels that are used
     meanings: dict[str, tuple[Concept, bool]] = field(default_factory=dict)
-    ends: dict[str, End] = field(default_factory=dict)
-    marks: dict[str, str] = field(default_factory=dict)
+    ends: dict[str, MediatorEnd] = field(default_factory=dict)
+    times: dict[str, str] = field(default_factory=dict)
 
-    def world(self, number: int, placed: Sequence[PlacedConcept], entities: int, timed: float) -> InventedGraph:
+    def make(self, number: int, placed: Sequence[PlacedConcept], entities: int, timed: float) -> InventedGraph:
         chance = self.chance
-        things = draw_things(placed, entities, self.manner, chance)
-        spans = {thing.name: thing.span for some in things.values() for thing in some}
+        drawn = draw_entities(placed, entities, self.naming, chance)
+        spans = {thing.name: thing.span for some in drawn.values() for thing in some}
         facts: dict[Triple, None] = {}
         for one in placed:
             write = self._writer(one, placed, spans)
             if write is None:
                 continue
             has_times = chance.random() < timed and not one.literal
-            for head, tail in draw_facts(one, things, self.values, chance):
-                time = dated(spans[head], chance) if has_times else ""
+            for head, tail in draw_facts(one, drawn, self.values, chance):
+                time = random_time(spans[head], chance) if has_times else ""
                 facts |= dict.fromkeys(write(head, tail, time))
         used = {fact.relation for fact in facts}
         meanings = {label: one for label, one in self.meanings.items() if label in used}
         ends = {label: end for label, end in self.ends.items() if label in used}
         return InventedGraph(
-            number, list(facts), meanings, ends, {label: at for label, at in self.marks.items() if label in used}
+            number, list(facts), meanings, ends, {label: at for label, at in self.times.items() if label in used}
         )
 
     def _writer(self, one: PlacedConcept, placed: Sequence[PlacedConcept], spans: Mapping[str, Span]) -> _Writer | None:
-        """What writes a fact of a relation as triples; None where no label is free."""
+        """A function that writes a fact of this relation as triples; None where no label is free."""
         many = not one.literal and one.concept.id not in SYMMETRIC
         mediated = self.shares.mediated
         if mediated and one.concept.id in LASTS | HAPPENS:
@@ -173,35 +193,35 @@ class _Making:
             return None
         self.keys.add(label_key(near))
         into, on = chance.random() < 0.75, chance.random() < 0.75  # along the fact, or turned round
-        self.ends |= {near: End(concept, True, into), far: End(concept, False, not on)}
-        marks = self._marks(near, concept) if chance.random() < _TIMED_NODES else {}
+        self.ends |= {near: MediatorEnd(concept, True, into), far: MediatorEnd(concept, False, not on)}
+        times = self._time_labels(near, concept) if chance.random() < _TIMED_NODES else {}
 
         def write(head: str, tail: str, time: str) -> list[Triple]:
-            node = self.manner.id(chance)
+            node = self.naming.id(chance)
             first = Triple(head, near, node, time) if into else Triple(node, near, head, time)
             made = [first, Triple(node, far, tail, time) if on else Triple(tail, far, node, time)]
-            dates = self.values.term(spans[head], chance) if marks else {}
-            return [*made, *(Triple(node, label, dates[at], time) for label, at in marks.items())]
+            dates = self.values.term(spans[head], chance) if times else {}
+            return [*made, *(Triple(node, label, dates[at], time) for label, at in times.items())]
 
         return write
 
-    def _marks(self, near: str, concept: Concept) -> dict[str, str]:
-        """Labels for the times of a node: when it began and ended, or when it was. Worlds without paths share them."""
+    def _time_labels(self, near: str, concept: Concept) -> dict[str, str]:
+        """Labels for a mediator node's start and end, or its date; relations share them unless labels are paths."""
         ats = ("start", "end") if concept.id in LASTS else ("date",) if concept.id in HAPPENS else ()
-        labels = dict(zip(self.style.mark_labels(near, concept, ats, self.chance), ats, strict=True))
+        labels = dict(zip(self.style.time_labels(near, concept, ats, self.chance), ats, strict=True))
         for label, at in labels.items():
             taken = label_key(label) in self.keys or label in self.meanings or label in self.ends
             if (
-                self.marks.get(label, at) != at
-                or (taken and label not in self.marks)
+                self.times.get(label, at) != at
+                or (taken and label not in self.times)
                 or label_key(label) in self.banned
             ):
                 return {}
-        self.marks |= labels
+        self.times |= labels
         return labels
 
     def _labels(self, one: PlacedConcept, placed: Sequence[PlacedConcept]) -> list[tuple[str, bool]]:
-        """The labels of a relation, each with whether it is turned round; usually one."""
+        """The labels of a relation, usually one, each with whether it runs from the concept's tail to its head."""
         chance, concept = self.chance, one.concept
         turns = not one.literal and concept.id not in SYMMETRIC
         if chance.random() < self.shares.opaque:
@@ -213,7 +233,7 @@ class _Making:
             return []
         labels = [(label, back)]
         if turns and chance.random() < self.shares.both:
-            derived = inverted(label, chance)
+            derived = inverse_label(label, chance)
             named = None if chance.random() < 0.3 else self._label(one, placed, not back)
             other = named or (derived if self._free(derived, one, placed) else None)
             if other is not None:
@@ -232,49 +252,41 @@ class _Making:
         self.meanings[label] = (concept, back)
 
     def _free(self, label: str, own: PlacedConcept, placed: Sequence[PlacedConcept]) -> bool:
-        """Whether no relation is called so, and none between the same kinds could be."""
+        """Whether no relation has this label, and no concept between the same kinds could be called so."""
         key = label_key(label)
         if not key or key in self.keys or key in self.banned:
             return False
-        if label in self.meanings or label in self.ends or label in self.marks:
+        if label in self.meanings or label in self.ends or label in self.times:
             return False
         for other in placed:
             if other is own or {other.head, other.tail} != {own.head, own.tail}:
                 continue
-            entry = self.stock.entries[other.concept.id]
+            entry = self.pool.entries[other.concept.id]
             if key in entry.keys or key in entry.inverse_keys:
                 return False
         return True
 
 
-# ----------------------------------------------------------------------------------------------------
-# Many worlds as one dataset: each with its own questions and its own facts, whole worlds in one split.
-#
-#     for made in make_worlds(JoinSettings(worlds=300), load_bank()): ...
-#     write_worlds(Path("worlds"), JoinSettings(worlds=300), load_bank())
-#
-# A share of the concepts is held out of the worlds for training, so that the other splits ask for relations that
-# training never had. A label may mean one thing in one world and another in the next, so every question is asked over
-# the facts of its own world (`graph_id`). Knows worlds and how questions are made of them; who answers is elsewhere.
+# Many invented graphs as one dataset
 
 
-# Levels of wording (words.py) and how often a question is said so: mostly not in the relation's own words.
+# Levels of wording (see `Wording`) and their shares: most questions do not use the relation's own words.
 LEVELS = {0: 0.15, 1: 0.35, 2: 0.5}
-NOISY_WORDS = 0.12  # of a question that has noise
+NOISY_WORDS = 0.12  # the share of words with a mistake, in questions with noise
 
 
 @dataclass(frozen=True)
 class JoinSettings:
-    """`dev` and `test` are shares of the worlds, at least one world each; `held_out` is a share of the concepts."""
+    """A dataset of invented graphs; the names are those of the options of `kgwalk questions worlds`."""
 
-    worlds: int = 300
-    per_world: int = 60
+    worlds: int = 300  # invented graphs
+    per_world: int = 60  # questions of each graph, at most
     seed: int = 0
-    dev: float = 0.05
+    dev: float = 0.05  # the share of the graphs for dev, at least one graph
     test: float = 0.05
-    held_out: float = 0.1
-    noise: float = 0.1  # the share of questions that have some
-    values: float = 0.3  # the share of worlds where a year or a number can be what a question is about
+    held_out: float = 0.1  # the share of the concepts that no training graph has
+    noise: float = 0.1  # the share of questions with typos and the like
+    values: float = 0.3  # the share of graphs where a year or a number can be the topic of a question
     world: InventedSettings = field(default_factory=InventedSettings)
     questions: MakeSettings = field(default_factory=MakeSettings)
 
@@ -285,7 +297,7 @@ class JoinSettings:
             raise KgwalkError("dev and test are shares below 1 together, and held-out is one of at most 0.5")
 
     def splits(self) -> list[str]:
-        """The split of each world, by its number; of three worlds or more, one at least is for dev and one for test.
+        """The split of each graph, by its number; of three graphs or more, at least one is for dev and one for test.
 
         >>> Counter(JoinSettings(worlds=20).splits()) == {"train": 18, "dev": 1, "test": 1}
         True
@@ -300,7 +312,7 @@ class JoinSettings:
         return splits
 
     def unseen(self, concepts: Sequence[Concept]) -> frozenset[str]:
-        """The ids of the concepts that are held out."""
+        """The ids of the concepts that are held out of training."""
         if "train" in (splits := set(self.splits())) and len(splits) == 1:
             return frozenset()  # nothing to hold them out for
         ids = sorted(concept.id for concept in concepts)
@@ -309,21 +321,23 @@ class JoinSettings:
 
 @dataclass(frozen=True)
 class InventedPart:
+    """One invented graph of a dataset, with its questions."""
+
     split: str
-    world: InventedGraph
+    graph: InventedGraph
     questions: list[Question]
 
 
-class Voices:
-    """A wording of one level or another, as it comes.
+class InventedWording:
+    """Words each plan at a level drawn anew.
 
-    Relations without a meaning are not asked for, and nothing is asked as a question that is left out.
+    Plans with relations that mean nothing have no words, and neither have those whose text is one of the `left_out`.
     """
 
-    def __init__(self, world: InventedGraph, noise: float, left_out: frozenset[str] = frozenset()) -> None:
-        lexicon = WorldLexicon(world.meanings, world.ends, world.marks)
-        self._known = world.meanings.keys() | world.ends.keys() | world.marks.keys()
-        self._ends, self._marks = world.ends, world.marks
+    def __init__(self, invented: InventedGraph, noise: float, left_out: frozenset[str] = frozenset()) -> None:
+        lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times)
+        self._known = invented.meanings.keys() | invented.ends.keys() | invented.times.keys()
+        self._ends, self._time_labels = invented.ends, invented.times
         self._noise, self._left_out = noise, left_out
         self._wordings = {
             words: [Wording(lexicon, level=level, noise=words) for level in LEVELS] for words in (0.0, NOISY_WORDS)
@@ -332,7 +346,7 @@ class Voices:
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
         if not all(way.relation in self._known for way in plan.ways()):
             return None
-        if not passes_through(plan, self._ends, self._marks):
+        if not passes_mediators(plan, self._ends, self._time_labels):
             return None
         wordings = self._wordings[NOISY_WORDS if chance.random() < self._noise else 0.0]
         text = chance.choices(wordings, list(LEVELS.values()))[0].say(plan, chance)
@@ -341,7 +355,7 @@ class Voices:
         return text
 
 
-def make_worlds(
+def make_invented(
     settings: JoinSettings,
     concepts: Sequence[Concept],
     left_out: LeftOut | None = None,
@@ -349,79 +363,88 @@ def make_worlds(
     thrown: Counter[str] | None = None,
     progress: Progress = silent,
 ) -> Iterator[InventedPart]:
-    """The worlds in order, each with its questions; the same settings and concepts make the same worlds."""
+    """The graphs in order, each with its questions; the same settings and concepts make the same ones.
+
+    `thrown` counts the rejected draws by reason, over all graphs.
+    """
     left_out = left_out or LeftOut()
     unseen = settings.unseen(concepts)
-    stocks = {"train": Stock([concept for concept in concepts if concept.id not in unseen])}
-    stocks |= {"dev": (whole := Stock(concepts)), "test": whole}
+    pools = {"train": ConceptPool([concept for concept in concepts if concept.id not in unseen])}
+    pools |= {"dev": (whole := ConceptPool(concepts)), "test": whole}
     namer = Namer()
     for number, split in enumerate(settings.splits()):
         chance = random.Random(f"{settings.seed}/{number}")
         wanted = () if split == "train" else unseen
-        world = make_world(stocks[split], number, chance, settings.world, namer, wanted=wanted, banned=left_out.labels)
-        voices = Voices(world, settings.noise, left_out.phrasings)
-        asked = ask(world, voices, settings, chance, Counter() if thrown is None else thrown)
-        questions = [marked(question, world, unseen) for question in asked]
-        yield InventedPart(split, world, questions)
-        progress("making worlds", number + 1, settings.worlds)
+        graph = make_invented_graph(
+            pools[split], number, chance, settings.world, namer, wanted=wanted, banned=left_out.labels
+        )
+        wording = InventedWording(graph, settings.noise, left_out.phrasings)
+        asked = ask_about(graph, wording, settings, chance, Counter() if thrown is None else thrown)
+        questions = [with_concepts(question, graph, unseen) for question in asked]
+        yield InventedPart(split, graph, questions)
+        progress("inventing graphs", number + 1, settings.worlds)
 
 
-def ask(
-    world: InventedGraph, voices: Voices, settings: JoinSettings, chance: random.Random, thrown: Counter[str]
+def ask_about(
+    invented: InventedGraph,
+    wording: InventedWording,
+    settings: JoinSettings,
+    chance: random.Random,
+    thrown: Counter[str],
 ) -> list[Question]:
-    """The questions of one world, asked over a store of its own."""
+    """The questions of one invented graph, made over a temporary store of its facts."""
     wanted = replace(
         settings.questions,
         count=settings.per_world,
         seed=chance.randrange(1 << 30),
-        name=world.key,
+        name=invented.key,
         literal_topics=chance.random() < settings.values,
     )
-    with tempfile.TemporaryDirectory(prefix="kgwalk-world-") as folder:
-        graph = store_of(world.facts, Path(folder))
-        return make_questions(graph, voices, wanted, thrown=thrown)
+    with tempfile.TemporaryDirectory(prefix="kgwalk-invented-") as folder:
+        graph = store_of(invented.facts, Path(folder))
+        return make_questions(graph, wording, wanted, thrown=thrown)
 
 
 def store_of(facts: Sequence[Triple], folder: Path) -> StoredGraph:
-    """A store with these facts alone, made in a folder."""
+    """A store of these facts, built in a folder."""
     source = folder / "facts.tsv"
     timed = any(fact.time for fact in facts)
     source.write_text("".join("\t".join(fact if timed else fact[:3]) + "\n" for fact in facts), "utf-8")
-    build([source], folder / "world.kg", options=Options(header=False))
-    return open_graph(folder / "world.kg")
+    build([source], folder / "graph.kg", options=Options(header=False))
+    return open_graph(folder / "graph.kg")
 
 
-def marked(question: Question, world: InventedGraph, unseen: frozenset[str]) -> Question:
-    """The question with whose facts it is asked over, its concepts, and whether training had none of one of them."""
+def with_concepts(question: Question, invented: InventedGraph, unseen: frozenset[str]) -> Question:
+    """The question with its graph, its concepts, and whether one of them is unseen in training, in `extra`."""
     program = question.extra["program"]
     assert isinstance(program, list)
-    known = {label: concept.id for label, (concept, _) in world.meanings.items()}
-    known |= {label: end.concept.id for label, end in world.ends.items()}
+    known = {label: concept.id for label, (concept, _) in invented.meanings.items()}
+    known |= {label: end.concept.id for label, end in invented.ends.items()}
     concepts = list(dict.fromkeys(known[part] for step in program for part in step[1:] if part in known))
-    marks: dict[str, Any] = {GRAPH_ID: world.key, "concepts": concepts, "unseen": not unseen.isdisjoint(concepts)}
-    return replace(question, extra=question.extra | marks)
+    extra: dict[str, Any] = {GRAPH_ID: invented.key, "concepts": concepts, "unseen": not unseen.isdisjoint(concepts)}
+    return replace(question, extra=question.extra | extra)
 
 
 @dataclass
 class JoinReport:
-    """What was written."""
+    """What was written. The first three count by split."""
 
-    worlds: Counter[str] = field(default_factory=Counter)  # by split, as all of these
+    worlds: Counter[str] = field(default_factory=Counter)  # invented graphs
     questions: Counter[str] = field(default_factory=Counter)
-    unseen: Counter[str] = field(default_factory=Counter)  # questions about a concept that was held out
+    unseen: Counter[str] = field(default_factory=Counter)  # questions about a concept that was held out of training
     facts: int = 0
-    relations: int = 0  # labels, over all worlds
+    relations: int = 0  # labels, over all graphs
     by_type: Counter[str] = field(default_factory=Counter)
     by_hops: Counter[str] = field(default_factory=Counter)
     thrown: Counter[str] = field(default_factory=Counter)
-    examples: list[tuple[str, list[str]]] = field(default_factory=list)  # texts and answers, one a world
+    examples: list[tuple[str, list[str]]] = field(default_factory=list)  # a text and its answers, one for each graph
 
     def add(self, made: InventedPart) -> None:
         self.worlds[made.split] += 1
         self.questions[made.split] += len(made.questions)
         self.unseen[made.split] += sum(bool(one.extra["unseen"]) for one in made.questions)
-        self.facts += len(made.world.facts)
-        self.relations += len({fact.relation for fact in made.world.facts})
+        self.facts += len(made.graph.facts)
+        self.relations += len({fact.relation for fact in made.graph.facts})
         self.by_type.update(str(one.type) for one in made.questions)
         self.by_hops.update(str(one.hops) for one in made.questions)
         if made.questions:
@@ -438,15 +461,15 @@ def write_worlds(
     replace_target: bool = False,
     progress: Progress = silent,
 ) -> JoinReport:
-    """A dataset folder of worlds; it appears whole or not at all."""
+    """Writes a dataset folder of invented graphs and their questions; it appears whole or not at all."""
     report = JoinReport()
     with DatasetWriter(folder, replace=replace_target) as writer:
-        for made in make_worlds(settings, concepts, left_out, thrown=report.thrown, progress=progress):
-            writer.add_graph(made.world.key, made.world.facts)
+        for made in make_invented(settings, concepts, left_out, thrown=report.thrown, progress=progress):
+            writer.add_graph(made.graph.key, made.graph.facts)
             for question in made.questions:
                 writer.add(made.split, question)
             report.add(made)
         if not report.questions.total():
-            raise KgwalkError("no question could be made; give larger worlds, or leave less out")
+            raise KgwalkError("no question could be made; give larger graphs, or leave less out")
         writer.finish()
     return report

@@ -1,8 +1,9 @@
-"""Invented names of things by their kind, each given once, in the manner of one world.
+"""Invented names of entities by their kind, each given once, in the style of one graph.
 
-    Namer(set()).manner(chance).name("film", chance)        # 'The Crooked Lantern'
+    Namer().style(chance).name("film", chance)        # 'The Crooked Lantern'
 
-Knows patterns and tongues; what facts the things have is for facts.py.
+A kind belongs to a family of names (films, books and games are named alike), a family has patterns, and the slots of a
+pattern (`{Place}`, `{Adj}`, `{noun}`) are filled from `words`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,10 @@ from dataclasses import dataclass
 
 from kgwalk.kg.find import normalise
 from kgwalk.questions.invented import words
-from kgwalk.questions.invented.words import TONGUES, WEIGHTS, Tongue
+from kgwalk.questions.invented.words import PHONOLOGIES, PHONOLOGY_WEIGHTS, Phonology
 from kgwalk.questions.schema import askable
 
-# ----------------------------------------------------------------------------------------------------
-# How things of a kind are called: patterns of names for families of kinds.
-#
-# `{Place}`, `{Adj}`, `{noun}` and so on are filled by names.py; families.py says which family a kind is of.
+# Patterns of names, by family
 
 
 # Slots: given family title roman cap (a capital) Place Word word Adj adj Noun noun Nouns nouns Verb Field year two (to
@@ -112,10 +110,7 @@ _PATTERNS: dict[str, str] = {
 PATTERNS = {family: tuple(patterns.split(" | ")) for family, patterns in _PATTERNS.items()}
 
 
-# ----------------------------------------------------------------------------------------------------
-# Which family of names a kind of the bank has: films, books and games are called alike, and so are rivers and seas.
-#
-# A kind that stands nowhere here goes by its last word, or is a term. Knows kinds alone; patterns.py has the names.
+# The family of each kind; a kind that is not here goes by its last word, or is a "term"
 
 
 _KINDS = {
@@ -196,8 +191,8 @@ def family_of(kind: str) -> str:
 _SLOT = re.compile(r"\{(\w+)\}")
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeiouAEIOU])")  # an engine
 _PEOPLE = ("person", "character")
-# How a world writes its names, and how often a world does so.
-MANNERS: dict[str, float] = {
+# Ways to write names, and the share of graphs that use each.
+SPELLINGS: dict[str, float] = {
     "plain": 0.58,
     "underscored": 0.12,  # Anna_Kovar
     "lower": 0.07,  # anna kovar
@@ -208,41 +203,41 @@ MANNERS: dict[str, float] = {
 _TRIES = 30
 
 
-def rewritten(name: str, manner: str, *, person: bool) -> str:
-    """A name as a world of this manner writes it.
+def spelled(name: str, style: str, *, person: bool) -> str:
+    """A name in one of the SPELLINGS.
 
-    >>> rewritten("Anna Kovar, Jr.", "lower underscored", person=True)
+    >>> spelled("Anna Kovar, Jr.", "lower underscored", person=True)
     'anna_kovar_jr'
-    >>> rewritten("Anna Kovar", "loud family", person=True)
+    >>> spelled("Anna Kovar", "loud family", person=True)
     'Anna_KOVAR'
     """
-    if manner.startswith("plain"):
+    if style.startswith("plain"):
         return name
-    text = name.lower() if manner.startswith("lower") else name
-    if manner == "loud family" and person and " " in text:
+    text = name.lower() if style.startswith("lower") else name
+    if style == "loud family" and person and " " in text:
         given, _, family = text.rpartition(" ")
         text = f"{given} {family.upper()}"
-    if manner != "lower":
+    if style != "lower":
         text = "_".join(re.sub(r"[,.!?:;\"&()]", " ", text).split())
     return text
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How one world names things: its tongues, and a way of writing."""
+class NamingStyle:
+    """How one invented graph names its entities."""
 
-    tongues: tuple[Tongue, ...]
-    writing: str
-    common: float  # the share of people with names that everyone knows
-    ids: float  # the share of things that have an id for a name
-    taken: set[str]  # normalised names of every world so far
+    phonologies: tuple[Phonology, ...]
+    spelling: str
+    common: float  # the share of people with well-known names
+    ids: float  # the share of entities with an id instead of a name
+    taken: set[str]  # normalised names that any graph has used
 
     def name(self, kind: str, chance: random.Random) -> str:
-        """A name that no thing has had before, in any world."""
+        """A name that no entity of any graph has had before."""
         return self._given("id" if chance.random() < self.ids else family_of(kind), kind, chance)
 
     def id(self, chance: random.Random) -> str:
-        """For a node that has no name."""
+        """An id, for a node without a name."""
         return self._given("id", "", chance)
 
     def _given(self, family: str, kind: str, chance: random.Random) -> str:
@@ -260,42 +255,43 @@ class Manner:
         return name
 
     def _once(self, family: str, kind: str, chance: random.Random) -> str:
-        tongue = chance.choice(self.tongues)
-        name = filled(chance.choice(PATTERNS[family]), tongue, chance, common=self.common)
+        phonology = chance.choice(self.phonologies)
+        name = fill_pattern(chance.choice(PATTERNS[family]), phonology, chance, common=self.common)
         if family == "id":
             return name
-        if self.writing == "plain with kinds" and chance.random() < 0.3:
+        if self.spelling == "plain with kinds" and chance.random() < 0.3:
             name = f"{name} ({kind})"
-        return rewritten(name, self.writing, person=family in _PEOPLE)
+        return spelled(name, self.spelling, person=family in _PEOPLE)
 
 
 class Namer:
-    """Remembers every name, so that worlds can stand in one graph."""
+    """Remembers every name, so that no two invented graphs share one."""
 
     def __init__(self, taken: set[str] | None = None) -> None:
         self.taken = set() if taken is None else taken
 
-    def manner(self, chance: random.Random) -> Manner:
-        """The manner of a new world."""
-        tongues = chance.choices(TONGUES, WEIGHTS, k=chance.choice((1, 2, 3, 4, 6)))
-        (writing,) = chance.choices(list(MANNERS), list(MANNERS.values()))
+    def style(self, chance: random.Random) -> NamingStyle:
+        """The naming style of a new graph."""
+        phonologies = chance.choices(PHONOLOGIES, PHONOLOGY_WEIGHTS, k=chance.choice((1, 2, 3, 4, 6)))
+        (spelling,) = chance.choices(list(SPELLINGS), list(SPELLINGS.values()))
         ids = chance.uniform(0.03, 0.12) if chance.random() < 0.1 else 0.0
-        return Manner(tuple(tongues), writing, chance.choice((0.0, 0.3, 0.7)), ids, self.taken)
+        return NamingStyle(tuple(phonologies), spelling, chance.choice((0.0, 0.3, 0.7)), ids, self.taken)
 
 
-def filled(pattern: str, tongue: Tongue, chance: random.Random, *, common: float = 0.0) -> str:
-    """A pattern with its slots filled; `common` is the share of people's names taken from those that everyone knows."""
+def fill_pattern(pattern: str, phonology: Phonology, chance: random.Random, *, common: float = 0.0) -> str:
+    """A pattern with its slots filled; `common` is the share of people's names that are well-known ones."""
 
     def fill(slot: re.Match[str]) -> str:
         name = slot.group(1)
         known = {"given": words.GIVEN, "family": words.FAMILY}.get(name)
-        return chance.choice(known) if known and chance.random() < common else _FILL[name](tongue, chance)
+        return chance.choice(known) if known and chance.random() < common else _FILL[name](phonology, chance)
 
     return _ARTICLE.sub(r"\1n ", _SLOT.sub(fill, pattern))
 
 
 def _several(noun: str) -> str:
-    """
+    """The plural of one of the nouns in `words`.
+
     >>> _several("fox"), _several("story"), _several("thief"), _several("lantern")
     ('foxes', 'stories', 'thieves', 'lanterns')
     """
@@ -318,12 +314,12 @@ def _code(chance: random.Random) -> str:
     return "".join(chance.choices("0123456789bcdfghjkmnpqrstvwxyz_", k=chance.choice((4, 5, 5, 6))))
 
 
-_FILL: dict[str, Callable[[Tongue, random.Random], str]] = {
-    "given": lambda tongue, chance: tongue.ended(chance, tongue.given),
-    "family": lambda tongue, chance: tongue.ended(chance, tongue.family),
-    "Place": lambda tongue, chance: tongue.ended(chance, tongue.place),
-    "Word": lambda tongue, chance: tongue.word(chance).capitalize(),
-    "word": lambda tongue, chance: tongue.word(chance),
+_FILL: dict[str, Callable[[Phonology, random.Random], str]] = {
+    "given": lambda phonology, chance: phonology.with_ending(chance, phonology.given),
+    "family": lambda phonology, chance: phonology.with_ending(chance, phonology.family),
+    "Place": lambda phonology, chance: phonology.with_ending(chance, phonology.place),
+    "Word": lambda phonology, chance: phonology.word(chance).capitalize(),
+    "word": lambda phonology, chance: phonology.word(chance),
     "Adj": lambda _, chance: chance.choice(words.ADJECTIVES).capitalize(),
     "adj": lambda _, chance: chance.choice(words.ADJECTIVES),
     "Noun": lambda _, chance: chance.choice(words.NOUNS).capitalize(),

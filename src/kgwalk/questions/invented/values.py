@@ -1,7 +1,10 @@
-"""Values that relations with a literal tail lead to: years, dates, numbers and texts that look right for their concept.
+"""Values of an invented graph, and how the kinds of the bank fit together in it.
 
-An entity lives for a span of years; what begins with it comes early in the span, what ends with it late, so that nobody
-dies before being born. Knows one concept at a time, no graph.
+    ValueStyle.of(chance).value(birthdate, Span(1950, 2010), chance)     # '1950-04-17'
+
+Values look right for their concept. An entity has a span of years: what begins with it comes early in the span, what
+ends with it late, so that nobody dies before being born. The tables of kinds and concepts are kept in step with the
+bank by tests/questions/test_invented.py.
 """
 
 from __future__ import annotations
@@ -12,14 +15,14 @@ from dataclasses import dataclass
 
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented import words
-from kgwalk.questions.invented.names import filled
-from kgwalk.questions.invented.words import CLOSED, TONGUES
+from kgwalk.questions.invented.names import fill_pattern
+from kgwalk.questions.invented.words import CLOSED_KINDS, PHONOLOGIES
 
 LITERALS = ("year", "date", "number", "text")
-# Words of a concept's id that say when in a span it falls.
+# Words of a concept's id that place its date at the end of a span; other dates are at the beginning.
 _ENDS = ("end", "deathdate", "last", "split", "extinct", "eruption", "deadline")
-_NO_YEAR = ("national", "holiday", "feast")  # days that come back each year
-_MONTHS = words.CLOSED["month"]
+_NO_YEAR = ("national", "holiday", "feast")  # days of every year
+_MONTHS = words.CLOSED_KINDS["month"]
 
 _DEGREES = {"latitude": (-56.0, 71.0), "longitude": (-180.0, 180.0)}  # where people live; spread evenly
 # Smallest and largest value and decimals, for words of a concept's id; spread evenly over orders of magnitude.
@@ -122,24 +125,24 @@ class Span:
 
 
 def random_span(chance: random.Random, latest: int = 2024) -> Span:
-    """A span that ends by the latest year; recent ones are likelier."""
+    """A random span that ends by the latest year; recent ones are likelier."""
     first = latest - 5 - int(abs(chance.gauss(0, 1)) * 60) - chance.randrange(20)
     return Span(first, chance.randint(first + 3, min(latest, first + 90)))
 
 
 @dataclass(frozen=True)
-class Values:
-    """How one world writes its values."""
+class ValueStyle:
+    """How one invented graph writes its values."""
 
     commas: bool  # 1,234,567
     dates: str  # "day", "month" or "year": how exact its dates are
 
     @classmethod
-    def of(cls, chance: random.Random) -> Values:
+    def of(cls, chance: random.Random) -> ValueStyle:
         return cls(chance.random() < 0.15, chance.choices(("day", "month", "year"), (8, 1, 1))[0])
 
     def value(self, concept: Concept, span: Span, chance: random.Random) -> str:
-        """One value of this concept for a thing of this span."""
+        """A value of this concept for an entity of this span."""
         words = concept.id.split("-")
         if concept.tail == "number":
             return self._number(words, concept.head, chance)
@@ -150,12 +153,12 @@ class Values:
         year = span.last if any(word in words for word in _ENDS) else span.first
         if concept.tail == "year" or self.dates == "year":
             return str(year)
-        # the end of a span in its later half, so that a thing of one year ends after it begins
+        # the end is in the later half of its year, so that an entity of one year ends after it begins
         month = chance.randrange(7, 13) if year == span.last else chance.randrange(1, 7)
         return f"{year}-{month:02}" if self.dates == "month" else f"{year}-{month:02}-{chance.randrange(1, 29):02}"
 
     def term(self, span: Span, chance: random.Random) -> dict[str, str]:
-        """When something of this span began and ended, and a date of it: a term of office, a part in a play."""
+        """The start, end and date of something within this span: a term of office, a part in a play."""
         first = chance.randint(span.first, max(span.first, span.last - 1))
         last = chance.randint(first, span.last)
         return {
@@ -165,7 +168,7 @@ class Values:
         }
 
     def _day(self, year: int, month: int, chance: random.Random) -> str:
-        """A date within half a year from a month on."""
+        """A date in the half year that starts with this month."""
         month += chance.randrange(6)
         if self.dates == "year":
             return str(year)
@@ -191,19 +194,14 @@ def _text(words: list[str], chance: random.Random) -> str:
         if word in _TEXTS:
             return chance.choice(_TEXTS[word])
         if word in _TEXT_PATTERNS:
-            return filled(chance.choice(_TEXT_PATTERNS[word]), chance.choice(TONGUES), chance)
-    return filled("{adj} {noun} {word}", chance.choice(TONGUES), chance)
+            return fill_pattern(chance.choice(_TEXT_PATTERNS[word]), chance.choice(PHONOLOGIES), chance)
+    return fill_pattern("{adj} {noun} {word}", chance.choice(PHONOLOGIES), chance)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Which kinds of the bank can stand for which in a world: a player is a person there, a thing is whatever there is.
-#
-# Also which relations between things of one kind hold both ways, which lead back or forward in time, and which hold for
-# a time. Knows ids and
-# kinds of the bank, no world; tests/questions/test_invented.py keeps the ids true.
+# Kinds and concepts of the bank
 
 
-# Kinds that may be another kind in a world where that is there, as a wine is a food; else they stay what they are.
+# Kinds that become another kind if the graph has it, as a wine becomes a food; else they stay as they are.
 _ALSO: dict[str, str] = {
     "animal": "bird, livestock, parasite, host species, pest",
     "book": "play, poem, short story, manuscript",
@@ -224,7 +222,7 @@ _ALSO: dict[str, str] = {
     "species": "taxon",
     "vehicle": "aircraft, ship, spacecraft, rocket",
 }
-# A wide kind, and the narrower ones that it may be in a world: one of them, in any case.
+# A wide kind, and the narrower ones: in a graph it always is one of them.
 NARROWER: dict[str, tuple[str, ...]] = {
     "player": ("person",),
     "racing driver": ("person",),
@@ -245,14 +243,16 @@ NARROWER: dict[str, tuple[str, ...]] = {
     "material": ("chemical", "material"),
     "term": ("word",),
 } | {kind: (kind, also) for also, kinds in _ALSO.items() for kind in kinds.split(", ")}
-_NOT_THINGS = frozenset({*LITERALS, *CLOSED, "word", "letter", "class", "property", "purpose", "symbol", "given name"})
+_NOT_THINGS = frozenset(
+    {*LITERALS, *CLOSED_KINDS, "word", "letter", "class", "property", "purpose", "symbol", "given name"}
+)
 
 
 def _ids(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Whoever is married to someone has that someone for a spouse.
+# Relations that hold in both directions.
 SYMMETRIC = _ids(
     """business-company-competitor character-enemy food-pairs-with gene-ortholog gene-protein-interaction
     generic-related-to generic-near generic-synonym generic-antonym generic-similar-to generic-different-from
@@ -262,15 +262,14 @@ SYMMETRIC = _ids(
     software-alternative-to transport-station-adjacent word-rhymes-with word-homophone word-derived-form
     word-translation product-bought-with"""
 )
-# Tails that come after their heads; in other relations of one kind they come before: parents, causes, what is cited.
+# Relations within one kind whose tail comes after its head in time; in others it comes before: parents, causes.
 LATER = _ids(
     """kinship-son kinship-daughter kinship-nephew kinship-niece book-next film-sequel generic-replaced-by
     politics-officeholder-successor technology-device-successor time-before generic-causes character-sidekick
     character-pet"""
 )
 
-
-# What holds from some day to another, and what happens on a day.
+# Relations that hold from one day to another, and those that happen on a day.
 LASTS = _ids(
     """person-employer person-residence person-member-of person-party person-alma-mater politics-person-office
     politics-party-leader politics-city-mayor politics-region-governor politics-organization-secretary
@@ -296,7 +295,7 @@ HAPPENS = _ids(
 
 
 def fitting(kind: str, there: list[str]) -> list[str]:
-    """The kinds that a kind of the bank may be in a world that has these kinds, `there`; itself if nothing fits.
+    """The kinds that a kind of the bank may become in a graph that has the kinds `there`; itself if none fits.
 
     >>> fitting("player", ["film", "person"]), fitting("thing", ["film", "year"]), fitting("city", ["film"])
     (['person'], ['film'], ['city'])
@@ -308,7 +307,7 @@ def fitting(kind: str, there: list[str]) -> list[str]:
 
 
 def wider(kind: str) -> list[str]:
-    """The kinds of the bank that may be this kind in a world.
+    """The kinds of the bank that may become this kind in a graph.
 
     >>> wider("mountain"), wider("month")
     (['mountain', 'volcano', 'thing'], ['month'])

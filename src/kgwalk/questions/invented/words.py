@@ -1,7 +1,8 @@
-"""Invented words by syllables, in the manner of several families of languages.
+"""Words that invented names are made of: syllables of several language families, and lists of English words.
 
-Words of one tongue look alike, those of two do not, so that a tokenizer cuts them in many ways. Knows letters alone: no
-meanings, and not which words were made before.
+    PHONOLOGIES[0].word(chance)        # a new word that could be English
+
+Words of one phonology look alike and those of two do not, so that a tokenizer cuts them in many ways.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Tongue:
-    """A syllable is an onset, a vowel and perhaps a coda; endings make a word a given name, a family's or a place's."""
+class Phonology:
+    """How words of a language family sound: a syllable is an onset, a vowel and perhaps a coda.
+
+    Endings turn a word into a given name, a family name or the name of a place.
+    """
 
     name: str
     onsets: tuple[str, ...]
@@ -33,8 +37,8 @@ class Tongue:
             text += chance.choice(self.onsets) + chance.choice(self.vowels)
         return text
 
-    def ended(self, chance: random.Random, endings: tuple[str, ...]) -> str:
-        """A word with one of these endings, capitalised: no vowel meets a vowel, no letter stands three times."""
+    def with_ending(self, chance: random.Random, endings: tuple[str, ...]) -> str:
+        """A capitalised word with one of these endings; no vowel meets a vowel, no letter is doubled at the join."""
         stem, ending = self.word(chance, 2), chance.choice(endings)
         vowels = "".join(self.vowels)
         if ending and ending[0] in vowels:
@@ -44,15 +48,15 @@ class Tongue:
         return (stem + ending).capitalize()
 
 
-def _tongue(name: str, onsets: str, vowels: str, codas: str, given: str, family: str, place: str) -> Tongue:
-    """Parts divided by blanks; `-` stands for nothing."""
+def _phonology(name: str, onsets: str, vowels: str, codas: str, given: str, family: str, place: str) -> Phonology:
+    """Parts are separated by blanks; `-` stands for an empty one."""
     parts = (tuple("" if one == "-" else one for one in text.split()) for text in (onsets, vowels, codas))
     ends = (tuple("" if one == "-" else one for one in text.split()) for text in (given, family, place))
-    return Tongue(name, *parts, *ends)
+    return Phonology(name, *parts, *ends)
 
 
-TONGUES: tuple[Tongue, ...] = (
-    _tongue(
+PHONOLOGIES: tuple[Phonology, ...] = (
+    _phonology(
         "english",
         "b br c ch cl d f g gr h j k l m n p r s sh st t th tr w wh",
         "a e i o u ea oo ai",
@@ -61,7 +65,7 @@ TONGUES: tuple[Tongue, ...] = (
         "son man ley ford well ton er smith wood croft - field",
         "ton ham ford bury wick mouth dale port ville by stead minster",
     ),
-    _tongue(
+    _phonology(
         "romance",
         "b c d f g l m n p r s t v br cr fl gr tr ch qu",
         "a e i o ia io ue",
@@ -70,7 +74,7 @@ TONGUES: tuple[Tongue, ...] = (
         "ez ini etti ardo oso eira ano ella ucci",
         "ona ia ada eria ara ello agna ino",
     ),
-    _tongue(
+    _phonology(
         "french",
         "b bl c ch d f g j l m n p r s t v gr pr",
         "a e é i o ou eu au oi",
@@ -79,7 +83,7 @@ TONGUES: tuple[Tongue, ...] = (
         "eau ier ard oux in et ault ois",
         "ville ac euil ay ières ieux bourg on",
     ),
-    _tongue(
+    _phonology(
         "germanic",
         "b br d f g gr h k kl l m n r s sch st t w z fr",
         "a e i o u ei au ie ö ü",
@@ -88,7 +92,7 @@ TONGUES: tuple[Tongue, ...] = (
         "mann er berg stein bach ner hoff ler",
         "burg stadt heim dorf berg hausen feld au",
     ),
-    _tongue(
+    _phonology(
         "norse",
         "b bj d f fr g gr h hj k l m n r s sk st t th v",
         "a e i o u y å ø ei",
@@ -97,7 +101,7 @@ TONGUES: tuple[Tongue, ...] = (
         "sen son dottir gaard lund strand vik berg",
         "vik fjord holm by heim sund nes dal",
     ),
-    _tongue(
+    _phonology(
         "slavic",
         "b br d dr g k kr l m n p r s sl st t v z zh ch sh",
         "a e i o u ya",
@@ -106,7 +110,7 @@ TONGUES: tuple[Tongue, ...] = (
         "ov ova sky ić enko czyk in ev",
         "grad ovo sk ice ov any ino ets",
     ),
-    _tongue(
+    _phonology(
         "hellenic",
         "a k l m n p r s t th ph d g x z ps kr",
         "a e i o y ou ai eu",
@@ -115,7 +119,7 @@ TONGUES: tuple[Tongue, ...] = (
         "opoulos akis idis ou atos elis as",
         "polis os ia ossos ene andria aki",
     ),
-    _tongue(
+    _phonology(
         "arabic",
         "b d f h j k kh m n q r s sh t w y z gh l",
         "a i u aa ee",
@@ -124,7 +128,7 @@ TONGUES: tuple[Tongue, ...] = (
         "i awi ani oun ullah zadeh - ari",
         "abad iyah an ut ar qir oun a",
     ),
-    _tongue(
+    _phonology(
         "indic",
         "b bh ch d dh g h j k kh l m n p r s sh t v",
         "a aa i u e o ai",
@@ -133,7 +137,7 @@ TONGUES: tuple[Tongue, ...] = (
         "an kar ia ppa swamy wala ra ji",
         "pur nagar abad i ore garh am patti",
     ),
-    _tongue(
+    _phonology(
         "japanese",
         "k s t n h m y r w g z d b sh ch ts",
         "a i u e o ai ei ou",
@@ -142,7 +146,7 @@ TONGUES: tuple[Tongue, ...] = (
         "moto mura da yama kawa saki shi no",
         "shima zaki hara machi oka saka do ura",
     ),
-    _tongue(
+    _phonology(
         "chinese",
         "b ch d f g h j k l m n p q r s sh t w x y z zh",
         "a e i u ao ei ia iu ou uan",
@@ -151,7 +155,7 @@ TONGUES: tuple[Tongue, ...] = (
         "- - ng n u",
         "zhou jing shan hai jiang nan xi yang",
     ),
-    _tongue(
+    _phonology(
         "african",
         "b ch d f g k l m n nd ng mb ny s t w y z kw gb",
         "a e i o u ua ia",
@@ -160,7 +164,7 @@ TONGUES: tuple[Tongue, ...] = (
         "we ba nga eke mbo ola du ye",
         "ni ja wa ngo la ruba ka so",
     ),
-    _tongue(
+    _phonology(
         "oceanic",
         "h k l m n p r t w v f ng",
         "a e i o u ai au oa",
@@ -169,7 +173,7 @@ TONGUES: tuple[Tongue, ...] = (
         "loa kea mua nui taki ra",
         "nga hiti loa tui va pai",
     ),
-    _tongue(
+    _phonology(
         "turkic",
         "b ç d g h k m n r s ş t y z al er",
         "a e ı i o ö u ü",
@@ -178,7 +182,7 @@ TONGUES: tuple[Tongue, ...] = (
         "oğlu er kaya türk bek ov demir en",
         "köy şehir tepe kale ova kent dağ bul",
     ),
-    _tongue(
+    _phonology(
         "celtic",
         "b c d f g gl l ll m n r s t br cr dr gw",
         "a e i o u ae io wy",
@@ -187,7 +191,7 @@ TONGUES: tuple[Tongue, ...] = (
         "ach ey nan doch an gh agh lyn",
         "more glas ness bridge ach wick ydd aber",
     ),
-    _tongue(
+    _phonology(
         "american",
         "ch h k l m n p qu s t tl w x y hu ch'",
         "a e i o u ua ee",
@@ -196,7 +200,7 @@ TONGUES: tuple[Tongue, ...] = (
         "tzin ka ahua coatl ni mac an",
         "huacan tepec mac ta tlan chee homa ka",
     ),
-    _tongue(
+    _phonology(
         "cyrillic",
         "б в г д ж з к л м н п р с т ш",
         "а е и о у я",
@@ -206,14 +210,11 @@ TONGUES: tuple[Tongue, ...] = (
         "град ово ск ино ец ка",
     ),
 )
-# How often a world speaks it: other alphabets are rare in the graphs that people ask in English.
-WEIGHTS = tuple(0.15 if tongue.name == "cyrillic" else 1.0 for tongue in TONGUES)
+# How often a graph uses each: other alphabets are rare in graphs that people ask about in English.
+PHONOLOGY_WEIGHTS = tuple(0.15 if phonology.name == "cyrillic" else 1.0 for phonology in PHONOLOGIES)
 
 
-# ----------------------------------------------------------------------------------------------------
-# English words for titles and things, common names of people, and the kinds whose members everyone knows.
-#
-# Knows no grammar, and nothing of graphs.
+# English words, common names of people, and kinds whose members everyone knows
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -262,8 +263,8 @@ FAMILY = _words(
 TITLES = ("Sir", "Dr.", "Lady", "Saint", "Prince", "Princess", "King", "Queen", "Count", "Baron")
 ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "XI", "XIV", "XVI")
 
-# Kinds with few members, which graphs share: the names are no secret, and are the same in every world.
-CLOSED: dict[str, tuple[str, ...]] = {
+# Kinds with few members, whose names are the same in every graph.
+CLOSED_KINDS: dict[str, tuple[str, ...]] = {
     kind: tuple(part.strip() for part in names.split(","))
     for kind, names in {
         "month": "January, February, March, April, May, June, July, August, September, October, November, December",

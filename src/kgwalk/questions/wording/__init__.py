@@ -1,1 +1,1 @@
-"""A plan put into words: what people say for relations, values and sets, in light English."""
+"""Plans put into words: lexicons of templates, grammar, and how sets and chains are worded."""

@@ -1,8 +1,10 @@
-"""A lexicon for a graph whose relations are known concepts of the bank: a world made from the bank.
+"""How relations are worded by the bank of concepts, and which concept a relation's name stands for.
 
-    BankLexicon({"directed_by": (film_director, False)})
+    BankLexicon({"directed_by": (film_director, False)})    # the concepts are known: an invented graph
+    BankMatch(relations).find("film.film.directed_by")      # (the concept film-director, False): found by name
 
-Knows concepts and the labels that a graph gives them; no facts.
+`BankLexicon` serves invented graphs, whose relations were made from concepts. `BankMatch` serves `NameLexicon`, for
+any other graph. Both read names and concepts only, never facts.
 """
 
 from __future__ import annotations
@@ -31,33 +33,36 @@ from kgwalk.questions.wording.english import (
     singular,
     word_set,
 )
-from kgwalk.questions.wording.lexicon import Sayings, as_done, name_sayings
+from kgwalk.questions.wording.lexicon import Templates, name_templates, verb_reading
 from kgwalk.questions.wording.phrases import PLURAL_MODIFIERS, parts
 from kgwalk.questions.wording.reading import PREPOSITIONS, Acts, DoneTo, Noun, PlacedIn, read
 from kgwalk.questions.wording.relation_names import RelationName, read_name
 from kgwalk.questions.wording.templates import Ends
 from kgwalk.walk.facts import Way
 
+# Words that show that a label is no noun.
 _NO_NOUNS = word_set("can may must cannot not also or came had has began inside nearby open previously formerly")
+# Participles that may stand before a noun: "adopted child".
 _ADJECTIVES = word_set("adopted armed associated featured given intended named protected spoken supported sacred")
 LONGEST_BARE = 3  # words of a noun that can stand before another: "X's place of birth"
 
 
 class BankLexicon:
-    """`concepts` has, for each relation, its concept and whether it runs from the concept's tail to its head.
+    """Templates for relations whose concepts are known.
 
-    `beside` are more concepts of the graph, which may be meant by the same nouns.
+    `concepts` gives, for each relation, its concept and whether it runs from the concept's tail to its head.
+    `beside` are further concepts of the graph: they are not worded here, but the same nouns could mean them.
     """
 
     def __init__(self, concepts: Mapping[str, tuple[Concept, bool]], beside: Iterable[Concept] = ()) -> None:
         self.concepts = dict(concepts)
-        self.heard = Heard([*(concept for concept, _ in self.concepts.values()), *beside])
-        self._made: dict[Way, Sayings] = {}
+        self.concept_nouns = ConceptNouns([*(concept for concept, _ in self.concepts.values()), *beside])
+        self._made: dict[Way, Templates] = {}
 
-    def sayings(self, way: Way) -> Sayings:
+    def templates(self, way: Way) -> Templates:
         if way not in self._made:
             concept, turned = self.concepts[way.relation]
-            self._made[way] = concept_sayings(way, concept, turned, self.heard)
+            self._made[way] = concept_templates(way, concept, turned, self.concept_nouns)
         return self._made[way]
 
     def value_words(self, relation: str) -> tuple[str, ...]:
@@ -65,13 +70,13 @@ class BankLexicon:
         return () if turned or concept.tail not in (NUMBER, YEAR, DATE) else bare_nouns(concept, True)
 
     def alone(self, way: Way) -> bool:
-        return self.heard.alone(self.concepts[way.relation][0])
+        return self.concept_nouns.alone(self.concepts[way.relation][0])
 
 
-class Heard:
-    """The concepts of one graph, and what each may be called beside the others.
+class ConceptNouns:
+    """The nouns that each concept of one graph may be called by without being taken for another.
 
-    Where a graph has fathers, "dad" is a father and no parent; where it has none, "dad" may be either parent.
+    Where a graph has fathers, "dad" is a father and not just a parent; where it has none, "dad" may be a parent.
     """
 
     def __init__(self, concepts: Iterable[Concept]) -> None:
@@ -82,12 +87,12 @@ class Heard:
             self._called.update(_called(concept))
 
     def nouns(self, concept: Concept, forward: bool) -> tuple[str, ...]:
-        """Nouns for what is reached: those of the labels, and those of everyday speech that mean nothing else here."""
+        """Nouns for what is reached: those of the labels, and everyday ones that mean no other concept here."""
         own = bare_nouns(concept, forward)
         reached = concept.tail if forward else concept.head
         told = self.alone(concept)
-        said = (noun for noun in (concept.nouns if forward else concept.inverse_nouns) if noun not in own)
-        free = (noun for noun in said if self._called[singular(noun)] < 2 and (told or singular(noun) != reached))
+        everyday = (noun for noun in (concept.nouns if forward else concept.inverse_nouns) if noun not in own)
+        free = (noun for noun in everyday if self._called[singular(noun)] < 2 and (told or singular(noun) != reached))
         return (*own, *free)
 
     def alone(self, concept: Concept) -> bool:
@@ -119,22 +124,25 @@ def _meet(one: frozenset[str], two: frozenset[str]) -> bool:
     return not one.isdisjoint(two) or not VAGUE.isdisjoint(one | two)
 
 
-def concept_sayings(way: Way, concept: Concept, turned: bool, heard: Heard | None = None) -> Sayings:
-    """What the bank says for a concept beside the others that are `heard`, and what the relation's own name gives."""
+def concept_templates(way: Way, concept: Concept, turned: bool, known: ConceptNouns | None = None) -> Templates:
+    """The bank's templates for a concept, and plain ones from the relation's own name.
+
+    `known` are the nouns of all concepts of the graph, so that none is used that could mean another concept.
+    """
     forward = way.out != turned
     ends = Ends(concept.tail, concept.head) if turned else Ends(concept.head, concept.tail)
     name = read_name(way.relation)
-    own = name_sayings(name, way.out, ends) if _speaks(name, ends) else Sayings((), ())
+    own = name_templates(name, way.out, ends) if _speaks(name, ends) else Templates((), ())
     questions, nouns = concept.forward, concept.forward_nouns
     if not forward:
         questions, nouns = concept.backward, concept.backward_nouns
-    return Sayings(
+    return Templates(
         questions,
         nouns,
         concept.tail if forward else concept.head,
         own.plain_questions,
         own.plain_nouns,
-        (heard or Heard([concept])).nouns(concept, forward),
+        (known or ConceptNouns([concept])).nouns(concept, forward),
         own.plain_bare or bare_nouns(concept, forward),
         concept.where if forward else (),
     )
@@ -145,7 +153,7 @@ def _speaks(name: RelationName, ends: Ends) -> bool:
     if not normalise(name.text).isascii():
         return False
     ends = ends.turned() if name.inverse else ends
-    reading = as_done(read(name.words), ends.tail)
+    reading = verb_reading(read(name.words), ends.tail)
     if isinstance(reading, Noun):
         return is_noun(reading.noun)
     if isinstance(reading, DoneTo) and reading.active:
@@ -237,36 +245,36 @@ def _is_head(noun: str, concept: Concept) -> bool:
 
 
 def _stands_alone(words: tuple[str, ...], forward: bool) -> bool:
-    """Few words, none of them a verb or a link, but for the "of" of "place of birth"."""
+    """Whether the words are few, and none is a verb or a preposition except the "of" of "place of birth"."""
     links = PREPOSITIONS - {"of"} if forward else PREPOSITIONS
     return len(words) <= LONGEST_BARE and not any(word in links or is_participle(word) for word in words)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Which concept of the bank a relation's name stands for: by the label itself, or by its words.
-#
-#     BankMatch(relations).find("film.film.directed_by")     # (the concept film-director, turned=False)
-#
-# Several concepts share a name such as `genre`: the kind that a path names decides, then the domain that most of the
-# graph's relations belong to. Names that are near in meaning do not count: the label of the bank nearest to another by
-# all-MiniLM-L6-v2, at a cosine of 0.9 or more, is of the same concept in 89 of 100 cases, but runs the same way in 31
-# only ("line operator", "operator of line"). Knows names; no facts.
+# Finding the concept of a name
 
 
 GENERIC = "generic"  # the domain whose concepts fit any kind of thing
 CLEARLY = 1.5  # times as many relations as the next domain has, where a name could be of either
 _EVERYWHERE = (GENERIC, "person", "kinship")  # domains that graphs of any field have relations of
-Meant = tuple[Concept, bool]  # a concept; True: the relation runs from its tail to its head
+ConceptMatch = tuple[Concept, bool]  # a concept; True where the relation runs from its tail to its head
 
 
 def plain_label(name: RelationName) -> str:
-    """A name's words in one spelling: without has, is, the; the same for `directedBy` and `DIRECTED_BY`."""
+    """A name's words in one spelling, without has, is and the: `directedBy` and `DIRECTED_BY` become equal."""
     words = [word for word in normalise(name.text).split() if word not in ("has", "is", "the")]
     return " ".join(words) or normalise(name.text)
 
 
 class BankMatch:
-    """The concepts that the names of a graph stand for."""
+    """Finds the bank's concept for a relation's name: by the label itself, or by its words.
+
+    Several concepts share a name such as `genre`. The kind that a dotted path names decides first, then the domain
+    that most of the graph's relations belong to.
+
+    Names that are merely close in meaning do not count. The label of the bank nearest to another one by
+    all-MiniLM-L6-v2, at a cosine of 0.9 or more, belongs to the same concept in 89 of 100 cases but runs in the same
+    direction in only 31 ("line operator", "operator of line").
+    """
 
     def __init__(
         self,
@@ -275,8 +283,8 @@ class BankMatch:
     ) -> None:
         self.concepts = load_bank() if concepts is None else list(concepts)
         self.relations = list(relations)
-        self._exact: dict[str, list[Meant]] = defaultdict(list)
-        self._plain: dict[str, list[Meant]] = defaultdict(list)
+        self._exact: dict[str, list[ConceptMatch]] = defaultdict(list)
+        self._plain: dict[str, list[ConceptMatch]] = defaultdict(list)
         for concept in self.concepts:
             for labels, turned in ((concept.labels, False), (concept.inverse_labels, True)):
                 for label in labels:
@@ -286,7 +294,7 @@ class BankMatch:
                         continue  # of `director.film` the last part is no name of its own
                     self._plain[plain_label(name)].append((concept, turned != name.inverse))
         self._among: Counter[str] = Counter()  # relations that could be of a domain
-        self._common: Counter[str] = Counter()  # relations of a domain; one that could be of four counts a quarter
+        self._common: Counter[str] = Counter()  # relations of a domain; one that fits four domains counts a quarter
         self._names: dict[str, set[str]] = defaultdict(set)  # of relations that could be of a concept, by its id
         for relation in {plain_label(read_name(relation)): relation for relation in self.relations}.values():
             domains = {concept.domain for concept, _ in self._candidates(relation)}
@@ -295,25 +303,28 @@ class BankMatch:
             for concept, _ in self._candidates(relation):
                 self._names[concept.id].add(plain_label(read_name(relation)))
 
-    def find(self, relation: str) -> Meant | None:
-        """The concept that fits best; None where no name fits, or where another relation's name fits it better."""
+    def find(self, relation: str) -> ConceptMatch | None:
+        """The concept that fits best; None where none fits, or where another relation's name fits it better."""
         found = self._best(relation)
         return found if found is None or self._is_nearest(relation, found) else None
 
-    def _is_nearest(self, relation: str, meant: Meant) -> bool:
-        """Whether no other bare name of the graph is nearer: beside `official_language`, `language` is another."""
-        concept, turned = meant
+    def _is_nearest(self, relation: str, match: ConceptMatch) -> bool:
+        """Whether no other name of the graph fits the concept better.
+
+        Where a graph has both `official_language` and `language`, only the first is the concept "official language".
+        """
+        concept, turned = match
         name = read_name(relation)
         labels = [plain_label(read_name(label)) for label in (concept.inverse_labels if turned else concept.labels)]
         rivals = [label for label in labels if label in self._names[concept.id]]
         if name.head or plain_label(name) not in rivals or len(set(rivals)) < 2:
             return True
-        said = set(" ".join(concept.forward + concept.forward_nouns).lower().split())
+        spoken = set(" ".join(concept.forward + concept.forward_nouns).lower().split())
         return plain_label(name) == max(
-            dict.fromkeys(rivals), key=lambda label: (len(said.intersection(label.split())), -labels.index(label))
+            dict.fromkeys(rivals), key=lambda label: (len(spoken.intersection(label.split())), -labels.index(label))
         )
 
-    def _best(self, relation: str) -> Meant | None:
+    def _best(self, relation: str) -> ConceptMatch | None:
         candidates = self._candidates(relation)
         head = read_name(relation).head
         if head and relation not in self._exact:
@@ -325,17 +336,17 @@ class BankMatch:
         if not candidates:
             return None
 
-        def fit(meant: Meant) -> tuple[bool, float]:
-            concept, turned = meant
+        def fit(match: ConceptMatch) -> tuple[bool, float]:
+            concept, turned = match
             return head == (concept.tail if turned else concept.head), self._common[concept.domain]
 
         best, *others = sorted(candidates, key=fit, reverse=True)  # stable: of equals, the first stays first
         if head or self._is_sure(relation, best[0], [concept for concept, _ in others]):
             return best
-        return next((meant for meant in candidates if meant[0].domain == GENERIC), None)
+        return next((match for match in candidates if match[0].domain == GENERIC), None)
 
     def _is_sure(self, relation: str, best: Concept, others: Sequence[Concept]) -> bool:
-        """Whether a bare name means this concept: by other relations of its domain, or as it can mean nothing else."""
+        """Whether a bare name means this concept: its domain has other relations here, or nothing else is possible."""
         rivals = [self._common[concept.domain] for concept in others if concept.domain != best.domain]
         support = self._common[best.domain] + 1e-6  # thirds do not add up to one
         if self._among[best.domain] > 1 and support >= max(1, CLEARLY * max(rivals, default=0)):
@@ -345,7 +356,7 @@ class BankMatch:
         # `adjacent_to` and `ingredient_of` need not be about countries and dishes
         return best.domain in _EVERYWHERE or self._among[best.domain] > 1
 
-    def _candidates(self, relation: str) -> list[Meant]:
+    def _candidates(self, relation: str) -> list[ConceptMatch]:
         if relation in self._exact:
             return self._exact[relation]
         name = read_name(relation)
@@ -357,7 +368,7 @@ class BankMatch:
 
 
 def _can_be(head: str, kind: str) -> bool:
-    """Whether what a path calls `head` is of a concept's kind: any person a person, a tv film a film.
+    """Whether what a dotted path calls `head` can be of a concept's kind: a president a person, a tv film a film.
 
     >>> _can_be("us president", "person"), _can_be("team manager", "player"), _can_be("circulation area", "city")
     (True, False, False)

@@ -1,8 +1,10 @@
-"""How a chain of hops is said other than one hop around the next: possessives, keywords, told first, a middle implied.
+"""How a chain of hops is worded in other ways than one phrase nested in the next.
 
     "X's wife's religion", "X wife religion", "Take X's wife. What is her religion?", "In which country does X play?"
 
-Knows noun phrases and the ways that made them; one hop at a time is the speaker's.
+Also how times are worded: "Who governed X in 2009?", "the first governor of X". In graphs like Freebase a term of
+office is a nameless node with a start and an end, or a date. The hop that leaves the node says what it is about, and
+the time follows. Called by `speaker`, which words one hop at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgwalk.questions.plan import CHOICES, HOPS
+from kgwalk.demos.route import CHOICES
+from kgwalk.questions.plan import HOPS, way_of
 from kgwalk.questions.wording.english import VAGUE, is_place, several
 from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many
 from kgwalk.types import Call
@@ -20,11 +23,11 @@ if TYPE_CHECKING:
     from kgwalk.questions.wording.speaker import Speaker
 
 
-_ON = ("continent", "island", "planet")  # one is on them, and in other places
+_ON = ("continent", "island", "planet")  # "on" these, "in" other places
 
 
 class SpokenChain(NamedTuple):
-    """A topic by its number, the ways that lead on from it, without hops that add no words, and the set at the end."""
+    """A topic's number, the directed relations from it (without hops that add no words), and the last set's number."""
 
     topic: int
     ways: tuple[Way, ...]
@@ -32,27 +35,27 @@ class SpokenChain(NamedTuple):
 
 
 def chain_of(speaker: Speaker, call: Call) -> SpokenChain | None:
-    """The topic and the relations, if a step and all before it are nothing but hops one after the other."""
+    """The chain that ends with a step; None unless the step and all before it are plain hops in a row."""
     ways: list[Way] = []
     number = last = len(speaker.plan.topics) + speaker.plan.steps.index(call) + 1
     while (step := speaker.plan.made_by(number)) is not None:
         if step.tool not in HOPS or step.tool == "between":
             return None
-        way = Way(str(step.args[1]), step.tool != "head_entities")
-        if not speaker.said(way).silent:
+        way = way_of(step)
+        if not speaker.templates(way).silent:
             ways.append(way)
         number = speaker.sources(step)[0]
     return SpokenChain(number, tuple(ways[::-1]), last)
 
 
 def bare_of(speaker: Speaker, chain: SpokenChain) -> list[tuple[str, ...]]:
-    """The nouns for each hop; empty where one has none."""
-    nouns = [speaker.said(way).at(speaker.level)[2] for way in chain.ways]
+    """The nouns for each hop; an empty list if any hop has none."""
+    nouns = [speaker.templates(way).at(speaker.level).bare for way in chain.ways]
     return nouns if all(nouns) else []
 
 
 def possessive(speaker: Speaker, chain: SpokenChain, nouns: Sequence[Sequence[str]]) -> str | None:
-    """ "X's wife's religion", and with the last hops turned round: "the religion of X's wife"."""
+    """ "X's wife's religion"; with the last hops written as "of": "the religion of X's wife"."""
     name = speaker.phrase(chain.topic)
     assert name is not None
     chosen = [speaker.chance.choice(some) for some in nouns]
@@ -65,12 +68,12 @@ def possessive(speaker: Speaker, chain: SpokenChain, nouns: Sequence[Sequence[st
     article = "the " if not speaker.level or speaker.chance.random() < 0.6 else ""
     for at, noun in enumerate(chosen[kept:], 1):
         text = f"{'the ' if at == turned else article}{noun} of {text}"
-    kind = speaker.said(chain.ways[-1]).kind
+    kind = speaker.templates(chain.ways[-1]).kind
     return speaker.frame(Phrase(text, is_many(f"the {chosen[-1]}"), kind))
 
 
 def keywords(speaker: Speaker, chain: SpokenChain, nouns: Sequence[Sequence[str]]) -> str | None:
-    """As one types into a search box: "X wife religion"."""
+    """As typed into a search box: "X wife religion"."""
     name = speaker.phrase(chain.topic)
     assert name is not None
     chosen = [speaker.chance.choice(some) for some in nouns]
@@ -86,7 +89,7 @@ def keywords(speaker: Speaker, chain: SpokenChain, nouns: Sequence[Sequence[str]
 
 
 def stepwise(speaker: Speaker, questions: Sequence[str], inner: Phrase) -> str | None:
-    """The first hops are told, then the last is asked about: "Take the films by X. Who wrote those films?"."""
+    """The first hops as a statement, the last as a question: "Take the films by X. Who wrote those films?"."""
     if inner.kind in VAGUE:
         those = "those" if inner.many else "that one"
     else:
@@ -109,10 +112,10 @@ def stepwise(speaker: Speaker, questions: Sequence[str], inner: Phrase) -> str |
 
 
 def implied(speaker: Speaker, chain: SpokenChain) -> str | None:
-    """The middle is not named: "In which country does X play?" is the country of X's team."""
+    """Without naming the middle: "In which country does X play?" asks for the country of X's team."""
     if len(chain.ways) < 2:
         return None
-    middle, last = (speaker.said(way) for way in chain.ways[-2:])
+    middle, last = (speaker.templates(way) for way in chain.ways[-2:])
     inner = _before(speaker, chain.last, 2)
     if inner is None or not middle.where or not last.where or not is_place(last.kind):
         return None
@@ -133,25 +136,21 @@ def implied(speaker: Speaker, chain: SpokenChain) -> str | None:
 
 
 def _before(speaker: Speaker, number: int, hops: int) -> Phrase | None:
-    """The phrase of the set that so many hops to a set start from, silent ones not counted."""
+    """The phrase of the set that lies this many hops before a set; hops that add no words are not counted."""
     while hops:
         call = speaker.plan.made_by(number)
         assert call is not None
-        hops -= not speaker.said(Way(str(call.args[1]), call.tool != "head_entities")).silent
+        hops -= not speaker.templates(way_of(call)).silent
         number = speaker.sources(call)[0]
     return speaker.phrase(number)
 
 
-# ----------------------------------------------------------------------------------------------------
-# How the times of facts are said, and those of nameless nodes: "Who governed X in 2009?", "the first governor of X".
-#
-# Such a node is a term of office: it has a start and an end, or a date; the hop that leaves it says what it is about,
-# and the time follows. Knows the steps that chose by times, and words; no graph.
+# Times
 
 
 FIRST, LAST = ("first", "earliest"), ("last", "latest", "most recent")
 _ADVERBS = {"earliest": "first", "latest": "last", "most recent": "most recently"}
-# What is said before a year, by what the date is and how it is compared.
+# The words before a year, by what the date is and how it is compared.
 _SINCE = {
     ("date", "<"): ("before",),
     ("date", ">"): ("after",),
@@ -186,20 +185,20 @@ def window(speaker: Speaker, start: str, end: str) -> str:
 
 
 def chosen_from(speaker: Speaker, number: int) -> tuple[int, list[Call]] | None:
-    """If a set is one of nodes chosen by their times: the set that the nodes were reached from, and the choices."""
+    """For a set of nameless nodes chosen by their times: the set they were reached from, and the choosing steps."""
     choices: list[Call] = []
     while (call := speaker.plan.made_by(number)) is not None and call.tool in CHOICES:
         choices.append(call)
         number = speaker.sources(call)[0]
     if not choices or call is None or call.tool not in HOPS:
         return None
-    if not speaker.said(Way(str(call.args[1]), call.tool != "head_entities")).silent:
+    if not speaker.templates(way_of(call)).silent:
         return None
     return speaker.sources(call)[0], choices[::-1]
 
 
 def term(speaker: Speaker, choices: list[Call]) -> str | None:
-    """The time: "in 2009", "before 1990", "first"; None where there are no words for it."""
+    """The words for a time: "in 2009", "before 1990", "first"; None where there are none."""
     ats = [next(iter(speaker.lexicon.value_words(str(call.args[1]))), "") for call in choices]
     if [call.tool for call in choices] == ["filter", "filter"]:
         return _during(speaker, choices, ats)
@@ -215,7 +214,7 @@ def term(speaker: Speaker, choices: list[Call]) -> str | None:
 
 
 def _during(speaker: Speaker, choices: list[Call], ats: list[str]) -> str | None:
-    """At least a year, and below another: ended no earlier and begun before the next is "in" it."""
+    """Two bounds as one time: what ended in 2009 or later and began before 2010 was so "in" 2009."""
     (_, first, low_by, low), (_, second, high_by, high) = (call.args for call in choices)
     if (low_by, high_by) != (">=", "<") or not str(low).isdigit() or not str(high).isdigit():
         return None
@@ -228,7 +227,7 @@ def _during(speaker: Speaker, choices: list[Call], ats: list[str]) -> str | None
 
 
 def with_term(question: str, when: str, *, front: bool) -> str:
-    """The time at the end of a question, or before it; what is first or last is said at the end.
+    """The question with a time at its end or, with `front`, before it; "first" and "last" always go to the end.
 
     >>> with_term("Who governed X?", "in 2009", front=True), with_term("Who governed X?", "most recent", front=True)
     ('In 2009, who governed X?', 'Who governed X most recently?')

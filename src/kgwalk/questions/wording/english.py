@@ -1,9 +1,10 @@
-"""Light English inflection: plurals, articles, and the forms of verbs.
+"""Light English: plurals, articles, forms of verbs, and what kind of thing a noun names.
 
-    plural("city"), participle("write")        # "cities", "written"
+    plural("city"), past_of("write")               # "cities", "wrote"
+    kind_of("place of birth"), asked("person")     # "place", "who"
 
-Right for the words of relation names and for most others; it knows no meaning, and no word that its short tables or the
-rules of spelling do not give.
+Right for the words of relation names and for most others, by short tables and the rules of spelling. A kind is a plain
+singular noun; "" is unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _IRREGULAR_PLURALS = (
 )
 _PLURALS = dict(pair.split(":") for pair in _IRREGULAR_PLURALS.split())
 _SINGULARS = {many: one for one, many in _PLURALS.items()} | {"kids": "kid", "movies": "movie", "cookies": "cookie"}
-# The same in both numbers, or nothing to count. A count of these is asked with "how much" or not at all.
+# The same in singular and plural, or not countable: no "how many" question is asked about these.
 UNCOUNTED = word_set(
     "series species aircraft spacecraft software offspring headquarters news music information equipment "
     "staff literature cast crew personnel livestock physics mathematics politics economics art weather "
@@ -37,7 +38,7 @@ _SAME = word_set(
     "series species aircraft spacecraft offspring headquarters software personnel equipment staff livestock cast crew "
     "music literature"
 )
-# Ends in s, and is one.
+# Singular, though they end in s.
 _SINGULAR_S = word_set(
     "is was has does this as us its bus gas class address process status genus census campus corpus virus "
     "terminus focus bonus canvas atlas lens chess dress business princess actress boss loss pass access success "
@@ -78,7 +79,7 @@ _VOWELS = "aeiou"
 
 
 def plural(noun: str) -> str:
-    """Of a phrase, its last word; of "place of birth", the word before "of".
+    """The plural of a noun or phrase: its last word changes, or in "place of birth" the word before "of".
 
     >>> plural("film"), plural("city"), plural("person"), plural("cause of death"), plural("tv series")
     ('films', 'cities', 'people', 'causes of death', 'tv series')
@@ -231,17 +232,12 @@ def third(verb: str) -> str:
     return _plural(verb) if verb not in _PLURALS else verb + "s"
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a noun stands for: a person, a place, a time, a number, or something of its own; and how one asks for it.
-#
-#     kind_of("place of birth"), asked("person")    # "place", "who"
-#
-# Knows common nouns of relation names, no graph. A kind is a plain singular noun; "" is unknown.
+# Kinds of nouns
 
 
 PERSON, PLACE, DATE, YEAR, NUMBER, TEXT = "person", "place", "date", "year", "number", "text"
 VALUES = (DATE, YEAR, NUMBER, TEXT)
-# Kinds that tell a reader nothing: one says "ones" or "what" instead.
+# Kinds that tell a reader nothing: "ones" or "what" is written instead.
 VAGUE = frozenset({"", "thing", "agent", "object", "item", "entity", "topic", "node", "work", "subject", "concept"})
 
 _PEOPLE = word_set(
@@ -272,7 +268,7 @@ _NUMBERS = word_set(
 
 
 def kind_of(noun: str) -> str:
-    """The kind that a relation's noun leads to: of "place of birth" the head is "place", of "birth place" the last.
+    """The kind that a relation's noun leads to, by its head word: "place" in "place of birth" and in "birth place".
 
     >>> [kind_of(noun) for noun in ("director", "children", "place of birth", "release year", "population", "language")]
     ['person', 'person', 'place', 'year', 'number', 'language']

@@ -1,6 +1,10 @@
-"""How two sets are said of which both must hold; one clause for both is said in `one_clause`.
+"""How two sets are worded together: what is in both, and what is in either.
 
-Knows noun phrases and the ways that made them; the rest of the sentence is the speaker's.
+    "Which films starring B did A direct?", "the directors of both A and B", "Who is the writer or the director of A?"
+
+An intersection is preferably one clause without "and" or "both". There a topic may stand before the noun like an
+adjective ("A films with B"), if only one relation joins their kinds. A union always has a word that marks it: or,
+either, as well as, together. "A and B" is never written for a union, as it could mean what both have.
 """
 
 from __future__ import annotations
@@ -8,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kgwalk.questions.plan import HOPS
+from kgwalk.questions.plan import HOPS, way_of
 from kgwalk.questions.wording.english import (
     VAGUE,
     VALUES,
@@ -29,15 +33,11 @@ if TYPE_CHECKING:
     from kgwalk.questions.wording.speaker import Speaker, Weighted
 
 
-# ----------------------------------------------------------------------------------------------------
-# Two conditions in one clause, without "and" or "both": "Which films by A star B?", "Name a Brazil player at club B."
-#
-# One topic may stand before the noun like an adjective ("A films with B"), where only one relation joins their kinds.
-# Knows noun phrases and the ways that made them; the rest of the sentence is the speaker's.
+# Two conditions in one clause
 
 
 LONGEST = 4  # words of a name that stands before a noun
-# Kinds whose names stand before what belongs to them, like adjectives; people's before what they made.
+# Kinds whose names may stand before a noun like an adjective; names of people only before what people make.
 _BEFORE = word_set("country city region continent language company brand team university band religion league") | {
     *("genre", "literary genre", "music genre", "game genre", "colour", "occupation", "position", "sport", "material"),
     *(
@@ -62,15 +62,16 @@ _LINKS = BEFORE_NOUN | {"under", "near", "starring", "featuring", "against"}
 
 
 def hop_of(speaker: Speaker, number: int) -> tuple[Way, int] | None:
-    """The way and the source of a set that was made by a hop without dates."""
+    """The directed relation and the source set of a hop; None if the set was not made by a hop without dates."""
     call = speaker.plan.made_by(number)
     if call is None or call.tool not in HOPS or call.tool == "between":
         return None
-    return Way(str(call.args[1]), call.tool != "head_entities"), speaker.sources(call)[0]
+    return way_of(call), speaker.sources(call)[0]
 
 
 def says_kind(head: str, kind: str) -> bool:
-    """
+    """Whether a phrase's head word says no more than the kind.
+
     >>> says_kind("films", "film"), says_kind("movies", "film"), says_kind("screenplays", "film")
     (True, True, False)
     """
@@ -82,7 +83,7 @@ def says_kind(head: str, kind: str) -> bool:
 
 
 def one_clause(speaker: Speaker, call: Call) -> str | None:
-    """A question for both of two sets; None where the sides have no words that go together."""
+    """A question for an intersection in one clause; None where the two sides have no words that go together."""
     sides = speaker.sources(call)
     if speaker.chance.random() < 0.5:
         sides = sides[::-1]
@@ -100,35 +101,35 @@ def _inserted(speaker: Speaker, asked: int, added: int) -> Weighted:
     rests, clauses = _rests(speaker, added), _rests(speaker, added, clauses=True)
     if hop is None or inner is None or not rests + clauses:
         return []
-    said, options = speaker.said(hop[0]), list[tuple[float, str]]()
-    for question in said.at(speaker.level)[0]:
+    templates, options = speaker.templates(hop[0]), list[tuple[float, str]]()
+    for question in templates.at(speaker.level).questions:
         if not fits(question, inner):
             continue
         text = fill(question, inner)
         found = _WHICH.match(text)
-        if found and says_kind(found[2], said.kind) and found[2] not in ("one", "ones"):
+        if found and says_kind(found[2], templates.kind) and found[2] not in ("one", "ones"):
             texts = rests + (clauses if is_plural(found[2]) else [])
             options += [(1.0, f"{found[1]} {found[2]} {rest} {found[3]}") for rest in texts]
         elif text.lower().startswith("who ") and inner.simple and text.rstrip("?").endswith(inner.text):
-            # "Who plays for A at position B?"; a participle would be said of A: "Who owns A based in B?"
+            # "Who plays for A at position B?"; a participle would be templates of A: "Who owns A based in B?"
             at = [rest for rest in rests if rest.split(" ")[0] in ("at", "for", "in", "on", "with")]
             options += [(0.7, f"{text.rstrip('?')} {rest}?") for rest in at]
     return options
 
 
 def _rests(speaker: Speaker, number: int, *, clauses: bool = False) -> list[str]:
-    """What can be said of a noun right after it, for a set: "starring B", "at club B", but not "of B".
+    """What may directly follow a noun to describe a set: "starring B", "at club B", but not "of B".
 
-    With `clauses`, only clauses of a plural: "that B wrote", "whose language is B".
+    With `clauses`, only clauses that follow a plural: "that B wrote", "whose language is B".
     """
     hop = hop_of(speaker, number)
     inner = None if hop is None else speaker.phrase(hop[1])
     if hop is None or inner is None or not inner.simple:
         return []
-    said, rests = speaker.said(hop[0]), list[str]()
-    for noun in said.at(speaker.level)[1]:
+    templates, rests = speaker.templates(hop[0]), list[str]()
+    for noun in templates.at(speaker.level).nouns:
         found = parts(noun)
-        if found is None or not found.rest or not says_kind(found.head, said.kind) or not fits(noun, inner):
+        if found is None or not found.rest or not says_kind(found.head, templates.kind) or not fits(noun, inner):
             continue
         first = found.rest.split(" ")[0]
         if clauses:
@@ -145,8 +146,8 @@ def _before_noun(speaker: Speaker, asked: int, added: int) -> Weighted:
     topic = None if hop is None else speaker.phrase(hop[1])
     if hop is None or topic is None or not _stands_before(topic) or not speaker.lexicon.alone(hop[0]):
         return []
-    kind, options = speaker.said(hop[0]).kind, list[tuple[float, str]]()
-    before = speaker.said(Way(hop[0].relation, not hop[0].out)).kind
+    kind, options = speaker.templates(hop[0]).kind, list[tuple[float, str]]()
+    before = speaker.templates(Way(hop[0].relation, not hop[0].out)).kind
     if not (before in _BEFORE or (is_person(before) and kind in _MADE)):
         return []
     if kind in VAGUE or kind in VALUES or (topic.name or "").lower().endswith(kind):
@@ -163,7 +164,7 @@ def _before_noun(speaker: Speaker, asked: int, added: int) -> Weighted:
     inner = None if other is None else speaker.phrase(other[1])
     if other is None or inner is None:
         return options
-    for question in speaker.said(other[0]).at(speaker.level)[0]:
+    for question in speaker.templates(other[0]).at(speaker.level).questions:
         found = _WHICH.match(question)
         if found and says_kind(found[2], kind) and found[2] not in ("one", "ones") and fits(question, inner):
             filled = _WHICH.match(fill(question, inner))
@@ -174,7 +175,7 @@ def _before_noun(speaker: Speaker, asked: int, added: int) -> Weighted:
 
 
 def _stands_before(topic: Phrase) -> bool:
-    """Whether a name can be an adjective: a short one, with no sign and no article in it."""
+    """Whether a name can be used like an adjective: it is short, without an article or special characters."""
     name = (topic.name or "").replace("_", " ")
     plain = all(sign.isalnum() or sign in " -." for sign in name)
     return (
@@ -182,7 +183,7 @@ def _stands_before(topic: Phrase) -> bool:
     )
 
 
-ONE_CLAUSE = 0.75  # how often one clause is tried for two conditions
+ONE_CLAUSE = 0.75  # the share of intersections for which one clause is tried first
 _RELATIVE = (
     "that ",
     "who ",
@@ -195,13 +196,13 @@ _RELATIVE = (
     "on which ",
     "to which ",
 )
-# Nobody is both: "the grandmother of X who is also the nephew of Y".
+# Never joined: "the grandmother of X who is also the nephew of Y".
 _WOMEN = word_set("mother grandmother daughter sister wife aunt niece girlfriend queen actress mother-in-law")
 _MEN = word_set("father grandfather son brother husband uncle nephew boyfriend king actor father-in-law granddad")
 
 
 def same_way(speaker: Speaker, call: Call, link: str) -> tuple[Way, Phrase] | None:
-    """If both sets come by one relation: that, and what they come from, "both A and B"."""
+    """If both sets come from one directed relation: that relation, and their sources as a phrase, "both A and B"."""
     left, right = (hop_of(speaker, number) for number in speaker.sources(call))
     if left is None or right is None or left[0] != right[0]:
         return None
@@ -223,15 +224,15 @@ def asked_together(speaker: Speaker, call: Call, link: str) -> str | None:
     if same is None:
         return None
     way, inner = same
-    questions, _, _ = speaker.said(way).at(speaker.level)
-    # the names end the clause: "who directed both A and B", not "what did A but not B direct"
+    questions, _, _ = speaker.templates(way).at(speaker.level)
+    # the names must end the clause: "who directed both A and B", not "what did A but not B direct"
     fitting = [text for text in questions if fits(text, inner) and text.rstrip("?.! ").endswith("{}")]
     template = speaker.choose([(1.0, text) for text in fitting])
     return None if template is None else fill(template, inner)
 
 
 def pair_of(speaker: Speaker, call: Call) -> tuple[Phrase, Phrase] | None:
-    """Both sides as phrases; a side that stands beside a plural one becomes plural."""
+    """Both sides as phrases; if one is plural, the other becomes plural too."""
     one, two = (speaker.phrase(number) for number in speaker.sources(call))
     if one is None or two is None:
         return None
@@ -241,11 +242,11 @@ def pair_of(speaker: Speaker, call: Call) -> tuple[Phrase, Phrase] | None:
 
 
 def _both_of(speaker: Speaker, call: Call) -> tuple[Phrase, Phrase] | None:
-    """Both sides, the shorter one first, so that what is said of it is not taken for a part of the longer one."""
+    """Both sides, the one of fewer hops first, so that the second is not read as a part of the first."""
     pair = pair_of(speaker, call)
     if pair is None or _apart(*pair):
         return None
-    one, two = (as_many(side) if side.many else side for side in pair)  # "which of the films", not "which of films"
+    one, two = (as_many(side) if side.many else side for side in pair)  # "which of the films"
     return (two, one) if two.hops < one.hops else (one, two)
 
 
@@ -262,7 +263,7 @@ def relative_of(phrase: Phrase) -> str:
     return "who" if is_person(phrase.kind) else "that"
 
 
-# Both
+# What is in both sets
 
 
 def both_phrase(speaker: Speaker, call: Call) -> Phrase | None:
@@ -284,7 +285,7 @@ def both_phrase(speaker: Speaker, call: Call) -> Phrase | None:
 def _joined(one: Phrase, two: Phrase) -> str | None:
     """ "the films directed by A" and "films that B acted in" as one: "the films directed by A that B acted in".
 
-    Not where a head says more than the kind: the writer of B must not become "the director of A and of B".
+    None where a head word says more than the kind: a writer of B must not become "the director of A and of B".
     """
     first, second = parts(one.text), parts(two.text)
     if first is None or second is None or one.many != two.many or not first.rest or not second.rest:
@@ -299,7 +300,7 @@ def _joined(one: Phrase, two: Phrase) -> str | None:
             return None
         first, second, hops = second._replace(head=first.head), first, two.hops
     if hops > 1 or second.rest.startswith(("or ", "and ", "of ")):
-        return None  # what comes second would be said of the last noun of the first
+        return None  # what comes second would describe the last noun of the first
     if first.head in ("all", "everything", "everyone", "whoever", "something"):
         return None
     determiner = "the " if first.head not in ("those", "these") else ""
@@ -323,7 +324,7 @@ def _first(text: str) -> str:
 
 
 def predicate(one: Phrase, two: Phrase) -> str:
-    """What a set is said to be: "the director of B", "among the films of B"."""
+    """The second set as a predicate of the first: "the director of B", "among the films of B"."""
     return two.text if one.many == two.many and not two.text.startswith("those") else f"among {two.text}"
 
 
@@ -356,11 +357,11 @@ def both_question(speaker: Speaker, call: Call) -> str | None:
 
 
 def _in_common(speaker: Speaker, call: Call) -> str | None:
-    """Which director do A and B have in common?"""
+    """ "Which director do A and B have in common?"."""
     left, right = (hop_of(speaker, number) for number in speaker.sources(call))
     if left is None or right is None or left[0] != right[0]:
         return None
-    bare = speaker.said(left[0]).at(speaker.level)[2]
+    bare = speaker.templates(left[0]).at(speaker.level).bare
     one, two = speaker.phrase(left[1]), speaker.phrase(right[1])
     if not bare or one is None or two is None:
         return None
@@ -375,10 +376,7 @@ def _in_common(speaker: Speaker, call: Call) -> str | None:
     )
 
 
-# ----------------------------------------------------------------------------------------------------
-# How two sets are said of which either will do: always with a word that marks it, or, either, as well as, together.
-#
-# "A and B" is never said for it: that could be what both have. Knows noun phrases; the rest is the speaker's.
+# Either of two sets
 
 
 def either_phrase(speaker: Speaker, call: Call) -> Phrase | None:

@@ -1,54 +1,63 @@
-"""A lexicon: what people say for a relation, read from head to tail or from tail to head.
+"""A lexicon gives the templates for a relation: the questions and noun phrases that ask for either of its ends.
 
-    lexicon.sayings(Way("directed_by", out=True)).questions    # "Who directed {}?", ...
+    lexicon.templates(Way("directed_by", out=True)).questions               # "Who directed {}?", ...
+    name_templates(read_name("film.film.directed_by"), out=True)            # from the words of the name alone
 
-`{}` is where the known end stands. Knows neither graphs nor whole questions; see `bank_lexicon` and `name_lexicon` for
-where sayings come from, and `words` for how they are put together.
+`{}` is where the known end goes. Lexicons are made by `bank_lexicon` (the relations' concepts are known) and
+`name_lexicon` (any graph). `speaker` puts their templates together into a question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kgwalk.questions.wording.english import DATE, VALUES, YEAR, is_participle, is_person, kind_of, singular, word_set
 from kgwalk.questions.wording.reading import Acts, By, DoneTo, Event, Noun, PlacedIn, Reading, Whole, read
 from kgwalk.questions.wording.relation_names import BEING_SOMEBODY, RelationName
 from kgwalk.questions.wording.templates import (
     Ends,
-    EndWords,
-    acts_said,
-    by_said,
-    done_said,
-    event_said,
-    noun_said,
-    placed_said,
-    whole_said,
+    NameTemplates,
+    by_templates,
+    done_templates,
+    event_templates,
+    noun_templates,
+    placed_templates,
+    verb_templates,
+    whole_templates,
 )
 from kgwalk.walk.facts import Way
 
 
+class LevelTemplates(NamedTuple):
+    """The templates of one relation at one level of wording."""
+
+    questions: tuple[str, ...]
+    nouns: tuple[str, ...]
+    bare: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
-class Sayings:
-    """What is said for one relation read one way. The plain ones use the words of the relation's own name."""
+class Templates:
+    """The templates of one directed relation. The plain ones use the words of the relation's own name."""
 
     questions: tuple[str, ...]  # "Who directed {}?"
     nouns: tuple[str, ...]  # "the director of {}"
-    kind: str = ""  # plain noun of what is reached, singular: "person"; a literal's is "year", "date", "number"
+    kind: str = ""  # a singular noun for what is reached: "person"; for a literal "year", "date" or "number"
     plain_questions: tuple[str, ...] = ()
     plain_nouns: tuple[str, ...] = ()
     bare: tuple[str, ...] = ()  # nouns that need no article, for "X's director" and "X director": "director"
     plain_bare: tuple[str, ...] = ()
-    where: tuple[str, ...] = ()  # what happens there, where a place is reached, or what has one: "does {} play"
+    where: tuple[str, ...] = ()  # what happens at the place that is reached, or that it has: "does {} play"
 
     @property
     def silent(self) -> bool:
-        """Whether the hop adds no words: it leads to a nameless node, and the hop from there says what both mean."""
+        """Whether the hop adds no words: it leads to a nameless node, and the hop that leaves it words them both."""
         return self.nouns == ("{}",)
 
-    def at(self, level: int) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """Questions, nouns and bare nouns: of the name itself at level 0, of both at 1, paraphrases at 2."""
+    def at(self, level: int) -> LevelTemplates:
+        """Level 0: those of the name itself; level 1: all; level 2: paraphrases. Where there are none, the others."""
         kept = []
         for plain, free in (
             (self.plain_questions, self.questions),
@@ -57,44 +66,39 @@ class Sayings:
         ):
             texts = plain or free if level == 0 else (plain + free if level == 1 else free or plain)
             kept.append(tuple(dict.fromkeys(texts)))
-        return kept[0], kept[1], kept[2]
+        return LevelTemplates(*kept)
 
 
 class Lexicon(Protocol):
-    def sayings(self, way: Way) -> Sayings:
-        """What is said for this relation, read this way; empty where nothing can be said."""
+    def templates(self, way: Way) -> Templates:
+        """The templates of a directed relation; empty ones where there are no words for it."""
         ...
 
     def value_words(self, relation: str) -> tuple[str, ...]:
-        """Nouns of what a relation with values measures: "population". Empty for other relations."""
+        """Nouns for what a relation with values measures: "population". Empty for other relations."""
         ...
 
     def alone(self, way: Way) -> bool:
-        """Whether no other relation joins the same two kinds, so that "the X films" can mean this one only."""
+        """Whether no other relation joins the same two kinds, so that "the X films" can only mean this one."""
         ...
 
 
-# ----------------------------------------------------------------------------------------------------
-# What is said for a relation from the words of its name alone, both ways, with light grammar.
-#
-#     name_sayings(read_name("film.film.directed_by"), out=True).plain_questions     # "Who directed {}?", ...
-#
-# Knows how a name reads (`reading`) and the kinds of its ends; neither the bank nor a graph.
+# Templates from the words of a name
 
 
-# Happen by themselves: a company closed in 1990, but was founded.
+# Verbs without a doer: a company "closed" in 1990, but "was founded".
 _BY_ITSELF = word_set("died happened ended began opened closed retired graduated ceased came occurred debuted started")
 _AT = {YEAR: ("in", "year"), DATE: ("on", "date")}
 _WHEN = ("first", "last")  # first released
-# Look like what the head did to the tail, and are not.
+# These look like what the head did to the tail, but are not.
 _NOT_DONE = word_set("related accused defeated elected rated featured associated located")
 
 
-def name_sayings(name: RelationName, out: bool, ends: Ends | None = None, *, whole: bool = False) -> Sayings:
-    """With `whole`, a name of two joined properties is said with both of them, and one with a unit with that.
+def name_templates(name: RelationName, out: bool, ends: Ends | None = None, *, whole: bool = False) -> Templates:
+    """Plain templates from a relation's name. With `whole`, both of two joined properties are kept, and so is a unit.
 
-    >>> said = name_sayings(RelationName(("capital",)), out=True)
-    >>> said.plain_questions[0], said.plain_nouns[0], said.plain_bare
+    >>> made = name_templates(RelationName(("capital",)), out=True)
+    >>> made.plain_questions[0], made.plain_nouns[0], made.plain_bare
     ('What is the capital of {}?', 'the capital of {}', ('capital',))
     """
     ends = ends or Ends(name.head, "")
@@ -108,7 +112,7 @@ def name_sayings(name: RelationName, out: bool, ends: Ends | None = None, *, who
         # `operator of line` leads to lines, not to operators; so does `owner of business` from a person
         if of and (singular(of) == ends.tail.split(" ")[-1] or owner):
             reading = Noun(noun, of=True)
-    reading = as_done(reading, ends.tail)
+    reading = verb_reading(reading, ends.tail)
     if isinstance(reading, PlacedIn) and reading.participle in BEING_SOMEBODY and not is_person(ends.head):
         if is_person(ends.tail):  # `on call` of a service
             ends, out = ends.turned(), not out
@@ -118,17 +122,17 @@ def name_sayings(name: RelationName, out: bool, ends: Ends | None = None, *, who
         reading = Noun(f"{reading.noun} in {name.unit}")
     if whole and name.before:
         reading = Noun(f"{name.text} in the {' '.join(name.before)}")
-    said = _SAID[type(reading)](reading, out, ends)
-    texts = [tuple(dict.fromkeys(_clean(text) for text in some)) for some in said[:3]]
-    return Sayings((), (), said.kind, texts[0], texts[1], plain_bare=texts[2])
+    made = _TEMPLATES[type(reading)](reading, out, ends)
+    texts = [tuple(dict.fromkeys(_clean(text) for text in some)) for some in made[:3]]
+    return Templates((), (), made.kind, texts[0], texts[1], plain_bare=texts[2])
 
 
-def as_done(reading: Reading, tail: str) -> Reading:
-    """A verb alone: `established` says when, if the tail is a time, and `discovered` what, if it is a thing.
+def verb_reading(reading: Reading, tail: str) -> Reading:
+    """A better reading of a verb alone, by its tail: `established` tells when, if the tail is a time.
 
-    `first released` says when, too.
+    If it is a thing, `discovered` tells what was discovered. `first released` tells when, too.
 
-    >>> as_done(Noun("established"), "year"), as_done(Noun("discovered"), "planet")
+    >>> verb_reading(Noun("established"), "year"), verb_reading(Noun("discovered"), "planet")
     (PlacedIn(participle='established', preposition='in', thing='year', be='was'), \
 DoneTo(participle='discovered', thing='', active=True))
     """
@@ -152,16 +156,16 @@ DoneTo(participle='discovered', thing='', active=True))
 
 
 def _clean(text: str) -> str:
-    """No doubled blanks, none before a stop."""
+    """The text without doubled blanks, and without one before a question mark or full stop."""
     return " ".join(text.split()).replace(" ?", "?").replace(" .", ".")
 
 
-_SAID: dict[type[Reading], Callable[[Reading, bool, Ends], EndWords]] = {
-    Noun: noun_said,
-    DoneTo: done_said,
-    By: by_said,
-    PlacedIn: placed_said,
-    Acts: acts_said,
-    Whole: whole_said,
-    Event: event_said,
+_TEMPLATES: dict[type[Reading], Callable[[Reading, bool, Ends], NameTemplates]] = {
+    Noun: noun_templates,
+    DoneTo: done_templates,
+    By: by_templates,
+    PlacedIn: placed_templates,
+    Acts: verb_templates,
+    Whole: whole_templates,
+    Event: event_templates,
 }

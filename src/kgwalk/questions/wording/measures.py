@@ -1,6 +1,8 @@
-"""How sets are said that are chosen from by values: the largest, those above, those of 2012.
+"""How a set chosen by values is worded, and a count: the largest, those above a bound, those of 2012, how many.
 
-Knows noun phrases and the words for values; the rest of the sentence is the speaker's.
+    "Which of the neighbours of X has the largest population?", "the films by X that came out before 1990"
+
+Called by `speaker`, which words the rest of the sentence. The words for each kind of value are in `values`.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ import re
 from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgwalk.questions.plan import HOPS
+from kgwalk.questions.plan import HOPS, way_of
 from kgwalk.questions.wording.english import DATE, UNCOUNTED, YEAR, a, is_plural, plural, singular
 from kgwalk.questions.wording.phrases import Phrase, PhraseParts, as_many, fill, fits, parts
-from kgwalk.questions.wording.values import ValueWords, wording_of
+from kgwalk.questions.wording.values import ValueWords, value_words
 from kgwalk.types import Call
 from kgwalk.walk.facts import Way
 
@@ -22,16 +24,15 @@ if TYPE_CHECKING:
     from kgwalk.questions.wording.speaker import Speaker
 
 
-# ----------------------------------------------------------------------------------------------------
-# A round number between two values, and how people write it in a question: "more than 5 million". Knows no graph.
+# Round numbers
 
 
 _SCALES = ((10**9, "billion"), (10**6, "million"))
-LEAST_DIGIT = -12  # a billionth of a billionth is no round number
+LEAST_DIGIT = -12  # decimal places after which no rounder number is looked for
 
 
 def round_between(low: float, high: float, *, year: bool = False) -> str:
-    """The number with the fewest digits that parts `low` from `high`: low < number <= high; of years, a whole one.
+    """The number with the fewest digits with low < number <= high; with `year`, a whole one.
 
     >>> round_between(4_213_265, 5_879_441), round_between(0.12, 0.18), round_between(-3, 7)
     ('5000000', '0.15', '0')
@@ -54,7 +55,7 @@ def round_between(low: float, high: float, *, year: bool = False) -> str:
 
 
 def in_words(number: str, chance: random.Random) -> str:
-    """A large number as one of those ways that people have for it; not for years.
+    """A large number in one of the ways that people write it; not for years.
 
     >>> sorted({in_words("5000000", random.Random(seed)) for seed in range(20)})
     ['5 million', '5,000,000', '5000000']
@@ -63,12 +64,12 @@ def in_words(number: str, chance: random.Random) -> str:
     """
     if not number.isdigit() or int(number) < 10_000:
         return number
-    said = [number, f"{int(number):,}"]
+    spellings = [number, f"{int(number):,}"]
     scale, word = next(((scale, word) for scale, word in _SCALES if int(number) >= scale), (1, ""))
     short = _written(Decimal(number) / scale)
     if word and len(short) <= 4:
-        said += [f"{short} {word}"] * 2
-    return chance.choice(said)
+        spellings += [f"{short} {word}"] * 2
+    return chance.choice(spellings)
 
 
 def _multiple(number: Decimal, unit: Decimal) -> Decimal:
@@ -97,16 +98,16 @@ _LATER = {
     "!=": ("not in",),
 }
 
-# Numbers that only tell things apart: nobody asks for the largest calling code.
+# Numbers that only identify things: nobody asks for the largest calling code.
 _CODES = re.compile(r"\b(?:code|prefix|id|isbn|port|doi|phone|postal|zip|iso)\b")
 
 
 def _value(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
-    """A noun for what a relation measures, and whether it is a time."""
+    """A noun for what a relation measures, and whether that is a time."""
     words = [word for word in speaker.lexicon.value_words(relation) if not _CODES.search(word)]
     if not words:
         return None
-    kind = speaker.said(Way(relation, True)).kind
+    kind = speaker.templates(Way(relation, True)).kind
     return (words[0] if speaker.level == 0 else speaker.chance.choice(words)), kind in (DATE, YEAR)
 
 
@@ -114,7 +115,7 @@ def _value(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
 
 
 class Extreme(NamedTuple):
-    """How the most of a value is said: "the largest population", "most populous", "has the most inhabitants"."""
+    """Wordings of the largest value: "the largest population", "most populous", "has the most inhabitants"."""
 
     most: str
     adjective: str
@@ -127,7 +128,7 @@ def _extreme(speaker: Speaker, call: Call) -> Extreme | None:
     if found is None:
         return None
     noun, timed = found
-    chance, most, wording = speaker.chance, call.tool == "argmax", wording_of(noun)
+    chance, most, wording = speaker.chance, call.tool == "argmax", value_words(noun)
     if timed:
         word, by = chance.choice(("latest", "most recent") if most else ("earliest",)), ""
     else:
@@ -140,25 +141,28 @@ def _extreme(speaker: Speaker, call: Call) -> Extreme | None:
 
 
 def extreme_phrase(speaker: Speaker, call: Call) -> Phrase | None:
-    inner, said = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
-    if inner is None or said is None:
+    inner, extreme = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
+    if inner is None or extreme is None:
         return None
     inner = as_many(inner)
-    options = [(1.0, f"the one of {inner.text} with {said.most}"), (1, f"whichever of {inner.text} has {said.most}")]
-    if said.adjective and inner.many:
-        options.append((1.5, f"the {said.adjective} of {inner.text}"))
-    if said.did:
-        options.append((1, f"whichever of {inner.text} {said.did}"))
+    options = [
+        (1.0, f"the one of {inner.text} with {extreme.most}"),
+        (1, f"whichever of {inner.text} has {extreme.most}"),
+    ]
+    if extreme.adjective and inner.many:
+        options.append((1.5, f"the {extreme.adjective} of {inner.text}"))
+    if extreme.did:
+        options.append((1, f"whichever of {inner.text} {extreme.did}"))
     found = parts(inner.text)
     if found is not None and inner.many and inner.hops < 2 and _says_one(found):
-        options.append((2, f"the {singular(found.head)} {found.rest} with {said.most}"))
-        if said.adjective:
-            options.append((2, f"the {said.adjective} {singular(found.head)} {found.rest}"))
+        options.append((2, f"the {singular(found.head)} {found.rest} with {extreme.most}"))
+        if extreme.adjective:
+            options.append((2, f"the {extreme.adjective} {singular(found.head)} {found.rest}"))
     return Phrase(speaker.choose(options) or "", False, inner.kind, hops=inner.hops)
 
 
 def _says_one(found: PhraseParts) -> bool:
-    """Whether a plural head can become one with the rest as it is: not "the players who play"."""
+    """Whether the head can become singular while the rest stays as it is: not in "the players who play"."""
     opened = re.match(r"(?:who|that|which) (\w+)", found.rest)
     return (
         bool(found.rest) and found.head not in ("ones", "those", "all") and (not opened or opened[1] in ("the", "was"))
@@ -166,10 +170,10 @@ def _says_one(found: PhraseParts) -> bool:
 
 
 def extreme_question(speaker: Speaker, call: Call) -> str | None:
-    inner, said = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
-    if inner is None or said is None:
+    inner, extreme = speaker.phrase(speaker.sources(call)[0]), _extreme(speaker, call)
+    if inner is None or extreme is None:
         return None
-    inner, (most, adjective, did, by) = as_many(inner), said
+    inner, (most, adjective, did, by) = as_many(inner), extreme
     options = [
         (2.0, f"Which of {inner.text} has {most}?"),
         (1, f"Among {inner.text}, which has {most}?"),
@@ -200,26 +204,23 @@ def extreme_question(speaker: Speaker, call: Call) -> str | None:
 
 
 class Condition(NamedTuple):
-    """The set that is filtered; what its members have, the same as a clause, as a verb, and right after their noun.
-
-    "a birth date after 1980", "whose birth date is after 1980", "were born after 1980", "who were born after 1980".
-    """
+    """The set that is filtered, and its condition in four forms."""
 
     source: int
-    having: str
-    clause: str
-    did: str = ""
-    done: str = ""
+    having: str  # "a birth date after 1980"
+    clause: str  # "whose birth date is after 1980"
+    did: str = ""  # "were born after 1980"
+    done: str = ""  # "who were born after 1980"
 
 
 def _condition(speaker: Speaker, call: Call) -> Condition | None:
-    """Two bounds of one value are said as one; two values at once are not said."""
+    """The condition of a filter; two filters on one relation become one. None for filters on two relations."""
     relation, comparison, value = (str(argument) for argument in call.args[1:])
     found = _value(speaker, relation)
     if found is None:
         return None
     noun, timed = found
-    source, wording = speaker.sources(call)[0], wording_of(noun)
+    source, wording = speaker.sources(call)[0], value_words(noun)
     before = speaker.plan.made_by(source)
     if before is not None and before.tool == "filter":
         pair = _between(speaker, (str(before.args[2]), str(before.args[3])), (comparison, value))
@@ -239,7 +240,7 @@ def _condition(speaker: Speaker, call: Call) -> Condition | None:
 
 
 def _compared(source: int, noun: str, than: str, wording: ValueWords | None) -> Condition:
-    """`wording` is given for times alone: "founded below 5" makes no sense."""
+    """`wording` is given for times only: "founded below 5" makes no sense."""
     clause = f"whose {noun} is {than.removeprefix('of ')}"
     if wording is None or not wording.did:
         return Condition(source, f"{a(noun)} {than}", clause)
@@ -264,7 +265,9 @@ def compared_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     if found is None or inner is None:
         return None
     inner = as_many(inner)
-    members = f"those of {inner.text}" if inner.hops > 1 and inner.many else inner.text  # of these it is said
+    members = (
+        f"those of {inner.text}" if inner.hops > 1 and inner.many else inner.text
+    )  # else it describes the last noun
     options = [(1.0, f"{members} with {found.having}"), (1.2, f"{members} {found.clause}")]
     if found.done and inner.many:
         options.append((2, f"{members} {found.done}"))
@@ -285,7 +288,7 @@ def compared_question(speaker: Speaker, call: Call) -> str | None:
         (0.7, f"Which of {inner.text} {'are those' if inner.many else 'is the one'} {clause}?"),
         (3, f"Which of {inner.text} {did}?") if did else (0, ""),
     ]
-    if inner.hops < 2:  # else it would be said of the last noun
+    if inner.hops < 2:  # else it would describe the last noun
         texts = [
             f"{inner.text} with {having}",
             f"{inner.text} {clause}",
@@ -301,10 +304,7 @@ def compared_question(speaker: Speaker, call: Call) -> str | None:
     return speaker.choose(options)
 
 
-# ----------------------------------------------------------------------------------------------------
-# How a count is said: how many, the number of.
-#
-# Knows noun phrases and the ways that made them; the rest of the sentence is the speaker's.
+# Counts
 
 
 def count_phrase(speaker: Speaker, call: Call) -> Phrase | None:
@@ -322,9 +322,9 @@ def count_question(speaker: Speaker, call: Call) -> str | None:
     options: list[tuple[float, str]] = []
     found = parts(counted.text)
     if found is not None and found.rest and counted.many and found.head not in ("ones", "those", "all"):
-        said = f"{found.head} {found.rest}"
-        options += [(3, f"How many {said} are there?"), (0.7, f"Count the {said}.")]
-        options += [(1, f"What is the number of {said}?"), (0.7, f"number of {said}?")]
+        described = f"{found.head} {found.rest}"
+        options += [(3, f"How many {described} are there?"), (0.7, f"Count the {described}.")]
+        options += [(1, f"What is the number of {described}?"), (0.7, f"number of {described}?")]
     elif counted.many:
         options += [(1, f"How many are there of {counted.text}?"), (1, f"Count {counted.text}.")]
     if made is not None and made.tool in HOPS and made.tool != "between":
@@ -337,7 +337,7 @@ def _how_many(speaker: Speaker, made: Call) -> list[tuple[float, str]]:
     inner = speaker.phrase(speaker.sources(made)[0])
     if inner is None:
         return []
-    questions, _, bare = speaker.said(Way(str(made.args[1]), made.tool != "head_entities")).at(speaker.level)
+    questions, _, bare = speaker.templates(way_of(made)).at(speaker.level)
     found: list[tuple[float, str]] = []
     for question in questions:
         # "what stands before {}" opens with a verb, so after "what" a helping verb must follow the noun

@@ -1,8 +1,8 @@
-"""A lexicon for any graph: from the names of its relations, what their tails look like, and the bank where it fits.
+"""The lexicon for any graph: templates from the names of its relations, their values, and the bank where it fits.
 
-    NameLexicon(survey(graph)).sayings(Way("directed_by", True))
+    NameLexicon(survey(graph)).templates(Way("directed_by", True))
 
-With `bank=False` the names alone speak, as experiments on what the bank teaches need it. Knows relations, no facts.
+With `bank=False` only the names are used, for experiments on what the bank teaches. The schema is all it reads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.schema import MOSTLY, Relation, Schema
-from kgwalk.questions.wording.bank_lexicon import BankMatch, Heard, Meant, concept_sayings
+from kgwalk.questions.wording.bank_lexicon import BankMatch, ConceptMatch, ConceptNouns, concept_templates
 from kgwalk.questions.wording.english import (
     DATE,
     NUMBER,
@@ -26,34 +26,34 @@ from kgwalk.questions.wording.english import (
     is_place,
     word_set,
 )
-from kgwalk.questions.wording.lexicon import Sayings, name_sayings
+from kgwalk.questions.wording.lexicon import Templates, name_templates
 from kgwalk.questions.wording.relation_names import RelationName, read_name
 from kgwalk.questions.wording.templates import Ends
 from kgwalk.walk.facts import Way
 
-LONGEST = 10  # words of a name; a longer one is a sentence that went astray in the data
-MIXED = 20  # entities of two known kinds or more, from which on kinds can be called mixed up
-KNOWN_SHARE = 0.5  # of the sampled entities that must be of a known kind for that
-KNOWN = 3  # sampled entities of a known kind that tell the kind of a relation's end
+LONGEST = 10  # words of a name; a longer one is a sentence that got into the data
+MIXED = 20  # entities with two or more known kinds, at least, before kinds are called mixed up
+KNOWN_SHARE = 0.5  # the share of the sampled entities whose kind must be known, to tell the kind of an end
+KNOWN = 3  # entities of one kind, at least, to tell the kind of a relation's end
 # Words of relations that only people have.
 _HUMAN = word_set(
     "born birth birthplace birthday spouse wife husband gender nationality profession occupation religion ethnicity "
     "parents parent children child father mother sibling siblings died death acted plays wears speaks married educated "
     "graduated aged citizenship education residence lives lived works employer"
 )
-# Before these they tell of people in general: `birth_rate`, `gender_ratio` of a country.
+# After those words, these make it a figure about many people: `birth_rate`, `gender_ratio` of a country.
 _OF_MANY = word_set("rate rates ratio gap toll count total share percentage index statistics policy equality")
-# Names that tell that the head is a person whatever the other relations of the graph say.
+# Names whose head is a person, whatever the other relations of the graph suggest.
 _WHEN_OR_WHERE = "(?:date|day|time|year|month|place|city|town|village|location|country|state)"
 _BORN = re.compile(
     rf"(?:has |is |was )?(?:born(?: (?:in|on|at))?(?: {_WHEN_OR_WHERE})?|{_WHEN_OR_WHERE}(?: was)? (?:born|of birth)"
     rf"|birth ?(?:{_WHEN_OR_WHERE}|name)|gender|(?:(?:ex|former|late|current|first|second|third) )?"
     r"(?:spouse|wife|husband)(?:s?| of))"
 )
-# Beside people and places: a service is written as software is, and a team owns it as a company would.
+# Kinds that one entity may have at once, beside people and places: a service is also software.
 _FAMILIES = dict.fromkeys(("service", "software package", "programming language", "operating system"), "software")
 _FAMILIES |= dict.fromkeys(("company", "work team", "team", "owner", "department"), "organization")
-# What happened at the time that a relation named by a verb leads to: `born`, `opened`.
+# The noun for what happened, where a relation to a time is named by a verb: `born`, `opened`.
 _HAPPENED = {
     "born": "birth", "died": "death", "founded": "founding", "established": "foundation", "created": "creation",
     "opened": "opening", "closed": "closing", "built": "construction", "completed": "completion", "started": "start",
@@ -64,7 +64,7 @@ _HAPPENED = {
 
 
 class NameLexicon:
-    """`concepts` are those of the bank to look among; all unless told."""
+    """`concepts` are the concepts of the bank that may be used; by default all."""
 
     def __init__(
         self,
@@ -77,16 +77,16 @@ class NameLexicon:
         self._match = BankMatch(schema.relations, concepts) if bank else None
         counts = Counter((name.text, name.head) for name in map(read_name, schema.relations))
         self._shared = {key for key, count in counts.items() if count > 1}
-        meant = {name: self.meant(name) for name in schema.relations}
-        self._kinds = _Kinds(schema, meant)
-        self._heard = Heard([found[0] for found in meant.values() if found is not None])
+        matches = {name: self.concept_of(name) for name in schema.relations}
+        self._kinds = _Kinds(schema, matches)
+        self._concept_nouns = ConceptNouns([found[0] for found in matches.values() if found is not None])
         ends = {name: self._kinds.ends(relation, read_name(name)) for name, relation in schema.relations.items()}
         between = Counter(frozenset((one.head, one.tail)) for one in ends.values())
         known = {name: one for name, one in ends.items() if one.head not in VAGUE and one.tail not in VAGUE}
         self._alone = {name for name, one in known.items() if between[frozenset((one.head, one.tail))] < 2}
-        self._made: dict[Way, Sayings] = {}
+        self._made: dict[Way, Templates] = {}
 
-    def sayings(self, way: Way) -> Sayings:
+    def templates(self, way: Way) -> Templates:
         if way not in self._made:
             self._made[way] = self._make(way)
         return self._made[way]
@@ -94,41 +94,42 @@ class NameLexicon:
     def value_words(self, relation: str) -> tuple[str, ...]:
         if not self.schema[relation].valued:
             return ()
-        said, meant = self.sayings(Way(relation, True)), self.meant(relation)
-        everyday = () if meant is None else meant[0].nouns  # "the largest deepness"
-        nouns = tuple(dict.fromkeys(noun for noun in said.plain_bare + said.bare if noun not in everyday))
-        return nouns or _moments(read_name(relation), said.kind)
+        templates, match = self.templates(Way(relation, True)), self.concept_of(relation)
+        everyday = () if match is None else match[0].nouns  # "the largest deepness"
+        nouns = tuple(dict.fromkeys(noun for noun in templates.plain_bare + templates.bare if noun not in everyday))
+        return nouns or _moments(read_name(relation), templates.kind)
 
     def alone(self, way: Way) -> bool:
         """Whether it is known that no other relation joins the same two kinds."""
         return way.relation in self._alone
 
-    def meant(self, relation: str) -> Meant | None:
-        """The bank's concept for a relation, if it is used and has one."""
+    def concept_of(self, relation: str) -> ConceptMatch | None:
+        """The bank's concept for a relation; None without the bank, or where none fits."""
         name = read_name(relation)
         if self._match is None or (name.unit and (name.text, name.head) in self._shared):
             return None  # the bank cannot tell `price_eur` from `price_usd`
         return self._match.find(relation)
 
-    def _make(self, way: Way) -> Sayings:
+    def _make(self, way: Way) -> Templates:
         relation, name = self.schema[way.relation], read_name(way.relation)
         ends = self._kinds.ends(relation, name)
         if len(name.words) > LONGEST:
-            return Sayings((), ())
-        meant = self.meant(way.relation)
-        if self._kinds.mixed and not name.head and meant is not None and not {meant[0].head, meant[0].tail} <= VAGUE:
-            meant = None
-        if meant is not None and _agree(relation, *meant):
-            said = concept_sayings(way, *meant, self._heard)
+            return Templates((), ())
+        match = self.concept_of(way.relation)
+        if self._kinds.mixed and not name.head and match is not None and not {match[0].head, match[0].tail} <= VAGUE:
+            match = None
+        if match is not None and _agree(relation, *match):
+            templates = concept_templates(way, *match, self._concept_nouns)
             reached = ends.tail if way.out else ends.head
-            if said.kind in VAGUE and is_person(reached):  # "things situated in Liverpool" are people
-                return name_sayings(name, way.out, ends)
-            return said
-        return name_sayings(name, way.out, ends, whole=(name.text, name.head) in self._shared)
+            if templates.kind in VAGUE and is_person(reached):  # "things situated in Liverpool" are people
+                return name_templates(name, way.out, ends)
+            return templates
+        return name_templates(name, way.out, ends, whole=(name.text, name.head) in self._shared)
 
 
 def _moments(name: RelationName, kind: str) -> tuple[str, ...]:
-    """
+    """Nouns for the value of a relation named by a verb.
+
     >>> _moments(read_name("born"), DATE), _moments(read_name("was_opened_in"), YEAR), _moments(read_name("seen"), DATE)
     (('birth date',), ('opening year',), ())
     """
@@ -137,14 +138,17 @@ def _moments(name: RelationName, kind: str) -> tuple[str, ...]:
 
 
 class _Kinds:
-    """Kinds of ends that no name tells: those of relations known from the bank that share the same entities."""
+    """The kinds of a relation's ends.
 
-    def __init__(self, schema: Schema, meant: Mapping[str, Meant | None]) -> None:
+    Where its name does not tell, they come from other relations of the same entities whose concept is known.
+    """
+
+    def __init__(self, schema: Schema, matches: Mapping[str, ConceptMatch | None]) -> None:
         self._of: dict[str, Counter[str]] = defaultdict(Counter)  # kinds that sampled entities are known to have
         heads: Counter[str] = Counter()
         people: set[str] = set()
         for relation in schema.relations.values():
-            found = meant[relation.name]
+            found = matches[relation.name]
             if found is None or not _agree(relation, *found):
                 name = read_name(relation.name)
                 if not name.inverse and _BORN.fullmatch(name.text):
@@ -159,7 +163,7 @@ class _Kinds:
                         self._of[entity][kind] += 1
         for entity in people:
             self._of[entity][PERSON] += 1
-        # what is a drug by one relation and a disease by the next is neither: the names mean something else here
+        # an entity that is a drug by one relation and a disease by another is neither: the names mean other things here
         several = [counts for counts in self._of.values() if counts.total() > 1]
         odd = sum(len(set(map(_family, counts))) > 1 for counts in several)
         self.mixed = len(several) >= MIXED and 2 * odd > len(several)
@@ -167,14 +171,14 @@ class _Kinds:
             self._of.clear()
         # where nearly all known relations start from one kind, the others do so too
         kind, count = heads.most_common(1)[0] if heads else ("", 0)
-        self._most = kind if kind not in VAGUE and count >= MOSTLY * heads.total() and 2 * count >= len(meant) else ""
+        self._most = kind if kind not in VAGUE and count >= MOSTLY * heads.total() and 2 * count >= len(matches) else ""
 
     def ends(self, relation: Relation, name: RelationName) -> Ends:
         head = name.head or _human(name) or self._shared(relation.sample_heads) or self._most
         return Ends(head, _value_kind(relation) or self._shared(relation.sample_tails))
 
     def _shared(self, sample: Sequence[str]) -> str:
-        """The kind of most of the sampled entities whose kind is known, if there are some."""
+        """The kind of most of the sampled entities, if the kinds of enough of them are known."""
         counts: Counter[str] = Counter()
         known = [entity for entity in set(sample) if entity in self._of]
         if len(known) < KNOWN_SHARE * len(set(sample)):
@@ -186,7 +190,7 @@ class _Kinds:
 
 
 def _family(kind: str) -> str:
-    """What kinds that one thing may have at once have in common.
+    """One word for kinds that an entity may have at the same time.
 
     >>> _family("work team"), _family("company"), _family("service"), _family("employee"), _family("film")
     ('organization', 'organization', 'software', 'person', 'film')
@@ -203,13 +207,14 @@ def _value_kind(relation: Relation) -> str:
 
 
 def _agree(relation: Relation, concept: Concept, turned: bool) -> bool:
-    """Whether a concept's tail can be what the relation's tails look like: no person is a number."""
+    """Whether a concept's tail can be what the relation's tails look like: a person is never a number."""
     valued = concept.tail in (YEAR, DATE, NUMBER) and not turned
     return valued == relation.valued or concept.tail == "text"
 
 
 def _human(name: RelationName) -> str:
-    """
+    """ "person" where only people have such a relation, else "".
+
     >>> _human(read_name("birth_date")), _human(read_name("birth_rate"))
     ('person', '')
     """

@@ -1,9 +1,10 @@
-"""Noun phrases, and how they are put into the templates of questions and of other noun phrases.
+"""Noun phrases, and how they are put into templates of questions and of other noun phrases.
 
-    films = fill_noun("the films directed by {}", name("\\ue000"))    # plural, of head "films"
-    fill("Where was {} born?", films)                                 # "Where were the films ... born?"
+    films = Phrase("the films directed by X", many=True)
+    fill("Where was {} made?", films)          # "Where were the films directed by X made?"
+    fits("Who made the movie {}?", films)      # False: this template takes names only
 
-A template has one `{}`; whether a phrase can stand there is told by `fitting`. Knows grammar, no relations.
+A template has one `{}`. `fits` judges by the words around it; a phrase that does not fit is left to other templates.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LINKS = word_set(
     "after before over into against during between among around through within without is are was were has "
     "have had can could did does do and or than like called named based used {} {}'s"
 )
-# Follow a noun as part of what is said about it: "the diseases spread by {}", "the year the album {} came out".
+# Words that open a description after a noun: "the diseases spread by {}", "the year the album {} came out".
 _AFTER_NOUN = word_set(
     "one you i the a an pregnant spread redone wed native responsible set put cut hit famous known similar popular "
     "open worth able home next close good available active full true"
@@ -35,7 +36,7 @@ OPEN = word_set(
     "while if under into about after before than also too today now then there here"
 )
 _AGREEMENT = {"is": "are", "was": "were", "does": "do", "has": "have"}
-# Follow a name as nouns, though they end like verbs.
+# Nouns that may follow a name, though they end like verbs.
 _NOUNS_IN_S = word_set("pages minutes goals players episodes times sides seasons days members works as its this")
 HEADLESS = ("what", "how", "where", "when", "why", "who", "whether", "that", "if", "because")
 _PRONOUNS = {"something": False, "somebody": False, "someone": False, "anyone": False, "anybody": False,
@@ -44,7 +45,7 @@ _PRONOUNS = {"something": False, "somebody": False, "someone": False, "anyone": 
 
 
 class PhraseParts(NamedTuple):
-    """`the old films | that {} made`: determiner, head and the rest; the head of "those who" is "those"."""
+    """Determiner, head and rest: "the" + "old films" + "that {} made". The head of "those who" is "those"."""
 
     determiner: str
     head: str
@@ -53,14 +54,14 @@ class PhraseParts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """`name` is set for a name as it is; `short` where a possessive may follow."""
+    """A noun phrase for a set."""
 
     text: str
-    many: bool = False
+    many: bool = False  # plural
     kind: str = ""
-    name: str | None = None
-    short: bool = False
-    hops: int = 0
+    name: str | None = None  # the entity's name, if the phrase is nothing else
+    short: bool = False  # whether a possessive may follow
+    hops: int = 0  # relations that the phrase words
 
     @property
     def simple(self) -> bool:
@@ -90,7 +91,7 @@ rest='that {} made'), None)
 
 
 def _ends_head(words: list[str], at: int) -> bool:
-    """Whether the first of two words is past the head: a link, the sign for a name, or after a noun a clause."""
+    """Whether the head ends before the first of two words: a link, the mark for a name, or the start of a clause."""
     if words[0] in LINKS or "\ue000" <= words[0][0] <= "\uf8ff":
         return True
     if words[0] in _AFTER_NOUN and words[0] not in ("the", "a", "an", "one", "you", "i"):
@@ -101,7 +102,7 @@ def _ends_head(words: list[str], at: int) -> bool:
 
 
 def _opens_clause(words: list[str]) -> bool:
-    """`directed by`, `starring X`; in `the imdb rating of X` it is a noun."""
+    """Whether words open a clause: "directed by", "starring X"; not "rating of" in "the imdb rating of X"."""
     word = words[0].rstrip(",")
     if word == "consisting":
         return True
@@ -182,7 +183,7 @@ def fill(template: str, phrase: Phrase) -> str:
 
 
 def _told_apart(before: str, phrase: Phrase) -> str:
-    """The phrase; with an article where it would run into a noun: "the person | military units of X were led by"."""
+    """The phrase, with an article where it would run into the noun before it: "the person military units ..."."""
     last = before.split(" ")[-2].lower() if " " in before else ""
     if phrase.simple or not last or last in LINKS | HELPERS | OPEN | RELATIVES | BEFORE_NOUN:
         return phrase.text
@@ -192,13 +193,13 @@ def _told_apart(before: str, phrase: Phrase) -> str:
 
 
 def _inverted(before: list[str]) -> bool:
-    """`Where is {}`, `In which city is {}`; not `whose father is {}`, where the name is no subject."""
+    """Whether the name is the subject of the verb before it: in "Where is {}", not in "whose father is {}"."""
     words = [word.lower() for word in before]
     return not {"whose", "that", "who", "what's"} & set(words[1:])
 
 
 def _subject(helper: str, after: str) -> bool:
-    """`What has {} directed` is about what they did; in `What has {} as its capital` they are had."""
+    """Whether the name is the subject of "has": in "What has {} directed", not in "What has {} as its capital"."""
     words = after.split()
     return helper.lower() != "has" or (bool(words) and (is_participle(words[0].strip("?.")) or words[0] == "been"))
 
@@ -216,10 +217,7 @@ def _like(word: str, model: str) -> str:
     return word.capitalize() if model[:1].isupper() else word
 
 
-# ----------------------------------------------------------------------------------------------------
-# Whether a noun phrase can stand in the place of a name: some templates take names only ("the movie {}", "{} cast?").
-#
-# Judges by the words around `{}`; knows grammar, no relations. What does not fit is left to other templates.
+# Whether a phrase fits a template
 
 
 _DETERMINERS = word_set("the a an this that which what any some every each another its their all")
@@ -246,7 +244,7 @@ def fits(template: str, phrase: Phrase) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _fits_words(template: str, many: bool, short: bool, value: bool) -> bool:
-    """`fits` for a phrase that is no name: its own words do not matter."""
+    """`fits` for a phrase that is not a name: its own words do not matter."""
     before, after = (side.split() for side in template.split("{}"))
     last = before[-1].lower() if before else ""
     possessive = bool(after) and after[0].startswith("'")
@@ -262,7 +260,7 @@ def _fits_words(template: str, many: bool, short: bool, value: bool) -> bool:
         return False  # "the award that the category that X has has"
     said_of_one = "whose" in map(str.lower, before) or after[:1] in (["a"], ["an"], ["the"])
     if many and last in ("is", "was") and said_of_one:
-        return False  # the phrase must be the subject, and nothing singular said of it
+        return False  # the phrase must be the subject, without anything singular after it
     if value and re.search(r"\ban? \w+ of$", " ".join(before).lower()):
         return False  # "an age of the age of X"
     following = re.sub(r"\W", "", after[0].lower()) if after else ""
@@ -287,7 +285,7 @@ def _fits_words(template: str, many: bool, short: bool, value: bool) -> bool:
 
 
 def _apposed(before: list[str]) -> bool:
-    """`the movie`, `the animated movie`: a noun with a determiner, directly before the name."""
+    """Whether a noun with a determiner stands directly before the name: "the movie", "the animated movie"."""
     for back in range(1, min(4, len(before)) + 1):
         word = before[-back].lower()
         if (word in _DETERMINERS and word not in ("that", "what", "which")) or word.endswith("'s"):
@@ -300,19 +298,19 @@ def _apposed(before: list[str]) -> bool:
 
 
 def _twice(before: list[str]) -> bool:
-    """`the album the track {} comes from`: a noun of its own stands before the noun that the name belongs to."""
+    """Whether another noun stands before the noun of the name: "the album the track {} comes from"."""
     at = [at for at, word in enumerate(before) if word.lower() in ("the", "a", "an")]
     return len(at) > 1 and before[at[-1] - 1].lower() not in LINKS | HELPERS | OPEN | RELATIVES
 
 
 def _helped(before: list[str]) -> bool:
-    """`is the alloy {} made`: a helping verb or a relative before the noun, so that the name belongs to the noun."""
+    """Whether a helping verb or a relative stands before the noun of the name: "is the alloy {} made"."""
     at = max((at for at, word in enumerate(before) if word.lower() in _DETERMINERS or word.endswith("'s")), default=0)
     return at > 0 and (before[at - 1].lower() in RELATIVES or any(word.lower() in HELPERS for word in before[:at]))
 
 
 def _continues(last: str, following: str) -> bool:
-    """Whether a sentence can go on after a name: not where the name is an adjective, as in `have {} flowers`."""
+    """Whether a sentence can go on after a phrase: not where the name is an adjective, as in "have {} flowers"."""
     if last in HELPERS or last in RELATIVES or is_plural(last):
         return True
     return following in OPEN or following in HELPERS or following.endswith("ly") or following in ("first", "a", "the")

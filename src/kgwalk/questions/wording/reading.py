@@ -1,9 +1,9 @@
-"""How a relation's words read in a sentence: as a noun, a verb, a participle, a preposition, an event.
+"""How the words of a relation's name read in a sentence: as a noun, a verb, a participle, a preposition or an event.
 
-    read(("directed", "by"))            # Done("directed"): what is asked for did it
+    read(("directed", "by"))            # DoneTo("directed"): the tail did it to the head
     read(("place", "of", "birth"))      # Noun("place of birth")
 
-Knows words alone: no kinds of ends, no templates (see `name_sayings`).
+Only the words are looked at. `lexicon.name_templates` makes templates from a reading and the kinds of the two ends.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PREPOSITIONS = COMMON_PREPOSITIONS | {"against", "among", "out", "since"}
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """The tail is the head's `noun`; with `of`, the head is the tail's."""
+    """The tail is the head's `noun`; with `of`, the head is the tail's: `capital of`."""
 
     noun: str
     of: bool = False
@@ -85,7 +85,7 @@ class By:
 
 @dataclass(frozen=True, slots=True)
 class PlacedIn:
-    """The head is, or was, so with regard to the tail: `born in`, `located in time zone`, `named after`."""
+    """What the head is or was in relation to the tail: `born in`, `located in time zone`, `named after`."""
 
     participle: str  # "" for a preposition alone: `in language`
     preposition: str
@@ -109,7 +109,7 @@ class Acts:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The tails are what the words say, with the head in the place of `{}`: `people born here`."""
+    """The words describe the tails, with the head in the place of `{}`: `people born here`."""
 
     noun: str
 
@@ -127,7 +127,8 @@ Reading = Noun | DoneTo | By | PlacedIn | Acts | Whole | Event
 
 
 def read(words: Sequence[str]) -> Reading:
-    """
+    """The reading of a relation's words.
+
     >>> read(("capital",)), read(("capital", "of")), read(("has", "genre"))
     (Noun(noun='capital', of=False, many=False), Noun(noun='capital', of=True, many=False), \
 Noun(noun='genre', of=False, many=False))
@@ -151,6 +152,12 @@ Acts(verb='plays', preposition='in', thing='club'))
         parts = ONE_WORD.get(parts[0], parts[0]).split()
     if len(parts) > 1 and (parts[0] == "co" or (parts[0].endswith("ly") and _can_follow_adverb(parts[1]))):
         parts[:2] = [f"{parts[0]}{'-' if parts[0] == 'co' else ' '}{parts[1]}"]
+    had = words[0] in ("has", "have")
+    return _as_clause(parts) or _as_state(parts) or _as_participle(parts) or _as_preposition(parts, had) or _noun(parts)
+
+
+def _as_clause(parts: list[str]) -> Reading | None:
+    """What is done, by whom and to whom: `people born here`, `make a visit`, `directed by`, `plays in club`."""
     whole = _whole(parts)
     if whole is not None:
         return whole
@@ -162,8 +169,11 @@ Acts(verb='plays', preposition='in', thing='club'))
         return _by(parts[:-1])
     if len(parts) > 1 and parts[0] in DONE_THERE and parts[1] in ("in", "at", "on", "near"):
         return _placed(parts)
-    if _is_active(parts):
-        return _acts(parts)
+    return _acts(parts) if _is_active(parts) else None
+
+
+def _as_state(parts: list[str]) -> Reading | None:
+    """What the head is in relation to the tail: `in love with`, `on call`, `in language`, `located in`."""
     if len(parts) > 2 and parts[0] in PREPOSITIONS and parts[-1] in PREPOSITIONS:  # in love with
         return PlacedIn(" ".join(parts[:-1]), parts[-1])
     being = " ".join(parts[:2])
@@ -171,22 +181,33 @@ Acts(verb='plays', preposition='in', thing='club'))
         return PlacedIn(being, BEING[being]) if len(parts) == 2 else _noun([being.replace(" ", "-"), *parts[2:]])
     if len(parts) > 1 and parts[0] in PREPOSITIONS and parts[0] not in ("of", "by"):
         return PlacedIn("", parts[0], " ".join(parts[1:]))
-    if len(parts) > 1 and parts[1] in PREPOSITIONS and _is_so(parts):
-        return _placed(parts)
+    return _placed(parts) if len(parts) > 1 and parts[1] in PREPOSITIONS and _is_so(parts) else None
+
+
+def _as_participle(parts: list[str]) -> Reading | None:
+    """A noun and what was done: `countries spoken in`, `works written`, `place founded`."""
     if len(parts) > 2 and is_participle(parts[-2]) and parts[-1] in PREPOSITIONS:  # countries spoken in
         be = "" if parts[-2] in ACTIVE else "was " if parts[-2] in WAS else "is "
         return Whole(f"{plural(' '.join(parts[:-2]))} that {{}} {be}{parts[-2]} {parts[-1]}")
     if len(parts) > 1 and parts[-1] == "used" and is_place(kind_of(parts[0])):
         return Whole(f"{parts[0]} that {' '.join(parts[1:])} {{}}")  # the countries used the currency, not it them
-    if len(parts) > 1 and _is_done(parts[-1]):
-        if len(parts) == 2 and parts[0] in ("place", "location", "city", "year", "date"):  # `place founded`
-            return PlacedIn(parts[1], "on" if parts[0] == "date" else "in", parts[0], "was")
-        if parts[-1] in INTRANSITIVE:
-            return Whole(f"{plural(' '.join(parts[:-1]))} {INTRANSITIVE[parts[-1]]}")
-        adverbs = [word for word in parts[:-1] if word in ADVERBS]
-        return DoneTo(
-            " ".join([*adverbs, parts[-1]]), " ".join(word for word in parts[:-1] if word not in ADVERBS), active=True
-        )
+    if len(parts) < 2 or not _is_done(parts[-1]):
+        return None
+    if len(parts) == 2 and parts[0] in ("place", "location", "city", "year", "date"):  # `place founded`
+        return PlacedIn(parts[1], "on" if parts[0] == "date" else "in", parts[0], "was")
+    if parts[-1] in INTRANSITIVE:
+        return Whole(f"{plural(' '.join(parts[:-1]))} {INTRANSITIVE[parts[-1]]}")
+    adverbs = [word for word in parts[:-1] if word in ADVERBS]
+    return DoneTo(
+        " ".join([*adverbs, parts[-1]]), " ".join(word for word in parts[:-1] if word not in ADVERBS), active=True
+    )
+
+
+def _as_preposition(parts: list[str], had: bool) -> Reading | None:
+    """A noun with a preposition: `part of conflict`, `capital of`, `hospitals in`, `participant in`.
+
+    `had` is whether the name says that the head has it: `has offices in`.
+    """
     if len(parts) > 2 and parts[:2] == ["part", "of"]:  # part of conflict
         return PlacedIn("a part", "of", " ".join(word for word in parts[2:] if word not in ("the", "a", "an")))
     if len(parts) > 2 and parts[:2] == ["member", "of"]:  # member of union
@@ -198,10 +219,10 @@ Acts(verb='plays', preposition='in', thing='club'))
         if verb and len(parts) == 2:
             return _acts(parts)  # rhymes with, hikes in
         if is_plural(parts[-2]) and not verb and parts[-2] not in ACTIVE:
-            return _several_there(parts[:-1], parts[-1], had=words[0] in ("has", "have"))
+            return _several_there(parts[:-1], parts[-1], had=had)
     if len(parts) > 1 and parts[-1] in ("in", "at", "on", "for", "to", "with"):  # participant in
         return PlacedIn(f"{'an' if parts[0][0] in 'aeiou' else 'a'} {' '.join(parts[:-1])}", parts[-1])
-    return _noun(parts)
+    return None
 
 
 def _placed(parts: Sequence[str]) -> PlacedIn:
@@ -229,7 +250,7 @@ def _is_done(word: str) -> bool:
 
 
 def _is_so(parts: Sequence[str]) -> bool:
-    """Whether the word before a preposition says how the head is: `located in`, `similar to`, `toxic for`.
+    """Whether the word before a preposition describes the head: `located in`, `similar to`, `toxic for`.
 
     >>> [_is_so(text.split()) for text in ("written in", "victorious in", "used for", "used to treat", "next in row")]
     [True, True, True, False, False]
@@ -243,12 +264,12 @@ def _is_so(parts: Sequence[str]) -> bool:
 
 
 def _is_compound(parts: Sequence[str]) -> bool:
-    """`contact category`, `host city`: two nouns."""
+    """Whether it is two nouns, though the first could be a verb: `contact category`, `host city`."""
     return len(parts) == 2 and parts[0] in ALSO_NOUNS and parts[1] not in PREPOSITIONS
 
 
 def _is_attribute(parts: Sequence[str]) -> bool:
-    """Whether a first word that can be a verb is a plural noun, and what follows is what it has.
+    """Whether a first word that could be a verb is a plural noun, followed by something that it has.
 
     >>> names = "orders status", "orders total price", "programs director", "monitors service", "mentors student"
     >>> [_is_attribute(name.split()) for name in names]
@@ -266,7 +287,7 @@ def _is_attribute(parts: Sequence[str]) -> bool:
 
 
 def _is_third_person(word: str, preposition: str) -> bool:
-    """Whether a word before a preposition is known for a verb.
+    """Whether a word before a preposition is known to be a verb.
 
     >>> names = "rhymes with", "hikes in", "partners with", "crystallizes in", "partners in", "cities in", "deaths in"
     >>> [_is_third_person(*name.split()) for name in names]
@@ -276,7 +297,7 @@ def _is_third_person(word: str, preposition: str) -> bool:
 
 
 def _several_there(nouns: Sequence[str], preposition: str, *, had: bool = False) -> Reading:
-    """A plural noun before a preposition; `had` where the name says that the head has them.
+    """The reading of a plural noun before a preposition; `had` where the name says that the head has them.
 
     >>> _several_there(["hospitals"], "in"), _several_there(["side", "effects"], "on")
     (Whole(noun='hospitals in {}'), Acts(verb='has side effects', preposition='on', thing=''))
@@ -286,7 +307,7 @@ def _several_there(nouns: Sequence[str], preposition: str, *, had: bool = False)
 
 
 def _can_follow_adverb(word: str) -> bool:
-    """`partially contains`, `conceptually related`."""
+    """Whether a word may follow an adverb: `partially contains`, `conceptually related`."""
     return is_participle(word) or word in ACTIVE or word == "containedby"
 
 
@@ -297,7 +318,7 @@ def _noun(parts: Sequence[str], of: bool = False) -> Noun:
 
 
 def _whole(parts: Sequence[str]) -> Whole | None:
-    """`people born here`, `films in this genre`: the head is what "here" and "this" stand for."""
+    """`people born here`, `films in this genre`: "here" and "this genre" stand for the head."""
     if "this" in parts and parts.index("this") > 0:
         return Whole(" ".join(parts[: parts.index("this")]) + " {}")
     if parts[-1] in ("here", "there", "within") and len(parts) > 1:

@@ -2,7 +2,7 @@
 
     read_name("film.film.directed_by")    # words "directed by", head kind "film"
 
-Reads one name at a time, without a graph. What the words mean for a sentence is in `name_sayings`.
+Below it stand the tables of words that `reading` and `templates` use: verbs, adjectives, events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgwalk.questions.wording.english import singular, word_set
 from kgwalk.questions.wording.values import split_unit
 from kgwalk.walk.web.graph_corpus import VERBS
 
-# What marks that a fact is read from tail to head.
+# Markers of a relation that is read from tail to head.
 _INVERSE = re.compile(
     r"^(?:inverse[_ -]?(?:of)?[_ -]|inv[_-]|reverse[_ -](?:of[_ -])?|\^|~|-(?=\w))|"
     r"(?:[_ -]inverse|[_-]inv|[_ -]reverse|[_-]reciprocal| ?\((?:inverse|reverse)\)|\^-1|\^|⁻¹)$"
@@ -27,19 +27,19 @@ _IDENTIFIED = re.compile(r"^(?:wdt:|p:|wd:)?[PQ]\d+\s*[:|(_-]+\s*(?P<label>.+?)\
 _URI = re.compile(r"^<?\w+://\S*?(?P<last>[^/#\s>]+)[/#]?>?$")
 _PREFIX = re.compile(r"^[A-Za-z][\w-]{0,15}:(?=[A-Za-z_])")  # dbo:, rdf:, schema:
 _ASIDE = re.compile(r"\s*\([^)]*\)")
-# Second to last parts of a path that name no kind of thing.
+# Second to last parts of a path that do not name a kind.
 _NO_KINDS = word_set("object topic common base user default domain schema type random extra")
 
 
 @dataclass(frozen=True, slots=True)
 class RelationName:
-    """`words` are in lower case, but for what is written in capitals among others ("nominal GDP")."""
+    """A name that was read. `words` are in lower case, except a word in capitals among others ("nominal GDP")."""
 
     words: tuple[str, ...]
-    before: tuple[str, ...] = ()  # of two joined properties the first: Freebase's "spouse s" before "type of union"
-    head: str = ""  # the kind of the head, where a path names it
+    before: tuple[str, ...] = ()  # the first of two joined properties: Freebase's "spouses" before "type of union"
+    head: str = ""  # the kind of the head, where a dotted path names it
     inverse: bool = False
-    unit: str = ""  # what the tails are measured in, and no part of the words: "cm" of `height_cm`
+    unit: str = ""  # of the tails, not part of the words: "cm" in `height_cm`
 
     @property
     def text(self) -> str:
@@ -48,7 +48,8 @@ class RelationName:
 
 @lru_cache(maxsize=65536)
 def read_name(relation: str) -> RelationName:
-    """
+    """The words of a relation's name, and what else the name tells.
+
     >>> read_name("people.person.place_of_birth")
     RelationName(words=('place', 'of', 'birth'), before=(), head='person', inverse=False, unit='')
     >>> [read_name(name).text for name in ("dbo:birthPlace", "P57: director", "HAS_CAST", "_member_meronym")]
@@ -104,17 +105,14 @@ def _kind(part: str) -> str:
     return "" if not words or any(map(str.isdigit, kind)) else {"people": "person", "location": "place"}.get(kind, kind)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Words of relation names by what they are in a sentence: verbs of the head, adjectives, events.
-#
-# Tables for `reading`; knows no grammar.
+# Tables of words, by what they are in a sentence
 
 
 ONE_WORD = {
     "starring": "star", "containedby": "contained by", "isa": "type", "citytown": "town", "is_a": "type",
     "crewmember": "crew member", "aged": "age", "isin": "in",
 }  # fmt: skip
-# With the head as their subject, in the third person or the past; beside those of tools/web.
+# Verbs with the head as their subject, in the third person or the past; added to those of walk/web.
 ACTIVE = (
     VERBS
     | word_set(
@@ -150,7 +148,7 @@ ACTIVE = (
         "violates wants belies expires underlies vies"
     )
 ) - {"featured", "starring", "starred", "can", "is", "was", "were", "has", "had"}
-# Verbs where more words follow, nouns alone: `holds office`, but the "holds" of a ship; `hosted event`.
+# Verbs if more words follow, nouns if not: `holds office`, but the "holds" of a ship; `hosted event`.
 ACTIVE_BEFORE = word_set(
     "acts adds anchors attacks bears broadcasts calls captains coaches covers dams drains edits exports extracts "
     "falls fields fits fronts funds grows heads holds honours imports issues links lists orbits passes powers presents "
@@ -168,7 +166,7 @@ ACTIVE_BEFORE = word_set(
     "transfers travels tutors turns updates views votes waits walks winters "
     "aims builds embeds finds hires indexes offers provisions pulls schedules tracks triggers volunteers"
 )
-# What one has of a plural noun before them, which is then no verb: `orders status`, `files size`.
+# Attributes: a word in s before one of these is a plural noun and not a verb: `orders status`, `files size`.
 ATTRIBUTES = word_set(
     "account address amount area budget category class code color colour cost count currency date degree "
     "description duration fee folder format frequency grade group id identifier index key label length level limit "
@@ -176,24 +174,24 @@ ATTRIBUTES = word_set(
     "quantity quota range rank rate rating ratio reason score share size source state status subtype sum summary table "
     "tag time title total type unit uri url value version volume weight year"
 )
-# Say more about what one has: `orders total price`.
+# Words that may stand before an attribute: `orders total price`.
 ATTRIBUTE_SIZES = word_set("average current first last main maximum mean median minimum net overall total")
-# Verbs before these, too, since they are hardly ever plural nouns: `holds rank`, `covers area`.
+# Verbs before an attribute, too, as they are hardly ever plural nouns: `holds rank`, `covers area`.
 MOSTLY_VERBS = word_set(
     "acts adds aims bears builds commits conducts covers delegates edits embeds extracts falls finds fits grows guards "
     "handles helms hires holds honours lasts launches looks orbits raises reads rides shoots shows sits smells sounds "
     "spreads touches visits watches yields"
 )
-# People, beside those of `kinds`: `orders customer`.
+# People, added to those of `english`: `orders customer`.
 SOMEBODY = word_set("admin approver assignee captain client clerk customer engineer reviewer supplier user vendor")
-# What is done to somebody: `mentors student`, but `programs director`.
+# Verbs that take a person as object: `mentors student`, but `programs director`.
 DONE_TO_PEOPLE = word_set(
     "attacks blocks captains charges coaches commands fathers features fields guides judges mentors monitors names "
     "parents presents rates registers reviews sponsors tests tracks trains transfers tutors"
 )
-# Verbs, though the one word is a plural noun elsewhere and the other an attribute.
+# Verbs with an object, though the first is a plural noun elsewhere and the second an attribute.
 VERB_PAIRS = frozenset(("exports format", "imports format", "loads format", "grants degree", "returns type"))
-# Verbs before a preposition, beside those above: `hikes in`. Other words in s are plural nouns there: `hospitals in`.
+# Verbs before a preposition, added to those above: `hikes in`. Other words in s are plural nouns: `hospitals in`.
 BEFORE_PREPOSITIONS = word_set(
     "abides abounds abuts accedes accrues acquiesces acts adapts adjusts agrees aligns alternates amounts applies "
     "ascends aspires attaches awakens bathes behaves belongs bleeds blooms boils borders borrows breeds burrows caters "
@@ -214,7 +212,7 @@ BEFORE_PREPOSITIONS = word_set(
     "struggles subsists surfs survives swears swims syncs talks tends thrives toils trades travels vanishes verges "
     "vies wades waits wanders weighs winters works worships wrestles yearns"
 )
-# The same, of words that are nouns before other prepositions.
+# Verbs before one preposition that are nouns before others.
 PREPOSITION_PAIRS = {
     (word, preposition)
     for preposition, words in {
@@ -225,15 +223,15 @@ PREPOSITION_PAIRS = {
     }.items()
     for word in words.split()
 }  # fmt: skip
-# Plural nouns before a preposition that the head has there; what others name is there itself: `hospitals in`.
+# Plural nouns that the head has there: `offices in`. Other plural nouns are there themselves: `hospitals in`.
 HAD_THERE = word_set(
     "branches clients connections contacts contracts customers effects exports factories flights impacts imports "
     "interests investments links offices operations relations relationships shares shops stakes stores subscribers "
     "subsidiaries ties users warehouses"
 )
-# Of plural nouns these words say more: "passes of the city", "awards in field", "calls by X".
+# After a plural noun these go on describing it: "passes of the city", "awards in field", "calls by X".
 NOUN_GOES_ON = word_set("of in with by")
-# Done to the head where a place or a time follows: a film was produced in a country.
+# Done to the head if a place or a time follows: a film was produced in a country.
 DONE_THERE = word_set(
     "created produced founded invented built directed edited composed killed discovered made developed designed"
 )
@@ -242,24 +240,24 @@ ADJECTIVES = word_set(
     "adjacent similar together equal opposite due next close identical equivalent prior distinct different independent "
     "endemic native notable famous known guilty sacred toxic poisonous compatible responsible subject"
 )
-# What one can be with regard to another, without its last word: `on call` for a service, `in charge` of a team.
+# States with the preposition that names leave out: `on call` (for a service), `in charge` (of a team).
 BEING = {
     "on call": "for", "on duty": "for", "on standby": "for", "on watch": "for", "in charge": "of", "in command": "of",
     "in love": "with", "in contact": "with", "in touch": "with", "in conflict": "with", "in dispute": "with",
     "in partnership": "with", "in competition": "with", "at war": "with", "at odds": "with", "in debt": "to",
     "on loan": "to", "under contract": "with", "on display": "at", "in stock": "at", "on sale": "at",
 }  # fmt: skip
-# Of these only somebody can be: where the tail is a person, it is the tail.
+# States that only a person can be in: if the tail is a person, it is the tail.
 BEING_SOMEBODY = frozenset(("on call", "on duty", "on standby", "on watch", "in charge", "in command"))
 INTRANSITIVE = {"lived": "where {} lived", "involved": "involved in {}", "located": "in {}", "died": "where {} died"}
-# What is said of a thing as over and done: "was born", but "is located".
+# Participles with "was": "was born", but "is located".
 WAS = word_set(
     "born buried killed founded created built nominated elected appointed educated discovered invented named "
     "raised published produced recorded written made introduced drafted released launched married baptized "
     "featured arrested defeated executed convicted established formed signed sent taught portrayed shown "
     "awarded honored"
 )
-# What people do rather than companies, teams or things: who wrote it, but what owns it.
+# Done by people rather than companies, teams or things: who wrote it, but what owns it.
 PEOPLE_DO = word_set(
     "acted approved arranged authored captained chaired choreographed climbed coached commanded composed conducted "
     "conjectured coined created curated designed directed discovered drafted drawn edited excavated explored "
@@ -268,13 +266,13 @@ PEOPLE_DO = word_set(
     "presented proposed proved produced recorded refereed reviewed ruled scored sculpted said seen signed slain "
     "spoken sung supervised taught told translated uploaded visited voiced wielded worn written won"
 )
-# What goes on: who owns it, rather than who owned it.
+# Worded in the present: who owns it, not who owned it.
 GOES_ON = word_set(
     "owned operated maintained used contained required needed supported administered monitored powered bordered "
     "surrounded inhabited regulated controlled supplied employed covered consumed hosted provided followed loved "
     "managed"
 )
-# Where this is done, is a place: "the place where it was filmed", but "the thing it was written in".
+# Done at a place: "the place where it was filmed", but "the thing it was written in".
 DONE_AT_PLACES = word_set(
     "born located situated based buried filmed shot held headquartered housed stationed registered built founded "
     "established raised bred grown mined cultivated harvested discovered killed murdered crowned jailed imprisoned "

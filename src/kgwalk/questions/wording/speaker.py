@@ -1,8 +1,11 @@
-"""One plan put into words: every set of the plan as a noun phrase, and the last one as a question.
+"""A wording: puts plans into words, at a level of freedom, with as much noise as wanted.
 
-A hop's phrase nests the phrase of the set it starts from: "the films that the spouse of X acted in". Sets that are
-combined are said in `joins`, sets that are chosen from by values in `measures`. A speaker writes marks in the place of
-names, so that neither grammar nor noise touches them. Knows the plan and a lexicon; not the graph.
+    Wording(NameLexicon(survey(graph)), level=1).say(plan, random.Random(0))
+
+Every set of a plan becomes a noun phrase, the last one a question. A hop's phrase nests the phrase of the set it starts
+from: "the films that the spouse of X acted in". Sets that are combined are worded in `joins` and `differences`, sets
+chosen by values in `measures`, whole chains and times in `chains`. While a text is put together, a mark (one character
+of private use) stands for each name and value, so that neither grammar nor noise touches them.
 """
 
 from __future__ import annotations
@@ -11,23 +14,71 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from kgwalk.questions.plan import HOPS, QuestionPlan
-from kgwalk.questions.wording import chains, joins, measures, without
+from kgwalk.questions.plan import HOPS, QuestionPlan, way_of
+from kgwalk.questions.wording import chains, differences, joins, measures
 from kgwalk.questions.wording.english import VALUES, is_person, word_set
-from kgwalk.questions.wording.lexicon import Lexicon, Sayings
+from kgwalk.questions.wording.lexicon import Lexicon, Templates
 from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many, parts
 from kgwalk.types import Call, KgwalkError
 from kgwalk.walk.facts import Way
 
-# How often a chain of hops is said in nouns, by their number, beside 5 for a question around a phrase.
+# Weight of wording a chain in nouns alone, by its number of hops; a question around a phrase has the weight 5.
 POSSESSIVE = (1.2, 3.5, 6.0)
 FIRST_MARK = 0xE000  # private use characters: no template has them
 
 Weighted = list[tuple[float, str]]
 
 
+LEVELS = (0, 1, 2)
+LONGEST = 36  # words of a question, where a name counts as one
+# Signs of a template that was filled badly: "the the", "the those".
+_DOUBLED = re.compile(
+    r"\b(the|a|an|of|in|by|is|was|are|has|have|that|who) \1\b|\bthe (?:a|an|all|those)\b|\b(?:has have|have has)\b",
+    re.IGNORECASE,
+)
+
+
+class Wording:
+    """Puts plans into words by a lexicon.
+
+    Level 0 uses the words of the relations' own names, level 1 mixes them with paraphrases, level 2 uses paraphrases
+    and orders them freely. `noise` is the share of words with a mistake. Names stand as the graph writes them, unless
+    `noisy_names`.
+    """
+
+    def __init__(self, lexicon: Lexicon, *, level: int = 1, noise: float = 0.0, noisy_names: bool = False) -> None:
+        if level not in LEVELS:
+            raise KgwalkError(f"level {level} of wording: give 0 (plain), 1 (natural) or 2 (free)")
+        if not 0 <= noise <= 1:
+            raise KgwalkError(f"noise {noise} is no share of words: give 0 to 1")
+        self.lexicon, self.level, self.noise, self.noisy_names = lexicon, level, noise, noisy_names
+
+    def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
+        """The plan's question; None where there is no good wording for it."""
+        if any(len(f".{name}.".splitlines()) > 1 for name in plan.topics):
+            return None  # a question is one line
+        speaker = Speaker(plan, self.lexicon, self.level, chance)
+        text = speaker.ask()
+        if text is None or not _is_complete(text, len(plan.topics)):
+            return None
+        text = add_noise(apply_manner(_capitalised(text), self.level, chance), self.noise, chance)
+        if self.noisy_names:
+            speaker.marked[:] = [add_noise(name, self.noise, chance) for name in speaker.marked]
+        return speaker.unmarked(text)
+
+
+def _is_complete(text: str, topics: int) -> bool:
+    every = all(chr(FIRST_MARK + number) in text for number in range(topics))
+    return every and "{}" not in text and _DOUBLED.search(text) is None and len(text.split()) <= LONGEST
+
+
+def _capitalised(text: str) -> str:
+    """A sentence that ends in a full stop opens with a capital; questions in lower case are so in the bank."""
+    return text[:1].upper() + text[1:] if text.endswith(".") else text
+
+
 class Speaker:
-    """`level`: 0 is plain, 1 natural, 2 free; see `words`."""
+    """Words one plan; `level` is that of `Wording`."""
 
     def __init__(self, plan: QuestionPlan, lexicon: Lexicon, level: int, chance: random.Random) -> None:
         self.plan, self.lexicon, self.level, self.chance = plan, lexicon, level, chance
@@ -35,12 +86,12 @@ class Speaker:
         self._phrases: dict[int, Phrase | None] = {}
 
     def mark(self, text: str) -> str:
-        """A sign that stands for a value until the text is finished."""
+        """A character that stands for a value until the text is finished."""
         self.marked.append(text)
         return chr(FIRST_MARK + len(self.marked) - 1)
 
     def unmarked(self, text: str) -> str:
-        """The text with names and values in their places."""
+        """The text with the names and values in place of their marks."""
         last = FIRST_MARK + len(self.marked)
         return "".join(self.marked[ord(sign) - FIRST_MARK] if FIRST_MARK <= ord(sign) < last else sign for sign in text)
 
@@ -50,8 +101,8 @@ class Speaker:
             return None
         return self.chance.choices([text for _, text in options], [weight for weight, _ in options])[0]
 
-    def said(self, way: Way) -> Sayings:
-        return self.lexicon.sayings(way)
+    def templates(self, way: Way) -> Templates:
+        return self.lexicon.templates(way)
 
     # Noun phrases
 
@@ -70,9 +121,9 @@ class Speaker:
         return [argument for argument in call.args if isinstance(argument, int)]
 
     def noun(self, way: Way, inner: Phrase, *, whole: bool = False) -> Phrase | None:
-        """What is reached from a phrase by a relation. `whole`: with a head, so that more can be said of it."""
-        said = self.said(way)
-        _, nouns, bare = said.at(self.level)
+        """A phrase for what a relation leads to from `inner`. With `whole`, it has a head noun that more may follow."""
+        templates = self.templates(way)
+        _, nouns, bare = templates.at(self.level)
         fitting = [text for text in nouns if fits(text, inner) and (not whole or parts(text))]
         options: Weighted = [(_weight(text, inner), text) for text in fitting]
         for noun in bare:
@@ -87,17 +138,17 @@ class Speaker:
         if template.startswith("{}"):
             text = text[:1] + text[1:] if inner.simple else text[:1].lower() + text[1:]
         short = template.startswith("{}'s") and inner.short
-        return Phrase(text, is_many(template), said.kind, short=short, hops=inner.hops + 1)
+        return Phrase(text, is_many(template), templates.kind, short=short, hops=inner.hops + 1)
 
     # Questions
 
     def ask(self) -> str | None:
         """The plan's question, with marks for names."""
         call = self.plan.steps[-1] if self.plan.steps else None
-        return None if call is None else ASKS[call.tool](self, call)
+        return None if call is None else QUESTIONS[call.tool](self, call)
 
     def frame(self, phrase: Phrase) -> str | None:
-        """A question for a noun phrase as it is: "Who are ...?", "Name ...", "...?"."""
+        """A question for a noun phrase: "Who are ...?", "Name ...", "...?"."""
         text, be = phrase.text, "are" if phrase.many else "is"
         first = text.split(" ")[0].lower()
         if first in HEADLESS:
@@ -123,7 +174,7 @@ class Speaker:
 
 
 def _weight(noun: str, inner: Phrase) -> float:
-    """Definite and plural phrases nest well; "a film by {}" less, nor such as go on after a long phrase."""
+    """How well a noun template nests: best definite or plural ones that end with the phrase, less "a film by {}"."""
     first = noun.split(" ")[0].lower()
     if first in HEADLESS:
         return 0.0
@@ -143,12 +194,8 @@ def _capital(text: str) -> str:
 # Hops
 
 
-def way_of(call: Call) -> Way:
-    return Way(str(call.args[1]), call.tool != "head_entities")
-
-
 def source_of(speaker: Speaker, call: Call) -> tuple[Phrase, str] | None:
-    """What a hop starts from, and the time that is said with it, or ""; None where there are no words for either."""
+    """What a hop starts from, and the words for its time, or ""; None where there are no words for either."""
     number, when = speaker.sources(call)[0], ""
     found = chains.chosen_from(speaker, number)
     if found is not None:
@@ -163,7 +210,7 @@ def source_of(speaker: Speaker, call: Call) -> tuple[Phrase, str] | None:
 
 
 def hop_phrase(speaker: Speaker, call: Call) -> Phrase | None:
-    if speaker.said(way_of(call)).silent:
+    if speaker.templates(way_of(call)).silent:
         return speaker.phrase(speaker.sources(call)[0])
     found = source_of(speaker, call)
     made = None if found is None else speaker.noun(way_of(call), found[0])
@@ -178,7 +225,7 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
         return None
     inner, when = found
     way = way_of(call)
-    questions, _, _ = speaker.said(way).at(speaker.level)
+    questions, _, _ = speaker.templates(way).at(speaker.level)
     ways: list[tuple[float, Callable[[], str | None]]] = [
         (5, lambda: _asked(speaker, questions, inner)),
         (2, lambda: _framed(speaker, way, inner)),
@@ -191,22 +238,22 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
             ways.append((weight, lambda: chains.possessive(speaker, chain, nouns)))
             ways.append((0.6 * speaker.level, lambda: chains.keywords(speaker, chain, nouns)))
         ways.append((8.0 * (len(chain.ways) > 1), lambda: chains.implied(speaker, chain)))
-    if speaker.level > 1 and len(inner.text) > 1 and not when:  # a name is one sign
+    if speaker.level > 1 and len(inner.text) > 1 and not when:  # a name is one mark
         ways.append((0.8, lambda: chains.stepwise(speaker, questions, inner)))
-    text = first_said(speaker, ways)
+    text = first_worded(speaker, ways)
     if text is None or not when:
         return text
     return chains.with_term(text, when, front=speaker.level > 0 and speaker.chance.random() < 0.3)
 
 
 def _framed(speaker: Speaker, way: Way, inner: Phrase) -> str | None:
-    """A hop as a noun phrase; without its dates, which follow."""
+    """A question around the noun phrase of a hop, without its dates."""
     made = speaker.noun(way, inner)
     return None if made is None else speaker.frame(made)
 
 
-def first_said(speaker: Speaker, ways: Sequence[tuple[float, Callable[[], str | None]]]) -> str | None:
-    """The text of one of these ways, drawn by weight; of another where the drawn one has no words."""
+def first_worded(speaker: Speaker, ways: Sequence[tuple[float, Callable[[], str | None]]]) -> str | None:
+    """The text of one of these functions, drawn by weight; if it has none, that of another."""
     left = [(weight, way) for weight, way in ways if weight > 0]
     while left:
         at = speaker.chance.choices(range(len(left)), [weight for weight, _ in left])[0]
@@ -225,17 +272,17 @@ PHRASES: dict[str, Callable[[Speaker, Call], Phrase | None]] = {
     **dict.fromkeys(HOPS, hop_phrase),
     "intersect": joins.both_phrase,
     "union": joins.either_phrase,
-    "minus": without.without_phrase,
+    "minus": differences.difference_phrase,
     "count": measures.count_phrase,
     "argmax": measures.extreme_phrase,
     "argmin": measures.extreme_phrase,
     "filter": measures.compared_phrase,
 }
-ASKS: dict[str, Callable[[Speaker, Call], str | None]] = {
+QUESTIONS: dict[str, Callable[[Speaker, Call], str | None]] = {
     **dict.fromkeys(HOPS, hop_question),
     "intersect": joins.both_question,
     "union": joins.either_question,
-    "minus": without.without_question,
+    "minus": differences.difference_question,
     "count": measures.count_question,
     "argmax": measures.extreme_question,
     "argmin": measures.extreme_question,
@@ -243,10 +290,7 @@ ASKS: dict[str, Callable[[Speaker, Call], str | None]] = {
 }
 
 
-# ----------------------------------------------------------------------------------------------------
-# The manner of a question: lower case without a stop, spaced as some datasets write it, with a word before or after.
-#
-# Works on texts whose names are marks; knows nothing of what is asked.
+# Casing and manner: lower case without a stop, spaced as in some datasets, a phrase before or after
 
 
 _BEFORE = (
@@ -258,8 +302,8 @@ _AFTER = (" Thanks.", " I forgot.", " Any idea?", " It is for a quiz.", " Please
 _SHARES = ((0.0, 0.0, 0.0, 0.0), (0.2, 0.12, 0.0, 0.0), (0.28, 0.14, 0.05, 0.04))
 
 
-def dress(text: str, level: int, chance: random.Random) -> str:
-    """The text in a manner that its level allows."""
+def apply_manner(text: str, level: int, chance: random.Random) -> str:
+    """The text in a casing and manner drawn by its level. Names must be marks."""
     lower, spaced, before, after = _SHARES[level]
     drawn = chance.random()
     asks = text.endswith("?") and ". " not in text  # "Do you know: take the films of X." is no question
@@ -282,11 +326,7 @@ def _stopped(text: str) -> str:
     return text if text[-1:] in "?.!" else f"{text}?"
 
 
-# ----------------------------------------------------------------------------------------------------
-# Small mistakes, as people make them: typos, missing words, odd case, dropped signs, doubled blanks.
-#
-# Works on texts whose names are marks, which it leaves alone; `in_names` writes mistakes into names too, where the
-# asker is not to be trusted with them. All by `chance`: the same seed makes the same mistakes.
+# Noise: typos, missing words, odd case, dropped signs, doubled blanks
 
 
 _SMALL = word_set("the a an of is are was were do does did to in by for")
@@ -298,15 +338,17 @@ _NEIGHBOURS = {
 LEAST = 4  # letters of a word that gets a typo: a shorter one would become another word
 
 
-def noisy(text: str, rate: float, chance: random.Random) -> str:
-    """Each word suffers with probability `rate`; so do the stop at the end and the case of the first letter.
+def add_noise(text: str, rate: float, chance: random.Random) -> str:
+    """Each word gets a mistake with probability `rate`; the last stop and the first letter's case with twice that.
 
-    >>> noisy("Who directed it?", 0.0, random.Random(1))
+    Marks are left alone. The same `chance` makes the same mistakes.
+
+    >>> add_noise("Who directed it?", 0.0, random.Random(1))
     'Who directed it?'
     """
     if rate <= 0:
         return text
-    words = [_worn(word, rate, chance) for word in text.split(" ")]
+    words = [_with_mistake(word, rate, chance) for word in text.split(" ")]
     text = " ".join(word for word in words if word is not None)
     if text[-1:] in "?." and chance.random() < 2 * rate:
         text = text[:-1].rstrip()
@@ -317,7 +359,7 @@ def noisy(text: str, rate: float, chance: random.Random) -> str:
     return text
 
 
-def _worn(word: str, rate: float, chance: random.Random) -> str | None:
+def _with_mistake(word: str, rate: float, chance: random.Random) -> str | None:
     if chance.random() >= rate or not word.strip("?.,'").isascii():
         return word
     if word.lower() in _SMALL:
@@ -347,54 +389,3 @@ def _miss(word: str, at: int) -> str:
 
 
 _TYPOS: tuple[Callable[[str, int], str], ...] = (_swap, _drop, _double, _miss)
-
-
-# ----------------------------------------------------------------------------------------------------
-# A wording: plans put into words, at a level of freedom, with as much noise as wanted.
-#
-#     Wording(NameLexicon(survey(graph)), level=1).say(plan, random.Random(0))
-#
-# Level 0 uses the words of the relations' own names, 1 mixes them with what people say, 2 keeps to what people say and
-# orders it freely. Every topic's name stands in the text as the graph writes it. Knows plans and a lexicon, no graph.
-
-
-LEVELS = (0, 1, 2)
-LONGEST = 36  # words of a question, a name counted as one; nobody asks longer ones
-_DOUBLED = re.compile(
-    r"\b(the|a|an|of|in|by|is|was|are|has|have|that|who) \1\b|\bthe (?:a|an|all|those)\b|\b(?:has have|have has)\b",
-    re.IGNORECASE,
-)
-
-
-class Wording:
-    """`noise` is the share of words with a mistake; names are spared unless `noisy_names`."""
-
-    def __init__(self, lexicon: Lexicon, *, level: int = 1, noise: float = 0.0, noisy_names: bool = False) -> None:
-        if level not in LEVELS:
-            raise KgwalkError(f"level {level} of wording: give 0 (plain), 1 (natural) or 2 (free)")
-        if not 0 <= noise <= 1:
-            raise KgwalkError(f"noise {noise} is no share of words: give 0 to 1")
-        self.lexicon, self.level, self.noise, self.noisy_names = lexicon, level, noise, noisy_names
-
-    def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
-        """The plan's question; None where it cannot be said well."""
-        if any(len(f".{name}.".splitlines()) > 1 for name in plan.topics):
-            return None  # a question is one line
-        speaker = Speaker(plan, self.lexicon, self.level, chance)
-        text = speaker.ask()
-        if text is None or not _is_well(text, len(plan.topics)):
-            return None
-        text = noisy(dress(_capitalised(text), self.level, chance), self.noise, chance)
-        if self.noisy_names:
-            speaker.marked[:] = [noisy(name, self.noise, chance) for name in speaker.marked]
-        return speaker.unmarked(text)
-
-
-def _is_well(text: str, topics: int) -> bool:
-    every = all(chr(FIRST_MARK + number) in text for number in range(topics))
-    return every and "{}" not in text and _DOUBLED.search(text) is None and len(text.split()) <= LONGEST
-
-
-def _capitalised(text: str) -> str:
-    """A phrase that opens a sentence gets a capital; what the bank writes in lower case is meant so."""
-    return text[:1].upper() + text[1:] if text.endswith(".") else text

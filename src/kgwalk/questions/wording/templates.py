@@ -1,6 +1,9 @@
-"""What is said for a relation that is a verb, a place, an event: borders, born in, in a language, make a visit.
+"""Templates of questions and noun phrases for each reading of a relation's name.
 
-Knows the name's reading and the kinds of its ends, no graph.
+    noun_templates(Noun("capital"), True, Ends("country", "city")).questions[0]     # "What is the capital of {}?"
+
+One function for each kind of reading: a noun (capital), a verb (borders), a state (born in), what one did to another
+(directed by), an event (make a visit), a whole phrase (people born here). `lexicon.name_templates` chooses among them.
 """
 
 from __future__ import annotations
@@ -34,14 +37,9 @@ from kgwalk.questions.wording.english import (
 from kgwalk.questions.wording.reading import Acts, By, DoneTo, Event, Noun, PlacedIn, Reading, Whole
 from kgwalk.questions.wording.relation_names import DONE_AT_PLACES, GOES_ON, PEOPLE_DO
 
-# ----------------------------------------------------------------------------------------------------
-# What is said for a relation read one way, and the kinds of its ends, while it is put together.
-#
-# Knows no relations.
 
-
-class EndWords(NamedTuple):
-    """Questions, nouns, bare nouns, and the kind of what is reached."""
+class NameTemplates(NamedTuple):
+    """Templates of questions and nouns, nouns without an article, and the kind of what is reached."""
 
     questions: list[str]
     nouns: list[str]
@@ -61,7 +59,7 @@ class Ends:
 
 
 def opening(kind: str) -> str:
-    """The word or words that open a question for a kind: `Who`, `What`, `Which film`."""
+    """The words that open a question for a kind: "Who", "What", "Which film"."""
     return asked(kind).capitalize() if kind in (PERSON, *VAGUE) or kind in VALUES else f"Which {kind}"
 
 
@@ -69,7 +67,10 @@ def relative(kind: str) -> str:
     return "who" if is_person(kind) else "that"
 
 
-def placed_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
+# States and verbs: born in, in a language, borders, make a visit
+
+
+def placed_templates(reading: Reading, out: bool, ends: Ends) -> NameTemplates:
     assert isinstance(reading, PlacedIn)
     be, how, to = reading.be, reading.participle, reading.preposition
     if out:
@@ -93,10 +94,10 @@ def placed_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
         f"those {relative(kind)} {was} {how_many} {at} {{}}",
         f"all {many if many != 'ones' else 'those'} {relative(kind)} {was} {how_many} {to} {{}}",
     ]
-    return EndWords(questions, nouns, [], kind)
+    return NameTemplates(questions, nouns, [], kind)
 
 
-def _place(be: str, how: str, to: str, thing: str, ends: Ends) -> EndWords:
+def _place(be: str, how: str, to: str, thing: str, ends: Ends) -> NameTemplates:
     kind = ends.tail or (kind_of(thing) if thing else "place" if how == "born" else "")
     if is_person(kind):
         what = "who"
@@ -126,23 +127,23 @@ def _place(be: str, how: str, to: str, thing: str, ends: Ends) -> EndWords:
     ]
     if not how:
         nouns.append(f"the {one} of {{}}")
-    return EndWords(questions, nouns, [one] if thing and kind not in (YEAR, DATE) else [], kind)
+    return NameTemplates(questions, nouns, [one] if thing and kind not in (YEAR, DATE) else [], kind)
 
 
-def acts_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
+def verb_templates(reading: Reading, out: bool, ends: Ends) -> NameTemplates:
     assert isinstance(reading, Acts)
     return _object(reading, ends) if out else _subject(reading, ends)
 
 
 def _verb_forms(reading: Acts) -> tuple[str, str, str]:
-    """The verb, its base and the helping verb: "plays", "play", "does"."""
+    """The verb, its base form and the helping verb: "plays", "play", "does"."""
     words = reading.verb.split(" ")
     at = 1 if words[0].endswith("ly") and len(words) > 1 else 0  # "partially contains"
     bare = " ".join([*words[:at], base(words[at]), *words[at + 1 :]])
     return reading.verb, bare, "did" if reading.past else "does"
 
 
-def _object(reading: Acts, ends: Ends) -> EndWords:
+def _object(reading: Acts, ends: Ends) -> NameTemplates:
     verb, do, does = _verb_forms(reading)
     thing, to = reading.thing, reading.preposition
     kind = ends.tail or (kind_of(thing) if thing else "")
@@ -165,15 +166,17 @@ def _object(reading: Acts, ends: Ends) -> EndWords:
     one = thing or _called(kind)
     nouns = [f"the {one} that {{}} {verb} {to}", f"the {one} {{}} {verb} {to}", f"the {one} which {{}} {verb} {to}"]
     # "the number of the players" would be how many there are
-    return EndWords(questions, nouns, [thing] if thing and kind not in (YEAR, DATE) and thing != "number" else [], kind)
+    return NameTemplates(
+        questions, nouns, [thing] if thing and kind not in (YEAR, DATE) and thing != "number" else [], kind
+    )
 
 
 def _called(kind: str) -> str:
-    """What is reached, in a word: of values one, of things several."""
+    """A noun for what is reached: singular for values, plural for other kinds."""
     return {YEAR: YEAR, DATE: DATE, NUMBER: "value", TEXT: "thing"}.get(kind) or several(kind)
 
 
-def _subject(reading: Acts, ends: Ends) -> EndWords:
+def _subject(reading: Acts, ends: Ends) -> NameTemplates:
     verb, do, _ = _verb_forms(reading)
     kind, to = ends.head, reading.preposition
     many, all_do = several(kind), verb if reading.past else do
@@ -195,10 +198,10 @@ def _subject(reading: Acts, ends: Ends) -> EndWords:
         f"those {relative(kind)} {all_do} {to} {{}}",
         f"{'everyone who' if person else 'everything that'} {verb} {the} {{}}",
     ]
-    return EndWords(questions, nouns, [], kind)
+    return NameTemplates(questions, nouns, [], kind)
 
 
-def event_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
+def event_templates(reading: Reading, out: bool, ends: Ends) -> NameTemplates:
     assert isinstance(reading, Event)
     verb, to, rest = reading.verb, reading.preposition, reading.rest
     first, _, more = verb.partition(" ")
@@ -217,7 +220,7 @@ def event_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
             questions.append(f"{to.capitalize()} whom did {{}} {verb}?")
         nouns = [f"those that {{}} {did} {to} {rest}", f"the ones whom {{}} {did} {to} {rest}"]
         nouns.append(f"the ones that {{}} {did} {to} {rest}")
-        return EndWords(questions, nouns, [], ends.tail)
+        return NameTemplates(questions, nouns, [], ends.tail)
     questions = [
         f"Who {did} {to} {{}} {rest}?",
         f"Which ones {did} {to} {{}} {rest}?",
@@ -228,23 +231,20 @@ def event_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
     ]
     nouns = [f"those who {did} {to} {{}} {rest}", f"the ones that {did} {to} {{}} {rest}"]
     nouns.append(f"whoever {did} {to} {{}} {rest}")
-    return EndWords(questions, nouns, [], ends.head)
+    return NameTemplates(questions, nouns, [], ends.head)
 
 
-# ----------------------------------------------------------------------------------------------------
-# What is said for a relation whose name is a noun: the capital of a country, the people born in a place.
-#
-# Knows the name's reading and the kinds of its ends, no graph.
+# Nouns: the capital of a country, the people born in a place
 
 
-def noun_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
+def noun_templates(reading: Reading, out: bool, ends: Ends) -> NameTemplates:
     assert isinstance(reading, Noun)
     if reading.of:  # the head is the tail's noun
         return _has(reading, ends.turned()) if not out else _owner(reading, ends.turned())
     return _has(reading, ends) if out else _owner(reading, ends)
 
 
-def _has(reading: Noun, ends: Ends) -> EndWords:
+def _has(reading: Noun, ends: Ends) -> NameTemplates:
     """Asks for the noun of `{}`."""
     noun, be = reading.noun, "are" if reading.many else "is"
     kind = ends.tail or kind_of(noun.split(" in ")[0])
@@ -265,10 +265,10 @@ def _has(reading: Noun, ends: Ends) -> EndWords:
     if kind == PLACE and not reading.many and " " not in kind and singular(noun.split(" of ")[0]) != "origin":
         questions.append(f"Where is the {noun} of {{}}?")
     nouns = [f"the {noun} of {{}}", f"{{}}'s {noun}", f"the {noun} that {{}} has"]
-    return EndWords(questions, nouns, [noun], kind)
+    return NameTemplates(questions, nouns, [noun], kind)
 
 
-def _owner(reading: Noun, ends: Ends) -> EndWords:
+def _owner(reading: Noun, ends: Ends) -> NameTemplates:
     """Asks for what has `{}` as its noun."""
     noun = singular(reading.noun) if " in " not in reading.noun else reading.noun
     kind = ends.head
@@ -293,10 +293,10 @@ def _owner(reading: Noun, ends: Ends) -> EndWords:
     if ends.tail in (NUMBER, YEAR, DATE):
         questions += [f"Which {many} have {a(noun)} of {{}}?", f"{who} has {a(noun)} of {{}}?"]
         nouns.append(f"the {many} with {a(noun)} of {{}}")
-    return EndWords(questions, nouns, [], kind)
+    return NameTemplates(questions, nouns, [], kind)
 
 
-def whole_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
+def whole_templates(reading: Reading, out: bool, ends: Ends) -> NameTemplates:
     assert isinstance(reading, Whole)
     noun = reading.noun
     what = "Who" if kind_of(noun.split(" ")[0]) == PERSON else "What"
@@ -310,7 +310,7 @@ def whole_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
             f"{noun}?",
             f"Tell me the {noun}.",
         ]
-        return EndWords(questions, [f"the {noun}", noun, f"all {noun}"], [], kind)
+        return NameTemplates(questions, [f"the {noun}", noun, f"all {noun}"], [], kind)
     it = noun.replace("that {}", "that it").format("it")
     asks = noun.format("what") if noun.endswith("{}") else ""
     questions = [
@@ -324,23 +324,20 @@ def whole_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
     one = ends.head if ends.head not in VAGUE else "one"
     nouns = [f"the {one} that has {{}} among the {it}", f"the {one} with {{}} among the {it}"]
     nouns.append(f"the {one} for which {{}} is among the {it}")
-    return EndWords(questions, nouns, [], ends.head)
+    return NameTemplates(questions, nouns, [], ends.head)
 
 
-# ----------------------------------------------------------------------------------------------------
-# What is said for what one did to another: a film is directed by somebody, its music is by somebody.
-#
-# Knows the name's reading and the kinds of its ends, no graph.
+# Deeds: a film is directed by somebody, its music is by somebody
 
 
-# What is done in a place rather than by it: languages are spoken in a country, wars are won by it.
+# Done in a place rather than by it: languages are spoken in a country, wars are won by it.
 _IN_PLACES = word_set(
     "spoken based headquartered located stationed registered shot filmed held found produced made grown mined used "
     "published born buried raised built set staged played worn eaten practised practiced"
 )
 
 
-def done_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
+def done_templates(reading: Reading, out: bool, ends: Ends) -> NameTemplates:
     assert isinstance(reading, DoneTo)
     if reading.active:
         agent, thing = ends.head, singular(reading.thing) or ends.tail
@@ -353,11 +350,11 @@ def done_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
 
 
 class _Forms(NamedTuple):
-    """Of a verb, as it is said of what it is done to and of who does it: in the present if it goes on."""
+    """The forms of a verb: in the past, or in the present for what goes on, such as owning."""
 
     did: str  # "directed", "owns"
-    all_did: str  # "directed", "own"
-    do: str
+    all_did: str  # the plural: "directed", "own"
+    do: str  # the base: "direct", "own"
     does: str  # the helping verb: "did", "does"
     be: str  # "was", "is"
 
@@ -369,17 +366,17 @@ def _forms(participle: str) -> _Forms:
     """
     *before, last = participle.split(" ")
 
-    def said(form: str) -> str:
+    def phrased(form: str) -> str:
         return " ".join([*before, form])
 
-    do = said(base(last))
+    do = phrased(base(last))
     if last in GOES_ON:
-        return _Forms(said(third(base(last))), do, do, "does", "is")
-    return _Forms(said(past(last)), said(past(last)), do, "did", "was")
+        return _Forms(phrased(third(base(last))), do, do, "does", "is")
+    return _Forms(phrased(past(last)), phrased(past(last)), do, "did", "was")
 
 
-def _doer(participle: str, kind: str) -> EndWords:
-    """Asks who did it to `{}`. Of an unknown kind it is somebody if only people do such things."""
+def _doer(participle: str, kind: str) -> NameTemplates:
+    """Asks who did it to `{}`: "who" also for an unknown kind, if only people do such things."""
     form = _forms(participle)
     one, many = "person" if is_person(kind) else "one" if kind in VAGUE else kind, several(kind)
     kind = kind or (PERSON if participle.split(" ")[-1] in PEOPLE_DO else "")
@@ -401,14 +398,14 @@ def _doer(participle: str, kind: str) -> EndWords:
         f"{'whoever' if rel == 'who' else 'whatever'} {did} {{}}",
         f"the {one} {{}} {be} {participle} by",
     ]
-    return EndWords(questions, nouns, [], kind)
+    return NameTemplates(questions, nouns, [], kind)
 
 
 def _low(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _done_at(participle: str, kind: str) -> EndWords:
+def _done_at(participle: str, kind: str) -> NameTemplates:
     """Asks for the place where it is done to `{}`: languages are spoken in countries."""
     many = several(kind)
     questions = [
@@ -424,11 +421,11 @@ def _done_at(participle: str, kind: str) -> EndWords:
         f"the {many} in which {{}} is {participle}",
         f"the {many} that {{}} is {participle} in",
     ]
-    return EndWords(questions, nouns, [], kind)
+    return NameTemplates(questions, nouns, [], kind)
 
 
-def _things(participle: str, kind: str, placed: bool) -> EndWords:
-    """What was done by `{}`; with `placed`, what is done in it: the languages spoken in a country."""
+def _things(participle: str, kind: str, placed: bool) -> NameTemplates:
+    """Asks what was done by `{}`; with `placed`, what is done in it: the languages spoken in a country."""
     form = _forms(participle)
     are = "are" if placed or form.be == "is" else "were"
     many = "things" if kind in VAGUE else plural(kind)
@@ -452,10 +449,10 @@ def _things(participle: str, kind: str, placed: bool) -> EndWords:
             f"Tell me what {{}} {form.did}.",
         ]
         nouns += [f"the {many} that {{}} {form.did}", f"the {many} {{}} {form.did}"]
-    return EndWords(questions, nouns, [], kind)
+    return NameTemplates(questions, nouns, [], kind)
 
 
-def by_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
+def by_templates(reading: Reading, out: bool, ends: Ends) -> NameTemplates:
     assert isinstance(reading, By)
     noun, many, agent = reading.noun, several(ends.head), ends.tail or PERSON
     if out:
@@ -474,7 +471,7 @@ def by_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
             f"the {one} responsible for the {noun} of {{}}",
             f"the {one} behind the {noun} of {{}}",
         ]
-        return EndWords(questions, nouns, [], agent)
+        return NameTemplates(questions, nouns, [], agent)
     questions = [
         f"Which {many} have {noun} by {{}}?",
         f"What has {noun} by {{}}?",
@@ -488,4 +485,4 @@ def by_said(reading: Reading, out: bool, ends: Ends) -> EndWords:
         f"the {many} that have {noun} by {{}}",
         f"the {many} that {{}} did the {noun} of",
     ]
-    return EndWords(questions, nouns, [], ends.head)
+    return NameTemplates(questions, nouns, [], ends.head)

@@ -1,8 +1,9 @@
-"""What one says for more and less of a value, by the words of its name: the northernmost, was born first, founded in.
+"""Words for values: what the most and the least of something is called, and the units at the end of a name.
 
-    wording_of("date of birth").least      # ("oldest", "eldest"): the earliest birth is the oldest person's
+    value_words("date of birth").least     # ("oldest", "eldest"): the earliest birth is the oldest person's
+    split_unit(("height", "cm"))           # (("height",), "cm"): "the height of X", not "the height cm of X"
 
-Knows nouns for values; neither numbers nor graphs.
+`measures` uses the first, `relation_names` the second.
 """
 
 from __future__ import annotations
@@ -15,24 +16,21 @@ from kgwalk.questions.wording.english import NUMBER, is_participle, is_plural, k
 
 
 class ValueWords(NamedTuple):
-    """For the largest value and for the smallest: adjectives, and what such a one did or does. For dates, also verbs.
+    """Wordings for one kind of value, each empty where there is none."""
 
-    `did` and `done` are followed by a time: "were founded" after 1990, the ones "that were founded" after 1990.
-    """
-
-    most: tuple[str, ...] = ()
+    most: tuple[str, ...] = ()  # adjectives for the largest value: "most populous"
     least: tuple[str, ...] = ()
-    did_most: tuple[str, ...] = ()
+    did_most: tuple[str, ...] = ()  # what the one with the largest value does or did: "has the most inhabitants"
     did_least: tuple[str, ...] = ()
-    did: str = ""
-    done: str = ""
+    did: str = ""  # for dates, a verb that a time follows: "were founded" after 1990
+    done: str = ""  # the same after a noun: "that were founded"
     counted: str = ""  # what the number counts, in the plural: "inhabitants"
 
 
 def _of(
     pattern: str, most: str = "", least: str = "", did: str = "", done: str = "", **more: str
 ) -> tuple[str, ValueWords]:
-    """Alternatives are separated by commas; a verb in the past also says what came first and last."""
+    """A row of the table. Alternatives are separated by commas; `did` also gives "was ... last" and "was ... first"."""
     one, texts = did.replace("were ", "was "), {"most": most, "least": least, **more}
     texts |= {"did_most": f"{one} last", "did_least": f"{one} first"} if did else {}
     counted = texts.pop("counted", "")
@@ -85,10 +83,10 @@ _WORDINGS = (
 _COUNTED = re.compile(r"number of (\w+)|(\w+) count")
 
 
-def wording_of(noun: str) -> ValueWords:
-    """What is said for more and less of what a noun names; nothing where there are no words of its own.
+def value_words(noun: str) -> ValueWords:
+    """The wordings for the value that a noun names.
 
-    >>> wording_of("latitude").most[0], wording_of("founding year").did_least, wording_of("number of pages").did_most
+    >>> value_words("latitude").most[0], value_words("founding year").did_least, value_words("number of pages").did_most
     ('northernmost', ('was founded first',), ('has the most pages',))
     """
     for pattern, found in _WORDINGS:
@@ -101,28 +99,23 @@ def wording_of(noun: str) -> ValueWords:
     return ValueWords(did_most=(f"has the most {things}",), did_least=(f"has the fewest {things}",), counted=things)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Units at the end of a relation's name: `height_cm`, `salary_eur`, `runtime_minutes`.
-#
-#     split_unit(("height", "cm"))       # ("height",), "cm"
-#
-# A unit is no part of the noun: one says "the height of X", not "the height cm of X". Knows words, no graph.
+# Units
 
 
-# Abbreviations that hardly stand for anything else at the end of a name.
+# Units that hardly mean anything else at the end of a name.
 _CURRENCIES = word_set("eur usd gbp chf jpy cny inr aud cad sek nok dkk pln czk brl")
 _CLEAR = _CURRENCIES | word_set(
     "mm cm km mm2 cm2 km2 m3 cm3 sqm sqft sqkm mg kg lb lbs oz kmh kph mph knots celsius fahrenheit "
     "kw mw gw kwh mwh gwh kj kcal hz khz mhz ghz kib mib gib tib mbps gbps mins secs hrs"
 )
-# Units after the name of a quantity alone: `opening_hours` are hours, `class_g` is no weight.
+# Units only after the name of a quantity: `opening_hours` are hours, `class_g` is no weight.
 _AFTER_MEASURES = word_set(
     "m g t l h s w v ft mi ha yr sec dm ml cl hl metres meters centimetres centimeters millimetres millimeters "
     "kilometres kilometers miles feet inches hectares acres grams kilograms kilos tonnes tons pounds ounces litres "
     "liters years months weeks days hours minutes seconds milliseconds degrees euros dollars cents "
     "sq square cubic thousand thousands million millions billion billions"
 )
-# Units after the names of some quantities alone: `office_gb` is in Great Britain, `degree_ms` a Master of Science.
+# Units only after certain quantities: `office_gb` is in Great Britain, `degree_ms` a Master of Science.
 _TIMES = word_set(
     "commute cooldown delay downtime duration gestation incubation interval jitter latency lifespan lag overtime "
     "period ping playtime response retention rtt runtime span time timeout ttl uptime wait"
@@ -137,7 +130,7 @@ _AFTER_SOME |= dict.fromkeys(("c", "f"), word_set("temperature"))
 _UNITS = _CLEAR | _AFTER_MEASURES | (_AFTER_SOME.keys() - {"min"})
 _BOUNDS = {"min": "minimum", "max": "maximum"}  # `salary_min_eur`, `max_speed`
 _PERCENT = ("pct", "perc", "percent")
-# Quantities beside the common ones of `kinds`.
+# Quantities, added to those of `english`.
 _MEASURES = word_set(
     "altitude assets calories carbohydrates carbs circumference costs debt diameter displacement dose earnings energy "
     "expenses fat fiber fibre frequency intake life notice perimeter power pressure profit profits protein radius "
@@ -149,7 +142,7 @@ _LINKS = word_set("of per by to for from with and or at on the a an")
 
 
 def split_unit(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The words without the unit at their end, and the unit; percent is a word like others, and so are bounds.
+    """The words without the unit at their end, and the unit. Percent and bounds are not units but become words.
 
     >>> split_unit(("monthly", "cost", "eur")), split_unit(("length", "in", "days")), split_unit(("size", "sq", "km"))
     ((('monthly', 'cost'), 'EUR'), (('length',), 'days'), (('size',), 'sq km'))
@@ -198,7 +191,7 @@ def _is_measure(word: str) -> bool:
 
 
 def _bounded(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The least and the most, spelled out and in front.
+    """Minimum and maximum spelled out and put in front.
 
     >>> _bounded(("age", "min")), _bounded(("max", "players")), _bounded(("max",))
     (('minimum', 'age'), ('maximum', 'players'), ('max',))

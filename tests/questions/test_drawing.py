@@ -1,4 +1,4 @@
-"""A graph that remembers: the same answers as the graph, within a bound."""
+"""Draws from a graph: a cache with the same answers as the graph, within a bound, that keeps no graph open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conftest import store_of
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions import drawing
-from kgwalk.questions.drawing import Drawing, Recent
+from kgwalk.questions.drawing import CachedGraph, WalkSampler
 from kgwalk.questions.plan import MakeSettings
 from kgwalk.types import UnknownEntity
 
@@ -38,7 +38,7 @@ ASKED = st.tuples(
 def test_whatever_was_asked_before_the_answers_are_the_graphs(
     hub: StoredGraph, asked: list[tuple[str, str, bool, int | None]]
 ) -> None:
-    near = Recent(hub)
+    near = CachedGraph(hub)
     for entity, relation, out, limit in asked:
         assert near.neighbors(entity, relation, out=out, limit=limit) == hub.neighbors(
             entity, relation, out=out, limit=limit
@@ -48,7 +48,7 @@ def test_whatever_was_asked_before_the_answers_are_the_graphs(
 
 def test_what_is_remembered_is_not_looked_up_again(hub: StoredGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawing, "AT_LEAST", 4)
-    near = Recent(hub)
+    near = CachedGraph(hub)
     few = near.neighbors("Hub", "leads_to", limit=3)
     assert (len(few.names), few.total, near.held) == (3, 9, 5)  # four were looked up
     assert near.neighbors("Hub", "leads_to", limit=2).names == few.names[:2]
@@ -60,26 +60,26 @@ def test_what_is_remembered_is_not_looked_up_again(hub: StoredGraph, monkeypatch
 
 def test_what_is_held_is_bounded(hub: StoredGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawing, "HELD", 20)
-    near = Recent(hub)
+    near = CachedGraph(hub)
     for number in range(9):  # each time two answers of one name: the relation, and the hub
         near.relations(f"Town {number}", out=False)
         near.neighbors(f"Town {number}", "leads_to", out=False)
         assert near.held <= 20
     near.neighbors("Hub", "leads_to")
     monkeypatch.setattr(drawing, "LONGEST", 5)
-    longer = Recent(hub)
+    longer = CachedGraph(hub)
     assert len(longer.neighbors("Hub", "leads_to").names) == 9
     assert longer.held == 0  # too long to be kept
 
 
 def test_dates_come_along(tmp_path: Path) -> None:
-    near = Recent(store_of(tmp_path, DATED))
+    near = CachedGraph(store_of(tmp_path, DATED))
     assert near.neighbors("Ann", "visited").times == [["2001", "2002"], ["2001", "2002"]]
     assert near.neighbors("Ann", "visited", limit=1).times == [["2001", "2002"]]
 
 
 def test_a_name_that_is_not_there_is_an_error_each_time(hub: StoredGraph) -> None:
-    near = Recent(hub)
+    near = CachedGraph(hub)
     for _ in range(2):
         with pytest.raises(UnknownEntity):
             near.relations("Nobody")
@@ -88,13 +88,13 @@ def test_a_name_that_is_not_there_is_an_error_each_time(hub: StoredGraph) -> Non
 def test_a_graph_that_was_drawn_from_can_go(tmp_path: Path) -> None:
     """At once, without anybody looking for garbage: random worlds are many, and each has its files open."""
     graph = store_of(tmp_path, [*HUB, ("Town 1", "near", "Town 2")])
-    drawing = Drawing(graph, MakeSettings())
-    drawing.path(1)
-    drawing.alike(drawing.first_ways[0], drawing.first_ways[-1])
+    sampler = WalkSampler(graph, MakeSettings())
+    sampler.path(1)
+    sampler.alike(sampler.first_ways[0], sampler.first_ways[-1])
     gone = weakref.ref(graph.store)
     gc.disable()
     try:
-        del drawing, graph
+        del sampler, graph
         assert gone() is None
     finally:
         gc.enable()

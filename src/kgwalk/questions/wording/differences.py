@@ -1,6 +1,9 @@
-"""How a set is said that another is taken from: all but some, the others of their kind; there and back in `returns`.
+"""How a difference is worded: one set without another, the others of a kind, and walks there and back.
 
-Knows noun phrases and the ways that made them; the rest of the sentence is the speaker's.
+    "films by X that do not star Y", "the other films of X's director", "the films with the same director as X"
+
+A walk there and back follows a relation, comes back by it, and leaves its start out: X's co-stars. Called by `speaker`,
+which words the rest of the sentence.
 """
 
 from __future__ import annotations
@@ -28,11 +31,7 @@ if TYPE_CHECKING:
     from kgwalk.questions.wording.speaker import Speaker, Weighted
 
 
-# ----------------------------------------------------------------------------------------------------
-# How a walk there and back is said: the same director as X, films whose director also made X, X's co-stars.
-#
-# Such a walk follows a relation and comes back by it, and leaves its start out. Knows noun phrases and the ways that
-# made them; the rest of the sentence is the speaker's.
+# Walks there and back
 
 
 # "Which films did {} direct?", "what movies did {} star in": the things, the verb, and its preposition.
@@ -41,7 +40,7 @@ _WHICH = re.compile(r"(which|what) ([a-z]+) (.*)", re.IGNORECASE)
 
 
 class Return(NamedTuple):
-    """The topic, the way there and the way back."""
+    """A walk from a topic along a relation and back again, both with their directions."""
 
     topic: Phrase
     there: Way
@@ -49,7 +48,7 @@ class Return(NamedTuple):
 
 
 def return_of(speaker: Speaker, call: Call) -> Return | None:
-    """If a relation is followed there and back from a topic, which is left out."""
+    """The walk there and back whose start a step leaves out; None if the step is not of that form."""
     number = speaker.sources(call)[1]
     back = hop_of(speaker, speaker.sources(call)[0])
     there = None if back is None else hop_of(speaker, back[1])
@@ -66,13 +65,13 @@ def return_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     found = return_of(speaker, call)
     if found is None:
         return None
-    said = speaker.said(found.back)
+    templates = speaker.templates(found.back)
     text = speaker.choose(_same(speaker, found) + _fellows(speaker, found))
-    return None if text is None else Phrase(text, True, said.kind, hops=2)
+    return None if text is None else Phrase(text, True, templates.kind, hops=2)
 
 
 def return_question(speaker: Speaker, call: Call) -> str | None:
-    """The same as questions, and those that only a question can have: "With whom did X direct films?"."""
+    """The same as a question, also in forms that only a question has: "With whom did X direct films?"."""
     found = return_of(speaker, call)
     if found is None:
         return None
@@ -89,11 +88,11 @@ def also_question(speaker: Speaker, call: Call) -> str | None:
     if back is None or inner is None:
         return None
     options: Weighted = []
-    for question in speaker.said(back[0]).at(speaker.level)[0]:
+    for question in speaker.templates(back[0]).at(speaker.level).questions:
         if not fits(question, inner):
             continue
         which, did = _WHICH.match(fill(question, inner)), _DID.fullmatch(question)
-        if which is not None and _is_noun(which[1], which[2], speaker.said(back[0]).kind):
+        if which is not None and _is_noun(which[1], which[2], speaker.templates(back[0]).kind):
             options.append((1, f"{which[1]} other {which[2]} {which[3]}"))
         if did is not None:
             things, verb, to = did[1], did[2], did[3] or ""
@@ -111,11 +110,11 @@ def _is_noun(opening: str, word: str, kind: str) -> bool:
 
 
 def _same(speaker: Speaker, found: Return) -> Weighted:
-    """Phrases for others with the same noun: not where the start has no noun for what it shares."""
+    """Phrases for the others that share something with the start; none where there is no noun for it."""
     noun, topic = _shared_noun(speaker, found), found.topic.text
     if noun is None:
         return []
-    kind = speaker.said(found.back).kind
+    kind = speaker.templates(found.back).kind
     kinds = several(kind) if kind not in VAGUE else "others"
     shared = noun if is_many(f"the {noun}") else a(noun)
     be = "are" if is_many(f"the {noun}") else "is"
@@ -130,8 +129,8 @@ def _same(speaker: Speaker, found: Return) -> Weighted:
 
 
 def _shared_noun(speaker: Speaker, found: Return) -> str | None:
-    """What the start and the others share, by one of its nouns."""
-    bare = speaker.said(found.there).at(speaker.level)[2]
+    """A noun for what the start and the others share."""
+    bare = speaker.templates(found.there).at(speaker.level).bare
     return speaker.chance.choice(bare) if bare else None
 
 
@@ -139,7 +138,7 @@ def _same_asked(speaker: Speaker, found: Return) -> Weighted:
     noun, topic = _shared_noun(speaker, found), found.topic.text
     if noun is None:
         return []
-    kind = speaker.said(found.back).kind
+    kind = speaker.templates(found.back).kind
     which = f"Which {several(kind)}" if kind not in VAGUE else "Which others"
     own = noun if is_many(f"the {noun}") else a(noun)
     return [
@@ -153,14 +152,14 @@ def _same_asked(speaker: Speaker, found: Return) -> Weighted:
 
 
 def _fellows(speaker: Speaker, found: Return) -> Weighted:
-    """X's co-directors: people who are to the same films what X is to them."""
-    there, said = speaker.said(found.there), speaker.said(found.back)
-    if not is_person(said.kind) or is_person(there.kind) or there.kind in VALUES:
+    """X's co-directors: people who have the same role as X in the same films."""
+    there, templates = speaker.templates(found.there), speaker.templates(found.back)
+    if not is_person(templates.kind) or is_person(there.kind) or there.kind in VALUES:
         return []
     topic, options = found.topic.text, list[tuple[float, str]]()
     for things, verb, to in _deeds(speaker, found.there):
         options.append((1, f"the people who {past_of(verb)}{to} the same {plural(things)} as {topic}"))
-    nouns = [noun for noun in said.at(speaker.level)[2] if " " not in noun and kind_of(noun) == "person"]
+    nouns = [noun for noun in templates.at(speaker.level).bare if " " not in noun and kind_of(noun) == "person"]
     if nouns:
         noun = plural(speaker.chance.choice(nouns))
         options += [(1, f"the co-{noun} of {topic}"), (1, f"{topic}'s fellow {noun}")]
@@ -168,7 +167,7 @@ def _fellows(speaker: Speaker, found: Return) -> Weighted:
 
 
 def _together_asked(speaker: Speaker, found: Return) -> Weighted:
-    if not is_person(speaker.said(found.back).kind) or is_person(speaker.said(found.there).kind):
+    if not is_person(speaker.templates(found.back).kind) or is_person(speaker.templates(found.there).kind):
         return []
     topic, options = found.topic.text, list[tuple[float, str]]()
     for things, verb, to in _deeds(speaker, found.there):
@@ -184,12 +183,12 @@ def _together_asked(speaker: Speaker, found: Return) -> Weighted:
 
 
 def _deeds(speaker: Speaker, there: Way) -> list[tuple[str, str, str]]:
-    """What one did, of questions like "Which films did {} star in?": films, star, in."""
-    found = (_DID.fullmatch(question) for question in speaker.said(there).at(speaker.level)[0])
+    """The thing, verb and preposition of questions like "Which films did {} star in?": films, star, in."""
+    found = (_DID.fullmatch(question) for question in speaker.templates(there).at(speaker.level).questions)
     return [(one[1], one[2], one[3] or "") for one in found if one is not None and one[1] not in ("one", "ones")]
 
 
-def without_phrase(speaker: Speaker, call: Call) -> Phrase | None:
+def difference_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     same = return_phrase(speaker, call)
     if same is not None and speaker.chance.random() < 0.6:
         return same
@@ -198,22 +197,22 @@ def without_phrase(speaker: Speaker, call: Call) -> Phrase | None:
         return None
     one, two = pair
     if two.simple:
-        # what follows "other than X" would be said of X, so "the other films" wherever X is named in the phrase
+        # what follows "other than X" would describe X, so "the other films" wherever the phrase names X
         many = as_many(one)
         other = _other(many.text)
         if other is not None and two.text in other:
             return Phrase(other, True, one.kind, hops=one.hops)
         return Phrase(f"{one.text} other than {two.text}", one.many, one.kind, hops=one.hops)
-    said = speaker.choose(
+    text = speaker.choose(
         [
             (1, f"{one.text} {relative_of(one)} {'are' if one.many else 'is'} not {predicate(one, two)}"),
             (1, f"{one.text} except {two.text}"),
         ]
     )
-    return Phrase(said or one.text, one.many, one.kind, hops=max(one.hops, two.hops))
+    return Phrase(text or one.text, one.many, one.kind, hops=max(one.hops, two.hops))
 
 
-def without_question(speaker: Speaker, call: Call) -> str | None:
+def difference_question(speaker: Speaker, call: Call) -> str | None:
     if _topic(speaker, call) is not None:
         return _others(speaker, call)
     if speaker.chance.random() < 0.5:
@@ -236,19 +235,19 @@ def without_question(speaker: Speaker, call: Call) -> str | None:
 
 
 def _topic(speaker: Speaker, call: Call) -> Phrase | None:
-    """The phrase of what is taken away, if that is a topic."""
+    """The phrase of the set that is taken away, if that is a topic."""
     number = speaker.sources(call)[1]
     return speaker.phrase(number) if speaker.plan.made_by(number) is None else None
 
 
 def _others(speaker: Speaker, call: Call) -> str | None:
-    """A chain that comes back over its start: the other films of its director.
+    """A question for a chain that comes back over its start: the other films of its director.
 
-    At times nobody says "other": an answer is never what was asked about.
+    Some of these leave "other" out, as people do: an answer is never what was asked about.
     """
-    from kgwalk.questions.wording.speaker import first_said  # the speaker's table names this module
+    from kgwalk.questions.wording.speaker import first_worded  # speaker imports this module
 
-    return first_said(
+    return first_worded(
         speaker,
         [
             (3.5, lambda: return_question(speaker, call)),
@@ -260,10 +259,10 @@ def _others(speaker: Speaker, call: Call) -> str | None:
 
 
 def _unmarked(speaker: Speaker, call: Call) -> str | None:
-    from kgwalk.questions.wording.speaker import ASKS
+    from kgwalk.questions.wording.speaker import QUESTIONS
 
     made = speaker.plan.made_by(speaker.sources(call)[0])
-    return None if made is None else ASKS[made.tool](speaker, made)
+    return None if made is None else QUESTIONS[made.tool](speaker, made)
 
 
 def _apart(speaker: Speaker, call: Call) -> str | None:
@@ -297,7 +296,7 @@ def _other(text: str) -> str | None:
 
 
 def _added(question: str, more: str) -> str:
-    """More at the end of a question, before its stop."""
+    """The question with more words at its end, before the question mark or full stop."""
     stop = "." if question.endswith(".") else "?"
     return f"{question.rstrip('?. ')}{more}{stop}"
 
