@@ -22,6 +22,8 @@ from kgwalk.score.rewards import Outcome, RewardFunction, WeightedReward
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
 from kgwalk.training.grpo import EPISODES, Grpo
 from kgwalk.training.loop import Care, run_stage
+from kgwalk.training.loss import Totals
+from kgwalk.training.microbatch import Batch
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import VALIDATED, Course, Walker
 from kgwalk.training.settings import GrpoSettings, ModelSettings
@@ -99,6 +101,27 @@ def test_a_group_whose_rewards_are_the_same_teaches_nothing(graph: Graph, tmp_pa
     assert row["updates"] == 0
     assert "loss" not in row
     assert same(weights_of(grpo.updater.model), before)
+    grpo.walker.close()
+
+
+def test_the_loss_of_a_microbatch_does_not_depend_on_those_before_it(graph: Graph, tmp_path: Path) -> None:
+    """The log-probabilities that stay fixed belong to the microbatch: it may be passed on in any order."""
+    grpo = grpo_of(graph, tmp_path, kl=0.1, epochs=2, microbatch_tokens=1)
+    flats = sequences(3)
+    batches = grpo._prepare([(flat, [1.0] * len(flat.ids)) for flat in flats])
+    assert len(batches) == 3
+    stir(grpo.updater.model)  # after the first update the model is another one
+    totals, updater = Totals.of(flat.mask for flat in flats), grpo.updater
+    for batch in batches:
+        assert batch.start_logprobs_BT is not None
+        assert batch.ref_logprobs_BT is not None
+        assert batch.start_logprobs_BT.shape == batch.ref_logprobs_BT.shape == batch.mask_BT.shape
+        assert not torch.equal(batch.start_logprobs_BT, updater.score(batch).logprobs_BT)
+
+    def losses(some: Sequence[Batch]) -> list[float]:
+        return [grpo._loss(totals, batch, updater.score(batch))[0].item() for batch in some]
+
+    assert losses(batches) == losses(batches[::-1])[::-1]
     grpo.walker.close()
 
 
