@@ -94,6 +94,7 @@ class Curriculum:
         seed: int = 0,
         losses: Mapping[str, float] | None = None,
     ) -> Curriculum:
+        """The curriculum that the section [curriculum] of a recipe asks for."""
         settings = read_section(CurriculumSettings, recipe, "curriculum")
         return cls(questions, settings, batch=batch, seed=seed, losses=losses)
 
@@ -271,7 +272,3 @@ class Course:
                 raise KgwalkError(f"question {question.id!r} has no topic entity; `kgwalk data check` lists all such")
             if not question.answers:
                 raise KgwalkError(f"question {question.id!r} has no answer; `kgwalk data check` lists all such")
-
-    def measure(self, episode: Episode) -> dict[str, float]:
-        """The metrics of an episode."""
-        return MeasuredEpisode.of(episode, self.environments).numbers

@@ -30,7 +30,7 @@ from kgwalk.demos.demo import Lessons, read_demos, write_line
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.training.curriculum import Curriculum, CurriculumSettings
+from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import Care, Stage, check_tracker, run_stage
 from kgwalk.training.run import TrainingRun, check_device, check_recipe
@@ -238,9 +238,9 @@ def grpo(run: TrainingRun) -> dict[str, Any]:
     settings = read_section(GrpoSettings, run.recipe, "grpo")
     time_budget = TimeBudget(settings.minutes)
     losses = _losses(run)
-    curriculum = Curriculum(
+    curriculum = Curriculum.of(
+        run.recipe,
         run.questions,
-        read_section(CurriculumSettings, run.recipe, "curriculum"),
         batch=settings.questions,
         seed=run.seed,
         losses=None if losses is None else by_question(read_json(losses)),
