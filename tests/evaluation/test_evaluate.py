@@ -319,21 +319,22 @@ def test_topics_are_given_or_found(tmp_path: Path) -> None:
 
 
 def test_what_is_done_is_not_walked_again(films: Path, tmp_path: Path) -> None:
-    told: list[tuple[int, int, dict[str, float]]] = []
+    told: list[tuple[str, int, int, dict[str, float]]] = []
     first = evaluate(
         "kgwalk", films, engine=engine(), values=[TURNS], out=tmp_path / "run", progress=lambda *now: told.append(now)
     )
-    assert [done for done, _, _ in told] == [0, 1, 2, 3, 4, 5]
-    assert {total for _, total, _ in told} == {5}
-    assert told[0][2] == {}
-    assert told[-1][2] == {"f1": approx(first["metrics"]["f1"]), "hits_at_1": approx(0.4)}
+    assert {what for what, _, _, _ in told} == {"episodes"}
+    assert [done for _, done, _, _ in told] == [0, 1, 2, 3, 4, 5]
+    assert {total for _, _, total, _ in told} == {5}
+    assert told[0][3] == {}
+    assert told[-1][3] == {"f1": approx(first["metrics"]["f1"]), "hits_at_1": approx(0.4)}
     told.clear()
     silent = ScriptedEngine(lambda request: pytest.fail("the engine was asked"))
     again = evaluate(
         "kgwalk", films, engine=silent, values=[TURNS], out=tmp_path / "run", progress=lambda *now: told.append(now)
     )
     assert again == first
-    assert [done for done, _, _ in told] == [5]
+    assert [done for _, done, _, _ in told] == [5]
 
 
 def test_an_engine_is_not_opened_for_nothing(films: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.models import read_adapter
 from kgwalk.training.fit.fit import fit
 from kgwalk.training.fit.plan import GENTLY, FitPlan, FitTime, MachineSpeed, a_walk, plan_for, stage_minutes
-from kgwalk.training.fit.questions import make, rehearsed
+from kgwalk.training.fit.questions import make, rehearsal_sets
 from kgwalk.training.fit.result import First
 from kgwalk.types import KgwalkError
 from kgwalk.walk.adapters import choose, place_of
@@ -94,7 +95,7 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     graph = studio(tmp_path)
 
     def go(resume: bool, until: str = "") -> dict[str, Any]:
-        def progress(stage: str, step: int, steps: int, numbers: dict[str, float]) -> None:
+        def progress(stage: str, step: int, steps: int | None, numbers: Mapping[str, float] = {}, /) -> None:
             told.append(stage)
             if stage == until:
                 raise KeyboardInterrupt
@@ -154,7 +155,7 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     assert again["stages"]["sft"]["best"] is None
     # a third of what it learns is about random worlds: of a course of 40 (there are no more), 13
     assert again["questions"]["worlds"] == 13
-    learnt = load_data([Dataset("graph", tmp_path / "again" / "questions"), *rehearsed(tmp_path / "again")])
+    learnt = load_data([Dataset("graph", tmp_path / "again" / "questions"), *rehearsal_sets(tmp_path / "again")])
     by_part = Counter(one.id.partition("/")[0] for one in learnt.questions("train"))
     assert by_part == {"graph": 27, "worlds": 13}
     assert learnt.questions("dev")[0].id.startswith("graph/")  # GRPO would be validated by its own graph alone

@@ -1,4 +1,4 @@
-"""The lean pass: the same numbers and gradients, with an adapter in its layers' weights and the layers compiled."""
+"""The fused pass: the same numbers and gradients, with an adapter in its layers' weights and the layers compiled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from kgwalk.training import fused
 from kgwalk.training.fused import tree_mask
 from kgwalk.training.logprobs import TokenScorer
 from kgwalk.training.microbatch import Batch, pack
-from kgwalk.training.probes import apart as apart_of
-from kgwalk.training.probes import rounded
+from kgwalk.training.probes import is_rounding, relative_difference
 from kgwalk.types import Flat
 from tiny_models import tiny_module
 
@@ -151,7 +150,7 @@ def test_compiled_layers_share_their_code_and_change_nothing() -> None:
     expected, gradients = scored(plain, batch)
     quick = TokenScorer(model)
     counters.clear()
-    assert quick.quicken(backend="aot_eager")
+    assert quick.fuse(backend="aot_eager")
     assert (quick.quick, quick.joined) == (True, True)
     assert counters["stats"]["unique_graphs"] == 3  # a layer, whichever, of one length and of any; the head's scores
     found, others = scored(quick, batch)
@@ -170,11 +169,11 @@ def test_what_is_computed_in_half_is_compared_as_such() -> None:
     torch.manual_seed(0)
     expected = (torch.randn(20), torch.randn(1000))
     found = (expected[0] * (1 + 1e-3), expected[1] + 0.02 * torch.randn(1000))
-    apart = apart_of(found, expected)
-    assert rounded(apart, torch.bfloat16)
-    assert not rounded(apart, torch.float32)
-    assert not rounded((5e-3, 0.66), torch.bfloat16)  # branches that see each other
-    assert not rounded(apart_of((expected[0] * float("nan"), expected[1]), expected), torch.bfloat16)
+    apart = relative_difference(found, expected)
+    assert is_rounding(apart, torch.bfloat16)
+    assert not is_rounding(apart, torch.float32)
+    assert not is_rounding((5e-3, 0.66), torch.bfloat16)  # branches that see each other
+    assert not is_rounding(relative_difference((expected[0] * float("nan"), expected[1]), expected), torch.bfloat16)
 
 
 def test_what_cannot_be_compiled_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
@@ -184,7 +183,7 @@ def test_what_cannot_be_compiled_stays_as_it_was(caplog: pytest.LogCaptureFixtur
     model = adapted()
     scorer, batch = TokenScorer(model), row(walks())
     expected, gradients = scored(scorer, batch)
-    assert not scorer.quicken(backend=broken)
+    assert not scorer.fuse(backend=broken)
     assert "cannot be compiled" in caplog.text
     assert (scorer.quick, scorer.joined) == (False, False)
     found, others = scored(scorer, batch)
@@ -199,6 +198,6 @@ def test_what_computes_something_else_stays_as_it_was(caplog: pytest.LogCaptureF
     model = tiny_module()
     scorer, batch = TokenScorer(model), row(walks())
     expected, _ = scored(scorer, batch)
-    assert not scorer.quicken(backend=wrong)
+    assert not scorer.fuse(backend=wrong)
     assert "computes something else" in caplog.text
     assert torch.equal(scored(scorer, batch)[0], expected)

@@ -22,6 +22,8 @@ from kgwalk.score.rewards import Outcome, RewardFunction, WeightedReward
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
 from kgwalk.training.grpo import EPISODES, Grpo
 from kgwalk.training.loop import Care, run_stage
+from kgwalk.training.loss import Totals
+from kgwalk.training.microbatch import Batch
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import VALIDATED, Course, Walker
 from kgwalk.training.settings import GrpoSettings, ModelSettings
@@ -65,8 +67,8 @@ def grpo_of(
     own = GrpoSettings(**values)
     walker = Walker(model, VANILLA, Budget(turn_tokens=8))
     curriculum = Curriculum(QUESTIONS, CurriculumSettings(), batch=own.questions)
-    course = Course(QUESTIONS, worlds_over(graph))
-    return Grpo(updater_of(model, lr=lr), walker, course, reward_of(reward), curriculum, own, 0, folder)
+    training_set = Course(QUESTIONS, worlds_over(graph))
+    return Grpo(updater_of(model, lr=lr), walker, training_set, reward_of(reward), curriculum, own, 0, folder)
 
 
 def test_thirty_steps_raise_the_reward(graph: Graph, tmp_path: Path) -> None:
@@ -102,6 +104,27 @@ def test_a_group_whose_rewards_are_the_same_teaches_nothing(graph: Graph, tmp_pa
     grpo.walker.close()
 
 
+def test_the_loss_of_a_microbatch_does_not_depend_on_those_before_it(graph: Graph, tmp_path: Path) -> None:
+    """The log-probabilities that stay fixed belong to the microbatch: it may be passed on in any order."""
+    grpo = grpo_of(graph, tmp_path, kl=0.1, epochs=2, microbatch_tokens=1)
+    flats = sequences(3)
+    batches = grpo._prepare([(flat, [1.0] * len(flat.ids)) for flat in flats])
+    assert len(batches) == 3
+    stir(grpo.updater.model)  # after the first update the model is another one
+    totals, updater = Totals.of(flat.mask for flat in flats), grpo.updater
+    for batch in batches:
+        assert batch.start_logprobs_BT is not None
+        assert batch.ref_logprobs_BT is not None
+        assert batch.start_logprobs_BT.shape == batch.ref_logprobs_BT.shape == batch.mask_BT.shape
+        assert not torch.equal(batch.start_logprobs_BT, updater.score(batch).logprobs_BT)
+
+    def losses(some: Sequence[Batch]) -> list[float]:
+        return [grpo._loss(totals, batch, updater.score(batch))[0].item() for batch in some]
+
+    assert losses(batches) == losses(batches[::-1])[::-1]
+    grpo.walker.close()
+
+
 def test_a_rollout_that_failed_is_left_out_of_its_group(graph: Graph, tmp_path: Path) -> None:
     """Two of four fail; the two that are left decide the mean. If all fail, the run stops and says why."""
 
@@ -115,8 +138,8 @@ def test_a_rollout_that_failed_is_left_out_of_its_group(graph: Graph, tmp_path: 
         grpo = grpo_of(graph, tmp_path, reward=pay)
         walk = grpo.walker.walk
 
-        def failed(course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
-            episodes = walk(course, asked, sampling)
+        def failed(training_set: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
+            episodes = walk(training_set, asked, sampling)
             for number, episode in enumerate(episodes):
                 if which(number):
                     episode.stop, episode.failure = StopReason.tool_failed, "the graph is away"
@@ -137,7 +160,7 @@ def test_a_rollout_that_failed_is_left_out_of_its_group(graph: Graph, tmp_path: 
 def test_a_model_whose_numbers_overflow_stops_the_run(graph: Graph, tmp_path: Path) -> None:
     """Its weights are as they were in the last checkpoint, which the message names."""
     grpo = grpo_of(graph, tmp_path, steps=3)
-    care = Care(save_every=1, keep=1, eval_every=0)
+    saving = Care(save_every=1, keep=1, eval_every=0)
     step = grpo.step
 
     def broken(number: int) -> dict[str, float]:
@@ -148,7 +171,7 @@ def test_a_model_whose_numbers_overflow_stops_the_run(graph: Graph, tmp_path: Pa
 
     grpo.step = broken  # type: ignore[method-assign]
     with pytest.raises(KgwalkError) as caught:
-        run_stage(grpo.stage(), grpo.updater, tmp_path, care, seed=0, card={}, resume=False, report_to="none")
+        run_stage(grpo.stage(), grpo.updater, tmp_path, saving, seed=0, card={}, resume=False, report_to="none")
     assert "training of grpo stopped in step 2: all 8 rollouts failed, the first with: " in str(caught.value)
     assert "NaN" in str(caught.value)
     assert str(caught.value).endswith(f"the last good checkpoint is {tmp_path}/checkpoint-1")
@@ -160,9 +183,9 @@ def test_an_advantage_that_is_no_number_stops_the_run_and_leaves_the_weights(gra
 
     grpo = grpo_of(graph, tmp_path, reward=rich, std=False)
     before = weights_of(grpo.updater.model)
-    care = Care(save_every=1, keep=1, eval_every=0)
+    saving = Care(save_every=1, keep=1, eval_every=0)
     with pytest.raises(KgwalkError, match="training of grpo stopped in step 1: the loss is "):
-        run_stage(grpo.stage(), grpo.updater, tmp_path, care, seed=0, card={}, resume=False, report_to="none")
+        run_stage(grpo.stage(), grpo.updater, tmp_path, saving, seed=0, card={}, resume=False, report_to="none")
     assert same(weights_of(grpo.updater.model), before)
 
 
@@ -194,9 +217,9 @@ def test_every_walk_is_the_same_whatever_the_engine_did_before(graph: Graph) -> 
     protocol = protocol_of(load_recipe("kg-r1").with_values(["protocol.turns=1"]))
 
     def walk(walker: Walker, count: int, key: str) -> list[list[float]]:
-        course = Course(QUESTIONS, worlds_over(graph))
+        training_set = Course(QUESTIONS, worlds_over(graph))
         asked = [(number % 4, f"{key} {number}") for number in range(count)]
-        episodes = walker.walk(course, asked, Sampling(temperature=1.0, seed=1))
+        episodes = walker.walk(training_set, asked, Sampling(temperature=1.0, seed=1))
         return [turn.logprobs for episode in episodes for turn in episode.turns]
 
     budget = Budget(turn_tokens=6, observation_tokens=40)
@@ -238,8 +261,8 @@ def test_a_slow_tool_changes_no_bit(graph: Graph) -> None:
     for seed in (1, 2):
         slow = SlowGraph(graph, seed)
         walker = Walker(policy(), protocol, Budget(turn_tokens=4))
-        course = Course(QUESTIONS, worlds_over(slow))  # type: ignore[arg-type]
-        episodes = walker.walk(course, [(n, str(n)) for n in range(4)], Sampling(temperature=1.0, seed=1))
+        training_set = Course(QUESTIONS, worlds_over(slow))  # type: ignore[arg-type]
+        episodes = walker.walk(training_set, [(n, str(n)) for n in range(4)], Sampling(temperature=1.0, seed=1))
         assert all(episode.stop == StopReason.turns for episode in episodes), episodes[0].failure
         assert slow.threads == {threading.get_ident()}
         found.append([turn.logprobs for episode in episodes for turn in episode.turns])
@@ -253,8 +276,8 @@ def test_a_failing_tool_fails_its_episode_in_place_too() -> None:
             raise KgwalkError("the graph is away")
 
     walker = Walker(policy(), protocol_of(load_recipe("eog")), Budget(turn_tokens=4))
-    course = Course(QUESTIONS, worlds_over(Away()))  # type: ignore[arg-type]
-    episodes = walker.walk(course, [(0, "key")], Sampling())
+    training_set = Course(QUESTIONS, worlds_over(Away()))  # type: ignore[arg-type]
+    episodes = walker.walk(training_set, [(0, "key")], Sampling())
     assert (episodes[0].stop, episodes[0].trainable) == (StopReason.tool_failed, False)
     assert "the graph is away" in str(episodes[0].failure)
     walker.close()
@@ -262,11 +285,11 @@ def test_a_failing_tool_fails_its_episode_in_place_too() -> None:
 
 def test_validation_is_greedy_and_the_same_again(graph: Graph) -> None:
     walker = Walker(policy(), VANILLA, Budget(turn_tokens=5))
-    course = Course(QUESTIONS[:3], worlds_over(graph))
-    first = walker.validate(course, Processes("cpu"))
+    training_set = Course(QUESTIONS[:3], worlds_over(graph))
+    first = walker.validate(training_set, Processes("cpu"))
     assert first.keys() == set(VALIDATED)
     assert first["generated_tokens"] == 5
-    assert walker.validate(course, Processes("cpu")) == first
+    assert walker.validate(training_set, Processes("cpu")) == first
     walker.close()
 
 

@@ -44,9 +44,19 @@ class Toy:
     def restore(self, state: dict[str, Any]) -> None:
         self.seen = list(state["seen"])
 
-    def run(self, folder: Path, care: Care | None = None, *, resume: bool = True, **options: Any) -> Weights:
-        care = care or Care(save_every=1, keep=2, eval_every=0)
-        run_stage(self.stage, self.updater, folder, care, seed=3, card=CARD, resume=resume, report_to="none", **options)
+    def run(self, folder: Path, saving: Care | None = None, *, resume: bool = True, **options: Any) -> Weights:
+        saving = saving or Care(save_every=1, keep=2, eval_every=0)
+        run_stage(
+            self.stage,
+            self.updater,
+            folder,
+            saving,
+            seed=3,
+            card=CARD,
+            resume=resume,
+            report_to="none",
+            **options,
+        )
         return weights_of(self.updater.model)
 
 
@@ -71,19 +81,19 @@ METRICS = "metrics.jsonl"
 
 @pytest.mark.parametrize("save_every", [1, 3])
 def test_a_run_that_is_killed_and_resumed_is_the_run_that_was_not(save_every: int, tmp_path: Path) -> None:
-    care = Care(save_every, 2, 0)
-    whole = Toy(7).run(tmp_path / "whole", care)
+    saving = Care(save_every, 2, 0)
+    whole = Toy(7).run(tmp_path / "whole", saving)
     for step in (1, 3, 4, 7):
         toy = Toy(7)
         toy.before = killed_in(step)
         with pytest.raises(Killed):
-            toy.run(tmp_path / "cut", care)
+            toy.run(tmp_path / "cut", saving)
     last = Toy(7)
-    assert same(last.run(tmp_path / "cut", care), whole)
+    assert same(last.run(tmp_path / "cut", saving), whole)
     assert last.seen == [1, 2, 3, 4, 5, 6, 7]
     assert rows_of(tmp_path / "cut") == rows_of(tmp_path / "whole")
     assert [row["step"] for row in rows_of(tmp_path / "cut")] == [1, 2, 3, 4, 5, 6, 7]
-    assert same(Toy(7).run(tmp_path / "cut", care), whole)  # nothing is left to do
+    assert same(Toy(7).run(tmp_path / "cut", saving), whole)  # nothing is left to do
 
 
 def test_without_resume_a_folder_with_checkpoints_is_not_touched(tmp_path: Path) -> None:
@@ -101,8 +111,8 @@ def scores(*values: float) -> Callable[[], Metrics]:
 def test_the_best_is_kept_beside_the_latest_and_of_equals_the_later(tmp_path: Path) -> None:
     told: list[tuple[str, int, int, Metrics]] = []
     toy = Toy(6)
-    care = Care(save_every=100, keep=1, eval_every=1, validate=scores(0.1, 0.5, 0.5, 0.2, 0.4, 0.1))
-    toy.run(tmp_path, care, progress=lambda *one: told.append(one))
+    saving = Care(save_every=100, keep=1, eval_every=1, validate=scores(0.1, 0.5, 0.5, 0.2, 0.4, 0.1))
+    toy.run(tmp_path, saving, progress=lambda *one: told.append(one))
     assert read_json(tmp_path / "best" / STATE)["step"] == 3
     assert [path.name for path in Checkpoints(tmp_path).all()] == ["checkpoint-6"]  # the last step is always saved
     assert read_json(tmp_path / "checkpoint-6" / STATE)["best"] == [0.5, 3]
@@ -120,13 +130,13 @@ def test_validation_is_due_every_so_many_steps_and_at_the_end(every: int, valida
 
 
 def test_a_run_resumed_before_its_first_validation_knows_no_best(tmp_path: Path) -> None:
-    care = Care(1, 2, 4, scores(0.0, 0.3))
+    saving = Care(1, 2, 4, scores(0.0, 0.3))
     toy = Toy(5)
     toy.before = killed_in(3)
     with pytest.raises(Killed):
-        toy.run(tmp_path, care)
+        toy.run(tmp_path, saving)
     assert read_json(tmp_path / "checkpoint-2" / STATE)["best"] == [0.0, 0]
-    Toy(5).run(tmp_path, care)
+    Toy(5).run(tmp_path, saving)
     assert read_json(tmp_path / "checkpoint-5" / STATE)["best"] == [0.3, 5]
 
 
@@ -134,15 +144,15 @@ def test_a_run_resumed_before_its_first_validation_knows_no_best(tmp_path: Path)
 def test_a_best_that_was_being_copied_when_the_run_was_killed_is_copied_again(left: str, tmp_path: Path) -> None:
     toy = Toy(4)
     toy.before = killed_in(3)
-    care = Care(1, 2, 1, scores(0.1, 0.9, 0.2, 0.3))
+    saving = Care(1, 2, 1, scores(0.1, 0.9, 0.2, 0.3))
     with pytest.raises(Killed):
-        toy.run(tmp_path, care)
+        toy.run(tmp_path, saving)
     checkpoints = Checkpoints(tmp_path)
     if left == "older":
         checkpoints.keep_best(checkpoints.all()[0])
     else:
         (tmp_path / "best").rename(tmp_path / ".best.partial")
-    Toy(4).run(tmp_path, care)
+    Toy(4).run(tmp_path, saving)
     assert read_json(tmp_path / "best" / STATE)["step"] == 2
 
 

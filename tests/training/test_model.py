@@ -172,9 +172,11 @@ def test_a_loss_that_is_no_number_or_explodes_leaves_the_weights_alone() -> None
 
 def _episodes(walker: Walker, folder: Path) -> list[Episode]:
     store = store_of(folder, FILMS)
-    course = Course([Question(str(n), f"Who directed {n}?", ["Big"], ["x"]) for n in range(6)], worlds_over(store))
+    training_set = Course(
+        [Question(str(n), f"Who directed {n}?", ["Big"], ["x"]) for n in range(6)], worlds_over(store)
+    )
     asked = [(number % 6, f"key {number}") for number in range(7)]
-    return walker.walk(course, asked, Sampling(temperature=1.0, seed=3))
+    return walker.walk(training_set, asked, Sampling(temperature=1.0, seed=3))
 
 
 @pytest.mark.parametrize("rank", [4, 0])

@@ -1,8 +1,9 @@
-"""Training that ends in time: the schedule by a clock that is passed in, the last step, what a resumed run has left."""
+"""Training that ends in time: the schedule, the last step, what a resumed run has left; the timer of a step's parts."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from kgwalk.training.loop import Care, Metrics, Stage, run_stage
 from kgwalk.training.microbatch import collate
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
-from kgwalk.training.time_budget import SAVE, STEP, VALIDATION, TimeBudget
+from kgwalk.training.time_budget import SAVE, STEP, VALIDATION, PartTimer, TimeBudget
 from kgwalk.training.updater import rate
 from kgwalk.types import KgwalkError
 from training_helpers import Weights, policy, same, sequences, updater_of, weights_of
@@ -38,42 +39,42 @@ def alone(values: list[float]) -> list[float]:
 
 
 def timed(limit: float, *taken: tuple[str, float]) -> tuple[TimeBudget, Clock]:
-    """A pace of so many seconds after parts that took theirs."""
+    """A time_budget of so many seconds after parts that took theirs."""
     clock = Clock()
-    pace = TimeBudget(limit / 60, clock=clock)
+    time_budget = TimeBudget(limit / 60, clock=clock)
     for what, seconds in taken:
         clock.now += seconds
-        pace.mark(what, alone)
-    return pace, clock
+        time_budget.mark(what, alone)
+    return time_budget, clock
 
 
 def test_without_minutes_there_is_no_clock() -> None:
     def never() -> float:
         raise AssertionError("not asked")
 
-    pace = TimeBudget(clock=never)
-    pace.mark(STEP, alone)
-    assert (pace.progress, pace.over, pace.unsure, pace.used) == (0.0, False, False, 0.0)
-    assert pace.report(3, 9) == {}
+    time_budget = TimeBudget(clock=never)
+    time_budget.mark(STEP, alone)
+    assert (time_budget.progress, time_budget.over, time_budget.unsure, time_budget.used) == (0.0, False, False, 0.0)
+    assert time_budget.report(3, 9) == {}
 
 
 def test_progress_is_by_the_end_of_the_next_step() -> None:
     # the first step took 30 s of 130, most of it to compile: the schedule has the other 100
-    pace, _ = timed(130, (STEP, 30))
-    assert pace.progress == 0
+    time_budget, _ = timed(130, (STEP, 30))
+    assert time_budget.progress == 0
     # a step of 10 s: 10 used, 20 when the next is done
-    pace, _ = timed(130, (STEP, 30), (STEP, 10))
-    assert pace.progress == pytest.approx(20 / 100)
+    time_budget, _ = timed(130, (STEP, 30), (STEP, 10))
+    assert time_budget.progress == pytest.approx(20 / 100)
     # a validation of 15 s and a save of 5 are used, and as much is needed at the end: 30 + 10 of 80
-    pace, _ = timed(130, (STEP, 30), (STEP, 10), (VALIDATION, 15), (SAVE, 5))
-    assert pace.progress == pytest.approx(40 / 80)
+    time_budget, _ = timed(130, (STEP, 30), (STEP, 10), (VALIDATION, 15), (SAVE, 5))
+    assert time_budget.progress == pytest.approx(40 / 80)
     # the longest of the last five steps is what the next may take
-    pace, _ = timed(130, (STEP, 30), (STEP, 20), *[(STEP, 4)] * 4)
-    assert pace.progress == pytest.approx((36 + 20) / 100)
-    pace, _ = timed(130, (STEP, 30), (STEP, 20), *[(STEP, 4)] * 5)
-    assert pace.progress == pytest.approx((40 + 4) / 100)
-    pace, _ = timed(130, (STEP, 140))
-    assert pace.progress == 1  # nothing is left
+    time_budget, _ = timed(130, (STEP, 30), (STEP, 20), *[(STEP, 4)] * 4)
+    assert time_budget.progress == pytest.approx((36 + 20) / 100)
+    time_budget, _ = timed(130, (STEP, 30), (STEP, 20), *[(STEP, 4)] * 5)
+    assert time_budget.progress == pytest.approx((40 + 4) / 100)
+    time_budget, _ = timed(130, (STEP, 140))
+    assert time_budget.progress == 1  # nothing is left
 
 
 def test_it_is_over_when_a_step_and_what_comes_at_the_end_do_not_fit() -> None:
@@ -96,11 +97,11 @@ def test_processes_go_by_the_slowest() -> None:
     for seconds in ((10, 14), (30, 10)):
         for clock, each in zip(clocks, seconds, strict=True):
             clock.now += each
-        for pace in paces:
-            pace.mark(STEP, lambda own: [clock.now - 1000 for clock in clocks])
-    assert [pace.used for pace in paces] == [40, 40]
+        for time_budget in paces:
+            time_budget.mark(STEP, lambda own: [clock.now - 1000 for clock in clocks])
+    assert [time_budget.used for time_budget in paces] == [40, 40]
     assert paces[0].progress == paces[1].progress == 1  # 40 used, 14 of them first; 26 more would be too much
-    assert [pace.over for pace in paces] == [True, True]
+    assert [time_budget.over for time_budget in paces] == [True, True]
 
 
 def test_the_rate_runs_out_with_the_time() -> None:
@@ -120,10 +121,10 @@ class Toy:
         self.updater = updater_of(policy())
         self.seen: list[int] = []
         self.rates: list[float] = []
-        self.pace = TimeBudget(minutes, clock=self.clock)
+        self.time_budget = TimeBudget(minutes, clock=self.clock)
 
     def step(self, number: int) -> Metrics:
-        self.rates.append(round(rate(number - 1, 20, schedule="cosine", warmup=0, time=self.pace.progress), 3))
+        self.rates.append(round(rate(number - 1, 20, schedule="cosine", warmup=0, time=self.time_budget.progress), 3))
         self.clock.now += self.seconds(number)
         batch = collate(sequences(2, seed=number), None, 0)
         numbers, _ = self.updater.update([batch], lambda batch, scores: (-scores.logprobs_BT.mean(), None))
@@ -135,9 +136,9 @@ class Toy:
         return {"f1": 0.1 * len(self.seen)}
 
     def run(self, folder: Path, *, save_every: int = 100, eval_every: int = 0) -> Weights:
-        stage = Stage("toy", 20, self.step, pace=self.pace)
-        care = Care(save_every, 1, eval_every, self.validate)
-        run_stage(stage, self.updater, folder, care, seed=3, card={}, resume=True, report_to="none")
+        stage = Stage("toy", 20, self.step, time_budget=self.time_budget)
+        saving = Care(save_every, 1, eval_every, self.validate)
+        run_stage(stage, self.updater, folder, saving, seed=3, card={}, resume=True, report_to="none")
         return weights_of(self.updater.model)
 
 
@@ -154,7 +155,7 @@ def test_a_stage_ends_when_its_time_is_over(tmp_path: Path) -> None:
     assert toy.rates == [1.0, 0.994, 0.854, 0.691, 0.057, 0.0]
     assert Checkpoints(tmp_path).latest() == tmp_path / "checkpoint-6"
     assert read_json(tmp_path / "best" / STATE)["step"] == 6
-    assert toy.pace.report(6, 20) == {
+    assert toy.time_budget.report(6, 20) == {
         "minutes": pytest.approx(100 / 60),
         "minutes_used": 1.67,
         "planned_steps": 20,
@@ -178,7 +179,7 @@ def test_with_time_enough_all_steps_are_done(tmp_path: Path) -> None:
     toy = Toy(10, seconds=lambda number: 1, validation=5)
     weights = toy.run(tmp_path / "timed")
     assert toy.seen == list(range(1, 21))
-    assert "note" not in toy.pace.report(20, 20)
+    assert "note" not in toy.time_budget.report(20, 20)
     without = Toy(0, seconds=lambda number: 1)
     assert same(without.run(tmp_path / "plain"), weights)
     assert without.rates == toy.rates  # by steps
@@ -200,18 +201,25 @@ def test_a_resumed_stage_has_what_is_left(tmp_path: Path) -> None:
     again.clock.now += 4  # to load a model
     again.run(tmp_path)
     assert again.seen == [4, 5]  # 30 + 4 + 20, and another would end at 64
-    assert again.pace.used == 54
+    assert again.time_budget.used == 54
 
 
 def test_sft_learns_at_the_rate_of_its_time() -> None:
     clock = Clock()
-    pace = TimeBudget(1, clock=clock)
+    time_budget = TimeBudget(1, clock=clock)
     settings = SftSettings(batch=1, lr=1e-3, warmup=0.0, minutes=1)
-    sft = Sft(updater_of(policy(), lr=1e-3), sequences(100), [str(n) for n in range(100)], settings, 0, pace=pace)
+    sft = Sft(
+        updater_of(policy(), lr=1e-3),
+        sequences(100),
+        [str(n) for n in range(100)],
+        settings,
+        0,
+        time_budget=time_budget,
+    )
     assert sft.step(1)["lr"] == pytest.approx(1e-3)
     for seconds in (10, 15):
         clock.now += seconds
-        pace.mark(STEP, alone)
+        time_budget.mark(STEP, alone)
     assert sft.step(3)["lr"] == pytest.approx(1e-3 * rate(60, 100, schedule="cosine", warmup=0.0))  # (15 + 15) / 50
 
 
@@ -235,3 +243,35 @@ def test_a_run_says_that_its_minutes_were_over(
         assert stages[name]["minutes"] == 0.0001
         assert stages[name]["best"]["step"] == stages[name]["steps"] == 1  # validated, and kept
     assert "steps: its minutes were over" in (tmp_path / "run" / "README.md").read_text()
+
+
+# The parts of a step: they add up, one is inside another, and reading starts anew.
+
+
+def test_parts_add_up_and_are_read_once() -> None:
+    clock = PartTimer("cpu")
+    for _ in range(2):
+        with clock.device("update"):
+            with clock.device("optimiser"):
+                time.sleep(0.02)
+            time.sleep(0.02)
+    with clock.host("rollout"):
+        time.sleep(0.02)
+    found = clock.read("rollout", "update", "optimiser", "sync")
+    assert list(found) == ["rollout_seconds", "update_seconds", "optimiser_seconds", "sync_seconds"]
+    assert found["optimiser_seconds"] >= 0.04
+    assert found["update_seconds"] >= found["optimiser_seconds"] + 0.04
+    assert found["rollout_seconds"] >= 0.02
+    assert found["sync_seconds"] == 0
+    assert clock.read("update") == {"update_seconds": 0}
+
+
+def test_a_part_that_fails_is_timed_too() -> None:
+    clock = PartTimer("cpu")
+    try:
+        with clock.device("update"):
+            time.sleep(0.01)
+            raise KeyError
+    except KeyError:
+        pass
+    assert clock.read("update")["update_seconds"] >= 0.01

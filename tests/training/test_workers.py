@@ -45,7 +45,7 @@ ASKED = [(number, f"{number}:{rollout}") for number in range(4) for rollout in r
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+def training_set(tmp_path_factory: pytest.TempPathFactory) -> Course:
     folder = tmp_path_factory.mktemp("films")
     store_of(folder, FILMS)
     return Course(QUESTIONS, Environments(Opened(folder / "graph.kg"), EnvironmentSettings(), Environment))
@@ -79,10 +79,10 @@ def gone(pid: int, *, within: float = 0.0) -> bool:
 # The same walks.
 
 
-def test_an_episode_from_a_worker_is_the_one_walked_here(walker: Walker, course: Course) -> None:
+def test_an_episode_from_a_worker_is_the_one_walked_here(walker: Walker, training_set: Course) -> None:
     """Token for token; log-probabilities up to which rows ran together. Questions are those that were asked."""
     here = Walker(policy(), Kgwalk(turns=2), BUDGET, workers=0)
-    theirs, ours = walker.measured(course, ASKED, SAMPLED), here.measured(course, ASKED, SAMPLED)
+    theirs, ours = walker.measured(training_set, ASKED, SAMPLED), here.measured(training_set, ASKED, SAMPLED)
     here.close()
     assert len(theirs) == len(ASKED)
     for (number, key), one, other in zip(ASKED, theirs, ours, strict=True):
@@ -102,12 +102,12 @@ def like(episode: Episode) -> Episode:
     return replace(episode, seconds=0.0, turns=turns)
 
 
-def test_walks_with_new_weights_and_fewer_questions_than_workers(walker: Walker, course: Course) -> None:
-    walker.walk(course, ASKED[:2], SAMPLED)  # they are started by now
+def test_walks_with_new_weights_and_fewer_questions_than_workers(walker: Walker, training_set: Course) -> None:
+    walker.walk(training_set, ASKED[:2], SAMPLED)  # they are started by now
     before = pids(walker)
     assert len(before) == 2
-    assert walker.measured(course, [], SAMPLED) == []
-    one = walker.walk(course, [(2, "alone")], Sampling())
+    assert walker.measured(training_set, [], SAMPLED) == []
+    one = walker.walk(training_set, [(2, "alone")], Sampling())
     assert one[0].question is QUESTIONS[2]
     assert pids(walker) == before  # they stay
 
@@ -123,16 +123,18 @@ def test_a_world_that_cannot_be_is_an_error_of_the_run(walker: Walker) -> None:
     """As in one process: what cannot be begun at all is told, with the same words."""
     settings = EnvironmentSettings(drop=0.5)
     hidden = replace(QUESTIONS[0], gold_paths=[[Triple("Big", "directed_by", "Penny Marshall")]])
-    course = Course([hidden], Environments(away, settings, Environment))
+    training_set = Course([hidden], Environments(away, settings, Environment))
     with pytest.raises(KgwalkError, match="facts can be hidden in a store only, not in a Away"):
-        walker.walk(course, [(0, "key")], SAMPLED)
+        walker.walk(training_set, [(0, "key")], SAMPLED)
 
 
 # What cannot travel.
 
 
-def test_what_cannot_be_given_to_a_worker_is_walked_here(course: Course, caplog: pytest.LogCaptureFixture) -> None:
-    graph = course.environments.graph_for(QUESTIONS[0])
+def test_what_cannot_be_given_to_a_worker_is_walked_here(
+    training_set: Course, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = training_set.environments.graph_for(QUESTIONS[0])
     for environments, why in (
         (worlds_over(graph), "local object"),  # a lambda, which pickle cannot name
         (
@@ -180,38 +182,40 @@ def test_a_protocol_of_a_file_is_found_by_a_worker() -> None:
     assert done.stdout == b"Go(turns=3)\n"
 
 
-def test_a_worker_that_is_killed_ends_the_walk_and_is_named(walker: Walker, course: Course) -> None:
-    walker.walk(course, ASKED[:1], SAMPLED)
+def test_a_worker_that_is_killed_ends_the_walk_and_is_named(walker: Walker, training_set: Course) -> None:
+    walker.walk(training_set, ASKED[:1], SAMPLED)
     one, two = pids(walker)
     named = rf"worker 2 of 2 \(process {two}\) was killed by SIGKILL"
     with interrupted(walker, 3, lambda: os.kill(two, signal.SIGKILL)), pytest.raises(KgwalkError, match=named):
-        walker.walk(course, ASKED, SAMPLED)
+        walker.walk(training_set, ASKED, SAMPLED)
     assert gone(one)
     assert gone(two)
-    assert len(walker.walk(course, ASKED, SAMPLED)) == len(ASKED)  # with new ones; nothing of the old walk is left
+    assert len(walker.walk(training_set, ASKED, SAMPLED)) == len(
+        ASKED
+    )  # with new ones; nothing of the old walk is left
     assert not {one, two} & set(pids(walker))
 
 
-def test_ctrl_c_is_for_the_first_process_and_ends_all(walker: Walker, course: Course) -> None:
-    walker.walk(course, ASKED[:1], SAMPLED)
+def test_ctrl_c_is_for_the_first_process_and_ends_all(walker: Walker, training_set: Course) -> None:
+    walker.walk(training_set, ASKED[:1], SAMPLED)
     there = pids(walker)
     for pid in there:
         os.kill(pid, signal.SIGINT)  # a terminal sends it to all of them
         os.kill(pid, signal.SIGTERM)
-    assert len(walker.walk(course, ASKED[:2], SAMPLED)) == 2
+    assert len(walker.walk(training_set, ASKED[:2], SAMPLED)) == 2
 
     def stop() -> None:
         raise KeyboardInterrupt
 
     with interrupted(walker, 2, stop), pytest.raises(KeyboardInterrupt):
-        walker.walk(course, ASKED, SAMPLED)
+        walker.walk(training_set, ASKED, SAMPLED)
     assert all(map(gone, there))
 
 
-def test_a_bug_in_a_worker_is_a_traceback(course: Course) -> None:
+def test_a_bug_in_a_worker_is_a_traceback(training_set: Course) -> None:
     walker = Walker(policy(), Buggy(), BUDGET, workers=1)
     with pytest.raises(RuntimeError, match=r"(?s)worker 1 of 1 .* failed:\nTraceback.*ZeroDivisionError: our own bug"):
-        walker.walk(course, ASKED[:1], SAMPLED)
+        walker.walk(training_set, ASKED[:1], SAMPLED)
     walker.close()
 
 

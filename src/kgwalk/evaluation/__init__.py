@@ -1,1 +1,1 @@
-"""Evaluation: a policy over the questions of a dataset, every episode kept, nothing dropped from the denominator."""
+"""Evaluation of policies, reports and comparisons, checks of datasets, facts proposed from the web."""

@@ -1,9 +1,12 @@
-"""The door of evaluation: a recipe's name and a dataset's folder in, a run folder and its table out.
+"""`kgwalk eval`: walk the questions of a dataset with a recipe, score each episode, and report.
 
 >>> kgwalk.evaluate("oracle", "world", "test")["metrics"]["f1"]    # doctest: +SKIP
 1.0
 
-Knows no policy, no engine and no dataset by name.
+`evaluate` is the function to call; `Evaluation` does the walking. Each episode is scored and written to the run folder
+as it ends. Episodes already there are not walked again, so the same call goes on after a kill, and its report is the
+same, since that is made from the rows in the order of the questions (report.py). Nothing is dropped from the
+denominator: an episode that failed counts with its zeros. `judge_run` adds a judge's verdicts to a finished evaluation.
 """
 
 from __future__ import annotations
@@ -56,32 +59,174 @@ from kgwalk.walk.policy import Policy, budget_of, check_web, needs_engine, polic
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.web.search import RERANKED, WebSearch
 
-# ----------------------------------------------------------------------------------------------------
-# One evaluation under way: walk every question, score each episode as it ends, write its row at once.
-#
-# Rows already in the folder are not walked again, so the same call goes on after a kill, and its table is the same:
-# the table is made from the rows, in the order of the questions. Knows policies by their interface only.
+BLOCK = 8192  # episodes in memory at a time
+RUNNING = ("f1", "hits_at_1")  # metrics whose means are shown as progress
+_WALKING = ("protocol", "policy", "rollout")  # the sections that decide how a question is walked
+JUDGEMENTS = "judgements.jsonl"  # a row for each verdict, also for those that failed
 
 
-BLOCK = 8192  # tasks in memory at a time
-RUNNING = ("f1", "hits_at_1")  # the means that progress is told
+@dataclass(frozen=True)
+class EvalSettings:
+    """The section [eval] of a recipe. One run is greedy, several are sampled, unless `temperature` says otherwise."""
+
+    runs: int = setting(1, least=1)
+    temperature: float | None = setting(None, least=0)
+    top_p: float = setting(1.0, above=0, most=1)
+
+    def sampling(self, seed: int) -> Sampling:
+        warm = 1.0 if self.runs > 1 else 0.0
+        return Sampling(warm if self.temperature is None else self.temperature, self.top_p, seed=seed)
+
+
+def evaluate(
+    recipe: str | Recipe,
+    data: str | Path | Data,
+    split: str = "test",
+    *,
+    out: str | Path | None = None,
+    engine: str | Engine = "local",
+    web: WebSearch | None = None,
+    model: str | None = None,
+    adapter: str | None = None,
+    values: Iterable[str] = (),
+    limit: int | None = None,
+    seed: int = 0,
+    link: bool = False,
+    retry_failed: bool = False,
+    force: bool = False,
+    progress: Progress = silent,
+    building: Progress = silent,
+) -> dict[str, Any]:
+    """Walk every question of a split and score it; the result is what `kgwalk eval --json` prints.
+
+    `out` is the run's folder: the same call again goes on where it stopped. Without `out` nothing is kept. `values`
+    change settings of the recipe, such as `eval.runs=3`, or `world.drop=0.4` to hide facts of the graph. `web` is used
+    for web searches instead of what `world.web` names. An engine that is passed in stays open. `progress` is told of
+    each episode, `building` of the graph while it is built the first time.
+    """
+    chosen = (load_recipe(recipe) if isinstance(recipe, str) else recipe).with_values(values)
+    own = read_section(EvalSettings, chosen, "eval")
+    _check(chosen)
+    environment = environment_settings(chosen)
+    if limit is not None and limit < 1:
+        raise KgwalkError(f"limit must be at least 1, not {limit}")
+    dataset = load_dataset(data) if isinstance(data, str | Path) else data
+    questions = dataset.questions(split)
+    sampling = own.sampling(seed)
+    settings = {
+        **_recipe_settings(chosen, environment, web, own, sampling),
+        "data": _data_name(dataset),
+        "split": split,
+        "limit": limit,
+        "seed": seed,
+        "link": link,
+        "engine": _engine_name(chosen, engine),
+        "model": model,
+        "adapter": None if adapter is None else str(Path(adapter).resolve()),
+    }
+
+    def work() -> dict[str, Any]:
+        with _folder(out) as path:
+            folder, _ = begin_run(path, "eval", settings, force=force)
+            with folder.alone(), folder.unless_refused():
+                plan = Sample(own.runs, limit, seed, link, retry_failed)
+                evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, environment)
+                if evaluation.missing:
+                    dataset.prepare(building)
+                    searched = web or opened_web(environment)
+                    with _opened(chosen, engine, model, adapter) as opened:
+                        each = 1 if opened is None else ids_a_token(opened)
+                        evaluation.walk(policy_of(chosen, opened, sampling), web=searched, ids_a_token=each)
+                return finish(folder, evaluation.rows()) | ({"folder": None} if out is None else {})
+
+    return outside_a_loop(work)
+
+
+def _check(recipe: Recipe) -> None:
+    """Raises if the recipe is wrong, before a model is loaded."""
+    budget_of(recipe)
+    if "policy" not in recipe.sections:
+        protocol_of(recipe)
+
+
+def _recipe_settings(
+    recipe: Recipe, environment: EnvironmentSettings, web: WebSearch | None, own: EvalSettings, sampling: Sampling
+) -> dict[str, Any]:
+    """The settings of the recipe that decide what is computed; a run in the same folder must have the same."""
+    return {
+        "recipe": recipe.name,
+        **{name: recipe.section(name) for name in _WALKING if name in recipe.sections},
+        **_environment_record(recipe, environment, web),
+        "runs": own.runs,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+    }
+
+
+def _environment_record(recipe: Recipe, environment: EnvironmentSettings, web: WebSearch | None) -> dict[str, Any]:
+    """What the run records of its environment; nothing for the default, a whole graph and no web."""
+    check_web(recipe, given=web is not None)
+    named = type(web).__name__ if web is not None else environment.web
+    kind, place = (RERANKED, named.removeprefix(RERANKED)) if named.startswith(RERANKED) else ("", named)
+    if web is None and Path(place).exists():
+        named = kind + str(Path(place).resolve())  # the same corpus from whatever folder the command is given
+    made = asdict(environment) | {"web": named}
+    return {} if made == asdict(EnvironmentSettings()) else {"world": made}
+
+
+def _data_name(dataset: Data) -> Any:
+    """Its name where that finds it on any machine, else its folder or folders."""
+    named = isinstance(dataset, Dataset) and dataset.path in (world_folder(), fetched_folder(dataset.name))
+    return dataset.name if named else dataset.place()
+
+
+def _engine_name(recipe: Recipe, engine: str | Engine) -> str | None:
+    if not needs_engine(recipe):
+        return None
+    return engine if isinstance(engine, str) else type(engine).__name__
+
+
+@contextmanager
+def _opened(recipe: Recipe, engine: str | Engine, model: str | None, adapter: str | None) -> Iterator[Engine | None]:
+    if not needs_engine(recipe):
+        yield None
+    elif not isinstance(engine, str):
+        yield engine
+    else:
+        opened = open_engine(engine, model, **({} if adapter is None else {"adapter": adapter}))
+        try:
+            yield opened
+        finally:
+            asyncio.run(opened.close())
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    if out is not None:
+        yield Path(out)
+    else:
+        with tempfile.TemporaryDirectory(prefix="kgwalk-eval-") as made:
+            yield Path(made) / "run"
+
+
+# One evaluation
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Which questions are walked and how often. `limit` takes a seeded sample, the same for every policy."""
+    """Which questions are walked, and how often. `limit` takes a seeded sample, the same for every policy."""
 
     runs: int = 1
     limit: int | None = None
     seed: int = 0
-    link: bool = False  # find the topics in the question; else they are given, as in the papers
-    retry_failed: bool = False  # walk those again whose engine or tool had failed
+    link: bool = False  # find the topics in the question's text; otherwise they are given, as in the papers
+    retry_failed: bool = False  # walk again the episodes whose engine or tool failed
 
 
 def chosen(questions: Sequence[Question], limit: int | None, seed: int) -> list[tuple[int, Question]]:
     """The questions with their places; with a limit, a seeded sample of them in their order.
 
-    The first few of a file are rarely like the rest: MetaQA's begin with one-hop questions.
+    It is not the first few, which are rarely like the rest: MetaQA's are all one-hop questions.
     """
     if limit is None or limit >= len(questions):
         return list(enumerate(questions))
@@ -90,7 +235,7 @@ def chosen(questions: Sequence[Question], limit: int | None, seed: int) -> list[
 
 
 class Evaluation:
-    """The questions of a plan with the rows that are there; `walk` adds those that are `missing`."""
+    """The questions of a sample with the rows that are there; `walk` adds those that are `missing`."""
 
     def __init__(
         self,
@@ -145,14 +290,14 @@ class Evaluation:
             environment = environments.of(question)
             if number not in topics:
                 topics[number] = self._topics(question, environment.graph)
-            name = f"{self.plan.seed}:{number}:{run}"  # enters the seeds: a resumed run draws what it would have drawn
+            name = f"{self.plan.seed}:{number}:{run}"  # part of the seed, so that a resumed run makes the same draws
             tasks.append((Task(question, topics[number], name), environment))
             places[name] = (number, run), environment
 
         def watch(episode: Episode, turn: Turn | None) -> None:
             if turn is None:
                 key, environment = places.pop(episode.key)
-                # names are compared over the whole graph: what is hidden from the walk is still a name of its own
+                # names are compared over the whole graph: an entity hidden from the walk still has its own name
                 numbers = scored(episode, self.dataset.graph_for(episode.question), ids_a_token)
                 if self.environment.drop > 0:
                     numbers["groups"]["graph"] = "complete" if environment.complete else "incomplete"
@@ -162,7 +307,7 @@ class Evaluation:
 
         await policy.walk(tasks, watch)
         if places:
-            raise AssertionError(f"{len(places)} tasks have no episode")
+            raise RuntimeError(f"the policy gave no episode for {len(places)} tasks")
 
     def _topics(self, question: Question, graph: Graph) -> Sequence[str]:
         return linked_topics(link(question.question, graph)) if self.plan.link else question.topic_entities
@@ -180,7 +325,7 @@ class Evaluation:
 
 
 def scored(episode: Episode, graph: Graph | None = None, ids_a_token: int = 1) -> PredictionRow:
-    """What the table needs of an episode: its numbers, its class of error, what it is grouped by."""
+    """What the report needs of an episode: its metrics, its class of error, what it is grouped by."""
     question = episode.question
     gold = gold_of(question)
     error = error_class(episode, graph, gold)
@@ -201,7 +346,7 @@ def scored(episode: Episode, graph: Graph | None = None, ids_a_token: int = 1) -
 
 
 def confident(chance: float | None) -> dict[str, str]:
-    """The line of a table that shows whether walks the model was sure of are right more often, in percent.
+    """The line, in percent, of the table that shows whether walks that the model was sure of are more often right.
 
     >>> confident(0.07), confident(1.0), confident(None)
     ({'confidence': '0-20'}, {'confidence': '80-100'}, {})
@@ -219,165 +364,21 @@ def groups(question: Question, gold: Gold) -> Iterator[tuple[str, str]]:
     yield "hops", "not known" if question.hops is None else str(question.hops)
     if question.type is not None:
         yield "type", question.type
-    for name, value in question.extra.items():  # marks of the dataset, such as `unseen` of random worlds
+    for name, value in question.extra.items():  # marks of the dataset, such as `unseen` of invented graphs
         if isinstance(value, bool) and name not in ("hops", "type", "answers", OF):
             yield name, "yes" if value else "no"
     count = len(gold)
     yield "answers", str(count) if count < 2 else "2-4" if count < 5 else "5-9" if count < 10 else "10+"
 
 
-_WALKING = ("protocol", "policy", "rollout")  # the sections that decide how a question is walked
-
-
-@dataclass(frozen=True)
-class EvalSettings:
-    """The section [eval] of a recipe. One run is greedy, several are sampled, unless `temperature` says otherwise."""
-
-    runs: int = setting(1, least=1)
-    temperature: float | None = setting(None, least=0)
-    top_p: float = setting(1.0, above=0, most=1)
-
-    def sampling(self, seed: int) -> Sampling:
-        warm = 1.0 if self.runs > 1 else 0.0
-        return Sampling(warm if self.temperature is None else self.temperature, self.top_p, seed=seed)
-
-
-def evaluate(
-    recipe: str | Recipe,
-    data: str | Path | Data,
-    split: str = "test",
-    *,
-    out: str | Path | None = None,
-    engine: str | Engine = "local",
-    web: WebSearch | None = None,
-    model: str | None = None,
-    adapter: str | None = None,
-    values: Iterable[str] = (),
-    limit: int | None = None,
-    seed: int = 0,
-    link: bool = False,
-    retry_failed: bool = False,
-    force: bool = False,
-    progress: Progress = silent,
-    building: Progress = silent,
-) -> dict[str, Any]:
-    """Walk every question of a split and score it; the result is what `kgwalk eval --json` prints.
-
-    `out` is the run's folder: the same call again goes on where it stopped. `values` are a recipe's values anew, such
-    as `eval.runs=3`, or `world.drop=0.4` to hide facts of the graph. An engine that is passed in stays open; `web` is
-    one for web searches in place of what `world.web` names. Without `out` nothing is kept. `progress` is told of each
-    episode, `building` of the graph while it is built, the first time.
-    """
-    chosen = (load_recipe(recipe) if isinstance(recipe, str) else recipe).with_values(values)
-    own = read_section(EvalSettings, chosen, "eval")
-    _check(chosen)
-    environment = environment_settings(chosen)
-    if limit is not None and limit < 1:
-        raise KgwalkError(f"limit must be at least 1, not {limit}")
-    dataset = load_dataset(data) if isinstance(data, str | Path) else data
-    questions = dataset.questions(split)
-    sampling = own.sampling(seed)
-    settings = {
-        "recipe": chosen.name,
-        **{name: chosen.section(name) for name in _WALKING if name in chosen.sections},
-        **_world_of(chosen, environment, web),
-        "runs": own.runs,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "data": _data_name(dataset),
-        "split": split,
-        "limit": limit,
-        "seed": seed,
-        "link": link,
-        "engine": _engine_name(chosen, engine),
-        "model": model,
-        "adapter": None if adapter is None else str(Path(adapter).resolve()),
-    }
-
-    def work() -> dict[str, Any]:
-        with _folder(out) as path:
-            folder, _ = begin_run(path, "eval", settings, force=force)
-            with folder.alone(), folder.unless_refused():
-                plan = Sample(own.runs, limit, seed, link, retry_failed)
-                evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, environment)
-                if evaluation.missing:
-                    dataset.prepare(building)
-                    searched = web or opened_web(environment)
-                    with _opened(chosen, engine, model, adapter) as opened:
-                        each = 1 if opened is None else ids_a_token(opened)
-                        evaluation.walk(policy_of(chosen, opened, sampling), web=searched, ids_a_token=each)
-                return finish(folder, evaluation.rows()) | ({"folder": None} if out is None else {})
-
-    return outside_a_loop(work)
-
-
-def _check(recipe: Recipe) -> None:
-    """A wrong value is told before a model is loaded."""
-    budget_of(recipe)
-    if "policy" not in recipe.sections:
-        protocol_of(recipe)
-
-
-def _world_of(recipe: Recipe, environment: EnvironmentSettings, web: WebSearch | None) -> dict[str, Any]:
-    """What is recorded of the world; nothing of the usual one, a whole graph and no web."""
-    check_web(recipe, given=web is not None)
-    named = type(web).__name__ if web is not None else environment.web
-    kind, place = (RERANKED, named.removeprefix(RERANKED)) if named.startswith(RERANKED) else ("", named)
-    if web is None and Path(place).exists():
-        named = kind + str(Path(place).resolve())  # the same corpus wherever the command is given again
-    made = asdict(environment) | {"web": named}
-    return {} if made == asdict(EnvironmentSettings()) else {"world": made}
-
-
-def _data_name(dataset: Data) -> Any:
-    """Its name where that finds it on any machine, else its folder or folders."""
-    named = isinstance(dataset, Dataset) and dataset.path in (world_folder(), fetched_folder(dataset.name))
-    return dataset.name if named else dataset.place()
-
-
-def _engine_name(recipe: Recipe, engine: str | Engine) -> str | None:
-    if not needs_engine(recipe):
-        return None
-    return engine if isinstance(engine, str) else type(engine).__name__
-
-
-@contextmanager
-def _opened(recipe: Recipe, engine: str | Engine, model: str | None, adapter: str | None) -> Iterator[Engine | None]:
-    if not needs_engine(recipe):
-        yield None
-    elif not isinstance(engine, str):
-        yield engine
-    else:
-        opened = open_engine(engine, model, **({} if adapter is None else {"adapter": adapter}))
-        try:
-            yield opened
-        finally:
-            asyncio.run(opened.close())
-
-
-@contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
-    if out is not None:
-        yield Path(out)
-    else:
-        with tempfile.TemporaryDirectory(prefix="kgwalk-eval-") as made:
-            yield Path(made) / "run"
-
-
-# ----------------------------------------------------------------------------------------------------
-# A judge over the episodes of an evaluation: verdicts beside the strict scores, under names of their own.
-#
-# `judgements.jsonl` has a row for each verdict, and for each that failed: a failed one is counted (`judge.failed` of
-# the report) and enters no mean. Knows no kind of judgement by name.
-
-
-JUDGEMENTS = "judgements.jsonl"
+# Verdicts of a judge
 
 
 def judge_run(path: Path, judge: str, kinds: Sequence[str], *, progress: Progress = silent) -> dict[str, Any]:
-    """Judge every episode of an evaluation by `ENGINE[:MODEL]`; the report with the verdicts' means in its metrics.
+    """Judge every episode of an evaluation by `ENGINE[:MODEL]`; the report then has the verdicts' means in its metrics.
 
-    Verdicts are kept in the cache, so the same judge is not asked the same twice.
+    They stand beside the strict scores under names of their own (`judge_...`). A failed verdict is counted
+    (`judge.failed`) and enters no mean. Verdicts are cached, so a judge is not asked the same twice.
     """
     check_judge(judge, kinds)
     folder = open_run(path)
@@ -399,7 +400,7 @@ def judge_run(path: Path, judge: str, kinds: Sequence[str], *, progress: Progres
 
 
 def check_judge(judge: str, kinds: Iterable[str]) -> None:
-    """Wrong names are told at once, not when all questions have been walked."""
+    """Raises if a name is wrong: at once, not after all questions have been walked."""
     kind, _, model = judge.partition(":")
     if kind not in KINDS:
         raise unknown("engine of a judge", kind, KINDS)
@@ -411,7 +412,7 @@ def check_judge(judge: str, kinds: Iterable[str]) -> None:
 
 
 def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: Progress = silent) -> dict[str, Any]:
-    """The same with a judge that is open."""
+    """The same with a judge that is already open."""
     kinds = list(dict.fromkeys(kinds))
     rows, cases = _cases(folder.file(PREDICTIONS), kinds)
     folder.file(JUDGEMENTS).unlink(missing_ok=True)
@@ -436,7 +437,7 @@ def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: P
 
 
 def _cases(predictions: Path, kinds: Sequence[str]) -> tuple[list[PredictionRow], dict[str, list[Case]]]:
-    """The rows in order, and for each kind their cases; the episodes themselves are let go."""
+    """The rows in order without their episodes, and the cases of each kind."""
     found: dict[EpisodeKey, tuple[PredictionRow, list[Case]]] = {}
     for row in whole_rows(predictions):
         episode = episode_from(row.pop("episode"))
@@ -465,9 +466,9 @@ def _about(judge: Judge, kinds: Sequence[str], before: JudgeCost) -> dict[str, A
 
 
 def _numbers(kind: str, verdict: Verdict, predicted: Sequence[str]) -> dict[str, float]:
-    """A verdict as numbers of their own names: `judge_correct`, `judge_recall`, `judge_relevance`...
+    """A verdict as metrics: `judge_correct`, `judge_recall`, `judge_relevance`...
 
-    A name that was predicted twice is one, as in the strict scores.
+    A name that was predicted twice counts once, as in the strict scores.
     """
     value = verdict.value
     if isinstance(value, list):

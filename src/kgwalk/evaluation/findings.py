@@ -1,6 +1,7 @@
-"""What a check of a dataset finds: the kinds of findings, how bad each is, and a list of them with counts.
+"""The findings of a data check: their kinds, the report, and the checks that need no graph.
 
-Knows nothing of how anything is found.
+`read_lines` reads every line of a split, with a finding for each that is no question; `repeats` finds questions that
+occur more than once, in a split or across splits. What needs a graph is in check.py.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kgwalk.types import InputError, Progress, Question
 
 ERROR, NOTE = "error", "note"
 
-# An error makes a folder or a question useless, or its score wrong; a note is something to know when reading results.
+# An error makes a folder or a question useless, or its score wrong. A note is something to know when reading results.
 KINDS: dict[str, tuple[str, str]] = {
     "unreadable_file": (ERROR, "a file that cannot be read"),
     "bad_line": (ERROR, "a line that is no question"),
@@ -84,9 +85,10 @@ class Finding:
 
 @dataclass
 class DataReport:
-    """What a check came to. `reach[split][hops]` counts questions by the hops to their nearest answer.
+    """The result of a check. `reach[split][hops]` counts questions by the hops to their nearest answer.
 
-    Only questions whose topics and answers are nodes are in `reach`; those without any way are under "none".
+    Only questions whose topics and answers are nodes are in `reach`; those whose answers cannot be reached are under
+    "none".
     """
 
     questions: dict[str, int] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class DataReport:
 
     @property
     def ok(self) -> bool:
-        """No errors; notes there may be."""
+        """Whether there are no errors; there may be notes."""
         return not self.count(ERROR)
 
     def count(self, severity: str) -> int:
@@ -109,7 +111,7 @@ class DataReport:
         return {kind: group for kind, group in groups.items() if group}
 
     def row(self, examples: int) -> dict[str, Any]:
-        """The object that `kgwalk data check --json` prints, with so many examples of each kind."""
+        """What `kgwalk data check --json` prints, with so many examples of each kind."""
         kinds = {
             kind: {
                 "severity": KINDS[kind][0],
@@ -132,16 +134,12 @@ def quoted(names: Sequence[str], most: int = 3) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-# ----------------------------------------------------------------------------------------------------
-# Every line of a split, in turn: a question with its place, or a finding that says what is wrong with it.
-#
-# Where reading a dataset stops at the first bad line, this goes on, so that all of them are listed; and it does not
-# take a number for a text, as reading does. Knows nothing of graphs.
+# Reading every line of a split
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionLine:
-    """A question and where it stands."""
+    """A question, and the line that it stands in."""
 
     question: Question
     split: str
@@ -153,7 +151,10 @@ class QuestionLine:
 
 
 def read_lines(path: Path, split: str, progress: Progress) -> Iterator[QuestionLine | Finding]:
-    """The questions of a file and what is wrong with its other lines; a file that breaks off ends with a finding."""
+    """The questions of a file, and a finding for each other line; a file that breaks off ends with a finding.
+
+    Loading a dataset stops at the first bad line, and takes a number for a text; this does neither.
+    """
     source = Source(str(path), Options(), ReadCounts())
     empty = True
     try:
@@ -172,7 +173,7 @@ def read_lines(path: Path, split: str, progress: Progress) -> Iterator[QuestionL
 
 
 def unreadable(error: Exception, path: Path, split: str | None = None, *, kind: str = "unreadable_file") -> Finding:
-    """An error as a finding: its first line, without the place, which the finding has."""
+    """An error as a finding: its first line, without the file and line, which the finding has itself."""
     if isinstance(error, OSError):
         return Finding(kind, f"cannot be read: {error.strerror}", path, split)
     text, line = str(error).partition("\n")[0], None
@@ -223,21 +224,18 @@ def _question(row: dict[str, Any], number: int) -> Question:
     return question
 
 
-# ----------------------------------------------------------------------------------------------------
-# Questions that are there more than once: ids and texts twice in a split, and from one split to another.
-#
-# Two texts are the same if they agree but for case, accents and punctuation. Knows nothing of graphs.
-
+# Questions that occur more than once
 
 _Key = tuple[str, frozenset[str]]  # the text, and the topics
 
 
 def repeats(asked: Mapping[str, Sequence[QuestionLine]], split: str | None = None) -> Iterator[Finding]:
-    """A question of a later split that an earlier one has is the finding: train, dev, test.
+    """Findings for questions whose id or text occurred before, in their split or in an earlier one (train, dev, test).
 
-    With `split`, findings are about that one's questions alone, compared with all other splits.
+    Texts are the same if they agree but for case, accents and punctuation. With `split`, only that one's questions are
+    checked, against all other splits.
     """
-    ids: dict[str, dict[str, QuestionLine]] = {}  # what: the first question that has it, by split
+    ids: dict[str, dict[str, QuestionLine]] = {}  # the first question with this id, by split
     texts: dict[str, dict[str, QuestionLine]] = {}
     wholes: dict[_Key, dict[str, QuestionLine]] = {}
     later: list[tuple[QuestionLine, _Key]] = []
@@ -246,7 +244,7 @@ def repeats(asked: Mapping[str, Sequence[QuestionLine]], split: str | None = Non
             text = normalise(one.question.question)
             whole = (text, frozenset(one.question.topic_entities))
             ids.setdefault(one.question.id, {}).setdefault(name, one)
-            if text:  # a blank text is a finding of its own
+            if text:  # a blank text has a finding of its own
                 texts.setdefault(text, {}).setdefault(name, one)
                 wholes.setdefault(whole, {}).setdefault(name, one)
             if split in (None, name):
@@ -282,7 +280,7 @@ def _same_text(
 
 
 def _answers(one: QuestionLine, other: QuestionLine) -> str:
-    """Whether two questions want the same: two films of one name make one question with two answers."""
+    """Whether two questions have the same answers: two films of one name make the same question twice."""
     return f"with {'the same' if set(one.question.answers) == set(other.question.answers) else 'other'} answers"
 
 

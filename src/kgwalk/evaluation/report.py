@@ -1,7 +1,9 @@
-"""The table of an evaluation: means with intervals, by hop, type and number of answers, several runs, errors, stops.
+"""The report of an evaluation, and the comparison of two.
 
-Made from rows alone, so an evaluation that was resumed, or read again from its folder, gives the same table.
-Every mean is over all questions that have the number: a failure counts with its zeros.
+A report has means with intervals; tables by hop, type and number of answers; what several runs give together; classes
+of error and reasons of stopping. It is made from the rows in `predictions.jsonl` alone, so an evaluation that was
+resumed, or is read again from its folder, gives the same report. Every mean is over all questions that have the metric:
+a failure counts with its zeros. `compare` pairs two evaluations question by question.
 """
 
 from __future__ import annotations
@@ -17,12 +19,6 @@ from kgwalk.config.run_folder import RunFolder, open_run, read_rows
 from kgwalk.score.episode import majority, oracle_max, pass_at_k, union
 from kgwalk.score.statistics import bootstrap_interval, paired_test
 from kgwalk.types import InputError, KgwalkError, Question
-
-# ----------------------------------------------------------------------------------------------------
-# The rows of an evaluation as they lie in its folder: one an episode, by the question's place and the run.
-#
-# Knows nothing of how they were made, nor what is made of them.
-
 
 PREDICTIONS = "predictions.jsonl"
 METRICS = "metrics.json"  # written when all episodes are there
@@ -57,69 +53,20 @@ _PARTS: dict[str, type | tuple[type, ...]] = {
 }
 _NUMBERS = (*GROUPED, "answered", "failed")
 
-
-def key_of(row: PredictionRow) -> EpisodeKey:
-    return row["number"], row["run"]
-
-
-def whole_rows(path: Path) -> Iterator[PredictionRow]:
-    """Every row with its episode; one that no evaluation of this version wrote is an error with its line."""
-    for number, row in enumerate(read_rows(path), 1):
-        wrong = next((part for part, kind in _PARTS.items() if not isinstance(row.get(part, ...), kind)), None)
-        if wrong is None and not all(isinstance(row["metrics"].get(name), int | float) for name in _NUMBERS):
-            wrong = "metrics"
-        if wrong is not None:
-            hint = "restore the file, or start over with `kgwalk eval --force`"
-            raise InputError(f"not a row of an evaluation: no proper `{wrong}`", path=str(path), line=number, hint=hint)
-        yield row
-
-
-def read_predictions(path: Path) -> dict[EpisodeKey, PredictionRow]:
-    """Each episode's row without the episode itself; of one that was walked again, the last."""
-    found: dict[EpisodeKey, PredictionRow] = {}
-    for row in whole_rows(path):
-        del row["episode"]
-        found[key_of(row)] = row
-    return found
-
-
-def by_question(rows: Iterable[PredictionRow]) -> dict[int, list[PredictionRow]]:
-    """The rows of each question in the questions' order, its runs in theirs."""
-    questions: dict[int, list[PredictionRow]] = {}
-    for row in sorted(rows, key=key_of):
-        questions.setdefault(row["number"], []).append(row)
-    return questions
-
-
-def asks(row: PredictionRow, question: Question) -> bool:
-    """Whether the row is an episode of this question, as far as scores depend on it."""
-    row_is = (row["id"], row["question"], row["gold"], row["aliases"], row.get("answer_kind"))
-    kind = question.extra.get("answer_kind")
-    return row_is == (question.id, question.question, question.answers, question.aliases, kind)
-
-
-def check_finished(folder: RunFolder) -> None:
-    """Only a whole evaluation is judged or compared: what is done first is rarely like the rest."""
-    if folder.kind != "eval":
-        raise KgwalkError(f"{folder.path} is a run of kind {folder.kind!r}, not an evaluation")
-    if not folder.file(METRICS).exists():
-        raise KgwalkError(f"the evaluation in {folder.path} has not ended; the same `kgwalk eval` command goes on")
-
-
 WITH_INTERVAL = ("f1", "precision", "recall", "hits_at_1", "hit_any", "exact_set", "accuracy", "retrieval_rate")
-JUDGED = "judge_"  # a judge's numbers begin with it, and have intervals as well
+JUDGED = "judge_"  # a judge's metrics begin with it, and have intervals as well
 Means = dict[str, float]
 
 
 def finish(folder: RunFolder, rows: Sequence[PredictionRow], **more: Any) -> dict[str, Any]:
-    """The object that `eval --json` prints, also written into the folder."""
+    """The report that `eval --json` prints; it is also written to the folder."""
     report = summarise(rows) | {"folder": str(folder.path)} | more
     folder.write(METRICS, report)
     return report
 
 
 def summarise(rows: Sequence[PredictionRow]) -> dict[str, Any]:
-    """The table; `rows` may come in any order."""
+    """The report of rows, which may come in any order."""
     questions = by_question(rows)
     runs = max(len(several) for several in questions.values())
     means = {number: _means(several) for number, several in questions.items()}
@@ -137,7 +84,7 @@ def summarise(rows: Sequence[PredictionRow]) -> dict[str, Any]:
 
 
 def _means(rows: Sequence[PredictionRow]) -> Means:
-    """Of one question: each number's mean over its runs. A number that only some runs have is over those."""
+    """One question's metrics: the mean over its runs, or over those runs that have the metric."""
     if len(rows) == 1:
         return dict(rows[0]["metrics"])
     values: dict[str, list[float]] = defaultdict(list)
@@ -156,7 +103,7 @@ def _means_of(questions: Iterable[Means]) -> Means:
 
 
 def _counts(questions: dict[int, Means]) -> dict[str, int]:
-    """How many questions a mean is over, for those that are not over all: accuracy, exploration, a judge's."""
+    """How many questions a mean is over, for metrics that not all have: accuracy, exploration, a judge's."""
     counts = Counter(name for means in questions.values() for name in means)
     return {name: count for name, count in counts.items() if count < len(questions)}
 
@@ -176,7 +123,7 @@ def _tables(questions: dict[int, list[PredictionRow]], means: dict[int, Means]) 
     for number, rows in questions.items():
         for table, line in rows[0]["groups"].items():
             members[table][line].append(number)
-    # rows of an older version have no numbers of the web
+    # rows of an older version have no metrics of the web
     names = [*GROUPED, *(["web_used"] if all("web_used" in one for one in means.values()) else [])]
     return {
         table: {
@@ -194,11 +141,11 @@ def _order(line: str) -> tuple[int, str]:
 
 
 def _several(questions: dict[int, list[PredictionRow]], runs: int) -> dict[str, float]:
-    """What several runs give together: united as in KG-R1's paper, voted on, the best of them, pass@k."""
+    """What several runs give together: their union as in KG-R1's paper, a majority vote, the best run, pass@k."""
     found: dict[str, list[float]] = defaultdict(list)
     for rows in questions.values():
         question, answers = _question(rows[0]), [row["answers"] for row in rows]
-        # where nothing is right, only to say so is: not to end without an answer
+        # where the right answer is none, saying so is right, and ending without an answer is not
         answered = any(row["metrics"]["answered"] for row in rows)
         for way, scores in (("union", union(question, answers)), ("majority", majority(question, answers))):
             for name, value in scores.items():
@@ -219,18 +166,65 @@ def _question(row: PredictionRow) -> Question:
 
 
 def _shares(values: Iterable[str]) -> dict[str, Any]:
-    """How often each comes up, the most frequent first; the share is of all that are listed."""
+    """How often each value occurs, the most frequent first, and its share of all that are listed."""
     counts = Counter(values)
     total = sum(counts.values())
     listed = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     return {name: {"n": count, "share": count / total} for name, count in listed}
 
 
-# ----------------------------------------------------------------------------------------------------
-# Two evaluations of the same questions, question by question: differences, their intervals, and who gained what.
-#
-# What the two have in common is decided by their questions, wherever the data lay. Knows nothing of policies.
+# The rows of an evaluation: one for each episode, by the question's place and the run
 
+
+def key_of(row: PredictionRow) -> EpisodeKey:
+    return row["number"], row["run"]
+
+
+def whole_rows(path: Path) -> Iterator[PredictionRow]:
+    """Every row with its episode; a row that no evaluation wrote is an error that names its line."""
+    for number, row in enumerate(read_rows(path), 1):
+        wrong = next((part for part, kind in _PARTS.items() if not isinstance(row.get(part, ...), kind)), None)
+        if wrong is None and not all(isinstance(row["metrics"].get(name), int | float) for name in _NUMBERS):
+            wrong = "metrics"
+        if wrong is not None:
+            hint = "restore the file, or start over with `kgwalk eval --force`"
+            raise InputError(f"not a row of an evaluation: no proper `{wrong}`", path=str(path), line=number, hint=hint)
+        yield row
+
+
+def read_predictions(path: Path) -> dict[EpisodeKey, PredictionRow]:
+    """Each episode's row without the episode itself; the last one if it was walked again."""
+    found: dict[EpisodeKey, PredictionRow] = {}
+    for row in whole_rows(path):
+        del row["episode"]
+        found[key_of(row)] = row
+    return found
+
+
+def by_question(rows: Iterable[PredictionRow]) -> dict[int, list[PredictionRow]]:
+    """The rows of each question, in the order of the questions and of their runs."""
+    questions: dict[int, list[PredictionRow]] = {}
+    for row in sorted(rows, key=key_of):
+        questions.setdefault(row["number"], []).append(row)
+    return questions
+
+
+def asks(row: PredictionRow, question: Question) -> bool:
+    """Whether the row is of this question, in everything that scores depend on."""
+    row_is = (row["id"], row["question"], row["gold"], row["aliases"], row.get("answer_kind"))
+    kind = question.extra.get("answer_kind")
+    return row_is == (question.id, question.question, question.answers, question.aliases, kind)
+
+
+def check_finished(folder: RunFolder) -> None:
+    """Raises unless the evaluation is finished: the first questions are rarely like the rest."""
+    if folder.kind != "eval":
+        raise KgwalkError(f"{folder.path} is a run of kind {folder.kind!r}, not an evaluation")
+    if not folder.file(METRICS).exists():
+        raise KgwalkError(f"the evaluation in {folder.path} has not ended; the same `kgwalk eval` command goes on")
+
+
+# Two evaluations of the same questions
 
 COMPARED = (
     "f1",
@@ -248,9 +242,10 @@ _Questions = dict[int, dict[str, Any]]
 
 
 def compare(first: Path, second: Path) -> dict[str, Any]:
-    """The object that `compare --json` prints: for each metric both means, the difference, its interval and p.
+    """What `compare --json` prints: for each metric both means, the difference, its interval and p.
 
-    `n` of a metric is below that of all where only some questions have it, as accuracy.
+    Questions are paired by place and must be the same, wherever the data lay. `n` of a metric is smaller where only
+    some questions have it, as accuracy.
     """
     runs = [open_run(first), open_run(second)]
     rows = [_rows(run) for run in runs]
@@ -281,7 +276,7 @@ def _data(runs: list[RunFolder]) -> str:
 
 
 def _rows(run: RunFolder) -> _Questions:
-    """Each question's numbers, means over its runs."""
+    """Each question's metrics, means over its runs."""
     check_finished(run)
     found = {}
     for number, rows in by_question(read_predictions(run.file(PREDICTIONS)).values()).items():
@@ -293,7 +288,7 @@ def _rows(run: RunFolder) -> _Questions:
 
 
 def _changed(rows: list[_Questions], shared: list[int], sign: int) -> list[dict[str, Any]]:
-    """Questions whose F1 rose (sign 1) or fell (-1), those first that changed most; `f1` is of the first and second."""
+    """Questions whose F1 rose (sign 1) or fell (-1), the largest change first; `f1` is that of both evaluations."""
     found = []
     for number in shared:
         one, other = (of[number]["metrics"]["f1"] for of in rows)

@@ -1,1 +1,1 @@
-"""Learning from walks: demonstrations, SFT, GRPO, the fit of a graph, and what they need."""
+"""Training: demonstrations, SFT, GRPO, the fit of an agent to a graph, rankers, and what they need."""

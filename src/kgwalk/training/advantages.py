@@ -1,4 +1,4 @@
-"""Rewards into advantages: how much better each turn was than its group, by three estimators with a name.
+"""Rewards into advantages: how much better each turn was than its group, by three named estimators.
 
 A group is the rollouts of one question. Only turns that the model took count: there are no padding turns, and the turn
 that answers has its advantage like any other. Plain numbers in, plain numbers out; knows nothing of tensors or models.

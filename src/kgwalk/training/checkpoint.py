@@ -1,11 +1,14 @@
-"""A run's checkpoints: `checkpoint-N/` holds all that the step after N depends on, and is there whole or not at all.
+"""Checkpoints: folders with all that the next step depends on, each there whole or not at all.
+
+`checkpoint-20/` is what step 21 starts from:
 
     checkpoint-20/adapter_model.safetensors, adapter_config.json, tokenizer   what `--adapter` takes
     checkpoint-20/optimizer.safetensors    the optimiser's tensors
     checkpoint-20/trainer_state.json       step, best score, curriculum, the optimiser's plain numbers
 
-Random numbers need no state: each step's come from the seed and the step's number. Weights and the optimiser's tensors
-are whole, however many processes held shards of them, and can be gone on with by any number. No pickle.
+Random generators need no state: each step seeds its own from the seed and the step's number. Weights and the
+optimiser's tensors are stored whole, however many processes held shards of them, so a run may go on with any number of
+processes. No pickle.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 class Checkpoints:
-    """Those of one run. The `keep` latest stay, and a copy of the best one's adapter as `best/`."""
+    """The checkpoints of one stage: the `keep` latest, and a copy of the best one's adapter as `best/`."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
@@ -59,15 +62,16 @@ class Checkpoints:
         *,
         write: bool = True,
     ) -> Path:
-        """Write the checkpoint beside, then give it its name; then drop the oldest ones. All processes come here, as
-        each may hold a shard of the weights, and one of them does `write`.
+        """Write a checkpoint under another name, then rename it, then drop the oldest ones.
+
+        All processes call this, since each may hold a shard of the weights; one of them does `write`.
         """
         target = self.folder / f"checkpoint-{step}"
         weights = model.gathered(keep=write)
         tensors, plain = _flattened(optimiser, keep=write)
         if not write:
             return target
-        for stale in self.folder.glob(".checkpoint-*.partial"):  # of a process that was killed
+        for stale in self.folder.glob(".checkpoint-*.partial"):  # left by a process that was killed
             shutil.rmtree(stale, ignore_errors=True)
         with whole_or_not(target, f"the checkpoint of step {step}", self.good()) as beside:
             model.save(beside, card, weights)
@@ -78,32 +82,32 @@ class Checkpoints:
         return target
 
     def keep_best(self, checkpoint: Path) -> None:
-        """A copy of its adapter as `best/`."""
+        """Copy its adapter as `best/`."""
         what = f"the copy of {checkpoint.name} as best"
         with whole_or_not(self.folder / "best", what, self.good()) as beside:
             copy_files(checkpoint, beside, without=[OPTIMISER])
 
     def is_best(self, checkpoint: Path) -> bool:
-        """Whether `best/` is its copy."""
+        """Whether `best/` is a copy of it."""
         state = self.folder / "best" / STATE
         return state.exists() and read_json(state)["step"] == read_json(checkpoint / STATE)["step"]
 
     def restore(self, path: Path, model: PolicyModel, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-        """Weights and optimiser as they were; the state that was given to `save`."""
+        """Load weights and optimiser; returns the state that was given to `save`."""
         state: dict[str, Any] = read_json(path / STATE)
         model.load(path)
         _restore(optimiser, read_tensors(path / OPTIMISER), state.pop("optimiser"))
         return state
 
     def good(self) -> str:
-        """In words: from where training can go on."""
+        """In words, for messages: the checkpoint from which training can go on."""
         last = self.latest()
         return f"the last good checkpoint is {last}" if last else "there is no checkpoint yet"
 
 
 @contextmanager
 def whole_or_not(target: Path, what: str, good: str) -> Iterator[Path]:
-    """A place for what will be the folder `target` once it is whole and on disk. `good` is said if it does not fit."""
+    """A folder to write into, which becomes `target` once all is on disk. `good` is added to a message of failure."""
     beside = target.with_name(f".{target.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
     try:
@@ -123,14 +127,14 @@ def whole_or_not(target: Path, what: str, good: str) -> Iterator[Path]:
 
 
 def copy_files(source: Path, target: Path, *, without: Sequence[str]) -> None:
-    """The files of a folder; shutil.copytree would not say why it failed."""
+    """Copy the files of a folder; shutil.copytree would not keep the reason of a failure."""
     for file in source.iterdir():
         if file.name not in without:
             shutil.copyfile(file, target / file.name)
 
 
 def cannot_write(error: Exception) -> bool:
-    """Whether the disk takes no more. Libraries that write files themselves raise what they like, with the number."""
+    """Whether the disk is full or read-only. Libraries raise errors of their own, with the number in the text."""
     numbers = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
     if isinstance(error, OSError):
         return error.errno in numbers
@@ -138,7 +142,7 @@ def cannot_write(error: Exception) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Under its own name it is there whole, or not: killed meanwhile, what is left is no checkpoint."""
+    """Remove a folder. It is renamed first, so that if the process is killed what is left is no checkpoint."""
     if folder.exists():
         doomed = folder.with_name(f".{folder.name}.removed.partial")
         shutil.rmtree(doomed, ignore_errors=True)
@@ -147,7 +151,7 @@ def _remove(folder: Path) -> None:
 
 
 def _flattened(optimiser: torch.optim.Optimizer, *, keep: bool) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The optimiser's state as named tensors, for those that `keep` them, and its numbers (rates, betas) as JSON."""
+    """The optimiser's tensors by name (empty unless `keep`), and its plain numbers (rates, betas) for JSON."""
     state = optimiser.state_dict()
     tensors = {}
     for number, values in state["state"].items():
@@ -170,7 +174,7 @@ def _restore(optimiser: torch.optim.Optimizer, tensors: dict[str, torch.Tensor],
 
 
 def _sync(folder: Path) -> None:
-    """A power cut must not leave a name without contents."""
+    """Flush a folder to disk, so that a power cut leaves no name without contents."""
     for path in (*folder.iterdir(), folder):
         if path.is_file() or path == folder:
             descriptor = os.open(path, os.O_RDONLY)

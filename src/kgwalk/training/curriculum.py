@@ -1,16 +1,17 @@
-"""Which questions a step of training asks, by one of five orders with a name.
+"""Curricula: which questions a step of training asks, by one of five named orders.
 
 | order | questions of a step | source |
 |---|---|---|
-| shuffled | each once an epoch, in an order of the epoch's own | all papers |
+| shuffled | each once an epoch, in an order drawn for the epoch | all papers |
 | hops | the same, but easy first: those of one hop, then of two, ...; a share of them anywhere | ours |
 | history | after the first epochs, none of one hop, none that all rollouts solved when last asked | KG-Hopper, III-D |
 | hard | after the first epochs, only those of several hops whose SFT loss is high | KG-Reasoner, 4.3, eq. 10 |
 | variance | drawn in proportion to how much rewards differed within a group when last asked | ours |
 
-What is not known speaks for a question: without a number of hops or a loss, or never asked, it stays. If nothing would
-be left, everything stays. All is decided by the seed, the step and what was recorded before: no random state is kept,
-and a curriculum that is restored goes on as if it had never stopped. Knows nothing of models or episodes.
+A question whose hops or loss are not known, or that was never asked, stays in. If nothing would be left, everything
+stays. All is decided by the seed, the step and what was recorded before: no random state is kept, and a curriculum that
+is restored goes on as if it had never stopped. `TrainingSet` at the end holds the questions with their environments;
+this module needs no torch, since the worker processes import it.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ class CurriculumSettings:
 
 @dataclass
 class QuestionHistory:
-    """What is remembered of a question: the lowest reward of its last group, and the estimated spread of rewards."""
+    """What is remembered of a question: the lowest reward of its last group, and an estimate of its rewards' spread."""
 
     lowest: float
     spread: float
 
 
 class Curriculum:
-    """Steps are counted from 1 and asked for in order; `batch` is the number of questions of a step.
+    """`batch` is the number of questions of a step; with fewer questions than that, a step asks some of them twice.
 
-    With fewer questions than that, a step asks some of them twice. `losses` are SFT losses by question id.
+    Steps are counted from 1 and must be asked for in order. `losses` are SFT losses by question id.
     """
 
     def __init__(
@@ -93,14 +94,12 @@ class Curriculum:
         seed: int = 0,
         losses: Mapping[str, float] | None = None,
     ) -> Curriculum:
+        """The curriculum that the section [curriculum] of a recipe asks for."""
         settings = read_section(CurriculumSettings, recipe, "curriculum")
         return cls(questions, settings, batch=batch, seed=seed, losses=losses)
 
     def questions(self, step: int) -> list[int]:
-        """The places of the step's questions; the same again for the same step. Steps may be left out, not gone back.
-
-        A question stands twice in a step only where there are fewer questions than the step asks.
-        """
+        """The places of the step's questions. Asked again, a step has the same; an earlier step is an error."""
         if step < max(self.step, 1):
             last = f"step {self.step} was asked for already" if self.step else "steps are counted from 1"
             raise KgwalkError(f"there are no questions for step {step}: {last}")
@@ -110,7 +109,7 @@ class Curriculum:
         return list(self.chosen)
 
     def record(self, step: int, rows: Iterable[tuple[int, Sequence[float]]]) -> None:
-        """The whole rewards of each question's rollouts in a step; a question without any (all failed) is as before."""
+        """Record the whole rewards of each question's rollouts; a question without any (all failed) stays as it was."""
         for place, rewards in rows:
             if not 0 <= place < len(self.hops):
                 raise KgwalkError(f"step {step}: there is no question {place}; there are {len(self.hops)}")
@@ -123,7 +122,7 @@ class Curriculum:
                 self.asked[place] = QuestionHistory(min(rewards), spread)
 
     def state(self) -> dict[str, Any]:
-        """All that later steps depend on beside what the curriculum was made with, for JSON."""
+        """All that later steps depend on, beside what the curriculum was made with; for JSON."""
         return {
             "order": self.settings.order,
             "count": len(self.hops),
@@ -135,7 +134,7 @@ class Curriculum:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where that state was taken; of another order or another number of questions it is an error."""
+        """Go on from a state; one of another order or another number of questions is an error."""
         for what, own in (("order", self.settings.order), ("count", len(self.hops))):
             if state[what] != own:
                 raise KgwalkError(f"the curriculum's {what} was {state[what]!r} and is now {own!r}; start a new run")
@@ -151,7 +150,7 @@ class Curriculum:
         while len(chosen) < self.batch:
             if not self.left:
                 self.epoch += 1
-                # What this step has from the epoch before comes last: not twice in one step, if it can be helped.
+                # Questions that this step already has from the last epoch come last: no question twice if possible.
                 self.left = sorted(self._order(), key=Counter(chosen).__getitem__)
             taken = self.batch - len(chosen)
             chosen += self.left[:taken]
@@ -160,21 +159,21 @@ class Curriculum:
 
     def _order(self) -> list[int]:
         """The questions of an epoch, in order."""
-        chance, kind = self._random("epoch", self.epoch), self.settings.order
+        rng, kind = self._random("epoch", self.epoch), self.settings.order
         order = list(range(len(self.hops)))
         first = self.epoch <= self.settings.first_epochs
         if kind == "history" and not first:
             order = self._unsolved() or order
         elif kind == "hard" and not first:
             order = self._hard() or order
-        chance.shuffle(order)
-        return self._easy_first(order, chance) if kind == "hops" and first else order
+        rng.shuffle(order)
+        return self._easy_first(order, rng) if kind == "hops" and first else order
 
-    def _easy_first(self, order: list[int], chance: random.Random) -> list[int]:
+    def _easy_first(self, order: list[int], rng: random.Random) -> list[int]:
         """By hops, unknown ones last; then a share of the places swap their questions among themselves."""
         order.sort(key=lambda place: self._hops(place, unknown=math.inf))
-        places = chance.sample(range(len(order)), round(self.settings.mix * len(order)))
-        mixed = chance.sample(places, len(places))
+        places = rng.sample(range(len(order)), round(self.settings.mix * len(order)))
+        mixed = rng.sample(places, len(places))
         swapped = list(order)
         for here, there in zip(places, mixed, strict=True):
             swapped[here] = order[there]
@@ -208,13 +207,13 @@ class Curriculum:
         """Without replacement, each with a weight (Efraimidis and Spirakis: the greatest u^(1/weight) are drawn)."""
         greatest = max((asked.spread for asked in self.asked.values()), default=0.0) or 1.0
         least = self.settings.floor * greatest
-        chance, chosen = self._random("variance", self.step), list[int]()
+        rng, chosen = self._random("variance", self.step), list[int]()
         while len(chosen) < self.batch:
             keys = []
             for place in range(len(self.hops)):
                 asked = self.asked.get(place)
                 weight = greatest if asked is None else max(asked.spread, least)
-                keys.append(math.log(1.0 - chance.random()) / weight)
+                keys.append(math.log(1.0 - rng.random()) / weight)
             chosen += heapq.nlargest(self.batch - len(chosen), range(len(keys)), key=keys.__getitem__)
         return chosen
 
@@ -240,15 +239,12 @@ def spread_of(rewards: Sequence[float]) -> float:
     return math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / len(rewards))
 
 
-# ----------------------------------------------------------------------------------------------------
-# The questions of a run, the world that each is asked in, and the numbers of what came of them.
-#
-# Needs no torch: the processes that walk import it. Knows nothing of models or rewards.
+# The training set, and the metrics of its episodes
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredEpisode:
-    """An episode with its numbers. `complete`: it was walked over a graph with all that the question needs."""
+    """An episode with its metrics. `complete`: it was walked over a graph with all that the question needs."""
 
     episode: Episode
     numbers: dict[str, float]
@@ -263,7 +259,7 @@ class MeasuredEpisode:
 
 @dataclass(frozen=True)
 class Course:
-    """The questions of a run and the world that each is asked in."""
+    """The training set: the questions of a run and the environment that each is asked in."""
 
     questions: Sequence[Question]
     environments: Environments
@@ -276,7 +272,3 @@ class Course:
                 raise KgwalkError(f"question {question.id!r} has no topic entity; `kgwalk data check` lists all such")
             if not question.answers:
                 raise KgwalkError(f"question {question.id!r} has no answer; `kgwalk data check` lists all such")
-
-    def measure(self, episode: Episode) -> dict[str, float]:
-        """Its numbers alone."""
-        return MeasuredEpisode.of(episode, self.environments).numbers

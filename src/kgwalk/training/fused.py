@@ -1,12 +1,17 @@
-"""The training pass with few and large kernels, for a GPU: three changes to a model that change nothing it computes.
+"""The fused training pass: few and large kernels, and the model inputs of a microbatch.
 
-- An adapter's B A is added to its layer's weight and multiplied with it, instead of beside it: a layer is one product.
-  The sum is rounded to the type that the model computes in, as it is in the engine's copy; what learns stays float32.
-- Attention pairs only tokens that see each other: a row may be as long as memory allows (`forests`).
-- Layers are compiled: normalisation, rotation, gating and the additions between products become a few kernels. All
-  layers run the same code, which is compiled once.
+On a GPU an eager pass of SmolLM2-135M is some 5,000 kernel launches, and the GPU waits for Python. Three changes make
+it fast without changing what is computed; `TokenScorer.fuse` applies them and compares the results:
 
-Eager, a pass of SmolLM2-135M is some 5,000 launches, and the GPU waits for Python. Knows nothing of data or losses.
+- `join_adapters`: an adapter's B A is added to its layer's weight and multiplied with it, instead of beside it, so that
+  a layer is one product. The sum is rounded to the type that the model computes in, as in the engine's copy of the
+  weights; what learns stays float32.
+- `use_tree_attention`: attention pairs only tokens that see each other, so a row may be as long as memory allows
+  (`microbatch.forests`).
+- `compile_layers`: normalisation, rotation, gating and the additions between products become a few kernels. All layers
+  run the same code, which is compiled once.
+
+Shapes: R rows of L tokens.
 """
 
 from __future__ import annotations
@@ -26,17 +31,17 @@ from kgwalk.training.microbatch import Batch
 
 log = logging.getLogger(__name__)
 
-BLOCK = 128  # tokens of which attention decides together whether they are looked at
-MULTIPLE = 1024  # rows are padded to it: a few lengths instead of any
-# Programs that may be made of a layer: with gradients or without, in training or not, with the adapter or without, of
-# one length and of any. Past the limit, 8 unless told, layers would run as written, and pair all tokens of a row.
+BLOCK = 128  # tokens: attention skips or computes a whole block of keys for a block of queries
+MULTIPLE = 1024  # tokens: rows are padded to a multiple of it, so that there are few different lengths
+# How many programs may be compiled of a layer: with and without gradients, in training or not, with and without the
+# adapter, of one length and of any. Past torch's limit of 8, layers would run uncompiled and pair all tokens of a row.
 PROGRAMS = 64
 ADAPTER = "default"
 ATTENTION = "kgwalk_trees"
 
 
 def join_adapters(model: torch.nn.Module) -> bool:
-    """Adapters that are added to their layers' weights from now on; False, and nothing changed, if some cannot be."""
+    """Add adapters to their layers' weights in every pass; False, and nothing changed, if some cannot be."""
     from peft.tuners.lora.layer import Linear, LoraLayer
 
     layers: list[Any] = [layer for layer in model.modules() if isinstance(layer, LoraLayer)]
@@ -48,14 +53,14 @@ def join_adapters(model: torch.nn.Module) -> bool:
 
 
 def _plain(layer: Any) -> bool:
-    """LoRA as it was published, without dropout, on a linear layer."""
+    """Whether it is LoRA as published, without dropout, on a linear layer."""
     base = type(layer.base_layer) is torch.nn.Linear and not layer.fan_in_fan_out
     kept = isinstance(layer.lora_dropout[ADAPTER], torch.nn.Identity) and ADAPTER not in layer.lora_variant
     return base and kept and not layer.lora_bias[ADAPTER]
 
 
 def _joined() -> type:
-    """Made when it is needed, as peft is imported then."""
+    """The class of joined layers. Made when first needed, since peft is imported only then."""
     global _Joined
     if _Joined is None:
         from peft.tuners.lora.layer import Linear
@@ -79,12 +84,13 @@ _Joined: type | None = None
 
 
 def sight(end_L: torch.Tensor) -> BlockMask:
-    """What the tokens of one row see (`Batch.end_RL`), for `flex_attention`. Nothing is asked of the device.
+    """What the tokens of one row see (`Batch.end_RL`), as a mask for `flex_attention`; made without a device sync.
 
-    A block of keys is looked at by a block of queries behind it if some key's end lies behind the first query; it needs
-    no mask if every key's lies behind the last.
+    A query sees a key that stands before it and whose end lies behind it. So a block of queries needs a block of
+    earlier keys if some key's end lies behind the first query, and needs no mask in it if every key's end lies behind
+    the last.
     """
-    end_L = end_L.clone()  # what is compiled for a part of another tensor does not serve for a whole one
+    end_L = end_L.clone()  # a program compiled for a view of another tensor does not serve for a whole one
 
     def sees(row: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         return (query >= key) & (query < end_L[key])
@@ -104,7 +110,7 @@ def sight(end_L: torch.Tensor) -> BlockMask:
 
 
 def _listed(wanted_QK: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each block of queries how many blocks of keys there are, and which, those first."""
+    """For each block of queries how many blocks of keys are wanted, and all blocks, the wanted ones first."""
     count = wanted_QK.sum(1, dtype=torch.int32)
     which = wanted_QK.to(torch.int8).argsort(dim=1, descending=True, stable=True).to(torch.int32)
     return count[None, None], which[None, None]
@@ -119,11 +125,11 @@ def tree_attention(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """By blocks where the mask says which; else as transformers does."""
+    """Attention by blocks where the mask is a `BlockMask`, else that of transformers."""
     if not isinstance(attention_mask, BlockMask):
         out, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
         return out, None
-    # Under autocast a rotation in float32 leaves queries and keys in it, and the values as they were.
+    # Under autocast the rotation leaves queries and keys in float32, and the values in their own type.
     query, key = query.to(value.dtype), key.to(value.dtype)
     several = query.shape[1] != key.shape[1]
     found: Any = flex_attention(query, key, value, block_mask=attention_mask, scale=scaling, enable_gqa=several)
@@ -131,14 +137,14 @@ def tree_attention(
 
 
 def use_tree_attention(module: Any) -> None:
-    """`module` is the model without an adapter around it."""
+    """From now on `module`, the model without its adapter around it, uses `tree_attention`."""
     AttentionInterface.register(ATTENTION, tree_attention)
     AttentionMaskInterface.register(ATTENTION, sdpa_mask)
     module.set_attn_implementation(ATTENTION)
 
 
 def compile_layers(module: Any, **options: Any) -> int:
-    """Each of the decoder's layers; how many there are."""
+    """Compile each of the decoder's layers; returns how many there are. `options` are torch.compile's."""
     torch._dynamo.config.recompile_limit = max(PROGRAMS, torch._dynamo.config.recompile_limit)
     module.get_input_embeddings().register_forward_hook(_learn_through)
     layers = module.get_decoder().layers
@@ -147,14 +153,14 @@ def compile_layers(module: Any, **options: Any) -> int:
     return len(layers)
 
 
-def _learn_through(module: torch.nn.Module, given: Any, found: torch.Tensor) -> None:
-    """Else the first layer, which nothing learns before, would be another program than those after it."""
+def _learn_through(module: torch.nn.Module, inputs: Any, embedded: torch.Tensor) -> None:
+    """Give the embeddings a gradient. Without one the first layer would be compiled apart from the others."""
     if torch.is_grad_enabled():
-        found.requires_grad_(True)
+        embedded.requires_grad_(True)
 
 
 def restore(model: torch.nn.Module, module: Any, attention: str) -> None:
-    """All as it was before the other three, but for a gradient of the embeddings that nobody asks for."""
+    """Undo the three changes, but for the embeddings' gradient, which nothing uses."""
     from peft.tuners.lora.layer import Linear
 
     for layer in model.modules():
@@ -165,20 +171,16 @@ def restore(model: torch.nn.Module, module: Any, attention: str) -> None:
         layer._compiled_call_impl = None
 
 
-# ----------------------------------------------------------------------------------------------------
-# A causal language model as training sees it: its decoder and its head, and what a microbatch gives it.
-#
-# Sequences that begin alike are computed in one row, their branches hidden from one another (`tree_mask`). Knows
-# nothing of losses. Shapes: R rows of L tokens.
+# A model and its inputs
 
 
 Head = Callable[[torch.Tensor], torch.Tensor]
 
 
 def parts_of(model: torch.nn.Module) -> tuple[torch.nn.Module, Head] | None:
-    """What makes hidden states, and the head that makes logits of them; None where they cannot be told apart.
+    """The decoder, which makes hidden states, and the head, which makes logits; None where they cannot be told apart.
 
-    Looked up for each pass, as wrapping a model for several devices may put other modules in their place.
+    Looked up for each pass, since wrapping a model for several devices may replace its modules.
     """
     plain = plain_of(model)
     if not hasattr(plain, "get_output_embeddings") or not hasattr(plain, "get_decoder"):
@@ -188,11 +190,13 @@ def parts_of(model: torch.nn.Module) -> tuple[torch.nn.Module, Head] | None:
 
 
 def inputs_of(model: torch.nn.Module, batch: Batch, quick: bool = False) -> dict[str, Any]:
-    """Without a second branch in any row there is nothing to say: a family counts and looks back from the left, and
-    padding is on the right. So attention runs its quickest kernel there.
+    """The model inputs of a microbatch; `quick` for a fused pass.
+
+    Positions and a mask are given only if some row has two branches. Without them a model counts and looks back from
+    the left, which is right since padding is on the right, and attention runs its fastest kernel.
     """
     inputs: dict[str, Any] = {"input_ids": batch.ids_RL, "use_cache": False}
-    if quick and batch.ids_RL.is_cuda:  # a processor has no gradient of attention by blocks
+    if quick and batch.ids_RL.is_cuda:  # on a CPU attention by blocks has no gradient
         end_L = torch.full_like(batch.ids_RL[0], batch.ids_RL.shape[1]) if batch.end_RL is None else batch.end_RL[0]
         return inputs | {"position_ids": batch.position_RL, "attention_mask": sight(end_L)}
     if batch.end_RL is not None:
@@ -202,8 +206,9 @@ def inputs_of(model: torch.nn.Module, batch: Batch, quick: bool = False) -> dict
 
 
 def tree_mask(end_RL: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to the scores of attention, (R, 1, L, L): 0 where token i of a row may see token j, else the least
-    number there is. It sees itself and what comes before it, as far as it goes on from that.
+    """What is added to attention's scores, (R, 1, L, L): 0 where token i of a row sees token j, else the least number.
+
+    A token sees itself and the tokens before it whose branch it continues:
 
     >>> tree_mask(torch.tensor([[4, 2, 4, 4]]), torch.float32) == 0
     tensor([[[[ True, False, False, False],
@@ -213,13 +218,13 @@ def tree_mask(end_RL: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """
     at_L = torch.arange(end_RL.shape[1], device=end_RL.device)
     seen_RLL = (at_L[:, None] >= at_L) & (at_L[:, None] < end_RL[:, None, :])
-    # Made once in the type that attention computes in: from True and False it would be made anew in every layer.
+    # In the type that attention computes in: a mask of True and False would be converted anew in every layer.
     hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=end_RL.device)
     return torch.where(seen_RLL, torch.zeros_like(hidden), hidden)[:, None]
 
 
 def computed_in(model: torch.nn.Module, kind: str) -> torch.dtype:
-    """The type that the passes run in."""
+    """The type that passes run in."""
     if torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
     dtype: torch.dtype = plain_of(model).get_input_embeddings().weight.dtype
@@ -227,5 +232,5 @@ def computed_in(model: torch.nn.Module, kind: str) -> torch.dtype:
 
 
 def plain_of(model: torch.nn.Module) -> Any:
-    """Without an adapter around it."""
+    """The model without an adapter around it."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]

@@ -1,9 +1,10 @@
-"""Group-relative policy optimisation: roll out groups, reward turns and wholes, give every turn its credit, update.
+"""Group-relative policy optimisation (GRPO): roll out groups, reward them, credit every turn, update.
 
     questions -> group of rollouts each -> rewards -> advantages by turn -> clipped objective on the model's own tokens
 
-An episode that failed through no fault of the model is left out, of its group's mean too. Every piece of mathematics
-is elsewhere (`advantages`, `loss`); this puts them in order.
+`Grpo.step` is that line, in order; the mathematics is in `advantages` and `loss`, and `loop` repeats the step. A
+rollout that failed through no fault of the model (a broken engine or tool) is left out of the update and of its group's
+mean.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import functools
 import operator
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,13 @@ from kgwalk.types import Episode, Flat, KgwalkError, StopReason
 EPISODES = "episodes.jsonl"
 WATCHED = ("f1", "hits_at_1", "retrieval_rate", "answered", "invalid_calls", "generated_tokens", "turns")
 PARTS = ("rollout", "reward", "pack", "update", "optimiser", "sync")  # of a step, for its seconds
-UNPAID = Rewarded([], 0.0)  # of an episode that is left out: no reward has to make sense of it
+UNPAID = Rewarded([], 0.0)  # for an episode that is left out: no reward function is asked about it
 Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One rollout: which question of the course, what came of it, what it earned."""
+    """One rollout: the number of its question in the training set, what came of it, and its rewards."""
 
     number: int
     outcome: Outcome
@@ -55,32 +56,25 @@ class Rollout:
 
     @property
     def reward(self) -> float:
-        """The number to watch: the whole reward and the mean of those of turns."""
+        """The number to watch: the reward of the whole plus the mean reward of the turns."""
         turns = self.rewarded.turns
         return self.rewarded.whole + (sum(turns) / len(turns) if turns else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A microbatch with the log-probabilities that stay fixed while it is learnt from."""
-
-    batch: Batch
-    old_BT: torch.Tensor | None  # None: the model's own, as there is one update only
-    ref_BT: torch.Tensor | None
-
-
 @dataclass
 class Grpo:
+    """The GRPO stage. `judged` gives the verdicts that some rewards need; `folder` is where episodes are recorded."""
+
     updater: Updater
     walker: Walker
-    course: Course
+    training_set: Course
     reward: RewardFunction
     curriculum: Curriculum
     settings: GrpoSettings
     seed: int
     folder: Path
     judged: Judged = lambda episodes: [{} for _ in episodes]
-    pace: TimeBudget = field(default_factory=TimeBudget)
+    time_budget: TimeBudget = field(default_factory=TimeBudget)
     _recorded: bool = field(default=False, init=False)  # whether this process has written episodes
 
     def __post_init__(self) -> None:
@@ -89,7 +83,7 @@ class Grpo:
             self.updater.model.keep_reference()
 
     def stage(self) -> Stage:
-        return Stage("grpo", self.settings.steps, self.step, self._state, self._restore, self.pace)
+        return Stage("grpo", self.settings.steps, self.step, self._state, self._restore, self.time_budget)
 
     def step(self, number: int) -> Metrics:
         clock = self.updater.clock
@@ -117,7 +111,7 @@ class Grpo:
         }
 
     def _roll_out(self, number: int) -> list[list[Rollout]]:
-        """The groups of this process."""
+        """This process's share of the step's questions, walked and rewarded, in groups."""
         updater, settings = self.updater, self.settings
         chosen = self.curriculum.questions(number)
         asked = [
@@ -127,7 +121,7 @@ class Grpo:
         ]
         sampling = Sampling(temperature=settings.temperature, seed=self.seed)
         with updater.clock.host("rollout"):
-            measured = self.walker.measured(self.course, asked, sampling)
+            measured = self.walker.measured(self.training_set, asked, sampling)
         self._check_backends([one.episode for one in measured])
         with updater.clock.host("reward"):
             return self._rewarded(number, [question for question, _ in asked[:: settings.group]], measured)
@@ -135,7 +129,7 @@ class Grpo:
     def _rewarded(
         self, number: int, questions: Sequence[int], measured: Sequence[MeasuredEpisode]
     ) -> list[list[Rollout]]:
-        """The episodes of each question in turn, with what they earned."""
+        """The rollouts with their rewards, one group for each of `questions`."""
         verdicts = self.judged([one.episode for one in measured])
         outcomes = [
             Outcome(one.episode, one.numbers, one.complete, verdict, number)
@@ -149,7 +143,7 @@ class Grpo:
         return groups
 
     def _check_backends(self, episodes: Sequence[Episode]) -> None:
-        """One failed rollout is left out; if all fail there is something wrong that the next step will not mend."""
+        """Raises if every rollout failed: then something is wrong that the next step will not mend."""
         broken = (StopReason.engine_failed, StopReason.tool_failed)
         own = [episode.failure if episode.stop in broken else None for episode in episodes]
         failures = self.updater.processes.gathered(own)
@@ -163,73 +157,62 @@ class Grpo:
         chunks = [[sequences[at] for at in order[part :: settings.minibatches]] for part in range(settings.minibatches)]
         totals = [updater.totals(Totals.of(flat.mask for flat, _ in chunk)) for chunk in chunks]
         prepared = [self._prepare(chunk) for chunk in chunks]
-        time = self.pace.progress
+        time = self.time_budget.progress
         now = rate(number - 1, settings.steps, schedule=settings.schedule, warmup=settings.warmup, time=time)
-        all_batches = [entry.batch for batches in prepared for entry in batches]
+        all_batches = [batch for batches in prepared for batch in batches]
         numbers: Metrics = {"updates": 0.0, "computed": computed(all_batches, [flat for flat, _ in sequences])}
         tallies: list[LossStats] = []
         for _ in range(settings.epochs):
             for batches, total in zip(prepared, totals, strict=True):
                 if total.tokens == 0:
-                    continue  # in every process: all its groups were dropped
-                made, tally = updater.update(
-                    [entry.batch for entry in batches], self._loss(batches, total), rate=now, entropy=True
-                )
+                    continue  # nothing to learn from in any process: all its groups were dropped
+                made, tally = updater.update(batches, functools.partial(self._loss, total), rate=now, entropy=True)
                 numbers |= made
                 numbers["updates"] += 1
                 tallies += [] if tally is None else [tally]
         return numbers | self._report(tallies)
 
     def _report(self, tallies: Sequence[LossStats]) -> Metrics:
-        """What to watch of all updates of all processes."""
+        """The statistics of the loss, over all updates and all processes."""
         own = [functools.reduce(operator.add, tallies).cpu()] if tallies else []
         everyones = self.updater.processes.gathered(own)
         return functools.reduce(operator.add, everyones).report() if everyones else {}
 
-    def _prepare(self, sequences: list[tuple[Flat, list[float]]]) -> list[_Prepared]:
+    def _prepare(self, sequences: list[tuple[Flat, list[float]]]) -> list[Batch]:
+        """Microbatches, with the log-probabilities that stay fixed while they are learnt from."""
         settings, updater = self.settings, self.updater
         packed = updater.pack(
             [flat for flat, _ in sequences], [row for _, row in sequences], settings.microbatch_tokens
         )
         batches = [batch for _, batch in packed]
-        old: list[torch.Tensor | None] = [None] * len(batches)
-        ref = list(old)
-        if settings.epochs * settings.minibatches > 1:
-            old = [updater.score(batch).logprobs_BT for batch in batches]
+        if settings.epochs * settings.minibatches > 1:  # with a single update they are the model's own, as it is
+            batches = [replace(batch, start_logprobs_BT=updater.score(batch).logprobs_BT) for batch in batches]
         if settings.kl:
             with updater.model.reference():
-                ref = [updater.score(batch).logprobs_BT for batch in batches]
-        return [_Prepared(*entry) for entry in zip(batches, old, ref, strict=True)]
+                batches = [replace(batch, ref_logprobs_BT=updater.score(batch).logprobs_BT) for batch in batches]
+        return batches
 
-    def _loss(
-        self, prepared: list[_Prepared], totals: Totals
-    ) -> Callable[[Batch, TokenScores], tuple[torch.Tensor, LossStats]]:
-        settings = self.settings
-        entries = iter(prepared)
-
-        def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, LossStats]:
-            entry = next(entries)
-            constant = float(settings.sequence_tokens)
-            weights_BT = token_weights(settings.aggregation, batch.mask_BT, totals, constant=constant)
-            return policy_loss(
-                scores.logprobs_BT,
-                scores.logprobs_BT.detach() if entry.old_BT is None else entry.old_BT,
-                batch.advantages_BT,
-                batch.mask_BT,
-                weights_BT,
-                clip_low=settings.clip_low,
-                clip_high=settings.clip_high,
-                kl=settings.kl,
-                ref_BT=entry.ref_BT,
-                sampler_BT=batch.old_logprobs_BT,
-                importance_cap=settings.importance_cap,
-                entropy_BT=scores.entropy_BT,
-            )
-
-        return loss_of
+    def _loss(self, totals: Totals, batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, LossStats]:
+        """The objective on one microbatch of an update whose batch has these `totals`."""
+        settings, start_BT = self.settings, batch.start_logprobs_BT
+        constant = float(settings.sequence_tokens)
+        return policy_loss(
+            scores.logprobs_BT,
+            scores.logprobs_BT.detach() if start_BT is None else start_BT,
+            batch.advantages_BT,
+            batch.mask_BT,
+            token_weights(settings.aggregation, batch.mask_BT, totals, constant=constant),
+            clip_low=settings.clip_low,
+            clip_high=settings.clip_high,
+            kl=settings.kl,
+            ref_BT=batch.ref_logprobs_BT,
+            sampler_BT=batch.old_logprobs_BT,
+            importance_cap=settings.importance_cap,
+            entropy_BT=scores.entropy_BT,
+        )
 
     def _watch(self, walked: Sequence[Rollout], found: AdvantageResult) -> Metrics:
-        """Means over the episodes of all processes, failed ones too, and what was left out."""
+        """Means over the episodes of all processes, failed ones too, and how many were left out."""
         gathered = self.updater.processes.gathered
         rows = gathered(
             [
@@ -249,7 +232,7 @@ class Grpo:
         return means | {"episodes": float(len(rows)), "dropped_groups": float(dropped), "left_out": float(failed)}
 
     def _record(self, number: int, groups: list[list[Rollout]]) -> None:
-        """What the curriculum learns from, and a few episodes for people to read."""
+        """Tell the curriculum the rewards, and write a few episodes for people to read."""
         own = [
             (group[0].number, [one.rewarded.whole for one in group if one.episode.trainable])
             for group in groups
@@ -258,7 +241,7 @@ class Grpo:
         self.curriculum.record(number, self.updater.processes.gathered(own))
         if not self.updater.processes.main or not self.settings.episodes:
             return
-        if not self._recorded:  # before a kill there may have been later steps; they are taken again
+        if not self._recorded:  # steps after the checkpoint, before a kill, are run again
             keep_rows(self.folder / EPISODES, lambda row: row["step"] < number)
             self._recorded = True
         with RowFile(self.folder / EPISODES) as rows:
@@ -274,7 +257,7 @@ class Grpo:
 
 
 def _sequences(groups: list[list[Rollout]], found: AdvantageResult) -> list[tuple[Flat, list[float]]]:
-    """The episodes of groups that teach something, with an advantage for every token."""
+    """The episodes of groups whose rewards differ, with an advantage for every token."""
     sequences = []
     for group, values, live in zip(groups, found.values, found.live, strict=True):
         if live:

@@ -1,12 +1,11 @@
-"""Log-probabilities of the tokens a model wrote, without logits for the tokens it did not write.
+"""Log-probabilities of the tokens that a model wrote, without logits for all the others.
 
 An episode is mostly prompt and observations, and logits are as wide as the vocabulary. So the head runs only on the
 hidden states before the marked tokens, a chunk at a time, and a chunk's logits are computed again in the backward pass
-instead of kept. As in the local engine the head gives them in float32 (`llm.head`), and the temperature is 1. Knows
-nothing of rewards or losses.
+instead of being kept. As in the local engine, the head gives logits in float32 (`llm.head`), at temperature 1.
 
-Where a family does something to its logits after the head (Gemma 2 caps them, Granite and Cohere scale them), which is
-seen by comparing once on a few tokens, the model's own forward is used and all its logits are made.
+Some families change their logits after the head: Gemma 2 caps them, Granite and Cohere scale them. A probe on a few
+tokens finds this out, and then the model's own forward is used and all its logits are made.
 Shapes: B sequences of T tokens in R rows of L, N marked tokens, D width, V vocabulary.
 """
 
@@ -23,11 +22,18 @@ from kgwalk.llm.torch_engine.fused import widen_head
 from kgwalk.training import fused
 from kgwalk.training.fused import Head, computed_in, inputs_of, parts_of, plain_of
 from kgwalk.training.microbatch import Batch
-from kgwalk.training.probes import apart, head_is_last, new_adapter, rounded, takes_trees, tried
+from kgwalk.training.probes import (
+    head_is_last,
+    is_rounding,
+    new_adapter,
+    probe_gradients,
+    relative_difference,
+    takes_trees,
+)
 from kgwalk.types import KgwalkError
 
-# Rows of so many MULTIPLEs are compared by `quicken`: what is compiled for one length is made anew for any at the next.
-TRIED = (1, 2, 3)
+# Lengths, in MULTIPLEs, that `fuse` compares: the first is compiled for its own length, the next for any length.
+PROBED = (1, 2, 3)
 CHUNK = 1024  # marked tokens whose logits exist at once: 200 MB in float32 for a vocabulary of 49,152
 
 log = logging.getLogger(__name__)
@@ -36,8 +42,10 @@ Scored = Callable[[torch.Tensor, torch.Tensor, bool], tuple[torch.Tensor, torch.
 
 
 class TokenScores(NamedTuple):
-    """`logprobs_BT[b, t]` is the log-probability of token t of sequence b after those before it, where the mask is 1,
-    else 0; so is `entropy_BT`, in nats, of the whole distribution that the token was drawn from (no gradient).
+    """`logprobs_BT[b, t]` is the log-probability of token t of sequence b, given those before it.
+
+    `entropy_BT` is the entropy in nats of the distribution that the token was drawn from, without gradient. Both are 0
+    where the mask is 0.
     """
 
     logprobs_BT: torch.Tensor
@@ -47,14 +55,16 @@ class TokenScores(NamedTuple):
 class TokenScorer(torch.nn.Module):
     """Scores tokens by `model`, any Hugging Face causal language model, with or without a PEFT adapter around it.
 
-    A module itself, so that it can be wrapped for several devices (DDP, FSDP): its forward is the training pass.
-    `whole_logits` says whether the model needs its own forward (see above), `takes_trees` whether rows may have more
-    than one branch, `quick` whether a microbatch is to be one row of a multiple of `lean.MULTIPLE` tokens (`quicken`),
-    `joined` whether its layers then are all of the type that it computes in.
-    Whether the model is in training mode is for the caller to say.
+    It is a module itself, so that it can be wrapped for several devices (DDP, FSDP): its forward is the training pass.
+    The caller decides whether the model is in training mode. What the probes found:
+
+    - `whole_logits`: the model needs its own forward (see above).
+    - `takes_trees`: rows may have more than one branch.
+    - `quick`: the pass is fused (`fuse`), and a microbatch must be one row of a multiple of `fused.MULTIPLE` tokens.
+    - `joined`: adapters are joined to their layers, so all layers compute in one type.
     """
 
-    def __init__(self, model: torch.nn.Module, *, chunk: int = CHUNK, tried: bool = True) -> None:
+    def __init__(self, model: torch.nn.Module, *, chunk: int = CHUNK, probe: bool = True) -> None:
         super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
         if chunk < 1:
             raise KgwalkError(f"chunk must be at least 1; it is {chunk}")
@@ -62,22 +72,23 @@ class TokenScorer(torch.nn.Module):
         self.model = model
         self.chunk = chunk
         self.whole_logits, self.takes_trees = True, False  # right for every model
-        if tried:
-            self.try_out()
+        if probe:
+            self.probe()
         self.quick = self.joined = False
         self._scored = logprob_and_entropy
 
-    def quicken(self, **options: Any) -> bool:
-        """Compile the model's layers, and give it attention that looks at a row's blocks (`lean`); `options` are
-        torch.compile's. Log-probabilities and gradients of a few tokens are compared with what they were: where they
-        differ, or it cannot be done, all stays as it was.
+    def fuse(self, **options: Any) -> bool:
+        """Make the training pass a fused one (`fused`); `options` are torch.compile's. Returns whether it worked.
+
+        Log-probabilities and gradients of a few tokens are compared before and after. If they differ, or the model
+        cannot be compiled, everything is put back as it was.
         """
         if self.whole_logits or not self.takes_trees:
             return False
         plain = plain_of(self.model)
         before, dtype = plain.config._attn_implementation, computed_in(self.model, plain.device.type)
         with new_adapter(self.model):
-            expected = [tried(self.model, self._logprobs, rows) for rows in TRIED]
+            expected = [probe_gradients(self.model, self._logprobs, rows) for rows in PROBED]
         self.joined = fused.join_adapters(self.model)
         fused.use_tree_attention(plain)
         fused.compile_layers(plain, **options)
@@ -88,16 +99,16 @@ class TokenScorer(torch.nn.Module):
                 new_adapter(self.model),
                 torch.autocast(kind, enabled=not self.joined and torch.is_autocast_enabled(kind)),
             ):
-                found = [tried(self.model, self._logprobs, rows) for rows in TRIED]
-            between = [apart(*pair) for pair in zip(found, expected, strict=True)]
-            if all(rounded(one, dtype) for one in between):
+                found = [probe_gradients(self.model, self._logprobs, rows) for rows in PROBED]
+            between = [relative_difference(*pair) for pair in zip(found, expected, strict=True)]
+            if all(is_rounding(one, dtype) for one in between):
                 return True
             log.warning(
                 "compiled, this model computes something else, by %.2g of its log-probabilities and %.2g of their "
                 "gradients; its layers are run as written",
                 *(max(each) for each in zip(*between, strict=True)),
             )
-        except Exception as error:  # noqa: BLE001 - of the compiler, or of what it made: there is a way without it
+        except Exception as error:  # noqa: BLE001 - whatever the compiler raises, the pass works without it
             log.warning("this model cannot be compiled (%s); its layers are run as written", str(error).split("\n")[0])
         self.quick, self.joined, self._scored = False, False, logprob_and_entropy
         fused.restore(self.model, plain, before)
@@ -106,14 +117,14 @@ class TokenScorer(torch.nn.Module):
     def _logprobs(self, batch: Batch) -> torch.Tensor:
         return TokenScores(*self(batch)).logprobs_BT
 
-    def try_out(self) -> None:
-        """See on a few tokens what the model can do; for whoever made the scorer with `tried` false."""
+    def probe(self) -> None:
+        """Find out on a few tokens what the model can do; for a scorer that was made with `probe` false."""
         parts = parts_of(self.model)
         self.whole_logits = parts is None or not head_is_last(self.model, *parts)
         self.takes_trees = takes_trees(self.model)
 
     def forward(self, batch: Batch, *, entropy: bool = False) -> TokenScores:
-        """Without `entropy` that field is all 0."""
+        """The scores of a microbatch. Without `entropy` the entropies are all 0."""
         inputs = inputs_of(self.model, batch, self.quick)
         parts = None if self.whole_logits else parts_of(self.model)
         if parts is None:
@@ -166,12 +177,12 @@ def _in_chunks(
         return scored(head(state_nD), target_n, entropy)
 
     count = len(target_N)
-    again = torch.is_grad_enabled() and count > chunk  # one chunk's logits may as well be kept
+    again = torch.is_grad_enabled() and count > chunk  # the logits of a single chunk are kept
     scores = []
-    for start in range(0, max(count, 1), chunk):  # with nothing marked one empty chunk, so that a gradient (0) exists
+    for start in range(0, max(count, 1), chunk):  # without marked tokens one empty chunk, so that a gradient (0) exists
         part = slice(start, start + chunk)
         if again:
-            # Nothing is drawn in it: there is no state of luck to keep.
+            # The head draws no random numbers, so no generator state has to be kept.
             scores.append(
                 checkpoint(score, state_ND[part], target_N[part], use_reentrant=False, preserve_rng_state=False)
             )

@@ -1,4 +1,4 @@
-"""Log-probabilities and advantages into a loss: the clipped objective, the KL term, imitation, and what to watch.
+"""The loss, from log-probabilities and advantages: clipped objective, KL term, imitation.
 
 Pure functions of (B, T) tensors aligned with `Flat`: entry [b, t] belongs to token t itself. Where the mask is False
 nothing counts, whatever stands there. A batch larger than the memory is cut into microbatches whose losses add up to

@@ -1,8 +1,8 @@
-"""What a model's pass costs, before it is tried: whether a microbatch fits into memory, and what attention adds.
+"""Memory before it runs out: how many tokens of a microbatch fit, on a GPU or on the host.
 
-What a pass keeps for its gradient is counted on a few tokens, not guessed from a model's sizes: it depends on the
-family, the adapter and the types. Where it does not fit, activations are better computed again in the backward pass.
-Knows nothing of data or losses.
+What a pass keeps for its gradient is measured on a few tokens, not guessed from the model's sizes: it depends on the
+family, the adapter and the types. Where a microbatch does not fit, `Updater.expect` makes it smaller, or computes
+activations again in the backward pass.
 """
 
 from __future__ import annotations
@@ -20,46 +20,17 @@ from kgwalk.training.logprobs import CHUNK, TokenScorer
 from kgwalk.training.microbatch import PAIRS, collate
 from kgwalk.types import Flat
 
-# ----------------------------------------------------------------------------------------------------
-# What of the host's memory is to be had: what no program holds, and no container is denied.
-#
-# Knows nothing of what it is for.
-
-
 ROOT = Path("/")
-UNKNOWN = 0.25  # of all that the machine has, where its system does not say what is free
-
-
-def host_free(root: Path = ROOT) -> int:
-    """Bytes. `root` has Linux's `proc` and `sys` in it; of other systems only the machine's memory is known."""
-    try:
-        lines = dict(line.split(":", 1) for line in (root / "proc/meminfo").read_text().splitlines())
-        free = int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return int(UNKNOWN * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    left = _left_of_container(root / "sys/fs/cgroup")
-    return free if left is None else min(free, left)
-
-
-def _left_of_container(group: Path) -> int | None:
-    """None where there is no limit, or none that is told. Files that are kept in memory give way to who needs it."""
-    try:
-        held = int((group / "memory.current").read_text())
-        parts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        return max(0, int((group / "memory.max").read_text()) - held + int(parts["inactive_file"]))
-    except (OSError, KeyError, ValueError):  # "max" is no number
-        return None
-
-
+UNKNOWN = 0.25  # of the machine's memory, where the system does not say what is free
 PROBE = 32  # tokens
-GPU_SHARE = 0.8  # of what is free once the model and the engine that rolls out have theirs
+GPU_SHARE = 0.8  # of what is free once the model and the rollout engine are loaded
 HOST_SHARE = 0.5  # of what is free: a processor's memory is shared with everything else
 PEAK = 1.5  # of what is kept: with gradients on their way, 16,384 tokens took 27 GB on a GPU where 18 were kept
 LOGITS = 4  # tensors of a chunk's logits in float32 at once: themselves, probabilities, gradients
 
 
 def tokens_that_fit(scorer: TokenScorer, device: str) -> int:
-    """Of one microbatch, if it keeps what it computes: forward and back, a chunk of logits included."""
+    """The most tokens of a microbatch that keeps its activations: forward and backward, a chunk of logits included."""
     model: Any = scorer.model
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     left = free_bytes(device) - LOGITS * CHUNK * vocabulary * 4
@@ -67,7 +38,7 @@ def tokens_that_fit(scorer: TokenScorer, device: str) -> int:
 
 
 def bytes_a_token(scorer: TokenScorer, device: str) -> int:
-    """What twice as many tokens keep more: weights, and copies of them in another type, are in both and drop out."""
+    """What a token keeps: twice the tokens minus once, so that weights and their copies in another type drop out."""
 
     probe = MULTIPLE if scorer.quick else PROBE
 
@@ -79,7 +50,7 @@ def bytes_a_token(scorer: TokenScorer, device: str) -> int:
 
 
 def kept_bytes(compute: Callable[[], object]) -> int:
-    """What a computation keeps for its gradient.
+    """The bytes that a computation keeps for its gradient.
 
     >>> weight, tokens = torch.ones(3, 5, requires_grad=True), torch.ones(7, 3)
     >>> kept_bytes(lambda: tokens @ weight)  # the gradient of the weight needs 7 x 3 numbers of 4 bytes
@@ -89,27 +60,27 @@ def kept_bytes(compute: Callable[[], object]) -> int:
 
     def keep(value: torch.Tensor) -> torch.Tensor:
         storage = value.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()  # several views of one tensor are kept once
+        kept[storage.data_ptr()] = storage.nbytes()  # several views of one tensor count once
         return value
 
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
-        made = compute()  # held until the count is read, so that no memory is used twice
+        made = compute()  # held until the sum is taken, so that no address is used twice
         found = sum(kept.values())
         del made
     return found
 
 
 def pairs_a_token(scorer: TokenScorer) -> int:
-    """Pairs of tokens in attention that take as many multiplications as one token in the matrices of a layer.
+    """Pairs of tokens in attention that need as many multiplications as one token in a layer's matrices.
 
-    A matrix of n weights takes n for a token; scores and values take 2 for a pair and each number of a head's width.
+    A matrix of n weights needs n for a token; scores and values need 2 for a pair and each number of a head's width.
     SmolLM2-135M: 3.5 million weights a layer, 9 heads of 64: 3,072.
     """
     model: Any = scorer.model
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     if heads is None:
-        return PAIRS  # no attention, or under a name of the family's own
+        return PAIRS  # no attention, or a family with its own name for it
     width = heads * (getattr(config, "head_dim", None) or config.hidden_size // heads)
     ends = (model.get_input_embeddings(), model.get_output_embeddings())
     embeddings = {id(end.weight) for end in ends if end is not None}
@@ -118,8 +89,36 @@ def pairs_a_token(scorer: TokenScorer) -> int:
 
 
 def free_bytes(device: str) -> int:
-    """What activations may take."""
+    """The bytes that activations may take."""
     if device.startswith("cuda"):
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(GPU_SHARE * (gpu_free(device) + unused))
     return int(HOST_SHARE * host_free())
+
+
+# The host's free memory
+
+
+def host_free(root: Path = ROOT) -> int:
+    """Bytes that no program holds and that the container, if any, may still use.
+
+    `root` holds Linux's `proc` and `sys`; on other systems a share of the machine's memory is assumed. psutil would
+    not do: it reads `MemAvailable` too, but not a container's limit (cgroup).
+    """
+    try:
+        lines = dict(line.split(":", 1) for line in (root / "proc/meminfo").read_text().splitlines())
+        free = int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return int(UNKNOWN * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    left = _left_of_container(root / "sys/fs/cgroup")
+    return free if left is None else min(free, left)
+
+
+def _left_of_container(group: Path) -> int | None:
+    """None where no limit is set or readable. The file cache counts as free, since it gives way."""
+    try:
+        held = int((group / "memory.current").read_text())
+        parts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        return max(0, int((group / "memory.max").read_text()) - held + int(parts["inactive_file"]))
+    except (OSError, KeyError, ValueError):  # "max" is no number
+        return None

@@ -1,10 +1,16 @@
-"""Sequences into tensors, a microbatch at a time: rows of trees for the model, a line each for the loss.
+"""Sequences into microbatches: rows of tokens for the model to compute, lines for the loss to read.
 
-What a model computes are R rows of L tokens; a row holds once what several sequences begin with (`trees`). What is
-learnt are B sequences of T tokens, as if each had a row of its own. Trees of like length go together, so that little
-is padding. Which go together changes nothing that is learnt: the losses of microbatches add up to that of the batch
-(`loss`). All indices are made here, on the host, so that a device is never asked how many there are. Knows nothing of
-models or of what the numbers mean.
+The rollouts of a group answer one question, all questions follow the same instructions, and rollouts often take the
+same first turn. What several sequences begin with is therefore computed once: a row is a `Tree` of sequences that share
+their beginning, each one's own tokens after it. So a model computes R rows of L tokens, while the loss sees B sequences
+of T tokens, as if each had a row of its own.
+
+- `trees` puts sequences into rows as far as sharing pays; `forests` does it for attention by blocks.
+- `microbatches` puts rows of like length together, so that little is padding.
+- `collate` makes the tensors of one microbatch (`Batch`), and `pack` does all three.
+
+How sequences are cut changes nothing that is learnt: the losses of microbatches add up to that of the batch (`loss`).
+All indices are made here, on the host, so that the device never has to be asked how many there are.
 """
 
 from __future__ import annotations
@@ -20,27 +26,19 @@ from numpy.typing import NDArray
 from kgwalk.llm.torch_engine.sequence import common_length
 from kgwalk.types import Flat, KgwalkError
 
-# ----------------------------------------------------------------------------------------------------
-# Sequences that begin alike as one tree: what they share once, then each one's own, one branch after the other.
-#
-# The rollouts of a group answer one question, all questions follow the same instructions, and rollouts often take the
-# same first turn: whatever two sequences begin with in common is computed once. In the order of their tokens, those
-# that share most are neighbours, so a row is a list of sequences and how much each shares with the one before it.
-#
-# Where attention pairs every token of a row with every other, for a mask to throw away what it may not see, a row is
-# cut where its pairs would take longer than another copy of what is shared. Knows nothing of tensors or models.
-
-
-PAIRS = 4096  # pairs of tokens in attention that take the time of one token in the layers, if nobody knows better
-# Tokens that may go on from one beginning, where attention is computed by blocks: the gradient of a block of keys is
-# summed over all blocks that see it one after the other, and all that stands in a row would wait for its first block.
-# Of 23,552 tokens behind one beginning that took 65% of an update's time on an H200 (docs/log.md).
+PAIRS = 4096  # pairs of tokens in attention that cost as much time as one token in the layers; see `pairs_a_token`
+# The most tokens that may follow one shared beginning where attention is computed by blocks. The gradient of a block of
+# keys is summed over all blocks that see it, one after the other, so the whole row waits for its first block: with
+# 23,552 tokens behind one beginning that took 65% of an update's time on an H200 (docs/log.md).
 BEHIND = 2048
-MASKED = 32_768  # pairs in a mask that take the memory of one token: 2 to 5 bytes each, against 100 kB and more
+MASKED = 32_768  # pairs in a mask that take the memory of one token: 2 to 5 bytes a pair, 100 kB and more a token
 
 
 class Tree(NamedTuple):
-    """A row: sequences by number, and for each the tokens that it shares with the one before it in the row."""
+    """A row: the numbers of its sequences, and how many tokens each shares with the one before it in the row.
+
+    Members stand in the order of their tokens, so that those that share most are neighbours.
+    """
 
     members: tuple[int, ...]
     shared: tuple[int, ...]
@@ -52,8 +50,9 @@ class Tree(NamedTuple):
 
 
 def work(length: int, forks: bool, pairs: int = PAIRS) -> int:
-    """The time that a row takes, in tokens: its own, and the pairs of its attention. Where no branch is to be hidden
-    from another only the half of them that look back is computed.
+    """The time that a row costs, in tokens: its own, plus the pairs of its attention.
+
+    A row that forks needs a mask, and all pairs are computed. Without a fork only the half that looks back is.
 
     >>> work(4096, forks=True), work(4096, forks=False), work(770, forks=True)
     (8192, 6144, 914)
@@ -62,7 +61,7 @@ def work(length: int, forks: bool, pairs: int = PAIRS) -> int:
 
 
 def room(length: int, forks: bool) -> int:
-    """The memory that a row takes, in tokens: its own, and those of its mask, if branches are to be hidden.
+    """The memory that a row takes, in tokens: its own, plus those of its mask if it forks.
 
     >>> room(4096, forks=True), room(4096, forks=False), room(770, forks=True)
     (4608, 4096, 788)
@@ -71,7 +70,11 @@ def room(length: int, forks: bool) -> int:
 
 
 def trees(flats: Sequence[Flat], budget: int, *, share: bool = True, pairs: int = PAIRS) -> list[Tree]:
-    """Every sequence in one row, with those that begin like it as far as it pays, and fits the budget.
+    """Rows in which sequences that begin alike stand together, as far as that saves time and fits the budget.
+
+    Attention pairs every token of a row with every other, and a mask then hides what a branch may not see. So a row
+    ends where its pairs would cost more time than another copy of what is shared. Without `share` each sequence has a
+    row of its own.
 
     >>> walks = [[1, 2, 7, 8], [1, 2, 9], [5, 6, 7], [1, 2, 7, 3]]
     >>> flats = [Flat(ids, [0, 0] + [1] * (len(ids) - 2), [0.0] * len(ids), []) for ids in walks]
@@ -98,9 +101,11 @@ def trees(flats: Sequence[Flat], budget: int, *, share: bool = True, pairs: int 
 
 
 def forests(flats: Sequence[Flat], budget: int, *, behind: int = BEHIND) -> list[Tree]:
-    """Every sequence in a row of at most `budget` tokens, unless it is longer itself. For attention that pairs only
-    what sees each other: rows are as long as they may be, and what begins differently stands side by side; so does what
-    begins alike, after `behind` tokens.
+    """Rows of at most `budget` tokens for attention by blocks, which pairs only tokens that see each other.
+
+    There a long row costs nothing, so rows are as long as they may be. Sequences that begin differently stand side by
+    side in one row; so do sequences that begin alike, once `behind` tokens follow one beginning. A sequence longer than
+    the budget has a row of its own.
 
     >>> walks = [[1, 2, 7, 8], [1, 2, 9], [5, 6, 7], [1, 2, 7, 3]]
     >>> flats = [Flat(ids, [0, 0] + [1] * (len(ids) - 2), [0.0] * len(ids), []) for ids in walks]
@@ -111,7 +116,7 @@ def forests(flats: Sequence[Flat], budget: int, *, behind: int = BEHIND) -> list
     """
     _check_first_tokens(flats)
     found: list[tuple[list[int], list[int]]] = []
-    length = begun = 0  # of the row, and of it since something began anew
+    length = begun = 0  # tokens in the row, and in it since the last fresh beginning
     for number in sorted(range(len(flats)), key=lambda number: flats[number].ids):
         ids = flats[number].ids
         same = common_length(flats[found[-1][0][-1]].ids, ids) if found else 0
@@ -128,10 +133,9 @@ def forests(flats: Sequence[Flat], budget: int, *, behind: int = BEHIND) -> list
 
 
 def microbatches(rows: Sequence[Tree], budget: int) -> list[list[Tree]]:
-    """Rows that go together: in each list, the room of the longest times the count is within `budget`.
+    """Rows in groups: in each, the room of the longest row times the number of rows is within `budget`.
 
-    Every row is in one list. The longest come first, so that memory that is too small shows at once; a row that takes
-    more than the budget is alone.
+    The longest rows come first, so that too little memory shows at once. A row over the budget is alone.
 
     >>> rows = [Tree((number,), (0,), length) for number, length in enumerate([5, 3, 9, 2, 3])]
     >>> [[tree.length for tree in batch] for batch in microbatches(rows, 10)]
@@ -142,7 +146,7 @@ def microbatches(rows: Sequence[Tree], budget: int) -> list[list[Tree]]:
     batches: list[list[Tree]] = []
     longest, forks = 0, False
     for tree in sorted(rows, key=lambda tree: -tree.length):
-        forks = forks or tree.forks  # one tree that forks, and the whole microbatch has a mask
+        forks = forks or tree.forks  # one tree that forks gives the whole microbatch a mask
         if batches and room(longest, forks) * (len(batches[-1]) + 1) <= budget:
             batches[-1].append(tree)
         else:
@@ -166,8 +170,10 @@ AnyArray: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """B sequences in R rows, both padded on the right. Of the N tokens that the model wrote, in order of sequences,
-    `place_N` says where they stand in (B, T) counted through, and `before_N` where in (R, L) the token before lies.
+    """A microbatch: B sequences in R rows, both padded on the right.
+
+    N counts the tokens that the model wrote, sequence by sequence. `place_N` is where each stands in (B, T), flattened;
+    `before_N` is where in (R, L), flattened, the token before it lies, whose state predicts it.
     """
 
     ids_RL: torch.Tensor
@@ -179,9 +185,13 @@ class Batch:
     mask_BT: torch.Tensor  # True on these
     old_logprobs_BT: torch.Tensor  # of these, as the engine that drew them reported; else 0
     advantages_BT: torch.Tensor  # of these; else 0
+    # Log-probabilities that stay fixed over several updates, where needed: of the model before the first update, and of
+    # the reference model.
+    start_logprobs_BT: torch.Tensor | None = None
+    ref_logprobs_BT: torch.Tensor | None = None
 
     def to(self, device: torch.device | str) -> Batch:
-        """On a GPU without waiting: the copies leave from pinned memory."""
+        """The same on a device. To a GPU the copies are made from pinned memory, so nothing waits for them."""
         pin = torch.device(device).type == "cuda"
 
         def move(value: torch.Tensor | None) -> torch.Tensor | None:
@@ -193,7 +203,7 @@ class Batch:
 
 
 class Packed(NamedTuple):
-    """A microbatch, and which of the sequences its lines are."""
+    """A microbatch, and the numbers of the sequences in its lines."""
 
     members: list[int]
     batch: Batch
@@ -210,9 +220,9 @@ def pack(
     pairs: int = PAIRS,
     multiple: int = 1,
 ) -> list[Packed]:
-    """All sequences, in microbatches that take the room of at most `budget` tokens. `pairs`, of attention, take the
-    time of a token (`trees.work`). Without `share` each sequence has a row of its own; `side_by_side` a microbatch is
-    one row (`forests`).
+    """All sequences, in microbatches that take the room of at most `budget` tokens.
+
+    `share` and `pairs` are those of `trees`; with `side_by_side` each microbatch is one row instead (`forests`).
     """
     if side_by_side:
         cut = [[row] for row in forests(flats, budget)]
@@ -233,9 +243,10 @@ def collate(
     rows: Sequence[Tree] | None = None,
     multiple: int = 1,
 ) -> Batch:
-    """One microbatch, of the trees in `rows`; None: all sequences, each in a row of its own. Its lines are the trees'
-    members in their order. `advantages` has a number for each token (`token_advantages`); None: all 0, for SFT. Rows
-    are as long as the longest, rounded up to a `multiple`.
+    """One microbatch of the trees in `rows`, or, without them, of all sequences in rows of their own.
+
+    Its lines are the trees' members in order. `advantages` has a number for each token (`token_advantages`); None means
+    all 0, for SFT. Rows are as long as the longest, rounded up to a `multiple`.
 
     >>> short = Flat([5, 6], [0, 1], [0.0, -0.5], [-1, 0])
     >>> long = Flat([5, 7, 8], [0, 1, 1], [0.0, -2.0, -1.0], [-1, 0, 0])
@@ -271,14 +282,14 @@ def collate(
 
 
 def computed(batches: Sequence[Batch], flats: Sequence[Flat]) -> float:
-    """Tokens that a model computes for each that there is: above 1 for padding, below 1 for prompts that are shared."""
+    """Tokens computed per token of the sequences: padding raises it above 1, shared prompts lower it."""
     return sum(batch.ids_RL.numel() for batch in batches) / max(1, sum(len(flat.ids) for flat in flats))
 
 
 def _lay(
     flats: Sequence[Flat], rows: Sequence[Tree], mask_BT: AnyArray, pad_id: int, multiple: int
 ) -> tuple[AnyArray, AnyArray, AnyArray | None, AnyArray, AnyArray, AnyArray]:
-    """The first six parts of a Batch."""
+    """The first six fields of a Batch."""
     R, L = len(rows), -(-max(tree.length for tree in rows) // multiple) * multiple
     ids_RL, position_RL = np.full((R, L), pad_id), np.zeros((R, L), np.int64)
     end_RL = np.tile(np.arange(1, L + 1), (R, 1))  # padding sees itself: a softmax over nothing would be NaN
@@ -318,7 +329,7 @@ def _check(number: int, flat: Flat, advantages: Sequence[float]) -> None:
 
 
 def _padded(lines: Sequence[Sequence[float]], kind: type[np.generic]) -> AnyArray:
-    """On the right, with 0."""
+    """Lines of one length, padded on the right with 0."""
     out = np.zeros((len(lines), max(map(len, lines))), kind)
     with np.errstate(over="ignore"):  # a number too large is infinite in float32, and the loss will say so
         for at, line in enumerate(lines):

@@ -1,9 +1,9 @@
-"""The model that is trained: a causal language model with a LoRA adapter inside, or whole.
+"""The model that is trained: a causal language model, with a LoRA adapter inside or as a whole.
 
-The engine that rolls out runs the same module, or a copy that new weights are written into, on a GPU and where several
-processes hold a shard each (`shards`): nothing is read from disk again. With LoRA the reference of the KL term is the
-same model with the adapter off; if training goes on from an adapter, a copy of what learns is kept and put in place for
-the pass. Knows nothing of losses or data.
+The engine that rolls out runs the same module or, on a GPU and with shards, a copy that new weights are written into;
+nothing is read from disk again. The reference of the KL term is, with a new LoRA adapter, the same model with the
+adapter off. If training goes on from an adapter, a copy of what learns is kept and put in place for the reference's
+pass.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from kgwalk.llm.tokenizers import HfTokenizer
 
 ADAPTER, WHOLE, CARD = "adapter_model.safetensors", "model.safetensors", "kgwalk.json"
-ONE_FILE = "1000TB"  # as transformers writes sizes: a model is never cut into several files
+ONE_FILE = "1000TB"  # for transformers: a model is never cut into several files
 
 
 class PolicyModel:
-    """`start` is a folder of this class's own `save` to go on from; its weights must fit. A new adapter's are drawn
-    from `seed`: a run that is started again, and every process of a run, has the same. With `shards` the weights are
-    read into the host's memory, and come to the device `cut`.
+    """`start` is a folder that `save` wrote, to go on from; its weights must fit.
+
+    A new adapter is drawn from `seed`, so that every process, and a run started again, has the same. With `shards` the
+    weights are loaded into the host's memory and moved to the device by `cut`.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class PolicyModel:
         self.tokens: HfTokenizer = loaded.tokens
         self._peft: Any = self._with_lora(seed) if settings.lora_rank else None
         self.clock = PartTimer(self.device)
-        self.scorer: Any = None  # of its tokens, for all stages of a run: it is tried, and perhaps compiled, once
+        self.scorer: Any = None  # a TokenScorer for all stages of a run: it is probed, and perhaps compiled, once
         self._has_reference = False
         self._reference: dict[str, torch.Tensor] | None = None
         self._copy: Any = None  # the engine's, of weights in shards
@@ -76,13 +77,14 @@ class PolicyModel:
 
     @property
     def trained(self) -> Any:
-        """What a trainer calls: the model, its adapter around it."""
+        """The model with its adapter around it, if it has one."""
         return self.module if self._peft is None else self._peft
 
     def loaded(self) -> LoadedModel:
-        """For the engine that rolls out: on a CPU the module itself; on a GPU a copy of it in the type that it computes
-        in, into which `refresh` writes the weights as they are now, an adapter's added to its layers'. In shards, too,
-        there is a copy, and `gather` writes into it.
+        """The model for the engine that rolls out.
+
+        On a CPU it is the module itself. On a GPU it is a copy in the type that the model computes in, with the adapter
+        added to its layers' weights, which the engine refreshes. With shards it is a copy that `gather` refreshes.
         """
         if self.shards is None and not self.device.startswith("cuda"):
             return LoadedModel(self.name, self.module, self.tokens)
@@ -95,8 +97,9 @@ class PolicyModel:
         return LoadedModel(self.name, copy.module, self.tokens, lambda: self._refresh(copy.module))
 
     def gather(self) -> None:
-        """The weights as they are now, whole, for this process's engine: to be called by all processes before a walk,
-        also by one that has nothing to walk. Without shards there is nothing to do.
+        """Gather the whole weights for this process's engine; without shards this does nothing.
+
+        All processes must call it before a walk, also those that have nothing to walk.
         """
         if self._copy is not None:
             self._refresh(self._copy)
@@ -104,7 +107,7 @@ class PolicyModel:
                 torch.cuda.synchronize(self.device)  # the engine has a queue of its own
 
     def _refresh(self, copy: Any) -> None:
-        """In place: passes that were recorded stay right."""
+        """Write the current weights into a copy, in place, so that recorded passes stay valid."""
         weights = dict(copy.named_parameters())
         in_turn: Iterable[Iterable[str]] = [weights]
         if self.shards is not None and self.shards.root is not None:
@@ -116,27 +119,27 @@ class PolicyModel:
                     _copy_weight(weights[name], name, layers)
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
-        """Those that learn, by name."""
+        """The parameters that learn, by name."""
         return {name: value for name, value in self.trained.named_parameters() if value.requires_grad}
 
     def cut(self, around: torch.nn.Module) -> None:
-        """The weights into shards, on the device. From then on the model is called by its module `around` it."""
+        """Cut the weights into shards. From then on the model is called through the module `around` it."""
         if self.shards is not None:
             layers = getattr(self.module, "_no_split_modules", None) or ()
             self.shards.cut(around, layers, device=self.device, dtype=self.dtype)
 
     def checkpoint_activations(self) -> None:
-        """From now on what a layer computes is not kept for the backward pass, but computed again there."""
+        """From now on activations are not kept for the backward pass, but computed again there."""
         self.checkpointing = True
         self.module.gradient_checkpointing_enable({"use_reentrant": False})
-        # else nothing below the adapter has a gradient to keep
+        # otherwise nothing below the adapter has a gradient to pass on
         self.module.enable_input_require_grads()  # type: ignore[no-untyped-call,unused-ignore]
 
     def keep_reference(self) -> None:
-        """From now on the model not to stray from is the model as it is.
+        """From now on the reference of the KL term is the model as it is now.
 
-        An adapter that has learnt nothing yet needs no copy: off, it is the reference. Else what learns is copied,
-        with LoRA a few megabytes.
+        An adapter that has learnt nothing yet needs no copy: switched off, it is the reference. Otherwise what learns
+        is copied, a few megabytes with LoRA.
         """
         fresh = self._peft is not None and all(
             not whole(value.detach()).any() for name, value in self.parameters().items() if "lora_B" in name
@@ -146,7 +149,7 @@ class PolicyModel:
 
     @contextmanager
     def reference(self) -> Iterator[None]:
-        """Inside, the model computes as its reference does; no gradient may be taken across it."""
+        """Inside, the model computes as its reference; no gradient may be taken across it."""
         if not self._has_reference:
             raise KgwalkError("there is no reference: `keep_reference` was not called")
         if self._reference is None:
@@ -161,12 +164,13 @@ class PolicyModel:
             self._put(now)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """What learns, by name, whole."""
+        """The weights that learn, by name, whole."""
         return {name: whole(value.detach()) for name, value in self.parameters().items()}
 
     def gathered(self, *, keep: bool) -> dict[str, torch.Tensor] | None:
-        """What `save` takes from whoever holds a shard: the whole weights that it writes, on the host, of those that
-        `keep` them. None without shards: the module has them.
+        """With shards, the whole weights for `save`, on the host; empty unless `keep`. None without shards.
+
+        All processes must call it.
         """
         if self.shards is None:
             return None
@@ -183,7 +187,7 @@ class PolicyModel:
         return found
 
     def load_weights(self, weights: dict[str, torch.Tensor], where: str) -> None:
-        """The weights of a checkpoint; KgwalkError if they are another model's."""
+        """Load the weights of a checkpoint; KgwalkError if they are another model's."""
         own = self.parameters()
         missing, strange = sorted(set(own) - set(weights)), sorted(set(weights) - set(own))
         if missing or strange:
@@ -197,16 +201,17 @@ class PolicyModel:
 
     @torch.no_grad()
     def _put(self, weights: dict[str, torch.Tensor]) -> None:
-        """In place: whoever holds the tensors sees the new numbers."""
+        """Write weights in place, so that all who hold the tensors see the new numbers."""
         for name, value in self.parameters().items():
             put(value, weights[name])
 
     def save(self, folder: Path, card: dict[str, Any], weights: dict[str, torch.Tensor] | None = None) -> None:
-        """An adapter's folder as peft writes it, or a model's; with the tokenizer and `kgwalk.json`. `weights` are
-        what `gathered` gave.
+        """Write an adapter's folder as peft does, or a whole model's, with the tokenizer and `kgwalk.json`.
+
+        `weights` are what `gathered` returned.
         """
         with quiet():
-            # the embeddings are not trained; to ask whether they grew, peft would look for the model on the hub
+            # The embeddings are not trained. To see whether they grew, peft would look for the model on the hub.
             options: dict[str, Any] = {"save_embedding_layers": False}
             if self._peft is None:
                 options = {"max_shard_size": ONE_FILE}
@@ -216,10 +221,10 @@ class PolicyModel:
         self.tokens.hf.save_pretrained(str(folder))
         write_json(folder / CARD, {"base_model": self.name, **card})
         if self._peft is not None:
-            (folder / "README.md").unlink(missing_ok=True)  # peft's has blanks to fill in; the run has its own
+            (folder / "README.md").unlink(missing_ok=True)  # peft's is a form to fill in; the run writes its own
 
     def load(self, folder: Path) -> None:
-        """The weights that `save` wrote."""
+        """Load the weights that `save` wrote."""
         _check_base(folder, self.name)
         if self._peft is None:
             file = folder / WHOLE
@@ -237,7 +242,7 @@ class PolicyModel:
         self.load_weights(weights, str(folder))
 
     def _check_scale(self, folder: Path) -> None:
-        """B A x is multiplied by alpha / rank: with another alpha the same numbers would be another model."""
+        """Raises if rank or alpha differ: B A x is scaled by alpha / rank, so it would be another model."""
         config = read_json(folder / "adapter_config.json")
         own = (self.settings.lora_rank, float(self.settings.lora_alpha))
         found = (config.get("r"), float(config.get("lora_alpha", math.nan)))
@@ -253,7 +258,7 @@ class PolicyModel:
         from peft import LoraConfig, get_peft_model
 
         settings = self.settings
-        self.module.name_or_path = self.name  # what the adapter will call its base: a name, not a place on this machine
+        self.module.name_or_path = self.name  # the adapter names its base by this: a name, not a path on this machine
         config = LoraConfig(
             r=settings.lora_rank,
             lora_alpha=settings.lora_alpha,  # type: ignore[arg-type,unused-ignore]
@@ -265,10 +270,10 @@ class PolicyModel:
         with torch.random.fork_rng(devices=[self.module.device] if self.module.device.type == "cuda" else []):
             torch.manual_seed(seed)
             wrapped = get_peft_model(self.module, config)
-        self.module.eval()  # the adapter's new layers are in training mode, whatever the model is in: dropout would act
-        if self.dtype != "float32" and self.device.startswith("cuda"):  # elsewhere the engine runs this module, too
-            # Their weights are float32, and they would compute in it: slower than the layers that they are
-            # in, and a copy of every input is kept. Under autocast (`Updater`) they compute in the model's type.
+        self.module.eval()  # peft's new layers start in training mode, in which dropout would act
+        if self.dtype != "float32" and self.device.startswith("cuda"):  # on a CPU the engine runs this module, too
+            # The adapter's weights are float32, and it would compute in float32: slower than the layer around it, and
+            # with a copy of every input kept. Under autocast (`Updater`) it computes in the model's type.
             layers: list[Any] = [layer for layer in wrapped.modules() if hasattr(layer, "cast_input_dtype_enabled")]
             for layer in layers:
                 layer.cast_input_dtype_enabled = False
@@ -277,7 +282,7 @@ class PolicyModel:
 
 @torch.no_grad()
 def _copy_weight(weight: torch.Tensor, name: str, layers: dict[str, Any]) -> None:
-    """The layers' weight of that name into `weight`, what an adapter adds to it included."""
+    """Copy the layers' weight of that name into `weight`, with what an adapter adds to it."""
     layer, _, kind = name.rpartition(".")
     own = layers[layer]
     base = getattr(own, "base_layer", own)
@@ -288,7 +293,7 @@ def _copy_weight(weight: torch.Tensor, name: str, layers: dict[str, Any]) -> Non
 
 
 def read_tensors(file: Path) -> dict[str, torch.Tensor]:
-    """A safetensors file by names."""
+    """The tensors of a safetensors file, by name."""
     try:
         return load_file(str(file))
     except (OSError, SafetensorError) as error:
@@ -300,13 +305,13 @@ def _device(asked: str) -> str:
         return asked
     if asked == "auto" and not torch.cuda.is_available():
         return "cpu"
-    local = os.environ.get("LOCAL_RANK")  # set by whoever starts several processes, one for each GPU
+    local = os.environ.get("LOCAL_RANK")  # set by the launcher of several processes, one for each GPU
     return "cuda" if local is None else f"cuda:{local}"
 
 
 def _dtype(asked: str, device: str) -> str:
     if device == "cpu":
-        return "float32"  # no processor is quicker in bfloat16 here, and some that claim to have it have it not
+        return "float32"  # the bf16 probe decides about bfloat16 in SFT (`Updater`)
     if asked != "auto":
         return asked
     return "bfloat16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "float32"

@@ -1,13 +1,15 @@
-"""A recipe carried out: demonstrations, SFT, GRPO, evaluation, one after the other, in one run folder.
+"""`kgwalk train`: demonstrations, SFT, GRPO and evaluation of a recipe, in one run folder.
 
-    run/run.json        what was run, resolved
+    run/run.json        what was run, with every setting resolved
     run/recipe.toml     the recipe as it was used
-    run/demos.jsonl     the demonstrations, and demos.json: what fell out and why
+    run/demos.jsonl     the demonstrations; demos.json counts the rejects and says why
     run/sft, run/grpo   checkpoints, metrics.jsonl, TensorBoard events, episodes.jsonl
     run/adapter         the result: what `--adapter` takes
-    run/eval            the evaluation of it
+    run/eval            its evaluation
+    run/README.md       the model card
 
-Stages that are done are not done again, so a run that is resumed goes on where it stopped.
+Stages that are done are not done again, so a run that is resumed goes on where it stopped. What the stages share (the
+model, the engine, the questions) is a `TrainingRun` (run.py); each stage is a function of it that returns its report.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from kgwalk.demos.demo import Lessons, read_demos, write_line
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.training.curriculum import Curriculum, CurriculumSettings
+from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import Care, Stage, check_tracker, run_stage
 from kgwalk.training.run import TrainingRun, check_device, check_recipe
@@ -39,267 +41,20 @@ from kgwalk.training.time_budget import TimeBudget
 from kgwalk.training.updater import Updater
 from kgwalk.types import KgwalkError, Progress, silent
 
-# ----------------------------------------------------------------------------------------------------
-# The stages of a training run, each from what the run has to what it reports.
-
-
+REPORT = "train.json"
+DEV = "dev"
 DEMOS = "demos.jsonl"
 LOSSES = "losses.json"
 
 
-def demos(run: TrainingRun) -> dict[str, Any]:
-    """Demonstrations of the training questions; what fell out, and why."""
-    done = run.folder.file("demos.json")
-    if run.demos is not None:
-        return {"file": str(run.demos)}
-    if not run.processes.first(done.exists()):
-        if run.processes.main:
-            _make_demos(run)
-        run.processes.wait()
-    return dict(read_json(done))
-
-
-def _make_demos(run: TrainingRun) -> None:
-    made, fallen = make_demos(
-        run.questions,
-        run.dataset.graph_for,
-        run.protocol,
-        environment_of=run.training_worlds.of,
-        settings=DemoSettings.of(run.recipe),
-        budget=run.budget,
-        tokens=run.model.tokens,
-        seed=run.seed,
-    )
-    beside = run.folder.file(f".{DEMOS}.partial")
-    with open(beside, "wb") as file:
-        for count, demo in enumerate(made, 1):
-            file.write(write_line(demo))
-            run.progress("demos", count, len(run.questions), {})
-    run.progress("demos", len(run.questions), len(run.questions), {})  # some may have fallen out
-    beside.replace(run.folder.file(DEMOS))
-    if not fallen.kept:
-        why = "; ".join(f"{count:,} {reason}" for reason, count in fallen.counts.items())
-        raise KgwalkError(f"no demonstration could be made of {len(run.questions):,} questions: {why}")
-    write_json(run.folder.file("demos.json"), fallen.as_json())
-
-
-def sft(run: TrainingRun) -> dict[str, Any]:
-    """Imitation of the demonstrations."""
-    if (before := run.done("sft")) is not None:
-        return before
-    settings = read_section(SftSettings, run.recipe, "sft")
-    pace = TimeBudget(settings.minutes)
-    file = run.demos or run.folder.file(DEMOS)
-    if not file.exists():
-        raise KgwalkError(f"there are no demonstrations in {file}; add the stage demos, or give a file of them")
-    lessons = _lessons(run, file)
-    updater = _updater(run, settings)
-    stage = Sft(updater, lessons, lessons.names, settings, run.seed, pace=pace, ahead=lessons.ahead)
-    _carry_out(
-        run,
-        stage.stage(),
-        updater,
-        Care(settings.save_every, 1, settings.eval_every, run.validation(settings.eval_questions)),
-    )
-    if run.processes.main:
-        write_json(run.folder.file("sft") / LOSSES, stage.losses)
-    return run.finish("sft", stage.steps, pace)
-
-
-def _lessons(run: TrainingRun, file: Path) -> Lessons:
-    """The demonstrations, if all follow the recipe's protocol."""
-    with without_collecting(circles=False):  # nothing in them could be garbage; looking for it is a third of the time
-        demonstrations = list(read_demos(file))
-    for demo in demonstrations:
-        if demo.protocol != run.protocol.name:
-            raise KgwalkError(
-                f"{file}: the demonstration {demo.id!r} follows {demo.protocol}, and the recipe {run.recipe.name} "
-                f"follows {run.protocol.name}; make others with `kgwalk demos`"
-            )
-    return Lessons(demonstrations, run.model.tokens)
-
-
-def grpo(run: TrainingRun) -> dict[str, Any]:
-    """Reinforcement learning from the model's own walks."""
-    if (before := run.done("grpo")) is not None:
-        return before
-    settings = read_section(GrpoSettings, run.recipe, "grpo")
-    pace = TimeBudget(settings.minutes)
-    losses = _losses(run)
-    curriculum = Curriculum(
-        run.questions,
-        read_section(CurriculumSettings, run.recipe, "curriculum"),
-        batch=settings.questions,
-        seed=run.seed,
-        losses=None if losses is None else by_question(read_json(losses)),
-    )
-    updater = _updater(run, settings)
-    place = run.folder.file("grpo")
-    with run.judged() as judged:
-        stage = Grpo(updater, run.walker, run.course, run.reward, curriculum, settings, run.seed, place, judged, pace)
-        care = Care(settings.save_every, settings.keep, settings.eval_every, run.validation(settings.eval_questions))
-        _carry_out(run, stage.stage(), updater, care)
-    return run.finish("grpo", settings.steps, pace)
-
-
-def _losses(run: TrainingRun) -> Path | None:
-    """Of this run's SFT, or of that of the run whose adapter it goes on from, if its questions were the same."""
-    own = run.folder.file("sft") / LOSSES
-    if own.exists() or run.start is None:
-        return own if own.exists() else None
-    before = run.start.resolve().parent
-    losses = before / "sft" / LOSSES
-    if not losses.exists() or not (before / RUN).exists():
-        return None
-    asked, asked_before = run.folder.about["settings"], open_run(before).about["settings"]
-    return losses if all(asked[key] == asked_before.get(key) for key in ("data", "split")) else None
-
-
-def by_question(losses: dict[str, float]) -> dict[str, float]:
-    """The mean loss of a question's demonstrations; several of one are called id#0, id#1, ...
-
-    >>> by_question({"q7": 1.0, "q8#0": 0.5, "q8#1": 1.5})
-    {'q7': 1.0, 'q8#0': 0.5, 'q8#1': 1.5, 'q8': 1.0}
-
-    Both names are kept: a question's own id may end like that.
-    """
-    several: dict[str, list[float]] = {}
-    for name, loss in losses.items():
-        question, mark, number = name.rpartition("#")
-        if mark and number.isdecimal():
-            several.setdefault(question, []).append(loss)
-    return losses | {name: sum(each) / len(each) for name, each in several.items()}
-
-
-def eval(run: TrainingRun) -> dict[str, Any]:
-    """The result on the split that is left for it, by the same evaluation as everywhere."""
-    if not run.processes.main:
-        return {}
-    split = run.evaluated
-    assert split is not None  # else the stage is left out
-    report = evaluate(
-        run.recipe,
-        run.dataset,
-        split,
-        out=run.folder.file("eval"),
-        engine=run.walker.engine,
-        limit=run.limit,
-        seed=run.seed,
-        progress=lambda what, done, total, means={}, /: run.progress("eval", done, total, means),
-    )
-    parts = {"by": {OF: report["by"][OF]}} if OF in report["by"] else {}
-    return {"n": report["n"], "metrics": report["metrics"], **parts}
-
-
-STAGES = {"demos": demos, "sft": sft, "grpo": grpo, "eval": eval}
-
-
-def check(run: TrainingRun, stages: Collection[str]) -> None:
-    """What is wrong with the recipe or the questions is told before the first stage, not hours later."""
-    check_recipe(run.recipe, stages, demos=run.demos is not None)
-    if run.demos is not None and not run.demos.is_file():
-        raise KgwalkError(f"there are no demonstrations in {run.demos}; make some with `kgwalk demos`")
-    if run.start is not None and not run.start.is_dir():
-        raise KgwalkError(f"there is no folder {run.start} to start from")
-    assert run.questions
-    assert run.environments.of(run.questions[0])  # a corpus that is not there, a graph that nothing can be hidden in
-    check_tracker(run.report_to)
-    if "sft" in stages:
-        run.validation(read_section(SftSettings, run.recipe, "sft").eval_questions)
-    if "grpo" in stages:
-        run.validation(read_section(GrpoSettings, run.recipe, "grpo").eval_questions)
-        assert run.course is not None
-        run.check_judge()
-
-
-def _updater(run: TrainingRun, settings: SftSettings | GrpoSettings) -> Updater:
-    # The engine changes how the module attends, and so how it rounds: before the first update, in every run alike.
-    assert run.walker is not None
-    imitated = settings if isinstance(settings, SftSettings) else None
-    return Updater(
-        run.model,
-        lr=settings.lr,
-        weight_decay=settings.weight_decay,
-        clip=settings.clip,
-        most_loss=settings.most_loss,
-        half=imitated is not None and imitated.half,
-        threads=0 if imitated is None else imitated.threads,
-    )
-
-
-def _carry_out(run: TrainingRun, stage: Stage, updater: Updater, care: Care) -> None:
-    run_stage(
-        stage,
-        updater,
-        run.folder.file(stage.name),
-        care,
-        seed=run.seed,
-        card=run.card(),
-        resume=True,  # the run's door has asked whether to
-        report_to=run.report_to,
-        progress=run.progress,
-    )
-
-
-# ----------------------------------------------------------------------------------------------------
-# A run's README.md: the model card of its adapter, written from what the run recorded.
-
-
-def write_card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, Any]) -> None:
-    folder.file("README.md").write_text(card(folder, recipe, data, report), "utf-8")
-
-
-def card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, Any]) -> str:
-    base = recipe.section("model").get("name", "")
-    about = folder.about
-    lines = [
-        "---",
-        f"base_model: {base}",
-        "library_name: peft",
-        "tags: [kgwalk, knowledge-graph, question-answering]",
-        "---",
-        f"# {recipe.name} on {data}",
-        "",
-        recipe.about.splitlines()[-1] if recipe.about else "",
-        "",
-        f"Trained with kgwalk {about['versions']['kgwalk']}, commit {about['commit']}, begun {about['begun']}:",
-        "",
-        f"    {' '.join(about['command'])}",
-        "",
-        "| stage | outcome |",
-        "|---|---|",
-        *(f"| {name} | {_outcome(made)} |" for name, made in report["stages"].items()),
-        "",
-        "The recipe as it was used is recipe.toml; versions and settings are in run.json; the adapter is in adapter/.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _outcome(made: dict[str, Any]) -> str:
-    if "kept" in made:
-        return f"{made['kept']:,} demonstrations of {made['tried']:,} tried"
-    if "metrics" in made:
-        shown = ", ".join(f"{name} {made['metrics'][name]:.3f}" for name in ("f1", "hits_at_1", "hit_any"))
-        return f"{made['n']:,} questions: {shown}"
-    if "steps" in made:
-        best = made.get("best")
-        validated = f", best F1 in validation {best['eval_f1']:.3f} (step {best['step']})" if best else ""
-        note = f"; {made['note']}" if "note" in made else ""
-        return f"{made['steps']:,} steps{validated}{note}"
-    return ", ".join(f"{name} {value}" for name, value in made.items())
-
-
-REPORT = "train.json"
-DEV = "dev"
-
-
 @dataclass(frozen=True, slots=True)
 class TrainSettings:
-    """[train]: which stages a run has; of how many questions, if not of all."""
+    """[train]: which stages a run has, and how many questions it learns from."""
 
     stages: tuple[str, ...] = ("demos", "sft", "grpo")
-    limit: int | None = setting(None, least=1)
-    # where [world] hides facts: the share of the training questions that lose any; none: `world.share`
+    limit: int | None = setting(None, least=1)  # questions; none: all of the split
+    # the share of training questions that are asked over an incomplete graph, where [world] hides facts;
+    # none: `world.share`
     incomplete: float | None = setting(None, least=0, most=1)
 
     def __post_init__(self) -> None:
@@ -332,15 +87,15 @@ def train(
 ) -> dict[str, Any]:
     """Train a recipe on a dataset; the result is what `kgwalk train --json` prints.
 
-    Several datasets are one course, each question over its own graph; of "name:0.5" half of the questions are taken, of
-    "name:2000" so many, of every split.
+    Several datasets make one training set, in which each question keeps its own graph. "name:0.5" takes half of a
+    dataset's questions, "name:2000" so many, of every split.
 
     `start` is an adapter to go on from, `demos` a file of demonstrations to use instead of making them, `judge` an
-    ENGINE[:MODEL] for rewards that ask one. `resume` goes on with the run in `out`. Started as several processes, all
-    but the first return an empty report.
+    ENGINE[:MODEL] for rewards that ask a judge. `resume` goes on with the run in `out`. In a run of several processes
+    all but the first return an empty report.
 
-    `dev` is the split to validate on; without it `dev` if there is one. `note` is told, before the first stage, what
-    has to be left out because a split is missing; the report has the same under `notes`.
+    `dev` is the split to validate on; by default the one called `dev`, if there is one. `note` is told before the first
+    stage what is left out because a split is missing; the report has the same under `notes`.
     """
     check_device(device)
     chosen = load_recipe(recipe) if isinstance(recipe, str) else recipe
@@ -349,7 +104,7 @@ def train(
     settings = read_section(TrainSettings, chosen, "train")
     dataset = load_data(data, seed)
     if dev is not None and dev not in dataset.splits():
-        dataset.questions(dev)  # says which there are
+        dataset.questions(dev)  # raises, and names the splits that there are
     processes = Processes(device)
     run = TrainingRun(
         recipe=chosen,
@@ -395,7 +150,7 @@ def _run_all(
 
 
 def _left_out(run: TrainingRun, stages: tuple[str, ...]) -> list[str]:
-    """What a run goes without because the dataset lacks a split for it."""
+    """What the run leaves out because the dataset lacks a split for it, in words."""
     there = f"{run.dataset.name} has only {', '.join(run.dataset.splits())}"
     notes = []
     if run.dev not in run.dataset.splits() and {"sft", "grpo"} & set(stages):
@@ -403,3 +158,261 @@ def _left_out(run: TrainingRun, stages: tuple[str, ...]) -> list[str]:
     if run.evaluated is None and "eval" in stages:
         notes.append(f"no evaluation: there is no split test or {run.dev}; {there}")
     return notes
+
+
+# The stages
+
+
+def demos(run: TrainingRun) -> dict[str, Any]:
+    """Make demonstrations of the training questions; reports how many were rejected, and why."""
+    done = run.folder.file("demos.json")
+    if run.demos is not None:
+        return {"file": str(run.demos)}
+    if not run.processes.first(done.exists()):
+        if run.processes.main:
+            _make_demos(run)
+        run.processes.wait()
+    return dict(read_json(done))
+
+
+def _make_demos(run: TrainingRun) -> None:
+    made, rejects = make_demos(
+        run.questions,
+        run.dataset.graph_for,
+        run.protocol,
+        environment_of=run.training_environments.of,
+        settings=DemoSettings.of(run.recipe),
+        budget=run.budget,
+        tokens=run.model.tokens,
+        seed=run.seed,
+    )
+    beside = run.folder.file(f".{DEMOS}.partial")
+    with open(beside, "wb") as file:
+        for count, demo in enumerate(made, 1):
+            file.write(write_line(demo))
+            run.progress("demos", count, len(run.questions), {})
+    run.progress("demos", len(run.questions), len(run.questions), {})  # some may have been rejected
+    beside.replace(run.folder.file(DEMOS))
+    if not rejects.kept:
+        why = "; ".join(f"{count:,} {reason}" for reason, count in rejects.counts.items())
+        raise KgwalkError(f"no demonstration could be made of {len(run.questions):,} questions: {why}")
+    write_json(run.folder.file("demos.json"), rejects.as_json())
+
+
+def sft(run: TrainingRun) -> dict[str, Any]:
+    """Learn to imitate the demonstrations."""
+    if (before := run.done("sft")) is not None:
+        return before
+    settings = read_section(SftSettings, run.recipe, "sft")
+    time_budget = TimeBudget(settings.minutes)
+    file = run.demos or run.folder.file(DEMOS)
+    if not file.exists():
+        raise KgwalkError(f"there are no demonstrations in {file}; add the stage demos, or give a file of them")
+    lessons = _lessons(run, file)
+    updater = _updater(run, settings)
+    stage = Sft(updater, lessons, lessons.names, settings, run.seed, time_budget=time_budget, ahead=lessons.ahead)
+    validate = run.validation(settings.eval_questions)
+    _carry_out(run, stage.stage(), updater, Care(settings.save_every, 1, settings.eval_every, validate))
+    if run.processes.main:
+        write_json(run.folder.file("sft") / LOSSES, stage.losses)
+    return run.finish("sft", stage.steps, time_budget)
+
+
+def _lessons(run: TrainingRun, file: Path) -> Lessons:
+    """Read the demonstrations; raises unless all of them follow the recipe's protocol."""
+    with without_collecting(circles=False):  # they hold no garbage, and looking for it takes a third of the time
+        demonstrations = list(read_demos(file))
+    for demo in demonstrations:
+        if demo.protocol != run.protocol.name:
+            raise KgwalkError(
+                f"{file}: the demonstration {demo.id!r} follows {demo.protocol}, and the recipe {run.recipe.name} "
+                f"follows {run.protocol.name}; make others with `kgwalk demos`"
+            )
+    return Lessons(demonstrations, run.model.tokens)
+
+
+def grpo(run: TrainingRun) -> dict[str, Any]:
+    """Learn from the rewards of the model's own walks."""
+    if (before := run.done("grpo")) is not None:
+        return before
+    settings = read_section(GrpoSettings, run.recipe, "grpo")
+    time_budget = TimeBudget(settings.minutes)
+    losses = _losses(run)
+    curriculum = Curriculum.of(
+        run.recipe,
+        run.questions,
+        batch=settings.questions,
+        seed=run.seed,
+        losses=None if losses is None else by_question(read_json(losses)),
+    )
+    updater = _updater(run, settings)
+    place = run.folder.file("grpo")
+    with run.judged() as judged:
+        stage = Grpo(
+            updater,
+            run.walker,
+            run.training_set,
+            run.reward,
+            curriculum,
+            settings,
+            run.seed,
+            place,
+            judged,
+            time_budget,
+        )
+        validate = run.validation(settings.eval_questions)
+        _carry_out(run, stage.stage(), updater, Care(settings.save_every, settings.keep, settings.eval_every, validate))
+    return run.finish("grpo", settings.steps, time_budget)
+
+
+def _losses(run: TrainingRun) -> Path | None:
+    """The SFT losses of this run, else of the run whose adapter it starts from, if that one had the same questions."""
+    own = run.folder.file("sft") / LOSSES
+    if own.exists() or run.start is None:
+        return own if own.exists() else None
+    before = run.start.resolve().parent
+    losses = before / "sft" / LOSSES
+    if not losses.exists() or not (before / RUN).exists():
+        return None
+    asked, asked_before = run.folder.about["settings"], open_run(before).about["settings"]
+    return losses if all(asked[key] == asked_before.get(key) for key in ("data", "split")) else None
+
+
+def by_question(losses: dict[str, float]) -> dict[str, float]:
+    """SFT losses by question id: the mean over a question's demonstrations, if it has several (id#0, id#1, ...).
+
+    >>> by_question({"q7": 1.0, "q8#0": 0.5, "q8#1": 1.5})
+    {'q7': 1.0, 'q8#0': 0.5, 'q8#1': 1.5, 'q8': 1.0}
+
+    The names with a number are kept too, since a question's own id may end like that.
+    """
+    several: dict[str, list[float]] = {}
+    for name, loss in losses.items():
+        question, mark, number = name.rpartition("#")
+        if mark and number.isdecimal():
+            several.setdefault(question, []).append(loss)
+    return losses | {name: sum(each) / len(each) for name, each in several.items()}
+
+
+def eval(run: TrainingRun) -> dict[str, Any]:
+    """Evaluate the result on the test split, or on dev where there is no test."""
+    if not run.processes.main:
+        return {}
+    split = run.evaluated
+    if split is None:  # `_run_all` leaves the stage out then
+        raise KgwalkError(f"{run.dataset.name} has no split test or {run.dev} to evaluate on")
+    report = evaluate(
+        run.recipe,
+        run.dataset,
+        split,
+        out=run.folder.file("eval"),
+        engine=run.walker.engine,
+        limit=run.limit,
+        seed=run.seed,
+        progress=lambda what, done, total, means={}, /: run.progress("eval", done, total, means),
+    )
+    parts = {"by": {OF: report["by"][OF]}} if OF in report["by"] else {}
+    return {"n": report["n"], "metrics": report["metrics"], **parts}
+
+
+STAGES = {"demos": demos, "sft": sft, "grpo": grpo, "eval": eval}
+
+
+def check(run: TrainingRun, stages: Collection[str]) -> None:
+    """Raises if something is wrong with the recipe or the data: before the first stage, not hours later.
+
+    The parts of a `TrainingRun` are made when first asked for, and raise if they cannot be. So asking for them here is
+    the check: a corpus that is missing, a graph in which no fact can be hidden, a question without an answer.
+    """
+    check_recipe(run.recipe, stages, demos=run.demos is not None)
+    if run.demos is not None and not run.demos.is_file():
+        raise KgwalkError(f"there are no demonstrations in {run.demos}; make some with `kgwalk demos`")
+    if run.start is not None and not run.start.is_dir():
+        raise KgwalkError(f"there is no folder {run.start} to start from")
+    if not run.questions:
+        raise KgwalkError(f"there are no questions to train on in the split {run.split} of {run.dataset.name}")
+    run.environments.of(run.questions[0])
+    check_tracker(run.report_to)
+    if "sft" in stages:
+        run.validation(read_section(SftSettings, run.recipe, "sft").eval_questions)
+    if "grpo" in stages:
+        run.validation(read_section(GrpoSettings, run.recipe, "grpo").eval_questions)
+        _ = run.training_set
+        run.check_judge()
+
+
+def _updater(run: TrainingRun, settings: SftSettings | GrpoSettings) -> Updater:
+    # Opening the engine changes the module's attention, and so its rounding. It happens before the first update, so
+    # that a resumed run rounds as an uninterrupted one does.
+    _ = run.walker
+    imitated = settings if isinstance(settings, SftSettings) else None
+    return Updater(
+        run.model,
+        lr=settings.lr,
+        weight_decay=settings.weight_decay,
+        clip=settings.clip,
+        most_loss=settings.most_loss,
+        half=imitated is not None and imitated.half,
+        threads=0 if imitated is None else imitated.threads,
+    )
+
+
+def _carry_out(run: TrainingRun, stage: Stage, updater: Updater, checkpoint_policy: Care) -> None:
+    run_stage(
+        stage,
+        updater,
+        run.folder.file(stage.name),
+        checkpoint_policy,
+        seed=run.seed,
+        card=run.card(),
+        resume=True,  # `TrainingRun.begun` has refused already where --resume was missing
+        report_to=run.report_to,
+        progress=run.progress,
+    )
+
+
+# The model card
+
+
+def write_card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, Any]) -> None:
+    folder.file("README.md").write_text(card(folder, recipe, data, report), "utf-8")
+
+
+def card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, Any]) -> str:
+    base = recipe.section("model").get("name", "")
+    about = folder.about
+    lines = [
+        "---",
+        f"base_model: {base}",
+        "library_name: peft",
+        "tags: [kgwalk, knowledge-graph, question-answering]",
+        "---",
+        f"# {recipe.name} on {data}",
+        "",
+        recipe.about.splitlines()[-1] if recipe.about else "",
+        "",
+        f"Trained with kgwalk {about['versions']['kgwalk']}, commit {about['commit']}, begun {about['begun']}:",
+        "",
+        f"    {' '.join(about['command'])}",
+        "",
+        "| stage | outcome |",
+        "|---|---|",
+        *(f"| {name} | {_outcome(made)} |" for name, made in report["stages"].items()),
+        "",
+        "The recipe as it was used is recipe.toml; versions and settings are in run.json; the adapter is in adapter/.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _outcome(made: dict[str, Any]) -> str:
+    if "kept" in made:
+        return f"{made['kept']:,} demonstrations of {made['tried']:,} tried"
+    if "metrics" in made:
+        shown = ", ".join(f"{name} {made['metrics'][name]:.3f}" for name in ("f1", "hits_at_1", "hit_any"))
+        return f"{made['n']:,} questions: {shown}"
+    if "steps" in made:
+        best = made.get("best")
+        validated = f", best F1 in validation {best['eval_f1']:.3f} (step {best['step']})" if best else ""
+        note = f"; {made['note']}" if "note" in made else ""
+        return f"{made['steps']:,} steps{validated}{note}"
+    return ", ".join(f"{name} {value}" for name, value in made.items())

@@ -1,7 +1,11 @@
-"""What a model can do, tried on a few tokens: whether its head comes last, whether rows may fork, whether two ways of
-computing it are one.
+"""Capability probes: what a model and a CPU can do, found out on a few tokens instead of believed.
 
-Dropout is off in all of it. Knows nothing of real sequences or losses.
+- `head_is_last`: are the model's logits its head's, unchanged?
+- `takes_trees`: may several branches stand in one row?
+- `probe_gradients`, with `relative_difference` and `is_rounding`: do two ways of computing a model agree?
+- `half_is_quicker`: is this CPU faster in bfloat16 than in float32?
+
+Dropout is off in all of them.
 """
 
 from __future__ import annotations
@@ -27,17 +31,19 @@ from kgwalk.training.fused import Head, computed_in, inputs_of, plain_of
 from kgwalk.training.microbatch import Batch, collate, pack, trees
 from kgwalk.types import Flat
 
+log = logging.getLogger(__name__)
+
 Score = Callable[[Batch], torch.Tensor]  # a microbatch's log-probabilities
-LossAndLogits = tuple[torch.Tensor, torch.Tensor]  # log-probabilities, gradients
+ScoresAndGradients = tuple[torch.Tensor, torch.Tensor]  # log-probabilities, gradients
 
 
 @torch.no_grad()
 def head_is_last(model: torch.nn.Module, decoder: torch.nn.Module, head: Head) -> bool:
-    """Whether head(decoder(tokens)) is what the model itself calls logits, on a few tokens, dropout off.
+    """Whether head(decoder(tokens)) gives the model's own logits.
 
-    The head is given the very states of the model's own pass, and must then give the same numbers: a cap at 30 changes
-    a logit of 1 by 0.0004 only, which a tolerance would let through. A pass of the decoder alone may differ by
-    rounding; it differs by more where the model gives its decoder more than tokens (a prefix of PEFT).
+    The head gets the very states of the model's own pass and must give exactly the same numbers: a cap at 30 changes a
+    logit of 1 by only 0.0004, which a tolerance would let through. A pass of the decoder alone may differ by rounding;
+    it differs by more where the model gives its decoder more than tokens (a prefix of PEFT).
     """
     ids = torch.arange(8, device=next(model.parameters()).device)[None]
     inputs = {"input_ids": ids, "use_cache": False}
@@ -57,11 +63,11 @@ def head_is_last(model: torch.nn.Module, decoder: torch.nn.Module, head: Head) -
     return _close(states_alone, states, states.dtype)
 
 
-def walks_for(model: torch.nn.Module) -> list[Flat]:
-    """A few tokens to try a model on: three walks from one prompt, two of them with the same first token.
+def probe_sequences(model: torch.nn.Module) -> list[Flat]:
+    """A few tokens to probe a model with: three sequences from one prompt, two of them with the same first token.
 
-    From all over the vocabulary: of SmolLM2's first few, which no text begins with, gradients in bfloat16 are mostly
-    rounding (0.77 of their norm; of these 0.04, and 0.66 is what branches that see each other make).
+    Tokens are drawn from the whole vocabulary. With SmolLM2's first few, which begin no text, gradients in bfloat16 are
+    mostly rounding: 0.77 of their norm, against 0.04 here. Branches that wrongly see each other make 0.66.
     """
     draw = random.Random(0)
     size = plain_of(model).get_input_embeddings().weight.shape[0]
@@ -73,17 +79,17 @@ def walks_for(model: torch.nn.Module) -> list[Flat]:
 
 @torch.no_grad()
 def takes_trees(model: torch.nn.Module) -> bool:
-    """Whether branches in a row are what they are in rows of their own, tried on a few tokens, dropout off.
+    """Whether branches in one row get the logits that they get in rows of their own.
 
-    Not so where a family takes no positions or no mask of this kind, and not where layers look back a few thousand
-    tokens only: transformers leaves such a window out when it is given a whole mask, and a few tokens do not show it.
+    Not so where a family takes no positions or no mask of this kind. Sliding windows are refused without a probe: given
+    a whole mask transformers ignores the window, and a few tokens would not show it.
     """
     plain = plain_of(model)
     own_tokens = getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False)
     if own_tokens or _has_windows(plain) or "position_ids" not in inspect.signature(plain.forward).parameters:
         return False
     device = next(model.parameters()).device
-    walks = walks_for(model)
+    walks = probe_sequences(model)
     with _without_dropout(model):
         together, alone = (
             model(**inputs_of(model, batch)).logits.flatten(0, 1).index_select(0, batch.before_N)
@@ -101,13 +107,13 @@ def _has_windows(plain: Any) -> bool:
 
 
 def _close(found: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Up to the rounding of passes in `dtype`: 0.02 of the norm is what bfloat16 may lose over some dozen layers."""
+    """Whether they differ by no more than rounding: over some dozen layers bfloat16 loses up to 0.02 of the norm."""
     most = 0.02 if dtype in (torch.bfloat16, torch.float16) else 1e-3
     return bool((found - expected).float().norm() <= most * expected.float().norm())
 
 
-def apart(found: LossAndLogits, expected: LossAndLogits) -> tuple[float, float]:
-    """By how much of their norms log-probabilities differ, and their gradients."""
+def relative_difference(found: ScoresAndGradients, expected: ScoresAndGradients) -> tuple[float, float]:
+    """How much the log-probabilities differ, and the gradients, each as a share of the norm."""
     one, other = (
         float((mine - theirs).norm() / theirs.norm().clamp(min=1e-30))
         for mine, theirs in zip(found, expected, strict=True)
@@ -115,9 +121,11 @@ def apart(found: LossAndLogits, expected: LossAndLogits) -> tuple[float, float]:
     return one, other
 
 
-def rounded(between: tuple[float, float], dtype: torch.dtype) -> bool:
-    """Whether that may be rounding. In bfloat16 log-probabilities of 30 layers differ from float32's by 0.004 of their
-    norm, and gradients by 0.04; if branches see each other, by 0.06 and 0.66. In float32 by 1e-6.
+def is_rounding(between: tuple[float, float], dtype: torch.dtype) -> bool:
+    """Whether such differences may be rounding.
+
+    Over 30 layers bfloat16 differs from float32 by 0.004 of the norm of log-probabilities and 0.04 of that of
+    gradients; branches that see each other make 0.06 and 0.66. Rounding in float32 makes 1e-6.
     """
     half = dtype in (torch.bfloat16, torch.float16)
     return all(value <= most for value, most in zip(between, (0.02, 0.2) if half else (1e-3, 1e-3), strict=True))
@@ -136,19 +144,19 @@ def _without_dropout(model: torch.nn.Module) -> Iterator[None]:
 
 @contextmanager
 def new_adapter(model: torch.nn.Module) -> Iterator[None]:
-    """Inside, what an adapter has learnt is nearly nothing.
+    """Inside, the adapter is nearly as it was before training.
 
-    To a model that was trained for its task alone, tokens from all over mean so little that gradients in bfloat16 are
-    mostly rounding again: 0.33 of their norm for a trained SmolLM2, 0.05 before.
+    To a model trained for one task, tokens from the whole vocabulary mean so little that gradients in bfloat16 are
+    mostly rounding: 0.33 of their norm for a trained SmolLM2, 0.05 before training.
     """
     own = [value for name, value in model.named_parameters() if ".lora_B." in name]
     kept = [value.detach().clone() for value in own]
     device = next(model.parameters()).device
-    luck = torch.Generator(device).manual_seed(0)
+    generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
         for value in own:
-            value.normal_(0, 1e-3, generator=luck)
-    torch.clear_autocast_cache()  # it keeps the weights as they were cast first
+            value.normal_(0, 1e-3, generator=generator)
+    torch.clear_autocast_cache()  # it holds the weights as they were first cast
     try:
         yield
     finally:
@@ -158,39 +166,28 @@ def new_adapter(model: torch.nn.Module) -> Iterator[None]:
         torch.clear_autocast_cache()
 
 
-def tried(model: torch.nn.Module, score: Score, times: int) -> LossAndLogits:
-    """Log-probabilities of a few tokens in a row of so many times MULTIPLE, and their gradients for all that learns,
-    one after the other.
-    """
+def probe_gradients(model: torch.nn.Module, score: Score, times: int) -> ScoresAndGradients:
+    """Log-probabilities of a few tokens in a row of `times` MULTIPLE, and the gradients of all that learns, flat."""
     device = next(model.parameters()).device
     length = times * fused.MULTIPLE
-    [(_, batch)] = pack(walks_for(model), None, budget=length, pad_id=0, side_by_side=True, multiple=length)
+    [(_, batch)] = pack(probe_sequences(model), None, budget=length, pad_id=0, side_by_side=True, multiple=length)
     with _without_dropout(model), torch.enable_grad():
         found = score(batch.to(device))
         learnt = [value for value in model.parameters() if value.requires_grad]
         total = (found * torch.arange(found.numel(), device=device).view_as(found)).sum()
-        # Of a part that sees pictures, say, nothing comes into a text's log-probabilities: its gradient is 0.
+        # A part that the text does not pass through (one that sees pictures, say) has the gradient 0.
         gradients = torch.autograd.grad(total, learnt, allow_unused=True, materialize_grads=True)
     return found.detach(), torch.cat([gradient.float().flatten() for gradient in gradients])
 
 
-# ----------------------------------------------------------------------------------------------------
-# Whether this processor is quicker in bfloat16 than in float32: tried, not believed.
-#
-# Many multiply two to eight times as many numbers of 16 bits as of 32. But virtual machines announce instructions that
-# they do not have, and a process that uses one is killed; others compute in 32 bits whatever they are given. So a
-# process of its own tries, and what it found is kept in the cache: a run that is resumed shall compute as it did. Knows
-# nothing of models.
-
-
-log = logging.getLogger(__name__)
+# The bf16 probe
 
 CPU = Path("/proc/cpuinfo")
 FLAGS = {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"}  # the last is ARM's
-WORTH = 1.3  # times as quick, or it is not worth what rounding costs
+WORTH = 1.3  # times as fast, or it is not worth the rounding
 PATIENCE = 60.0  # seconds, of which a second or two are torch's import
-# A matrix of a small model's layer, for some hundred tokens, as often as it takes to be measured.
-TRIAL = """
+# Times a product of the size of a small model's layer with some hundred tokens; prints float32's time over bfloat16's.
+BF16_PROBE = """
 import time, torch
 left, right = torch.randn(512, 576), torch.randn(1536, 576)
 def seconds(a, b):
@@ -204,23 +201,29 @@ print(seconds(left, right) / seconds(left.bfloat16(), right.bfloat16()))
 """
 
 
-def half_is_quicker(cpu: Path = CPU, trial: str = TRIAL) -> bool:
-    """Here, by enough to be worth it."""
+def half_is_quicker(cpu: Path = CPU, script: str = BF16_PROBE) -> bool:
+    """The bf16 probe: whether this CPU is faster in bfloat16 than in float32, by enough to be worth it.
+
+    Many CPUs multiply two to eight times as many 16-bit numbers as 32-bit ones. But virtual machines announce
+    instructions that they do not have, and a process that uses one is killed; others compute in 32 bits anyway. So a
+    process of its own runs the `script`, and the result is kept in the cache: a run that is resumed must compute as it
+    did before.
+    """
     told = _told(cpu)
-    if not set(told.split()) & FLAGS:  # only Linux says so
+    if not set(told.split()) & FLAGS:  # other systems do not say
         return False
-    kind = xxhash.xxh3_64_hexdigest(f"{told}/{importlib.metadata.version('torch')}/{trial}".encode())
+    kind = xxhash.xxh3_64_hexdigest(f"{told}/{importlib.metadata.version('torch')}/{script}".encode())
     kept = cache_folder() / "half" / f"{kind}.json"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
-        write_json(kept, {"speedup": speedup(trial)})
+        write_json(kept, {"speedup": speedup(script)})
     found = read_json(kept)["speedup"]
     log.info("bfloat16 is %s times as quick as float32 here", found)
     return found is not None and bool(found >= WORTH)
 
 
 def _told(cpu: Path) -> str:
-    """What the system says of its first processor, but for what changes from day to day."""
+    """What Linux says of the first CPU, without what changes from day to day."""
     try:
         lines = cpu.read_text().split("\n\n")[0].splitlines()
     except OSError:
@@ -228,11 +231,11 @@ def _told(cpu: Path) -> str:
     return "\n".join(line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part")))
 
 
-def speedup(trial: str) -> float | None:
-    """What a process prints that tries it; None if it dies of it, or never ends."""
+def speedup(script: str) -> float | None:
+    """The number that a process running the script prints; None if it dies or does not end."""
     try:
-        tried = subprocess.run([sys.executable, "-c", trial], capture_output=True, timeout=PATIENCE, check=True)
-        return float(tried.stdout)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=PATIENCE, check=True)
+        return float(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         log.info("this processor does not compute in bfloat16: %s", error)
         return None

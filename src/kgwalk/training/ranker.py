@@ -1,6 +1,13 @@
-"""Trains a ranker on a dataset's gold paths and saves it: questions to expansions, expansions to rows, rows to a fit.
+"""Trains a ranker of candidate entities on a dataset's gold paths.
 
-Names of the graph are embedded once and kept (`llm/embeddings`). Knows no recipe, and nothing of the command line.
+Questions become expansions, expansions labelled rows, and a network is fitted to the rows:
+
+    train_ranker(dataset, Path("my.ranker"), embedder, settings=RankSettings(), fitting=FitSettings(), ...)
+
+An expansion is an entity on a gold path with its neighbours (evaluation/ranking). Its facts on a gold path are
+relevant, facts beside them are not (`labels`). The network minimises equation 4's cross-entropy over these rows, and
+the epoch with the best recall on dev is kept. Seeded, on the CPU. Names of the graph are embedded once
+(`llm/embeddings`).
 """
 
 from __future__ import annotations
@@ -27,71 +34,22 @@ from kgwalk.walk.ranker import Network, NetworkShape, gather, save_ranker, score
 from kgwalk.walk.ranker_features import I64, Encoder, LabelledRows, Near, Texts, joined
 from kgwalk.walk.ranking import Candidate, Recalls, best_first
 
-# ----------------------------------------------------------------------------------------------------
-# Rows with labels: facts on a gold path are relevant, facts beside them are not.
-#
-# Some rows say neither and are left out: another fact that leads to a gold candidate; and, unless told otherwise, a
-# fact of the same relation and direction as a gold one, since gold paths often name a few of many right entities. Knows
-# no vectors and no network.
-
-
+MOST_KEPT = 200_000  # entities: all names of a smaller graph are embedded; of a larger one, those that are met
 RELEVANT, IRRELEVANT, NEITHER = 1, 0, -1
+MEASURED_AT_ONCE = 16  # expansions; a hub's has thousands of candidates
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """The rows of one expansion that teach something, and what they teach."""
+@dataclass(frozen=True)
+class RankSettings:
+    """What is learned from: of one relation training reads `facts` facts, as a search does; dev reads `dev_facts`."""
 
-    rows: LabelledRows
-    label_R: I64
-
-
-def labels(place: GoldStep, candidates: Sequence[Candidate], *, siblings: bool) -> I64:
-    """A label for each row. `siblings`: facts of a gold fact's own relation and direction count as irrelevant.
-
-    At Tom Hanks, where (Big, starred_actors, Tom Hanks) is gold: that row is 1; (Cast Away, starred_actors, Tom Hanks)
-    is left out (-1), or 0 with `siblings`; (Tom Hanks, born_in, Concord) is 0.
-    """
-    gold, taken = place.gold, {_way(fact, place.entity) for fact in place.facts}
-    found: list[int] = []
-    for one in candidates:
-        for fact in one.facts:
-            if Triple(*fact[:3]) in place.facts:
-                found.append(RELEVANT)
-            elif one.name in gold or (not siblings and _way(fact, place.entity) in taken):
-                found.append(NEITHER)
-            else:
-                found.append(IRRELEVANT)
-    return np.array(found, np.int64)
-
-
-def example(expansion: Expansion, encoder: Encoder, *, negatives: int, siblings: bool, seed: str) -> Example | None:
-    """At most `negatives` irrelevant rows, drawn, and as many relevant ones; None where one of the two is missing."""
-    label_R = labels(expansion.place, expansion.candidates, siblings=siblings)
-    draw = random.Random(seed)
-    kept: list[int] = []
-    for wanted in (RELEVANT, IRRELEVANT):
-        rows = np.flatnonzero(label_R == wanted).tolist()
-        if not rows:
-            return None
-        kept += rows if len(rows) <= negatives else draw.sample(rows, negatives)
-    chosen = np.array(sorted(kept), np.int64)
-    every = encoder.rows(expansion.place.question.question, expansion.candidates)
-    return Example(every.only(chosen), label_R[chosen])
-
-
-def _way(fact: Triple, entity: str) -> Way:
-    return Way(fact.relation, fact.head == entity)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Fits the ranker's network: equation 4's cross-entropy over labelled rows, the best epoch by recall on dev kept.
-#
-# Seeded, on the CPU, one batch of expansions at a time. Knows arrays and vectors; nothing of questions, graphs and
-# files.
-
-
-MEASURED_AT_ONCE = 16  # expansions; those of hubs have thousands of candidates
+    questions: int = 3000  # of the split train, drawn
+    dev_questions: int = 300
+    facts: int = 20
+    dev_facts: int = 1000
+    negatives: int = 24  # irrelevant rows of one expansion, drawn; and at most so many relevant ones
+    siblings: bool = False  # facts of a gold fact's own relation count as irrelevant
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,106 +60,6 @@ class FitSettings:
     batch: int = 32
     lr: float = 1e-3
     weight_decay: float = 0.01
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """An expansion to measure on: its rows, the candidates' names and which of them are right."""
-
-    rows: LabelledRows
-    names: list[str]
-    gold: Collection[str]
-
-
-@dataclass
-class FittedNetwork:
-    """The network of the best epoch, and the figures of all."""
-
-    network: Network
-    best: int
-    history: list[dict[str, float]] = field(default_factory=list)
-
-
-def fit(
-    train: Sequence[Example],
-    dev: Sequence[Trial],
-    vectors_TD: Tensor,
-    shape: NetworkShape,
-    settings: FitSettings,
-    progress: Progress = silent,
-    told: Callable[[dict[str, float]], None] = lambda figures: None,
-) -> FittedNetwork:
-    """`told` is given the figures of each epoch as it ends. Without dev expansions the last epoch is kept."""
-    torch.manual_seed(settings.seed)
-    network = Network(shape)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
-    batches = math.ceil(len(train) / settings.batch)
-    steps = settings.epochs * batches
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda at: 0.5 * (1 + math.cos(math.pi * at / steps)))
-    draw = random.Random(settings.seed)
-    fitted, kept = FittedNetwork(network, 0), dict[str, Tensor]()
-    for epoch in range(1, settings.epochs + 1):
-        order = draw.sample(range(len(train)), len(train))
-        losses: list[float] = []
-        network.train()
-        for start in range(0, len(order), settings.batch):
-            losses.append(
-                _step(network, [train[at] for at in order[start : start + settings.batch]], vectors_TD, optimiser)
-            )
-            schedule.step()
-            progress("training", (epoch - 1) * batches + len(losses), steps)
-        figures = {"epoch": float(epoch), "loss": sum(losses) / len(losses), **measure(network, dev, vectors_TD)}
-        fitted.history.append(figures)
-        told(figures)
-        if not dev or not kept or _better(figures, fitted.history[fitted.best - 1]):
-            fitted.best, kept = epoch, {name: value.clone() for name, value in network.state_dict().items()}
-    network.load_state_dict(kept)
-    network.eval()
-    return fitted
-
-
-def measure(network: Network, trials: Sequence[Trial], vectors_TD: Tensor) -> dict[str, float]:
-    """Mean recall and hit at each k."""
-    recalls = Recalls()
-    network.eval()
-    for start in range(0, len(trials), MEASURED_AT_ONCE):
-        some = trials[start : start + MEASURED_AT_ONCE]
-        scores = iter(score(network, joined([trial.rows for trial in some]), vectors_TD))
-        for trial in some:
-            ranked = best_first([next(scores) for _ in trial.names])
-            recalls.add([trial.names[at] for at in ranked], trial.gold)
-    return recalls.means()
-
-
-def _step(network: Network, examples: Sequence[Example], vectors_TD: Tensor, optimiser: torch.optim.Optimizer) -> float:
-    rows = joined([one.rows for one in examples])
-    label_R = torch.cat([torch.from_numpy(one.label_R) for one in examples])
-    loss = torch.nn.functional.cross_entropy(network(gather(rows, vectors_TD)), label_R)  # equation 4, mean over rows
-    optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimiser.step()
-    return loss.item()
-
-
-def _better(one: dict[str, float], other: dict[str, float]) -> bool:
-    """By recall at 5, then at 1: where few candidates are the rule, all are equal at 5."""
-    return (one["recall@5"], one["recall@1"]) > (other["recall@5"], other["recall@1"])
-
-
-MOST_KEPT = 200_000  # entities of a graph whose names are all embedded and kept; of a larger one, those that are met
-
-
-@dataclass(frozen=True)
-class RankSettings:
-    """What is learned from. A search reads `facts` of a relation, and so does training; dev reads `dev_facts`."""
-
-    questions: int = 3000  # of the split train, drawn
-    dev_questions: int = 300
-    facts: int = 20
-    dev_facts: int = 1000
-    negatives: int = 24  # irrelevant rows of one expansion, drawn; and at most so many relevant ones
-    siblings: bool = False  # facts of a gold fact's own relation count as irrelevant
     seed: int = 0
 
 
@@ -217,7 +75,7 @@ def train_ranker(
     progress: Progress = silent,
     told: Callable[[dict[str, float]], None] = lambda figures: None,
 ) -> dict[str, Any]:
-    """The card of the ranker that is now in the folder `out`."""
+    """Train a ranker, save it in the folder `out`, and return its card."""
     began, worked = time.perf_counter(), time.process_time()
     if settings.dev_questions and "dev" not in dataset.splits():
         raise KgwalkError(
@@ -226,14 +84,14 @@ def train_ranker(
     texts = Texts()
     learned = _questions(dataset, "train", settings.questions, settings.seed)
     train = list(_examples(dataset, learned, near, texts, settings, progress))
-    dev = list(_trials(dataset, settings, near, texts, progress))
+    dev = list(_dev_expansions(dataset, settings, near, texts, progress))
     if not train:
         raise KgwalkError(
             f"the questions of {dataset.name} give nothing to learn from: no gold path has another fact beside it"
         )
     vectors_TD = _vectors(embedder, texts, progress)
     embedded = time.perf_counter()
-    fitted = fit(train, dev, vectors_TD, shape, fitting, progress, told)
+    fitted = fit_network(train, dev, vectors_TD, shape, fitting, progress, told)
     about = {
         "data": dataset.name,
         "questions": len(learned),
@@ -272,7 +130,9 @@ def _examples(
         progress("reading questions", at, len(questions))
 
 
-def _trials(dataset: Dataset, settings: RankSettings, near: Near, texts: Texts, progress: Progress) -> Iterator[Trial]:
+def _dev_expansions(
+    dataset: Dataset, settings: RankSettings, near: Near, texts: Texts, progress: Progress
+) -> Iterator[DevExpansion]:
     if not settings.dev_questions:
         return
     encoders = _Encoders(near, texts)
@@ -280,12 +140,12 @@ def _trials(dataset: Dataset, settings: RankSettings, near: Near, texts: Texts, 
     for at, question in enumerate(questions, 1):
         for one, graph in expansions(dataset, [question], settings.dev_facts):
             rows = encoders.of(graph).rows(question.question, one.candidates)
-            yield Trial(rows, [candidate.name for candidate in one.candidates], one.place.gold)
+            yield DevExpansion(rows, [candidate.name for candidate in one.candidates], one.place.gold)
         progress("reading dev questions", at, len(questions))
 
 
 class _Encoders:
-    """One graph is mostly asked about again and again; questions with their own subgraphs have one each."""
+    """The encoder of the last graph, kept: most questions share one graph, others have a subgraph each."""
 
     def __init__(self, near: Near, texts: Texts) -> None:
         self.near, self.texts = near, texts
@@ -310,3 +170,142 @@ def _vectors(embedder: CachedEmbedder, texts: Texts, progress: Progress) -> torc
         parts.append(torch.from_numpy(embedder.embed(texts.all[start : start + step])))
         progress("vectors", min(start + step, len(texts.all)), len(texts.all))
     return torch.cat(parts)
+
+
+# Labelled rows
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """The rows of one expansion that are relevant or irrelevant, with their labels."""
+
+    rows: LabelledRows
+    label_R: I64
+
+
+def labels(place: GoldStep, candidates: Sequence[Candidate], *, siblings: bool) -> I64:
+    """A label for each row; NEITHER for rows that say nothing.
+
+    Those are other facts that lead to a gold candidate, and facts of a gold fact's own relation and direction, since
+    gold paths often name a few of many right entities; with `siblings` the latter count as irrelevant.
+
+    At Tom Hanks, where (Big, starred_actors, Tom Hanks) is gold: that row is 1; (Cast Away, starred_actors, Tom Hanks)
+    is left out (-1), or 0 with `siblings`; (Tom Hanks, born_in, Concord) is 0.
+    """
+    gold, taken = place.gold, {_way(fact, place.entity) for fact in place.facts}
+    found: list[int] = []
+    for one in candidates:
+        for fact in one.facts:
+            if Triple(*fact[:3]) in place.facts:
+                found.append(RELEVANT)
+            elif one.name in gold or (not siblings and _way(fact, place.entity) in taken):
+                found.append(NEITHER)
+            else:
+                found.append(IRRELEVANT)
+    return np.array(found, np.int64)
+
+
+def example(expansion: Expansion, encoder: Encoder, *, negatives: int, siblings: bool, seed: str) -> Example | None:
+    """At most `negatives` irrelevant rows, drawn, and as many relevant ones; None where one of the two is missing."""
+    label_R = labels(expansion.place, expansion.candidates, siblings=siblings)
+    rng = random.Random(seed)
+    kept: list[int] = []
+    for wanted in (RELEVANT, IRRELEVANT):
+        rows = np.flatnonzero(label_R == wanted).tolist()
+        if not rows:
+            return None
+        kept += rows if len(rows) <= negatives else rng.sample(rows, negatives)
+    chosen = np.array(sorted(kept), np.int64)
+    every = encoder.rows(expansion.place.question.question, expansion.candidates)
+    return Example(every.only(chosen), label_R[chosen])
+
+
+def _way(fact: Triple, entity: str) -> Way:
+    return Way(fact.relation, fact.head == entity)
+
+
+# Fitting the network
+
+
+@dataclass(frozen=True, slots=True)
+class DevExpansion:
+    """An expansion of dev to measure on: its rows, the candidates' names, and which of them are right."""
+
+    rows: LabelledRows
+    names: list[str]
+    gold: Collection[str]
+
+
+@dataclass
+class FittedNetwork:
+    """The network of the best epoch, and the figures of all."""
+
+    network: Network
+    best: int
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def fit_network(
+    train: Sequence[Example],
+    dev: Sequence[DevExpansion],
+    vectors_TD: Tensor,
+    shape: NetworkShape,
+    settings: FitSettings,
+    progress: Progress = silent,
+    told: Callable[[dict[str, float]], None] = lambda figures: None,
+) -> FittedNetwork:
+    """`told` gets the figures of each epoch as it ends. Without dev expansions the last epoch is kept."""
+    torch.manual_seed(settings.seed)
+    network = Network(shape)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+    batches = math.ceil(len(train) / settings.batch)
+    steps = settings.epochs * batches
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda at: 0.5 * (1 + math.cos(math.pi * at / steps)))
+    rng = random.Random(settings.seed)
+    fitted, kept = FittedNetwork(network, 0), dict[str, Tensor]()
+    for epoch in range(1, settings.epochs + 1):
+        order = rng.sample(range(len(train)), len(train))
+        losses: list[float] = []
+        network.train()
+        for start in range(0, len(order), settings.batch):
+            losses.append(
+                _step(network, [train[at] for at in order[start : start + settings.batch]], vectors_TD, optimiser)
+            )
+            schedule.step()
+            progress("training", (epoch - 1) * batches + len(losses), steps)
+        figures = {"epoch": float(epoch), "loss": sum(losses) / len(losses), **measure(network, dev, vectors_TD)}
+        fitted.history.append(figures)
+        told(figures)
+        if not dev or not kept or _better(figures, fitted.history[fitted.best - 1]):
+            fitted.best, kept = epoch, {name: value.clone() for name, value in network.state_dict().items()}
+    network.load_state_dict(kept)
+    network.eval()
+    return fitted
+
+
+def measure(network: Network, dev: Sequence[DevExpansion], vectors_TD: Tensor) -> dict[str, float]:
+    """Mean recall and hit at each k."""
+    recalls = Recalls()
+    network.eval()
+    for start in range(0, len(dev), MEASURED_AT_ONCE):
+        some = dev[start : start + MEASURED_AT_ONCE]
+        scores = iter(score(network, joined([one.rows for one in some]), vectors_TD))
+        for one in some:
+            ranked = best_first([next(scores) for _ in one.names])
+            recalls.add([one.names[at] for at in ranked], one.gold)
+    return recalls.means()
+
+
+def _step(network: Network, examples: Sequence[Example], vectors_TD: Tensor, optimiser: torch.optim.Optimizer) -> float:
+    rows = joined([one.rows for one in examples])
+    label_R = torch.cat([torch.from_numpy(one.label_R) for one in examples])
+    loss = torch.nn.functional.cross_entropy(network(gather(rows, vectors_TD)), label_R)  # equation 4, mean over rows
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+    return loss.item()
+
+
+def _better(one: dict[str, float], other: dict[str, float]) -> bool:
+    """By recall at 5, then at 1: where most expansions have few candidates, all are equal at 5."""
+    return (one["recall@5"], one["recall@1"]) > (other["recall@5"], other["recall@1"])

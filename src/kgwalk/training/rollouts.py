@@ -1,9 +1,9 @@
-"""Questions walked by the model in training: many rollouts of each to learn from, one greedy walk to validate.
+"""Walks in training: rollouts of each question to learn from, and greedy walks to validate.
 
 The engine runs the trained module itself. On a CPU the same weights and keys give the same episodes in every run, bit
-for bit: rows run in lockstep, no walk finds anything in the engine's cache, and no tool is waited for in a thread. On a
-GPU, which Python cannot keep busy from one process, all but the model runs in workers (`workers`): the same keys give
-the same luck there, and which rows run together depends on time. Knows nothing of rewards.
+for bit: sequences run in lockstep, no walk finds anything in the engine's cache, and tools are not run in threads. One
+Python process cannot keep a GPU busy, so there everything but the model runs in worker processes (`workers`): the same
+keys give the same draws, but which sequences run together depends on time.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from kgwalk.walk.protocol import Protocol, Task
 
 log = logging.getLogger(__name__)
 
-MOST_WORKERS = 12  # more than the process with the model can answer
+MOST_WORKERS = 12  # the process with the model cannot answer more
+Asked = Sequence[tuple[int, str]]  # the number of a question in a training set, and the key of a rollout
 VALIDATED = ("f1", "hits_at_1", "hit_any", "exact_set", "retrieval_rate", "answered", "generated_tokens", "turns")
 
 
 class _InPlace(asyncio.SelectorEventLoop):
-    """Calls meant for a thread are made here and now: which ends first would depend on the machine's mood."""
+    """Runs calls meant for a thread at once: in threads, which one ends first would change from run to run."""
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         future: asyncio.Future[Any] = self.create_future()
@@ -48,7 +49,7 @@ class _InPlace(asyncio.SelectorEventLoop):
 
 
 class Walker:
-    """Rolls out the model as it is now. `workers` is a number of processes, or "auto": see `worker_count`."""
+    """Walks questions with the model as it is now. `workers` is a number of processes, or "auto" (`worker_count`)."""
 
     def __init__(
         self,
@@ -60,63 +61,63 @@ class Walker:
         workers: int | str = "auto",
     ) -> None:
         self.protocol, self.budget = protocol, budget
-        self.same = model.device == "cpu"  # the same episodes in every run
+        self.same = model.device == "cpu"  # whether the same keys give the same episodes in every run
         own, self._gather = model.loaded(), model.gather
-        # No longer than an episode may be: on a GPU the room for all rows is taken at once.
+        # No longer than an episode may be: on a GPU the memory of all sequences is taken at the start.
         context = min(budget.total_tokens, longest_context(own.module))
         self.engine = LocalEngine(own, lockstep=True, batch=batch, context=context)
         count = worker_count(model.device) if isinstance(workers, str) else workers
         self._pool = WorkerPool(self.engine, protocol, budget, count=count) if count else None
 
     def weights_changed(self) -> None:
-        """For whoever asks the engine himself; `walk` sees to it."""
+        """Bring new weights to the engine. `walk` does so itself; needed by those who ask the engine directly."""
         self._gather()
         self.engine.weights_changed()
 
-    def walk(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
-        """An episode for each (question's number, key); the key decides its luck."""
+    def walk(self, training_set: Course, asked: Asked, sampling: Sampling) -> list[Episode]:
+        """An episode for each (question's number, key); the key decides its draws."""
         self.weights_changed()
-        walked = self._in_workers(course, asked, sampling)
-        return self._here(course, asked, sampling) if walked is None else [one.episode for one in walked]
+        walked = self._in_workers(training_set, asked, sampling)
+        return self._here(training_set, asked, sampling) if walked is None else [one.episode for one in walked]
 
-    def measured(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[MeasuredEpisode]:
-        """The same with their numbers, which the workers see to where there are any."""
+    def measured(self, training_set: Course, asked: Asked, sampling: Sampling) -> list[MeasuredEpisode]:
+        """The same with their metrics, which the workers compute where there are any."""
         if self._pool is None:
-            return [MeasuredEpisode.of(episode, course.environments) for episode in self.walk(course, asked, sampling)]
-        self.weights_changed()
-        walked = self._in_workers(course, asked, sampling)
-        if walked is not None:
-            return walked
-        return [MeasuredEpisode.of(episode, course.environments) for episode in self._here(course, asked, sampling)]
+            episodes = self.walk(training_set, asked, sampling)
+        else:
+            self.weights_changed()
+            walked = self._in_workers(training_set, asked, sampling)
+            if walked is not None:
+                return walked
+            episodes = self._here(training_set, asked, sampling)
+        return [MeasuredEpisode.of(episode, training_set.environments) for episode in episodes]
 
-    def _in_workers(
-        self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling
-    ) -> list[MeasuredEpisode] | None:
-        """None if there are none, or none that can be given what the walks need."""
+    def _in_workers(self, training_set: Course, asked: Asked, sampling: Sampling) -> list[MeasuredEpisode] | None:
+        """None if there are no workers, or they cannot be given what the walks need."""
         if self._pool is None:
             return None
         try:
             return self._pool.walk(
-                course.environments, [(course.questions[number], key) for number, key in asked], sampling
+                training_set.environments, [(training_set.questions[number], key) for number, key in asked], sampling
             )
         except CannotTravel as why:
             log.warning("walking in this process alone, since its parts cannot be given to workers: %s", why)
             self._pool = None
             return None
 
-    def _here(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
+    def _here(self, training_set: Course, asked: Asked, sampling: Sampling) -> list[Episode]:
         agent = ProtocolPolicy(self.protocol, self.engine, self.budget, sampling)
         tasks = []
         for number, key in asked:
-            question = course.questions[number]
-            tasks.append((Task(question, question.topic_entities, key), course.environments.of(question)))
+            question = training_set.questions[number]
+            tasks.append((Task(question, question.topic_entities, key), training_set.environments.of(question)))
         with without_collecting(), asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
             return runner.run(agent.walk(tasks, lambda episode, turn: None))
 
-    def validate(self, course: Course, processes: Processes) -> dict[str, float]:
-        """Means over the course's questions, greedy; each process walks its share. Of a mixture, `f1/NAME` as well."""
-        own = processes.share(len(course.questions))
-        walked = self.measured(course, [(number, f"validate:{number}") for number in own], Sampling())
+    def validate(self, held_out: Course, processes: Processes) -> dict[str, float]:
+        """Mean metrics of greedy walks; each process walks its share. For a mixture of datasets `f1/NAME` as well."""
+        own = processes.share(len(held_out.questions))
+        walked = self.measured(held_out, [(number, f"validate:{number}") for number in own], Sampling())
         found = processes.gathered([(str(one.episode.question.extra.get(OF, "")), one.numbers) for one in walked])
         means = {name: _mean([row[name] for _, row in found]) for name in VALIDATED}
         parts = sorted({part for part, _ in found if part})
@@ -133,8 +134,10 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def worker_count(device: str, processes: int = 1) -> int:
-    """How many workers serve a model there: none on a CPU, which they would take from it, and where walks are promised
-    to be the same in every run; beside a GPU all cores but two, of each of so many processes its share, up to 12.
+    """How many workers serve a model on this device.
+
+    None on a CPU: they would take its time, and walks there must be the same in every run. Beside a GPU all cores but
+    two, up to 12; with several `processes` each has its share of the cores.
     """
     if not device.startswith("cuda") or os.name != "posix":
         return 0

@@ -1,4 +1,8 @@
-"""What the stages of a training run share: the recipe's parts, the questions, one model and one engine for it."""
+"""What the stages of a training run share: its settings, questions, model and engine.
+
+A `TrainingRun` makes each part when it is first asked for, and keeps it. The functions at the end check a recipe and a
+device before anything is loaded; `kgwalk train`, `fit` and `demos` call them.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.curriculum import Course, CurriculumSettings
+from kgwalk.training.grpo import Judged
 from kgwalk.training.loop import METRICS
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
@@ -39,13 +44,14 @@ from kgwalk.walk.protocol import PROTOCOLS
 
 ADAPTER = "adapter"
 DONE = "done.json"
-Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
 
 
 @dataclass(kw_only=True)
 class TrainingRun:
-    """`path` is its folder, `folder` the same when it has `begun`. `start` is an adapter to begin with; `demos` a file
-    of demonstrations instead of those that would be made; `incomplete` is that of [train].
+    """`path` is the run's folder; `folder` is there once the run has `begun`.
+
+    `start` is an adapter to begin with, `demos` a file of demonstrations to use instead of making them, and
+    `incomplete` the setting of [train].
     """
 
     recipe: Recipe
@@ -67,7 +73,7 @@ class TrainingRun:
 
     @contextmanager
     def begun(self, *, resume: bool, force: bool) -> Iterator[RunFolder]:
-        """The folder is this run's, and the first process's alone, until it is over."""
+        """Inside, the folder belongs to this run, and only the first process writes to it."""
         with ExitStack() as stack:
             stack.callback(self.close)
             if self.processes.main:
@@ -83,7 +89,7 @@ class TrainingRun:
             yield self.folder
 
     def _settings(self) -> dict[str, Any]:
-        """What decides what is computed."""
+        """The settings that decide what is computed; a run in the same folder must have the same."""
         return {
             "recipe": self.recipe.name,
             "sections": self.recipe.resolved(),
@@ -119,18 +125,18 @@ class TrainingRun:
 
     @cached_property
     def questions(self) -> list[Question]:
-        """To learn from."""
+        """The questions to learn from."""
         return [question for _, question in chosen(self.dataset.questions(self.split), self.limit, self.seed)]
 
     @cached_property
     def environments(self) -> Environments:
-        """As the recipe has them: of validation and evaluation."""
+        """What validation and evaluation walk in: as the recipe says."""
         check_web(self.recipe)
         return environments_of(self.recipe, self.dataset.graph_for, partial(environment_for, protocol=self.protocol))
 
     @cached_property
-    def training_worlds(self) -> Environments:
-        """The same, but for the share of questions that are asked over an incomplete graph."""
+    def training_environments(self) -> Environments:
+        """What training walks in: the same, but [train] may set the share of questions over an incomplete graph."""
         environments = self.environments
         if self.incomplete is None:
             return environments
@@ -142,8 +148,8 @@ class TrainingRun:
         )
 
     @cached_property
-    def course(self) -> Course:
-        return Course(self.questions, self.training_worlds)
+    def training_set(self) -> Course:
+        return Course(self.questions, self.training_environments)
 
     @cached_property
     def reward(self) -> RewardFunction:
@@ -151,27 +157,25 @@ class TrainingRun:
 
     @property
     def evaluated(self) -> str | None:
-        """The split to evaluate on: test, else that of validation; None where there is neither."""
+        """The split to evaluate on: test, else the one for validation; None where there is neither."""
         return next((split for split in ("test", self.dev) if split in self.dataset.splits()), None)
 
     def validation(self, count: int) -> Callable[[], dict[str, float]] | None:
-        """Greedy walks of so many questions of the dev split, if there is one."""
+        """A function that walks `count` questions of the dev split greedily; None without such a split."""
         if not count or self.dev not in self.dataset.splits():
             return None
         sample = evenly(self.dataset.questions(self.dev), count, self.seed)
-        course = Course(sample, self.environments)
-        return lambda: self.walker.validate(course, self.processes)
+        held_out = Course(sample, self.environments)
+        return lambda: self.walker.validate(held_out, self.processes)
 
     @contextmanager
     def judged(self) -> Iterator[Judged]:
-        """Verdicts for the rewards that need them."""
+        """A function that gives the verdicts that rewards need; without such rewards it gives none."""
         kinds = self.reward.judges
         if not kinds:
             yield lambda episodes: [{} for _ in episodes]
             return
-        self.check_judge()
-        assert self.judge is not None
-        kind, _, model = self.judge.partition(":")
+        kind, _, model = self.check_judge().partition(":")
         engine = open_engine(kind, model or None)
         try:
             with Judge(engine, model_name=name_of(kind, engine), cache=cache_folder() / "judge") as judge:
@@ -179,20 +183,22 @@ class TrainingRun:
         finally:
             asyncio.run(engine.close())
 
-    def check_judge(self) -> None:
+    def check_judge(self) -> str:
+        """The judge, as ENGINE[:MODEL]; raises if a reward needs one and none was given."""
         if self.reward.judges and self.judge is None:
             listed = ", ".join(sorted(self.reward.judges))
             raise KgwalkError(
                 f"the recipe {self.recipe.name} rewards what a judge says ({listed}): give one with --judge "
                 "ENGINE[:MODEL], or set the weights of these rewards to 0"
             )
+        return self.judge or ""
 
     def card(self) -> dict[str, Any]:
-        """`kgwalk.json` of an adapter: how it is to be asked."""
+        """What `kgwalk.json` of an adapter says: how it is to be asked."""
         return {"recipe": self.recipe.name, "protocol": self.recipe.section("protocol"), "data": self.dataset.name}
 
     def done(self, stage: str) -> dict[str, Any] | None:
-        """What a stage reported, if it was finished before; its weights are then those of the model."""
+        """What a finished stage reported, with its weights loaded into the model; None if it is not finished."""
         place = self.folder.file(stage)
         if not self.processes.first((place / DONE).exists()):
             return None
@@ -200,10 +206,8 @@ class TrainingRun:
         self.walker.weights_changed()
         return dict(read_json(place / DONE))
 
-    def finish(self, stage: str, steps: int, pace: TimeBudget) -> dict[str, Any]:
-        """The stage is over: its best weights, by validation, are the model's and the run's result from now on. It was
-        to have so many steps.
-        """
+    def finish(self, stage: str, steps: int, time_budget: TimeBudget) -> dict[str, Any]:
+        """End a stage that was planned to have `steps`: its best weights become the model's and the run's result."""
         place = self.folder.file(stage)
         if self.processes.main:
             rows = [row for row in read_rows(place / METRICS) if row["stage"] == stage]
@@ -211,19 +215,20 @@ class TrainingRun:
             best = max(validated, key=lambda row: (row["eval_f1"], row["step"]), default=None)
             self._publish(_result(place))
             done = rows[-1]["step"]
-            write_json(place / DONE, {"steps": done, "last": rows[-1], "best": best, **pace.report(done, steps)})
+            write_json(place / DONE, {"steps": done, "last": rows[-1], "best": best, **time_budget.report(done, steps)})
         self.processes.wait()
         report = self.done(stage)
-        assert report is not None
+        if report is None:
+            raise KgwalkError(f"{place / DONE} was written and is gone; another process may have removed it")
         return report
 
     def _publish(self, source: Path) -> None:
-        """A copy as the run's adapter."""
+        """Copy a checkpoint as the run's adapter."""
         with whole_or_not(self.folder.file(ADAPTER), "the adapter", f"it lies in {source}") as beside:
             copy_files(source, beside, without=[OPTIMISER, STATE])
 
     def close(self) -> None:
-        """The engine's; a run that is begun closes itself."""
+        """Close the engine, if it was opened; `begun` does so at its end."""
         if "walker" in self.__dict__:
             self.walker.close()
 
@@ -246,25 +251,22 @@ def _verdicts(judge: Judge, kinds: Sequence[str], episodes: Sequence[Episode]) -
     return found
 
 
-# ----------------------------------------------------------------------------------------------------
-# What is wrong with a recipe or a device, told before anything is made of it.
-#
-# Reads every section that the stages will read. Knows neither questions nor weights, and no recipe by name.
+# Checks before anything is loaded
 
 
 def trained() -> list[str]:
-    """The bundled recipes that can be trained: they say how."""
+    """The bundled recipes that can be trained: those with a section [grpo]."""
     return [name for name in names() if "grpo" in load_recipe(name).sections]
 
 
 def check_protocol(recipe: Recipe, *, written: bool = True) -> None:
-    """A model follows the recipe's protocol; where demonstrations are to be written, something can write them."""
+    """Raises unless a model can follow the recipe's protocol and, if `written`, its demonstrations can be written."""
     others = f"choose a recipe that can be trained: {', '.join(trained())}"
-    if "policy" in recipe.sections and "name" not in recipe.section("protocol"):  # a profile may add other keys
+    if "policy" in recipe.sections and "name" not in recipe.section("protocol"):  # a profile may have added other keys
         raise KgwalkError(f"the recipe {recipe.name} is a baseline without a protocol; {others}")
     protocol = protocol_of(recipe)
     if written and protocol.name not in WRITERS:
-        if protocol.name not in PROTOCOLS:  # of one's own
+        if protocol.name not in PROTOCOLS:  # the user's own
             others = "let a teacher write them (`kgwalk demos --source teacher`, then --demos), or leave the stage out"
         raise KgwalkError(
             f"the recipe {recipe.name} cannot be trained: nothing writes demonstrations of its protocol "
@@ -273,7 +275,7 @@ def check_protocol(recipe: Recipe, *, written: bool = True) -> None:
 
 
 def check_recipe(recipe: Recipe, stages: Collection[str], *, demos: bool = False) -> None:
-    """Every section that these stages read; `demos` says that demonstrations are there already."""
+    """Raises if a section that these stages read is wrong; `demos` says that demonstrations are there already."""
     written = "demos" in stages and not demos
     check_protocol(recipe, written=written)
     budget_of(recipe)
@@ -287,7 +289,7 @@ def check_recipe(recipe: Recipe, stages: Collection[str], *, demos: bool = False
     if "sft" in stages:
         read_section(SftSettings, recipe, "sft")
     if {"sft", "grpo"} & set(stages):
-        read_section(GrpoSettings, recipe, "grpo")  # who walks to validate reads it, too
+        read_section(GrpoSettings, recipe, "grpo")  # validation after SFT reads it too
     if "grpo" in stages:
         read_section(CurriculumSettings, recipe, "curriculum")
         RewardFunction.of(recipe)
@@ -296,7 +298,7 @@ def check_recipe(recipe: Recipe, stages: Collection[str], *, demos: bool = False
 
 
 def check_device(device: str) -> None:
-    """auto, cpu, cuda, or one GPU of several, such as cuda:1; and it is there."""
+    """Raises unless the device is auto, cpu, cuda or one of several GPUs, such as cuda:1, and exists."""
     if device in ("auto", "cpu"):
         return
     found = re.fullmatch(r"cuda(?::(\d+))?", device)

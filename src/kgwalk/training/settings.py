@@ -1,4 +1,7 @@
-"""What a recipe says of training: the sections [model], [sft] and [grpo]. Each setting is documented here, once."""
+"""What a recipe says of training: the sections [model], [sft] and [grpo].
+
+Each setting is documented here, once.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class ModelSettings:
     )  # auto: bfloat16 on a GPU that has it; a CPU has float32
     compile: bool | str = setting(
         "auto", among=("auto",)
-    )  # layers as few large kernels, made in a minute or two at the start (`lean`). auto: on a GPU
+    )  # layers as few large kernels, made in a minute or two at the start (`fused`). auto: on a GPU
     checkpoint_activations: bool | str = setting(
         "auto", among=("auto",)
     )  # compute again what does not fit: less memory, a third more time. auto: where a microbatch would not fit
@@ -35,19 +38,19 @@ class SftSettings:
     """[sft]: supervised fine-tuning on demonstrations; observation tokens are masked."""
 
     epochs: int = setting(1, least=1)
-    minutes: float = setting(0.0, least=0)  # of wall-clock time, in which the schedule runs out, too; 0: no limit
+    minutes: float = setting(0.0, least=0)  # of wall-clock time; the learning rate's schedule ends with it; 0: no limit
     batch: int = setting(32, least=1)  # demonstrations an update
     lr: float = setting(1e-4, above=0)
     schedule: str = setting("cosine", among=("cosine", "constant"))
     warmup: float = setting(0.03, least=0, most=1)  # share of all updates
     weight_decay: float = setting(0.0, least=0)
     clip: float = setting(1.0, above=0)  # of the gradient's norm
-    microbatch_tokens: int = setting(16384, least=1)  # in memory at once, with padding and masks (`trees.room`)
+    microbatch_tokens: int = setting(16384, least=1)  # in memory at once, with padding and masks (`microbatch.room`)
     save_every: int = setting(50, least=1)  # updates
     eval_every: int = setting(0, least=0)  # updates; 0: at the end
     eval_questions: int = setting(64, least=0)  # 0: none, and the last weights are the result
-    half: bool = False  # passes in bfloat16 on a processor that is quicker so; a GPU's type is [model]'s
-    threads: int = setting(0, least=0)  # of a processor, in an update; 0: as many as elsewhere (OMP_NUM_THREADS)
+    half: bool = False  # passes in bfloat16 on a CPU that is faster so (the bf16 probe); a GPU's type is [model]'s
+    threads: int = setting(0, least=0)  # of a CPU, in an update; 0: as many as elsewhere (OMP_NUM_THREADS)
     most_loss: float = setting(1e4, above=0)  # a loss above this has exploded
 
 

@@ -1,6 +1,6 @@
-"""Supervised fine-tuning: imitate demonstrations, the model's own turns only.
+"""Supervised fine-tuning (SFT): imitate demonstrations, learning only from the model's own turns.
 
-Each demonstration's loss is kept (`losses.json`): curricula choose hard cases by it.
+The last loss of each demonstration is kept (`losses.json`): the curriculum `hard` chooses questions by it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from kgwalk.types import Flat, KgwalkError
 
 @dataclass
 class Sft:
-    """`flats` are the demonstrations as token ids; `ids` name them in `losses`. `ahead` is told which of them a step
-    will ask for, as early as it is known: nothing that is learnt depends on what it does.
+    """The SFT stage. `flats` are the demonstrations as token ids; `ids` are their names in `losses`.
+
+    `ahead` is told as early as possible which demonstrations a step will need, so that they can be prepared; what is
+    learnt does not depend on it.
     """
 
     updater: Updater
@@ -34,10 +36,10 @@ class Sft:
     ids: Sequence[str]
     settings: SftSettings
     seed: int
-    losses: dict[str, float] = field(default_factory=dict)  # of each demonstration, when it was last seen
-    pace: TimeBudget = field(default_factory=TimeBudget)
+    losses: dict[str, float] = field(default_factory=dict)  # each demonstration's last
+    time_budget: TimeBudget = field(default_factory=TimeBudget)
     ahead: Callable[[Sequence[int]], None] = lambda chosen: None
-    _order: tuple[int, Sequence[int]] = field(default=(-1, ()), init=False)  # an epoch, and its demonstrations
+    _order: tuple[int, Sequence[int]] = field(default=(-1, ()), init=False)  # of an epoch's demonstrations
 
     def __post_init__(self) -> None:
         if not self.flats:
@@ -45,7 +47,7 @@ class Sft:
         self.updater.expect(self.settings.microbatch_tokens)
 
     def stage(self) -> Stage:
-        return Stage("sft", self.steps, self.step, lambda: {"losses": self.losses}, self._restore, self.pace)
+        return Stage("sft", self.steps, self.step, lambda: {"losses": self.losses}, self._restore, self.time_budget)
 
     @property
     def steps_an_epoch(self) -> int:
@@ -56,7 +58,7 @@ class Sft:
         return self.settings.epochs * self.steps_an_epoch
 
     def chosen(self, step: int) -> list[int]:
-        """The demonstrations of a step: every one once an epoch, in an order of the epoch's own."""
+        """The demonstrations of a step: each comes once an epoch, in an order drawn for the epoch."""
         epoch, place = divmod(step - 1, self.steps_an_epoch)
         if self._order[0] != epoch:
             order = list(range(len(self.flats)))
@@ -75,14 +77,14 @@ class Sft:
         if number < self.steps:
             self.ahead(self.chosen(number + 1))
         packed = updater.pack(flats, None, settings.microbatch_tokens)
-        each: list[torch.Tensor] = []  # the losses of demonstrations, read once when all are there
+        each: list[torch.Tensor] = []  # losses of demonstrations, read from the device once at the end
 
         def loss_of(batch: Batch, scores: TokenScores) -> tuple[torch.Tensor, LossStats | None]:
             loss, each_B = imitation_loss(scores.logprobs_BT, batch.mask_BT, totals)
             each.append(each_B)
             return loss, None
 
-        time = self.pace.progress
+        time = self.time_budget.progress
         now = rate(number - 1, self.steps, schedule=settings.schedule, warmup=settings.warmup, time=time)
         numbers, _ = updater.update([batch for _, batch in packed], loss_of, rate=now)
         names = [self.ids[own[at]] for members, _ in packed for at in members]

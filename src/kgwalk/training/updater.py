@@ -1,8 +1,9 @@
-"""One update of the weights from microbatches of any number and order: gradients add up, are clipped, and applied.
+"""One update of the weights: gradients of microbatches add up, are clipped, and are applied.
 
-With several processes each brings its own microbatches, and gradients and totals are summed over all: the update is
-that of one process with all of them. Where each holds a shard of the weights they also bring equally many (`pack`), as
-every pass is one of all processes. Knows nothing of what the loss means.
+With several processes each brings its own microbatches, and gradients and losses are summed over all of them: the
+update is the one that a single process with all microbatches would make. Where each process holds a shard of the
+weights, all must bring equally many microbatches, since every pass is done by all of them together (`Updater.pack`
+fills up with blank ones). The loss is a function that the stage passes in; the learning rate's schedule is `rate`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from kgwalk.training.probes import half_is_quicker
 from kgwalk.training.shards import Processes, whole
 from kgwalk.types import Flat, KgwalkError
 
-ALIGNED = 16  # tokens: attention with a mask whose rows are no multiple of it would copy the mask in every layer
-# Tokens: smaller microbatches would take longer than computing twice what larger ones need. A GPU waits for the program
-# at each, a processor does not.
+ALIGNED = 16  # tokens: rows are padded to a multiple, or attention would copy its mask in every layer
+# Tokens of a microbatch, on a GPU (True) or a CPU. With fewer it is faster to compute activations twice in larger ones:
+# a GPU waits for the program at each microbatch.
 FEW = {True: 8192, False: 1024}
-CACHED = 2048  # tokens: a processor, whose caches are small, is slower with more at once
+CACHED = 2048  # tokens: a CPU, whose caches are small, is slower with more at once
 Loss = Callable[[Batch, TokenScores], tuple[torch.Tensor, LossStats | None]]
 
 
@@ -37,8 +38,10 @@ class Diverged(KgwalkError):
 
 
 class Updater:
-    """`most_loss` is where a loss counts as exploded; `clip` bounds the norm of the gradient. `half` lets a processor
-    that is quicker in bfloat16 compute its passes in it; it has so many `threads` for an update, 0: as elsewhere.
+    """Updates a model with AdamW.
+
+    `clip` bounds the norm of the gradient; a loss above `most_loss` has exploded. `half` lets a CPU compute its passes
+    in bfloat16 if the bf16 probe finds it faster. `threads` are a CPU's for an update; 0: as many as elsewhere.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class Updater:
         self._blank = _blank(self._pad).to(model.device)
         self.scorer = self._scorer()
         self._pairs = pairs_a_token(self.scorer)
-        self.most = self._fit = 1 << 30  # tokens of a microbatch, once it is known what fits
+        self.most = self._fit = 1 << 30  # tokens of a microbatch; `expect` finds out what fits
         self.parameters = list(model.parameters().values())
         self.optimiser = torch.optim.AdamW(_groups(model, weight_decay), lr=lr, betas=(0.9, 0.95), fused=self.on_gpu)
 
@@ -70,36 +73,39 @@ class Updater:
         return self.model.tokens.hf.pad_token_id or 0
 
     def _scorer(self) -> TokenScorer:
-        """The same for all updaters of a model: it is tried once, and compiled once where that pays; in shards the
-        weights are cut around it.
+        """The model's scorer, shared by all its updaters: it is probed once, and compiled once where that pays.
+
+        With shards, the weights are cut around it.
         """
         model, shards = self.model, self.model.shards
         if shards is None:
             if model.scorer is None:
-                with self._own_precision():  # whoever comes later may compute in no other
+                with self._own_precision():  # a later updater of the model shares the scorer
                     model.scorer = TokenScorer(model.trained)
                     if model.settings.compile is True or (model.settings.compile == "auto" and self.on_gpu):
-                        model.scorer.quicken()
+                        model.scorer.fuse()
             return cast(TokenScorer, model.scorer)
         if shards.root is None:
-            scorer = TokenScorer(model.trained, tried=False)  # the whole model may be too large for the device
+            scorer = TokenScorer(model.trained, probe=False)  # the whole model may be too large for the device
             model.cut(scorer)
             with torch.no_grad(), self._precision():
                 scorer(self._blank)  # the first pass fixes what learns, and must not be one with the adapter off
                 with shards.whole_root():
-                    scorer.try_out()
+                    scorer.probe()
         return cast(TokenScorer, shards.root)
 
     def expect(self, tokens: int) -> None:
-        """Microbatches are to have so many tokens. If what they compute does not fit into memory they have as many as
-        do; if these are few, it is computed twice instead.
+        """Prepare for microbatches of so many tokens.
+
+        If their activations do not fit into memory, microbatches get as many tokens as do fit. If those are too few,
+        activations are computed again in the backward pass instead (`checkpoint_activations`).
         """
         self.most = tokens = tokens if self.on_gpu else min(tokens, CACHED)
         if self.model.settings.checkpoint_activations == "auto" and not self.model.checkpointing:
             with self._precision():
                 fit = tokens_that_fit(self.scorer, self.model.device)
             self._settle()
-            fit = min(self.processes.gathered([fit]))  # in one process, and so in all: their passes are alike
+            fit = min(self.processes.gathered([fit]))  # the least of all processes: they must decide alike
             self._fit = fit
             if fit < min(tokens, FEW[self.on_gpu]):
                 self.model.checkpoint_activations()
@@ -111,8 +117,9 @@ class Updater:
             self.model.shards.settle()
 
     def pack(self, flats: Sequence[Flat], advantages: Sequence[Sequence[float]] | None, tokens: int) -> list[Packed]:
-        """Microbatches with room for so many tokens, on the model's device; in shards as many in every process, the
-        last ones blank.
+        """Microbatches of at most so many tokens, on the model's device.
+
+        With shards every process gets equally many; the last ones may be blank.
         """
         with self.clock.host("pack"):
             packed = pack(
@@ -146,15 +153,15 @@ class Updater:
     def update(
         self, batches: Sequence[Batch], loss_of: Loss, *, rate: float = 1.0, entropy: bool = False
     ) -> tuple[dict[str, float], LossStats | None]:
-        """The sum of the microbatches' losses is minimised by one step; returns `loss` and `grad_norm`, and tallies.
+        """One step on the sum of the microbatches' losses; returns `loss`, `grad_norm` and `lr`, and the statistics.
 
-        The host hears nothing from the device before all gradients are there; then the loss and their norm, once, as
-        the weights must stay as they are if these are no good.
+        `loss_of(batch, scores)` is the loss of one microbatch. The host waits for the device only once, when all
+        gradients are there: it reads the loss and the norm, since the weights must not change if either is bad.
         """
         with self.clock.device("update"), _threads(self.threads) if self.threads else contextlib.nullcontext():
             total, tally = self._gradients(batches, loss_of, entropy)
             self._sum_gradients()
-            # All weights at once on a GPU; a norm that is no number is seen below.
+            # `foreach` handles all weights at once on a GPU. A norm that is not finite is caught below.
             several = True if self.on_gpu else None
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip, error_if_nonfinite=False, foreach=several)
             value, size = torch.stack([self.processes.sum(total), whole(norm).to(total)]).tolist()
@@ -171,15 +178,16 @@ class Updater:
     def _gradients(
         self, batches: Sequence[Batch], loss_of: Loss, entropy: bool
     ) -> tuple[torch.Tensor, LossStats | None]:
-        """Added up over the microbatches, with the losses and the tallies, all of which stay on the device."""
+        """Add up gradients over the microbatches; returns the summed loss and statistics, which stay on the device."""
         self.model.module.train()
         self.optimiser.zero_grad(set_to_none=True)
         total, tally = torch.zeros((), device=self.model.device), None
-        for given in batches:
-            batch = given.to(self.model.device)
+        for microbatch in batches:
+            blank = microbatch.ids_RL is self._blank.ids_RL  # its tensors may have been put into another Batch
+            batch = microbatch.to(self.model.device)
             with self._precision():
                 scores = self.scorer(batch, entropy=entropy)
-                loss, noted = (scores.logprobs_BT.sum(), None) if given is self._blank else loss_of(batch, scores)
+                loss, noted = (scores.logprobs_BT.sum(), None) if blank else loss_of(batch, scores)
             loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
             total += loss.detach()
             if noted is not None:
@@ -187,12 +195,12 @@ class Updater:
         return total, tally
 
     def totals(self, totals: Totals) -> Totals:
-        """Over the processes."""
+        """Summed over the processes."""
         everyones = self.processes.gathered([totals])
         return Totals(sum(one.tokens for one in everyones), sum(one.sequences for one in everyones))
 
     def _sum_gradients(self) -> None:
-        if self.processes.count == 1 or self.model.shards is not None:  # of shards each pass has summed them
+        if self.processes.count == 1 or self.model.shards is not None:  # with shards each backward pass has summed them
             return
         for parameter in self.parameters:
             if parameter.grad is None:  # this process had no microbatch
@@ -200,13 +208,13 @@ class Updater:
             parameter.grad.copy_(self.processes.sum(parameter.grad))
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        """Of the passes: the model's own type, or half."""
+        """The type that passes run in: bfloat16 where `half` holds, else the model's own."""
         if self.half:
             return torch.autocast(self.model.device, dtype=torch.bfloat16)
         return self._own_precision()
 
     def _own_precision(self) -> contextlib.AbstractContextManager[Any]:
-        """Weights that learn, an adapter's or all, are float32; the passes run in the model's own type."""
+        """Weights that learn are float32; the passes run in the model's own type."""
         joined = self.model.scorer is not None and self.model.scorer.joined
         if self.model.dtype == "float32" or joined:
             return contextlib.nullcontext()
@@ -215,7 +223,7 @@ class Updater:
 
 @contextlib.contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """So many inside."""
+    """Inside, torch has so many threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -237,23 +245,19 @@ def _groups(model: PolicyModel, weight_decay: float) -> list[dict[str, Any]]:
     return [group for group in groups if group["params"]]
 
 
-# ----------------------------------------------------------------------------------------------------
-# The learning rate of each update: a linear warm-up, then constant or a cosine down to zero, by updates or by time.
-#
-# Knows no clock: how much of the time is used is told to it.
-
-
 def rate(update: int, updates: int, *, schedule: str, warmup: float, time: float = 0.0) -> float:
-    """What the learning rate is multiplied by in update 0, 1, ... of `updates`; `warmup` is a share of all.
+    """The learning rate's factor in update 0, 1, ... of `updates`: a linear warm-up, then constant or a cosine to 0.
+
+    `warmup` is a share of all updates.
 
     >>> [rate(update, 10, schedule="constant", warmup=0.2) for update in (0, 1, 2, 9)]
     [0.5, 1.0, 1.0, 1.0]
     >>> [round(rate(update, 4, schedule="cosine", warmup=0), 4) for update in range(4)]  # (1 + cos(pi u / 4)) / 2
     [1.0, 0.8536, 0.5, 0.1464]
 
-    `time` is the share of the time that is used, where that is limited (`Pace.progress`): an update counts as the one
-    that would be due by then. Half of the time is over, so update 1 of 4 has the rate of update 2, and the warm-up of
-    an update 0 that comes so late is over:
+    `time` is the share of the time budget that is used (`TimeBudget.progress`). An update then counts as the one that
+    would be due by that time: with half of the time used, update 1 of 4 has the rate of update 2, and an update 0 that
+    comes so late is past its warm-up:
 
     >>> [rate(update, 4, schedule="cosine", warmup=0, time=0.5) for update in (1, 2)]
     [0.5, 0.5]

@@ -1,6 +1,21 @@
-"""A run's web searches to proposals: every finding that the walk's graph lacks, merged and weighed.
+"""`kgwalk kg propose` and `accept`: facts found by a run's web searches, into a new store.
 
-Knows the folder of an evaluation; not how sentences are read, nor what becomes of a proposal.
+    propose(Path("runs/eval"))                             # findings that the walk's graph lacks, merged and scored
+    accept(Path("facts.jsonl"), graph, Path("new.kg"))     # the graph and the accepted facts
+
+A proposal is a row that a person may edit, giving it `"accept": true` or `false`:
+
+    {"triple": ["Norway", "capital", "Oslo"], "confidence": 0.9, "features": {...}, "sources": [...], "questions": 2}
+
+How sure it is:
+
+    confidence = 0.4 sentence + 0.3 fit + 0.2 agreed + 0.1 repeated - 0.3 taken, at least 0.01
+
+Each feature is from 0 to 1 (`Features`). The weights are set by hand so that each step can be explained. A sentence
+that says it plainly, of things of the right kinds, is worth proposing (0.7) but not yet worth adding without a look
+(0.8). For that the walk must have used it (0.9), or a second document must say it (0.8). Neither makes up for a wrong
+kind: 0.4 + 0.2 + 0.1 is 0.7. Where a run hid facts from its graph, the report says how many of them the proposals bring
+back.
 """
 
 from __future__ import annotations
@@ -34,29 +49,116 @@ from kgwalk.types import Call, Episode, InputError, KgwalkError, Progress, Quest
 from kgwalk.walk.environment import Environments, EnvironmentSettings, crucial_facts
 from kgwalk.walk.protocol import Environment
 
-# ----------------------------------------------------------------------------------------------------
-# How sure a proposed fact is: five features, each from 0 to 1, and their weights.
-#
-#     confidence = 0.4 sentence + 0.3 fit + 0.2 agreed + 0.1 repeated - 0.3 taken, at least 0.01
-#
-# The weights are set by hand so that each step can be told in words. A sentence that says it plainly, of things of the
-# right kinds, is worth proposing (0.7) and not yet worth adding without a look (0.8): for that the walk must have used
-# it (0.9) or a second document say it (0.8). Neither use nor repetition makes up for a wrong kind: 0.4 + 0.2 + 0.1 is
-# 0.7. Knows nothing of where the features come from.
-
-
 WEIGHTS = {"sentence": 0.4, "fit": 0.3, "agreed": 0.2, "repeated": 0.1, "taken": -0.3}
 LEAST = 0.01  # a confidence is above 0
+MOST_SOURCES = 5  # of a proposal that are written
+BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
+ADDITIONS = "additions.jsonl"
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """Proposals as rows, and the report."""
+
+    rows: list[dict[str, Any]]
+    report: dict[str, Any]
+
+
+def propose(run: Path, *, least: float = 0.5, progress: Progress = silent) -> Proposed:
+    """The proposals from an evaluation's folder that are at least so sure, surest first, and a report."""
+    folder = open_run(run)
+    if folder.kind != "eval":
+        raise KgwalkError(f"{run} is a run of kind {folder.kind!r}; proposals come from an evaluation, `kgwalk eval`")
+    settings = folder.about["settings"]
+    dataset = load_dataset(settings["data"])
+    environment = EnvironmentSettings(**settings.get("world", {}))
+    proposing = _Proposing(Environments(dataset.graph_for, environment, Environment))
+    total = sum(1 for _ in _episodes(folder.file(PREDICTIONS)))
+    for done, episode in enumerate(_episodes(folder.file(PREDICTIONS)), 1):
+        proposing.add(episode)
+        progress("episodes", done, total)
+    every = list(proposing.proposals.values())
+    kept = ranked(every, least)
+    dropped = proposing.environments.settings.drop > 0
+    rows = [one.row() | ({"in_whole_graph": proposing.hidden.is_fact(one.triple)} if dropped else {}) for one in kept]
+    report = {**proposing.report(), "proposals": len(kept), "less_sure": len(every) - len(kept), "least": least}
+    return Proposed(rows, report | ({"drop": proposing.hidden.report(every, least)} if dropped else {}))
+
+
+def _episodes(path: Path) -> Iterator[Episode]:
+    """Each episode, the last one if it was walked again. The file is read twice, since it may be larger than memory."""
+    last = {key_of(row): number for number, row in enumerate(whole_rows(path))}
+    kept = set(last.values())
+    for number, row in enumerate(whole_rows(path)):
+        if number in kept:
+            yield episode_from(row["episode"])
+
+
+class _Proposing:
+    """The proposals of the episodes so far, and counts."""
+
+    def __init__(self, environments: Environments) -> None:
+        self.environments, self.hidden = environments, Hidden()
+        self.proposals: dict[Triple, Proposal] = {}
+        self.counts: Counter[str] = Counter()
+        self._known: set[Triple] = set()
+        self._phrases: tuple[Store | None, Phrases] = (None, Phrases([]))
+
+    def add(self, episode: Episode) -> None:
+        question = episode.question
+        whole, seen = self.environments.graph_for(question), self.environments.of(question).graph
+        self.counts["episodes"] += 1
+        self.hidden.add(question, whole, seen)
+        searches = [at for at, turn in enumerate(episode.turns) if isinstance(turn.step, Call) and _is_web(turn.step)]
+        self.counts["searches"] += len(searches)
+        if searches:
+            reader = Reader(whole, seen, self._phrases_of(whole))
+            for number in searches:
+                self._read(reader, episode, number, question)
+
+    def _read(self, reader: Reader, episode: Episode, number: int, question: Question) -> None:
+        turn = episode.turns[number]
+        self.counts["documents"] += len(turn.documents)
+        asked = reader.asked(turn)
+        if asked is None:
+            self.counts["not_in_graph"] += 1
+            return
+        for finding in reader.read(episode, number, *asked):
+            self.counts["findings"] += 1
+            if finding.known:
+                self._known.add(finding.triple)
+                continue
+            self.proposals.setdefault(finding.triple, Proposal(finding.triple)).add(finding, question.id)
+            self.hidden.look_up(finding.triple, reader.whole)
+
+    def report(self) -> dict[str, Any]:
+        names = ("episodes", "searches", "not_in_graph", "documents", "findings")
+        return {name: self.counts[name] for name in names} | {"known": len(self._known)}
+
+    def _phrases_of(self, graph: Graph) -> Phrases:
+        """The phrases of a store's relations, made once; a remote graph cannot list its relations."""
+        store = graph.store if isinstance(graph, StoredGraph) else None
+        if store is not self._phrases[0] and store is not None:
+            self._phrases = store, Phrases(store.relation.several(range(len(store.relation))))
+        return self._phrases[1]
+
+
+def _is_web(step: Call) -> bool:
+    return step.tool == "web_search"
+
+
+# Proposals: how sure each is, and their rows in a file
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """
+    """What a confidence is made of, each from 0 to 1.
+
     sentence: how plainly it says so: nearness of the names to the relation's words times the share of words there
-    fit: whether both ends are of the kinds that the relation has in the graph (`Fit.of`)
-    agreed: 1 if a walk searched for the other end later, or answered with it, or had it on an answer's path
+    fit: whether both ends are of the kinds that the relation has in the graph (`KindFit.of`)
+    agreed: 1 if a walk later searched for the other end, answered with it, or had it on an answer's path
     repeated: 1 if two independent documents say so
-    taken: 1 if the relation has one value and the graph knows another
+    taken: 1 if the relation has a single value and the graph knows another one
     """
 
     sentence: float
@@ -67,7 +169,8 @@ class Features:
 
 
 def confidence(features: Features) -> float:
-    """
+    """The weighted sum of the features.
+
     >>> confidence(Features(sentence=0.8, fit=1.0, agreed=1.0))
     0.82
     """
@@ -75,20 +178,9 @@ def confidence(features: Features) -> float:
     return float(round(min(1.0, max(LEAST, total)), 4))
 
 
-# ----------------------------------------------------------------------------------------------------
-# Proposed facts: findings of the same triple merged, and their rows in a file that a person may edit.
-#
-#     {"triple": ["Norway", "capital", "Oslo"], "confidence": 0.9, "features": {...}, "sources": [...], "questions": 2}
-#
-# A row may be given `"accept": true` or `false`. Knows nothing of runs and stores.
-
-
-MOST_SOURCES = 5  # in a row
-
-
 @dataclass(slots=True)
 class Proposal:
-    """A triple and all that speaks for it: of several findings the best, and how many there are."""
+    """A triple and all that speaks for it: the best of its findings, their sources and questions."""
 
     triple: Triple
     sentence: float = 0.0
@@ -130,13 +222,13 @@ class Proposal:
 
 
 def ranked(proposals: Iterable[Proposal], least: float) -> list[Proposal]:
-    """Those sure enough, the surest first."""
+    """The proposals at least so sure, the surest first."""
     kept = (proposal for proposal in proposals if proposal.confidence >= least)
     return sorted(kept, key=lambda proposal: (-proposal.confidence, proposal.triple))
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """One row a line; the file is there whole or not at all."""
+    """Write one row a line; the file exists whole or not at all."""
     beside = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,22 +262,16 @@ def read_proposals(path: Path) -> Iterator[tuple[Triple, float, bool | None, dic
         yield triple, float(sure), accept, row
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a run hid from its questions, and how much of that its proposals bring back.
-#
-# Knows views and proposals; not how either was made.
-
-
-BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
+# What a run hid from its questions, and how much of it is proposed
 
 
 class Hidden:
-    """The facts that questions did not see, each triple once however many questions it was hidden from.
+    """The facts that a run hid from its questions, each counted once however many questions it was hidden from.
 
-    `needed` are crucial facts of a question (its gold paths, else its evidence) that its view lacks and the whole
-    graph has. `hidden` are these and every other fact between the two entities, which a view hides with them.
-    `lone` are the needed ones with an end that has no fact left in the view: such a name is known from the store's list
-    of names alone, and a graph that never had the fact would not have it.
+    `needed` are crucial facts of a question (its gold paths, else its evidence) that the whole graph has and its view
+    lacks. `hidden` are these and every other fact between the same two entities, which a view hides with them. `lone`
+    are needed facts with an end that has no other fact in the view: its name is known only because the store keeps it,
+    and a graph that never had the fact would not know it.
     """
 
     def __init__(self) -> None:
@@ -206,14 +292,14 @@ class Hidden:
                 self.hidden.update(Triple(*one[:3]) for one in pair if not _has(seen, one))
 
     def look_up(self, triple: Triple, whole: Graph) -> None:
-        """Remember whether a proposal is a fact of a question's whole graph."""
+        """Remember whether a proposed triple is a fact of the whole graph."""
         self._whole[triple] = self._whole.get(triple, False) or _has(whole, triple)
 
     def is_fact(self, triple: Triple) -> bool:
         return self._whole[triple]
 
     def report(self, every: Sequence[Proposal], least: float) -> dict[str, Any]:
-        """Recall of what was hidden and precision of what is proposed, at `least` and in bands of confidence."""
+        """Recall of hidden facts and precision of proposals, at `least` and in bands of confidence."""
         proposed = [one for one in every if one.confidence >= least]
         right = [one for one in proposed if self.is_fact(one.triple)]
         found = {one.triple for one in right}
@@ -249,107 +335,12 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-@dataclass(frozen=True)
-class Proposed:
-    rows: list[dict[str, Any]]
-    report: dict[str, Any]
-
-
-def propose(run: Path, *, least: float = 0.5, progress: Progress = silent) -> Proposed:
-    """The proposals of an evaluation's folder that are at least so sure, best first, and what was read for them."""
-    folder = open_run(run)
-    if folder.kind != "eval":
-        raise KgwalkError(f"{run} is a run of kind {folder.kind!r}; proposals come from an evaluation, `kgwalk eval`")
-    settings = folder.about["settings"]
-    dataset = load_dataset(settings["data"])
-    work = _Work(Environments(dataset.graph_for, EnvironmentSettings(**settings.get("world", {})), Environment))
-    total = sum(1 for _ in _episodes(folder.file(PREDICTIONS)))
-    for done, episode in enumerate(_episodes(folder.file(PREDICTIONS)), 1):
-        work.add(episode)
-        progress("episodes", done, total)
-    every = list(work.proposals.values())
-    kept = ranked(every, least)
-    dropped = work.environments.settings.drop > 0
-    rows = [one.row() | ({"in_whole_graph": work.hidden.is_fact(one.triple)} if dropped else {}) for one in kept]
-    report = {**work.report(), "proposals": len(kept), "less_sure": len(every) - len(kept), "least": least}
-    return Proposed(rows, report | ({"drop": work.hidden.report(every, least)} if dropped else {}))
-
-
-def _episodes(path: Path) -> Iterator[Episode]:
-    """Each episode, of one that was walked again the last. Two readings of the file: it may be larger than memory."""
-    last = {key_of(row): number for number, row in enumerate(whole_rows(path))}
-    kept = set(last.values())
-    for number, row in enumerate(whole_rows(path)):
-        if number in kept:
-            yield episode_from(row["episode"])
-
-
-class _Work:
-    """The proposals so far, and the counts."""
-
-    def __init__(self, environments: Environments) -> None:
-        self.environments, self.hidden = environments, Hidden()
-        self.proposals: dict[Triple, Proposal] = {}
-        self.counts: Counter[str] = Counter()
-        self._known: set[Triple] = set()
-        self._phrases: tuple[Store | None, Phrases] = (None, Phrases([]))
-
-    def add(self, episode: Episode) -> None:
-        question = episode.question
-        whole, seen = self.environments.graph_for(question), self.environments.of(question).graph
-        self.counts["episodes"] += 1
-        self.hidden.add(question, whole, seen)
-        searches = [at for at, turn in enumerate(episode.turns) if isinstance(turn.step, Call) and _is_web(turn.step)]
-        self.counts["searches"] += len(searches)
-        reader = Reader(whole, seen, self._phrases_of(whole)) if searches else None
-        for number in searches:
-            assert reader is not None
-            self._read(reader, episode, number, question)
-
-    def _read(self, reader: Reader, episode: Episode, number: int, question: Question) -> None:
-        turn = episode.turns[number]
-        self.counts["documents"] += len(turn.documents)
-        asked = reader.asked(turn)
-        if asked is None:
-            self.counts["not_in_graph"] += 1
-            return
-        for finding in reader.read(episode, number, *asked):
-            self.counts["findings"] += 1
-            if finding.known:
-                self._known.add(finding.triple)
-                continue
-            self.proposals.setdefault(finding.triple, Proposal(finding.triple)).add(finding, question.id)
-            self.hidden.look_up(finding.triple, reader.whole)
-
-    def report(self) -> dict[str, Any]:
-        names = ("episodes", "searches", "not_in_graph", "documents", "findings")
-        return {name: self.counts[name] for name in names} | {"known": len(self._known)}
-
-    def _phrases_of(self, graph: Graph) -> Phrases:
-        """Those of a store's relations, made once; a graph elsewhere cannot list its own."""
-        store = graph.store if isinstance(graph, StoredGraph) else None
-        if store is not self._phrases[0] and store is not None:
-            self._phrases = store, Phrases(store.relation.several(range(len(store.relation))))
-        return self._phrases[1]
-
-
-def _is_web(step: Call) -> bool:
-    return step.tool == "web_search"
-
-
-# ----------------------------------------------------------------------------------------------------
-# A new store of a graph's facts and the proposals that were accepted; the graph itself is not touched.
-#
-# Exports the graph, writes the additions beside it as a second source, and builds. The rows of the additions, with
-# their sources, lie in the new store's folder as additions.jsonl. Knows nothing of how proposals came about.
-
-
-ADDITIONS = "additions.jsonl"
+# Accepted proposals into a new store
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """`refused` by hand, `less_sure` than asked for, `known` to the graph already."""
+    """How many proposals were added, `refused` by hand, `less_sure` than asked for, or `known` to the graph already."""
 
     added: int
     refused: int
@@ -367,7 +358,11 @@ def accept(
     replace: bool = False,
     progress: Progress = silent,
 ) -> Accepted:
-    """Build `target` from the graph and the proposals at least so sure; `accept` in a row wins over that."""
+    """Build the store `target` from the graph and the proposals at least so sure; a row's own `accept` decides first.
+
+    The graph itself is not touched. The rows of the additions, with their sources, are kept in the new store's folder
+    as additions.jsonl.
+    """
     chosen: dict[Triple, dict[str, Any]] = {}
     counts: Counter[str] = Counter()
     for triple, sure, accepted, row in read_proposals(proposals):
@@ -394,6 +389,7 @@ def accept(
 def _build(
     graph: StoredGraph, additions: Iterable[Triple], target: Path, replace: bool, progress: Progress
 ) -> BuildReport:
+    """Export the graph, write the additions beside it as a second source, and build a store of both."""
     store = graph.store
     labelled = store.entity_id is not None
     format = "tsv" if not labelled else "nq" if store.timed else "nt"  # TSV has no place for ids beside names
@@ -409,7 +405,7 @@ def _build(
 
 
 def _lines(store: Store, additions: Iterable[Triple]) -> Iterable[str]:
-    """TSV with the keys of the names: their ids where the store has ids; a new name is its own."""
+    """The additions as TSV, by id where the store has ids; a new name is its own id."""
     yield f"{ESCAPED_MARK}\n"
     for head, relation, tail, time in additions:
         keys = [_key(store.entity, store.entity_id, head), _key(store.relation, store.relation_id, relation)]

@@ -1,4 +1,6 @@
-"""Which names a sentence makes the head and which the tail of a relation, by where they stand around its words.
+"""Which names in a sentence are the head and which the tail of a relation.
+
+Decided by where they stand around the relation's words:
 
     Norway's capital is Oslo.               a possessive: the owner is the head
     The capital of Norway is Oslo.          what follows "of" is the head, what follows "is" the tail
@@ -9,7 +11,9 @@
 
 Names joined by commas and "and" are one list and share the role. A name that stands elsewhere has no role, so "The
 capital of Sweden, a neighbour of Norway, is Stockholm" says nothing of Norway. Negation, hedging, the past ("until",
-"former") and markup between the names end a reading. English only. Knows no graph.
+"former") and markup between the names end a reading. English only.
+
+`Phrases` finds a relation's words in a sentence, `mentions` the names, and `roles` puts the two together.
 """
 
 from __future__ import annotations
@@ -25,195 +29,8 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import words
 from kgwalk.walk.name_lookup import FUNCTION_WORDS, KINDS, GraphNames, RemoteNames, Stored, Text, stem
 
-# ----------------------------------------------------------------------------------------------------
-# The words of a relation, and where a sentence has them.
-#
-# `directed_by` is the stem "direct" with a "by" of its own; `people.person.place_of_birth` is read by its last part.
-# Knows no synonyms: "was born in" says nothing of place_of_birth here. Knows nothing of names.
-
-
-PREPOSITIONS = frozenset(["of", "by", "in", "at", "on", "to", "from", "for", "with", "as"])
-LEAST_COVERAGE = 0.5
-BETWEEN = 2  # function words between two words of a relation: "place of the birth"
-BESIDE = 3  # words on each side, in which a longer relation is looked for
-
-
-@dataclass(frozen=True, slots=True)
-class RelationPhrase:
-    """`stems` are the telling words in order; `own` the prepositions at the end, as the "by" of directed_by."""
-
-    stems: tuple[str, ...]
-    own: tuple[str, ...] = ()
-
-
-class PhraseMatch(NamedTuple):
-    """Where a sentence has a relation's words: first and last word, and the share of them that is there."""
-
-    first: int
-    last: int
-    coverage: float
-
-
-def phrase_of(relation: str) -> RelationPhrase:
-    """
-    >>> phrase_of("directed_by")
-    RelationPhrase(stems=('direct',), own=('by',))
-    >>> phrase_of("currency_used")
-    RelationPhrase(stems=('currency',), own=())
-    >>> phrase_of("people.person.place_of_birth").stems, phrase_of("has_genre").stems, phrase_of("spansTimezone").stems
-    (('plac', 'birth'), ('genr',), ('span', 'timezon'))
-    """
-    last = relation.rstrip("./#").replace("#", "/").rsplit("/", 1)[-1]
-    parts = normalise(words(last if " " in last else last.rsplit(".", 1)[-1])).split()
-    telling = [part for part in parts if part not in FUNCTION_WORDS]
-    if not telling:
-        return RelationPhrase(tuple(parts))
-    end = len(parts)
-    while parts[end - 1] in PREPOSITIONS:
-        end -= 1
-    return RelationPhrase(tuple(map(stem, telling)), tuple(parts[end:]))
-
-
-class Phrases:
-    """Finds a relation in a sentence whose words are not another relation's.
-
-    "The official language of Morocco is Arabic" speaks of official_language and not of language; nor does "The language
-    of Morocco is Berber" speak of official_language, where the graph has both.
-    """
-
-    def __init__(self, relations: Iterable[str]) -> None:
-        self._all = {phrase_of(relation).stems for relation in relations}
-
-    def places(self, sentence: Text, relation: str, named: Collection[int] = ()) -> Iterator[PhraseMatch]:
-        """Where the sentence has the relation's words; the words `named` belong to names."""
-        stems = ["" if at in named else stem(word.plain) for at, word in enumerate(sentence.words)]
-        wanted = phrase_of(relation).stems
-        for first, last in _runs(sentence, stems, frozenset(wanted)):
-            coverage = len(set(stems[first : last + 1]) & set(wanted)) / len(set(wanted))
-            if coverage >= LEAST_COVERAGE and not self._another(sentence, stems, first, last, wanted):
-                yield PhraseMatch(first, last, coverage)
-
-    def _another(self, sentence: Text, stems: list[str], first: int, last: int, wanted: tuple[str, ...]) -> bool:
-        """Whether the words, or more words around them, are another relation's."""
-        for low in range(max(0, first - BESIDE), first + 1):
-            for high in range(last, min(len(stems), last + BESIDE + 1)):
-                told = tuple(stems[at] for at in range(low, high + 1) if not sentence.function[at])
-                if told != wanted and told in self._all:
-                    return True
-        return False
-
-
-def _runs(sentence: Text, stems: list[str], wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """Stretches of wanted words with at most BETWEEN function words between two of them."""
-    places = [at for at, one in enumerate(stems) if one in wanted]
-    while places:
-        first = last = places.pop(0)
-        while places and all(sentence.function[last + 1 : places[0]]) and places[0] - last <= BETWEEN + 1:
-            last = places.pop(0)
-        yield first, last
-
-
-# ----------------------------------------------------------------------------------------------------
-# The names of a graph's entities in a sentence: whole names, the longest first, written as names are.
-#
-# Stricter than the linking of questions, because nobody looks at each result: a name stands as the graph writes it, or
-# differs in accents and punctuation only; "us" is not US, "music" does not hold it, "30" is not in "15.30", York is not
-# in New York. Knows nothing of what the sentence says.
-
-
-_INSIDE_NUMBERS = ".,:/-"
-
-
-class SentenceMention(NamedTuple):
-    """A stretch of the sentence and the entities of this name; those written just so come first.
-
-    One that `stands` may have a role; any other is only a word in a list of names.
-    """
-
-    start: int  # characters
-    end: int
-    names: tuple[str, ...]
-    words: range
-    stands: bool = True
-
-
-def names_of(graph: Graph) -> GraphNames:
-    return Stored(graph) if isinstance(graph, StoredGraph) else RemoteNames(graph)
-
-
-def mentions(sentence: Text, names: GraphNames) -> list[SentenceMention]:
-    """The mentions in order, none overlapping."""
-    found: list[SentenceMention] = []
-    covered: set[int] = set()
-    for first, last in sorted(names.stretches(sentence), key=lambda ends: (-sentence.size(*ends), ends)):
-        mention = _mention(sentence, names, first, last) if covered.isdisjoint(range(first, last + 1)) else None
-        if mention is not None:
-            found.append(mention)
-            covered.update(mention.words)
-    return sorted((one for one in found if not _goes_on(sentence, one, covered)), key=lambda one: one.start)
-
-
-def _mention(sentence: Text, names: GraphNames, first: int, last: int) -> SentenceMention | None:
-    text, words = sentence.question, range(first, last + 1)
-    start, end = sentence.span(first, last)
-    if sentence.hyphen_before[first] or sentence.hyphen_after[last]:
-        return None
-    found = [one.found.name for one in names.equal(text[start:end])]
-    places = {name: place for name in found if (place := _as_written(text, start, name)) is not None}
-    alike = [name for name in found if name not in places and _alike(text[start:end], name, beginning=first == 0)]
-    name = max(places, key=len, default=None)
-    low, high = (start, end) if name is None else places[name]
-    if first == last and sentence.function[first] and (first == 0 or not sentence.capital[first]) and low == start:
-        return None  # "is", "to": but .to is a name
-    if name is not None:
-        return SentenceMention(low, high, (name, *alike), words) if _whole(text, low, high) else None
-    return SentenceMention(low, high, tuple(alike), words) if alike else None
-
-
-def _as_written(text: str, start: int, name: str) -> tuple[int, int] | None:
-    """Where the name stands letter for letter, if its first word begins at `start`."""
-    before = next((at for at, character in enumerate(name) if KINDS[character] in ("letter", "alone")), 0)
-    place = start - before
-    return (place, place + len(name)) if place >= 0 and text.startswith(name, place) else None
-
-
-def _alike(stretch: str, name: str, *, beginning: bool) -> bool:
-    """Whether a stretch equal but for case, accents and punctuation is written as a name of this kind is."""
-    letters = [character for character in name if character.isalpha()]
-    if not letters or (len(letters) <= 3 and name.isupper()):
-        return False  # numbers and abbreviations: only as they are
-    first = next(character for character in name if character.isalnum())
-    return first.isupper() == stretch[0].isupper() or (beginning and stretch[0].isupper())
-
-
-def _whole(text: str, low: int, high: int) -> bool:
-    """Whether a number is not a part of a longer one."""
-    if text[low].isdecimal():
-        before = text[max(0, low - 2) : low]
-        if before[-1:] in ("-", "+") or (
-            before[-1:] in _INSIDE_NUMBERS and before[:1].isdecimal() and len(before) == 2
-        ):
-            return False
-    if text[high - 1].isdecimal():
-        after = text[high : high + 2]
-        if after[:1] in _INSIDE_NUMBERS and after[1:2].isdecimal():
-            return False
-    return True
-
-
-def _goes_on(sentence: Text, mention: SentenceMention, covered: set[int]) -> bool:
-    """Whether a capitalised word that belongs to no name stands right beside it: then it is part of a longer name."""
-    words, text = sentence.words, sentence.question
-    before, after = mention.words.start - 1, mention.words.stop
-    beside = [(before, text[words[before].end : mention.start])] if before >= 0 else []
-    beside += [(after, text[mention.end : words[after].start])] if after < len(words) else []
-    return any(
-        glue == " " and at not in covered and sentence.capital[at] and not sentence.function[at] for at, glue in beside
-    )
-
-
-# What other words cost in nearness: few between the relation's words and the name that follows, more where the thing is
-# described first ("Big is a 1988 American comedy film directed by").
+# What each other word costs in nearness: much after the relation's words, little before them, where a thing is often
+# described ("Big is a 1988 American comedy film directed by").
 COST_BEFORE, COST_AFTER = 0.05, 0.2
 LEAST_NEAR = 0.2
 
@@ -238,7 +55,7 @@ _CLAUSE = re.compile(
 
 
 class Role(NamedTuple):
-    """Heads and tails that a sentence names, and how near they stand to the relation's words, from 0.2 to 1."""
+    """The heads and tails in a sentence, and how near they stand to the relation's words, from 0.2 to 1."""
 
     heads: tuple[SentenceMention, ...]
     tails: tuple[SentenceMention, ...]
@@ -391,3 +208,187 @@ def _clause(text: str, mentions: Sequence[SentenceMention], start: int, end: int
         elif found.start() >= end:
             return low, found.start()
     return low, len(text)
+
+
+# The words of a relation in a sentence
+
+PREPOSITIONS = frozenset(["of", "by", "in", "at", "on", "to", "from", "for", "with", "as"])
+LEAST_COVERAGE = 0.5
+BETWEEN = 2  # function words may stand between two words of a relation: "place of the birth"
+BESIDE = 3  # words on each side are searched for a longer relation
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPhrase:
+    """`stems` are the content words in order; `own` the prepositions at the end, as the "by" of directed_by."""
+
+    stems: tuple[str, ...]
+    own: tuple[str, ...] = ()
+
+
+class PhraseMatch(NamedTuple):
+    """Where a sentence has a relation's words: the first and last word, and the share of them that is there."""
+
+    first: int
+    last: int
+    coverage: float
+
+
+def phrase_of(relation: str) -> RelationPhrase:
+    """The words of a relation's name, of which only the last part counts.
+
+    There are no synonyms: "was born in" says nothing of place_of_birth.
+
+    >>> phrase_of("directed_by")
+    RelationPhrase(stems=('direct',), own=('by',))
+    >>> phrase_of("currency_used")
+    RelationPhrase(stems=('currency',), own=())
+    >>> phrase_of("people.person.place_of_birth").stems, phrase_of("has_genre").stems, phrase_of("spansTimezone").stems
+    (('plac', 'birth'), ('genr',), ('span', 'timezon'))
+    """
+    last = relation.rstrip("./#").replace("#", "/").rsplit("/", 1)[-1]
+    parts = normalise(words(last if " " in last else last.rsplit(".", 1)[-1])).split()
+    telling = [part for part in parts if part not in FUNCTION_WORDS]
+    if not telling:
+        return RelationPhrase(tuple(parts))
+    end = len(parts)
+    while parts[end - 1] in PREPOSITIONS:
+        end -= 1
+    return RelationPhrase(tuple(map(stem, telling)), tuple(parts[end:]))
+
+
+class Phrases:
+    """Finds a relation's words in a sentence, unless they are another relation's.
+
+    "The official language of Morocco is Arabic" speaks of official_language and not of language; nor does "The language
+    of Morocco is Berber" speak of official_language, where the graph has both.
+    """
+
+    def __init__(self, relations: Iterable[str]) -> None:
+        self._all = {phrase_of(relation).stems for relation in relations}
+
+    def places(self, sentence: Text, relation: str, named: Collection[int] = ()) -> Iterator[PhraseMatch]:
+        """Where the sentence has the relation's words; the words at `named` belong to names and do not count."""
+        stems = ["" if at in named else stem(word.plain) for at, word in enumerate(sentence.words)]
+        wanted = phrase_of(relation).stems
+        for first, last in _runs(sentence, stems, frozenset(wanted)):
+            coverage = len(set(stems[first : last + 1]) & set(wanted)) / len(set(wanted))
+            if coverage >= LEAST_COVERAGE and not self._another(sentence, stems, first, last, wanted):
+                yield PhraseMatch(first, last, coverage)
+
+    def _another(self, sentence: Text, stems: list[str], first: int, last: int, wanted: tuple[str, ...]) -> bool:
+        """Whether the words, or more words around them, are another relation's."""
+        for low in range(max(0, first - BESIDE), first + 1):
+            for high in range(last, min(len(stems), last + BESIDE + 1)):
+                told = tuple(stems[at] for at in range(low, high + 1) if not sentence.function[at])
+                if told != wanted and told in self._all:
+                    return True
+        return False
+
+
+def _runs(sentence: Text, stems: list[str], wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Stretches of wanted words with at most BETWEEN function words between two of them."""
+    places = [at for at, one in enumerate(stems) if one in wanted]
+    while places:
+        first = last = places.pop(0)
+        while places and all(sentence.function[last + 1 : places[0]]) and places[0] - last <= BETWEEN + 1:
+            last = places.pop(0)
+        yield first, last
+
+
+# The names of entities in a sentence
+
+_INSIDE_NUMBERS = ".,:/-"
+
+
+class SentenceMention(NamedTuple):
+    """A stretch of the sentence and the entities of this name; those written exactly so come first.
+
+    Only one that `stands` may have a role; any other is just a word in a list of names.
+    """
+
+    start: int  # characters
+    end: int
+    names: tuple[str, ...]
+    words: range
+    stands: bool = True
+
+
+def names_of(graph: Graph) -> GraphNames:
+    return Stored(graph) if isinstance(graph, StoredGraph) else RemoteNames(graph)
+
+
+def mentions(sentence: Text, names: GraphNames) -> list[SentenceMention]:
+    """The mentions in order, longest names first where they would overlap.
+
+    Stricter than the linking of questions, since nobody looks at each result: a name stands as the graph writes it, or
+    differs only in accents and punctuation. "us" is not US, "music" does not contain it, "30" is not in "15.30", York
+    is not in New York.
+    """
+    found: list[SentenceMention] = []
+    covered: set[int] = set()
+    for first, last in sorted(names.stretches(sentence), key=lambda ends: (-sentence.size(*ends), ends)):
+        mention = _mention(sentence, names, first, last) if covered.isdisjoint(range(first, last + 1)) else None
+        if mention is not None:
+            found.append(mention)
+            covered.update(mention.words)
+    return sorted((one for one in found if not _goes_on(sentence, one, covered)), key=lambda one: one.start)
+
+
+def _mention(sentence: Text, names: GraphNames, first: int, last: int) -> SentenceMention | None:
+    text, words = sentence.question, range(first, last + 1)
+    start, end = sentence.span(first, last)
+    if sentence.hyphen_before[first] or sentence.hyphen_after[last]:
+        return None
+    found = [one.found.name for one in names.equal(text[start:end])]
+    places = {name: place for name in found if (place := _as_written(text, start, name)) is not None}
+    alike = [name for name in found if name not in places and _alike(text[start:end], name, beginning=first == 0)]
+    name = max(places, key=len, default=None)
+    low, high = (start, end) if name is None else places[name]
+    if first == last and sentence.function[first] and (first == 0 or not sentence.capital[first]) and low == start:
+        return None  # "is", "to": but .to is a name
+    if name is not None:
+        return SentenceMention(low, high, (name, *alike), words) if _whole(text, low, high) else None
+    return SentenceMention(low, high, tuple(alike), words) if alike else None
+
+
+def _as_written(text: str, start: int, name: str) -> tuple[int, int] | None:
+    """Where the name stands letter for letter, if its first word begins at `start`."""
+    before = next((at for at, character in enumerate(name) if KINDS[character] in ("letter", "alone")), 0)
+    place = start - before
+    return (place, place + len(name)) if place >= 0 and text.startswith(name, place) else None
+
+
+def _alike(stretch: str, name: str, *, beginning: bool) -> bool:
+    """Whether a stretch equal but for case, accents and punctuation is written as a name of this kind is."""
+    letters = [character for character in name if character.isalpha()]
+    if not letters or (len(letters) <= 3 and name.isupper()):
+        return False  # numbers and abbreviations: only as they are
+    first = next(character for character in name if character.isalnum())
+    return first.isupper() == stretch[0].isupper() or (beginning and stretch[0].isupper())
+
+
+def _whole(text: str, low: int, high: int) -> bool:
+    """Whether a number is not a part of a longer one."""
+    if text[low].isdecimal():
+        before = text[max(0, low - 2) : low]
+        if before[-1:] in ("-", "+") or (
+            before[-1:] in _INSIDE_NUMBERS and before[:1].isdecimal() and len(before) == 2
+        ):
+            return False
+    if text[high - 1].isdecimal():
+        after = text[high : high + 2]
+        if after[:1] in _INSIDE_NUMBERS and after[1:2].isdecimal():
+            return False
+    return True
+
+
+def _goes_on(sentence: Text, mention: SentenceMention, covered: set[int]) -> bool:
+    """Whether a capitalised word that belongs to no name stands right beside it: then it is part of a longer name."""
+    words, text = sentence.words, sentence.question
+    before, after = mention.words.start - 1, mention.words.stop
+    beside = [(before, text[words[before].end : mention.start])] if before >= 0 else []
+    beside += [(after, text[mention.end : words[after].start])] if after < len(words) else []
+    return any(
+        glue == " " and at not in covered and sentence.capital[at] and not sentence.function[at] for at, glue in beside
+    )

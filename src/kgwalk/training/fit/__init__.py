@@ -1,1 +1,1 @@
-"""A graph in, an agent for it out."""
+"""`kgwalk fit`: a graph in, an agent trained for it out."""

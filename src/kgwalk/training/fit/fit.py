@@ -1,19 +1,19 @@
-"""A graph in, an agent for it out: questions made from the graph, SFT, GRPO, a score on questions held out.
+"""`kgwalk fit`: a graph in, an agent for it out, trained on questions made from the graph.
 
     fit("films.kg", out="runs/fit-films")
 
     run/questions   the questions that were made, a dataset over the graph
-    run/worlds      questions about random worlds, if it goes on from an agent: what it shall not forget
+    run/worlds      questions about invented graphs, if the fit goes on from an agent: what it must not forget
     run/plan.json   how fast the machine is, and what that leaves time for
     run/time.json   what the time was used for, and the minutes that each stage was given
-    run/before      the held-out questions, walked by whatever the fit starts from
+    run/before      the held-out questions, walked by the agent that the fit starts from
     run/train       the training run (training/pipeline)
     run/after       the held-out questions, walked by the result
     run/fit.json    the report
 
-The adapter is put where `ask --graph` looks for it (walk/adapters), unless it is the shipped one. What is done is not
-done again, so a fit that is resumed goes on where it stopped. If training made the agent no better on the questions
-held out, or perhaps by luck alone, the weights stay as they were. Knows no recipe by name.
+The adapter is put where `ask --graph` looks for it (walk/adapters), unless it is the one shipped with kgwalk. What is
+done is not done again, so a fit that is resumed goes on where it stopped. If training made the agent no better on the
+held-out questions, or perhaps only by chance, the weights stay as they were.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from kgwalk.training.fit.plan import (
     stage_minutes,
     walks_within,
 )
-from kgwalk.training.fit.questions import WORLDS, make, of_course, rehearse, rehearsed, write
+from kgwalk.training.fit.questions import INVENTED, make, rehearsal_count, rehearsal_sets, write, write_rehearsal
 from kgwalk.training.fit.result import Took, Walks, reported
 from kgwalk.training.pipeline import TrainSettings, train
 from kgwalk.training.run import ADAPTER, check_device, check_recipe
@@ -72,57 +72,14 @@ from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
 from kgwalk.types import KgwalkError, Progress, silent
 from kgwalk.walk.adapters import NONE, asked_for, shipped
 
-# ----------------------------------------------------------------------------------------------------
-# What a fit begins from: a recipe that can be fitted, and an adapter to go on from, if any.
-#
-# Knows no recipe and no model by name, and loads no weights.
-
-
-ALL = ("demos", "sft", "grpo", "eval")  # a fit measures by some, and tests by the last, whichever it trains by
-
-
-def check(recipe: Recipe, stages: Collection[str]) -> None:
-    """What is wrong with the recipe is told before a question is made; `stages` are those of [train]."""
-    check_recipe(recipe, ALL)
-    if "sft" in stages and "demos" not in stages:
-        raise KgwalkError("the stage sft learns from demonstrations: add the stage demos to `train.stages`")
-    if not {"sft", "grpo"} & set(stages):
-        raise KgwalkError("a fit learns by the stage sft, or grpo, and `train.stages` has neither")
-    if RewardFunction.of(recipe).judges:
-        raise KgwalkError(
-            f"the recipe {recipe.name} rewards what a judge says, and a fit has none; `kgwalk questions make` and "
-            "`kgwalk train --judge` do the same in two steps"
-        )
-    find_model(read_section(ModelSettings, recipe, "model").name)
-
-
-def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
-    """The adapter to go on from; unless one is asked for, the shipped one where it is of the recipe's model."""
-    if asked == NONE:
-        return None
-    folder = shipped() if asked is None else asked_for(str(asked))
-    if folder is None:
-        return None
-    adapter, model = read_adapter(folder), read_section(ModelSettings, recipe, "model").name
-    if asked is not None:
-        check_base(adapter, model)
-    fits = same_model(adapter.base, model) and adapter.protocol in ("", recipe.section("protocol").get("name"))
-    return folder if asked is not None or fits else None
-
-
-def as_wide(start: Path) -> list[str]:
-    """The recipe's adapter is as wide as the one that it goes on from."""
-    config = read_json(start / CONFIG)
-    return [f"model.lora_rank={config['r']}", f"model.lora_alpha={float(config['lora_alpha'])}"]
-
-
-FEW = {"cpu": 16, "cuda": 128}  # walks, to see how long one takes: enough to say something by, and to fill a GPU
+ALL = ("demos", "sft", "grpo", "eval")  # stages whose settings a fit reads, whichever it trains by
+FEW = {"cpu": 16, "cuda": 128}  # walks, to see how long one takes: enough to tell, and to fill a GPU
 LEARNING: dict[str, type[SftSettings | GrpoSettings]] = {"sft": SftSettings, "grpo": GrpoSettings}
 SMOKE = FitPlan(train=24, dev=4, test=6, before=3, batch=4, steps=2, seconds=60.0)
 
 
-class _Case(TypedDict):
-    """What a plan depends on besides the speed (`plan_for`)."""
+class _PlanCase(TypedDict):
+    """What a plan depends on besides the machine's speed (`plan_for`)."""
 
     untrained: bool
     questions: int
@@ -151,9 +108,9 @@ def fit(
     """Train an agent for a graph without a single labelled question; the result is what `kgwalk fit --json` prints.
 
     It takes at most `minutes` (40 on a CPU, 8 on a GPU), unless they are too few for anything, counted from `started`
-    (`time.monotonic`) if given, and learns from at most `count` questions. `start` is an adapter's folder, `shipped` or
-    `none`; without it the shipped agent where it fits, else none. `engine` walks the questions held out, and is the one
-    that `ask` would have. `resume` goes on with the fit in `out`.
+    (`time.monotonic`) if given. It learns from at most `count` questions. `start` is an adapter's folder, `shipped` or
+    `none`; by default it is the shipped agent if that is of the recipe's model. `engine` walks the held-out questions,
+    and is the one that `ask` would use. `resume` goes on with the fit in `out`.
     """
     started = clock.monotonic() if started is None else started
     check_device(device)
@@ -190,7 +147,7 @@ def _carry_out(asked: FitRequest, started: float, *, resume: bool, force: bool) 
     with folder.alone():
         time = FitTime(folder.path, asked.minutes, started)
         if not folder.file(PLAN).exists():
-            with folder.unless_refused(), _nothing_prepared(folder):
+            with folder.unless_refused(), _undone_if_refused(folder):
                 _prepare(asked, folder, time)
         prepared = folder.read(PLAN)
         plan, data = FitPlan(**prepared["plan"]), Dataset(asked.name, folder.file(ASKED))
@@ -204,8 +161,8 @@ def _carry_out(asked: FitRequest, started: float, *, resume: bool, force: bool) 
 
 
 @contextmanager
-def _nothing_prepared(folder: RunFolder) -> Iterator[None]:
-    """Of a fit that is refused before there is a plan nothing is kept."""
+def _undone_if_refused(folder: RunFolder) -> Iterator[None]:
+    """Remove what a fit has written if it is refused before there is a plan."""
     try:
         yield
     except KgwalkError:
@@ -216,7 +173,7 @@ def _nothing_prepared(folder: RunFolder) -> Iterator[None]:
 
 
 def _prepare(asked: FitRequest, folder: RunFolder, time: FitTime) -> None:
-    """Questions, and how many of them there is time for."""
+    """Make the questions, measure the machine, and plan how many questions there is time for."""
     with time.part("questions"):
         made, about = make(asked.graph, asked.name, asked.count, asked.seed, asked.progress)
     if asked.smoke:
@@ -227,57 +184,58 @@ def _prepare(asked: FitRequest, folder: RunFolder, time: FitTime) -> None:
             speed = measure(asked.recipe, made, seed=asked.seed, start=asked.start, device=asked.device)
         asked.progress("speed", 1, 1, {})
         grpo = read_section(GrpoSettings, asked.recipe, "grpo")
-        case: _Case = {"untrained": asked.start is None, "questions": grpo.questions, "group": grpo.group}
+        case: _PlanCase = {"untrained": asked.start is None, "questions": grpo.questions, "group": grpo.group}
         prepared = time.spent
         plan = plan_for(speed, time.left - LOADED * speed.load - speed.setup, asked.count, **case)
         plan = plan.within({split: len(made.questions(split)) for split in made.splits()})
         planned = {"preparing": round(prepared, 1), **parts_of(plan, speed, **case)}
-    # more than planned, since the minutes end the course, and the machine may turn out faster than it seemed
-    course = plan.train if asked.smoke else max(plan.train, min(asked.count, ROOM * plan.train))
-    others = 0 if asked.start is None else of_course(course)
-    if others:
-        with time.part(WORLDS):
-            rehearse(folder.path, others, asked.seed, asked.progress)
-    write(made.limited({"train": course - others, "dev": plan.dev, "test": plan.test}), folder.file(ASKED))
+    # More than planned: the time budget ends the training, and the machine may turn out faster than measured.
+    train_size = plan.train if asked.smoke else max(plan.train, min(asked.count, ROOM * plan.train))
+    rehearsed = 0 if asked.start is None else rehearsal_count(train_size)
+    if rehearsed:
+        with time.part(INVENTED):
+            write_rehearsal(folder.path, rehearsed, asked.seed, asked.progress)
+    write(made.limited({"train": train_size - rehearsed, "dev": plan.dev, "test": plan.test}), folder.file(ASKED))
     measured = None if speed is None else asdict(speed)
-    about |= {WORLDS: others} if others else {}
+    about |= {INVENTED: rehearsed} if rehearsed else {}
     folder.write(PLAN, {"questions": about, "speed": measured, "plan": asdict(plan), "planned": planned})
 
 
 def _trained(
     asked: FitRequest, folder: RunFolder, data: Dataset, prepared: dict[str, Any], before: float, time: FitTime
 ) -> dict[str, Any]:
-    """`before` is the F1 that it starts from."""
+    """The report of the training run; `before` is the F1 of the agent that the fit starts from."""
     plan = FitPlan(**prepared["plan"])
     asked_for = read_section(TrainSettings, asked.recipe, "train").stages
     stages = [stage for stage in asked_for if stage != "eval" and (plan.steps or stage != "grpo")]
     values = [f"train.stages={stages}", f"sft.batch={plan.batch}", f"grpo.steps={max(1, plan.steps)}"]
     if not asked.smoke:
-        given = time.known("stages") or time.decided("stages", _given(asked, prepared, stages, time))
-        values += [f"{stage}.{key}={value}" for stage, settings in given.items() for key, value in settings.items()]
+        decided = time.known("stages") or time.decided("stages", _stage_settings(asked, prepared, stages, time))
+        values += [f"{stage}.{key}={value}" for stage, settings in decided.items() for key, value in settings.items()]
         values.append(f"sft.threads={prepared['speed']['threads']}")
         values += [] if asked.start is None else [f"sft.lr={rate_after(before, plan.train)}"]
     return train(
         asked.recipe.with_values([*values, *asked.values]),
-        [data, *rehearsed(folder.path)],
+        [data, *rehearsal_sets(folder.path)],
         out=folder.file(TRAINED),
         seed=asked.seed,
         start=asked.start,
         device=asked.device,
-        resume=True,  # the fit's door has asked whether to
+        resume=True,  # `_carry_out` has refused already where --resume was missing
         progress=asked.progress,
     )
 
 
-def _given(
+def _stage_settings(
     asked: FitRequest, prepared: dict[str, Any], stages: Sequence[str], time: FitTime
 ) -> dict[str, dict[str, float]]:
-    """To the stages that learn: the minutes that are left, less what comes before them and after, and as many questions
-    to validate by as do not take too much of them.
+    """The minutes of each learning stage, and how many questions it validates on.
+
+    The stages get the time that is left, less what comes before and after them. Validation may take a tenth of a stage.
     """
     plan, speed, planned = FitPlan(**prepared["plan"]), MachineSpeed(**prepared["speed"]), prepared["planned"]
     took, untrained = Took(**(time.known(f"{BEFORE} took") or {"load": speed.load, "each": 0.0})), asked.start is None
-    # an agent walks the same questions again; what is known of a model that could not walk is how long it took to try
+    # An agent walks the same questions again. A model that could not walk yet was slower than it will be (`a_walk`).
     walk = a_walk(speed, took.each, untrained=untrained)
     after = (plan.test if untrained else time.known(BEFORE)) * walk
     load = max(took.load, CONVERTED * speed.demo)
@@ -296,7 +254,7 @@ def _given(
 def _walked(
     asked: FitRequest, folder: RunFolder, data: Dataset, plan: FitPlan, time: FitTime, which: str
 ) -> dict[str, Any]:
-    """The held-out questions, or some of them, before training or after it."""
+    """Walk the held-out questions, or as many as there is time for; `which` is before or after training."""
     before = which == BEFORE
     adapter, most = (asked.start, plan.before) if before else (folder.file(TRAINED) / ADAPTER, plan.test)
     few = min(most, LEAST_BEFORE if before and asked.start is None else FEW[kind_of(asked.device)])
@@ -319,3 +277,41 @@ def _walked(
     report, took = walks.into(folder.file(which), few, decide)
     time.decided(f"{which} took", took._asdict())
     return report
+
+
+# The recipe and the adapter that a fit starts from
+
+
+def check(recipe: Recipe, stages: Collection[str]) -> None:
+    """Raises if the recipe cannot be fitted, before a question is made; `stages` are those of [train]."""
+    check_recipe(recipe, ALL)
+    if "sft" in stages and "demos" not in stages:
+        raise KgwalkError("the stage sft learns from demonstrations: add the stage demos to `train.stages`")
+    if not {"sft", "grpo"} & set(stages):
+        raise KgwalkError("a fit learns by the stage sft, or grpo, and `train.stages` has neither")
+    if RewardFunction.of(recipe).judges:
+        raise KgwalkError(
+            f"the recipe {recipe.name} rewards what a judge says, and a fit has none; `kgwalk questions make` and "
+            "`kgwalk train --judge` do the same in two steps"
+        )
+    find_model(read_section(ModelSettings, recipe, "model").name)
+
+
+def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
+    """The adapter to go on from: the one asked for, else the shipped one if it fits the recipe's model and protocol."""
+    if asked == NONE:
+        return None
+    folder = shipped() if asked is None else asked_for(str(asked))
+    if folder is None:
+        return None
+    adapter, model = read_adapter(folder), read_section(ModelSettings, recipe, "model").name
+    if asked is not None:
+        check_base(adapter, model)
+    fits = same_model(adapter.base, model) and adapter.protocol in ("", recipe.section("protocol").get("name"))
+    return folder if asked is not None or fits else None
+
+
+def as_wide(start: Path) -> list[str]:
+    """Settings that give the recipe's adapter the rank and alpha of the one that it goes on from."""
+    config = read_json(start / CONFIG)
+    return [f"model.lora_rank={config['r']}", f"model.lora_alpha={float(config['lora_alpha'])}"]

@@ -1,9 +1,11 @@
-"""How much fits into the minutes that a fit may take: questions, updates, GRPO steps, walks to measure by.
+"""The plan of a fit: how fast the machine is, and how much fits into the given minutes.
 
-    speed = Speed(demo=3.0, walk=2.0)             # two slow cores: 3 s to learn from a demonstration
+    speed = MachineSpeed(demo=3.0, walk=2.0)      # two slow cores: 3 s to learn from a demonstration
     plan_for(speed, 2400, most=1500).train        # 640 questions to learn from
 
-Arithmetic alone: knows neither models nor graphs.
+`measure` finds the speed with the model, graph and questions at hand; `plan_for` is arithmetic over it. `FitTime` keeps
+the time from the start of the command (run/time.json): a slow machine shortens the stages that learn, and the promised
+minutes still hold. `FitRequest` is what was asked for, resolved.
 """
 
 from __future__ import annotations
@@ -35,20 +37,20 @@ from kgwalk.training.shards import Processes
 from kgwalk.training.updater import Updater
 from kgwalk.types import Flat, KgwalkError, Progress, silent
 
-MEASURING = 0.1  # of the time: the walks before, and as much again for those after
-RAMBLES = 12  # an untrained model writes so many times what a trained one does: it uses all turns, and fills each
+MEASURING = 0.1  # of the time for the walks before training, and as much for those after
+RAMBLES = 12  # times what a trained model writes: an untrained one uses all turns, and fills each
 MOST_TEST, LEAST_TEST, LEAST_BEFORE, LEAST_DEV = 500, 16, 4, 8
-DEV = 0.4  # as many questions to validate by as there are test questions, times this
+DEV = 0.4  # dev questions, as a share of test questions
 LEAST_TRAIN = 32
-ROOM = 2  # so many times the questions are there to learn from, if the minutes allow for them
-LOADED = 3  # times: to walk before, to train, to walk after
-ROLLOUT = 1.3  # a sampled walk takes longer than a greedy one, and rewards take their time
-BRANCHES = 1.8  # a group of eight in the update, its prompt computed once, in demonstrations
-LEAST_STEPS, MOST_STEPS = 10, 60  # fewer GRPO steps than that teach nothing that can be measured
-LEAST_BATCH, MOST_BATCH, UPDATES = 8, 32, 60  # a small course has small batches, so that there are enough updates
-SMALL = UPDATES * MOST_BATCH  # demonstrations: a course of fewer is small
-# The rate of SFT that goes on from an agent: it shall learn this graph, and not forget how to walk. Of 400
-# demonstrations, at the first of these, it learnt where its F1 was 0.38 to 0.57, not where 0.70 and 0.93 (docs/log.md).
+ROOM = 2  # times the planned questions are made, in case the minutes allow for them
+LOADED = 3  # times a model is loaded: to walk before, to train, to walk after
+ROLLOUT = 1.3  # times a greedy walk: a sampled one is longer, and its reward takes time
+BRANCHES = 1.8  # demonstrations that cost as much in an update as a group of eight, whose prompt is computed once
+LEAST_STEPS, MOST_STEPS = 10, 60  # of GRPO; fewer teach nothing that can be measured
+LEAST_BATCH, MOST_BATCH, UPDATES = 8, 32, 60  # a small training set has small batches, so that there are enough updates
+SMALL = UPDATES * MOST_BATCH  # demonstrations: a training set with fewer is small
+# Learning rates of SFT that goes on from an agent: it must learn this graph without forgetting how to walk. From 400
+# demonstrations at the first rate, agents improved whose F1 was 0.38 to 0.57, not those at 0.70 and 0.93 (docs/log.md).
 GENTLY, MORE_GENTLY = 5e-4, 1.5e-4
 WELL = 0.6  # F1 of an agent that has little left to learn
 
@@ -60,15 +62,16 @@ class MachineSpeed:
     demo: float  # seconds to learn from one demonstration, once
     walk: float  # seconds for one question, many walked at once, by a model that has learnt to walk
     write: float = 0.0  # seconds to write one demonstration
-    load: float = 0.0  # seconds until a model is there
-    setup: float = 0.0  # seconds before the first update is under way: what is compiled, tried and recorded once
-    threads: int = 0  # of a processor, for an update: a demonstration takes `demo` with so many; 0: as elsewhere
+    load: float = 0.0  # seconds to load a model
+    setup: float = 0.0  # seconds before the first update: what is compiled, probed and recorded once
+    threads: int = 0  # of a CPU, in an update, for which `demo` was measured; 0: as many as elsewhere
 
 
 @dataclass(frozen=True, slots=True)
 class FitPlan:
-    """Questions to learn from, to validate by and to test on; `before` of the last are walked before anything is
-    learnt. `batch` is of an SFT update; `steps` are GRPO's, 0: there is no time for it.
+    """How many questions to learn from, to validate on and to test on; `before` of the last are walked before training.
+
+    `batch` is that of an SFT update; `steps` are GRPO's, 0 where there is no time for it.
     """
 
     train: int
@@ -77,10 +80,10 @@ class FitPlan:
     before: int
     batch: int
     steps: int
-    seconds: float  # that all of it should take
+    seconds: float  # that all of it should take together
 
     def within(self, there: Mapping[str, int]) -> FitPlan:
-        """The same for a graph that gives fewer questions.
+        """The plan cut to the questions that there are.
 
         >>> FitPlan(600, 40, 100, 10, 10, 0, 2400.0).within({"train": 90, "dev": 12, "test": 9})
         FitPlan(train=90, dev=12, test=9, before=9, batch=10, steps=0, seconds=2400.0)
@@ -98,8 +101,9 @@ class FitPlan:
 def plan_for(
     speed: MachineSpeed, seconds: float, most: int, *, untrained: bool = True, questions: int = 32, group: int = 8
 ) -> FitPlan:
-    """The most that fits into `seconds`; at most `most` questions to learn from. `untrained`: the start is a model that
-    does not walk yet. A GRPO step has `questions` x `group` walks.
+    """The most that fits into `seconds`, with at most `most` questions to learn from.
+
+    `untrained`: the fit starts from a model that does not walk yet. A GRPO step has `questions` x `group` walks.
 
     Two slow cores, 2400 s: 240 s for 10 walks before, at 24 s, and as long for 120 after, at 2 s. Of the 1920 s left,
     at 3 s, come 640 demonstrations. A GRPO step would take 32 x (8 x 2 x 1.3 + 1.8 x 3) = 838 s, so there is none.
@@ -115,7 +119,7 @@ def plan_for(
     """
     walk, first, demo = speed.walk, speed.walk * (RAMBLES if untrained else 1), speed.demo + speed.write
     test = _between(LEAST_TEST, MEASURING * seconds / walk, MOST_TEST)
-    least = LEAST_BEFORE if untrained else LEAST_TEST  # by an agent's walks it is decided whether it stays as it is
+    least = LEAST_BEFORE if untrained else LEAST_TEST  # an agent's walks decide whether it stays
     before = _between(least, MEASURING * seconds / first, test)
     dev = max(LEAST_DEV, round(DEV * test))
     measuring = before * first + test * walk
@@ -129,7 +133,7 @@ def plan_for(
 
 
 def rate_after(f1: float, train: int) -> float:
-    """The rate for an agent that walks with this F1 as it is, to learn from so many: only a small course goes by it.
+    """The learning rate for an agent of this F1 and `train` questions: gentler if it is good and they are few.
 
     >>> rate_after(0.4, 400), rate_after(0.9, 400), rate_after(0.9, 8000)
     (0.0005, 0.00015, 0.0005)
@@ -140,7 +144,7 @@ def rate_after(f1: float, train: int) -> float:
 def parts_of(
     plan: FitPlan, speed: MachineSpeed, *, untrained: bool = True, questions: int = 32, group: int = 8
 ) -> dict[str, float]:
-    """The seconds of a plan, part by part; to load a model before each of the three is a part of its own.
+    """The seconds of a plan, part by part; loading models is a part of its own.
 
     >>> plan = FitPlan(train=640, dev=48, test=120, before=10, batch=10, steps=0, seconds=2400.0)
     >>> parts_of(plan, MachineSpeed(demo=3.0, walk=2.0, load=5.0))
@@ -165,26 +169,24 @@ def _between(least: int, value: float, most: int) -> int:
     return int(max(least, min(value, most)))
 
 
-# ----------------------------------------------------------------------------------------------------
-# The minutes of a fit, from the start of its command: what was used on what, what is left, and who gets it.
-#
-#     run/time.json   seconds used, part by part, however often the fit was resumed; what was decided by them
-#
-# A slow machine shortens the stages that learn, not the promise. Knows neither models nor questions.
-
+# The time that a fit has
 
 TIME = "time.json"
 MARGIN = 1.25  # the walks at the end may meet a busier machine, and an agent that walks further
-# Demonstrations: the cpu engine brings a new adapter into its own form once, which took as long as five to learn from;
-# that of the start it may have had already. On a GPU, where nothing is converted, they are a moment.
+# In demonstrations: the cpu engine converts a new adapter once, which took as long as learning from five; that of the
+# start may be converted already. On a GPU nothing is converted, and six demonstrations take no time.
 CONVERTED = 6
-MOST_BEFORE = 0.15  # of all the time, for the walks before training: they were planned to take a tenth
+MOST_BEFORE = 0.15  # of all the time, for the walks before training, which were planned to take a tenth
 VALIDATING, LEAST_EVAL = 0.1, 4  # of a stage's time, for one validation; questions, at least
-LEAST_STAGE = 1.0  # seconds: in any time, a stage does one step
+LEAST_STAGE = 1.0  # seconds: a stage does one step even in no time
 
 
 class FitTime:
-    """`started` is when the command was given, by `clock`, in seconds."""
+    """The time of a fit: what was used on what, what is left, and what was decided by it.
+
+    `started` is when the command was given, by `clock`, in seconds. All is kept in `run/time.json`, over all the times
+    that the fit was resumed.
+    """
 
     def __init__(
         self, folder: Path, minutes: float, started: float, *, clock: Callable[[], float] = time.monotonic
@@ -203,12 +205,12 @@ class FitTime:
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Seconds left."""
         return 60 * self.minutes - self.spent
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """What is done inside is a part of the fit; stopped in the middle, its time counts all the same."""
+        """What is done inside is a part of the fit; its time counts even if it is stopped in the middle."""
         begun = self._clock()
         try:
             yield
@@ -217,11 +219,11 @@ class FitTime:
             self._write()
 
     def known(self, name: str) -> Any:
-        """What was decided under this name; None: nothing yet."""
+        """What was decided under this name; None if nothing yet."""
         return self._decided.get(name)
 
     def decided(self, name: str, found: Any) -> Any:
-        """Decided once: a fit that is resumed must find its runs as it left them. Returns what counts."""
+        """Decide something once, and return it: a fit that is resumed keeps the first decision."""
         if name not in self._decided:
             self._decided[name] = found
             self._write()
@@ -235,8 +237,9 @@ class FitTime:
 
 
 def a_walk(speed: MachineSpeed, each: float, *, untrained: bool) -> float:
-    """Seconds for one of the walks after training, from those for each before it. An agent will walk as it did; a model
-    that knows nothing uses all turns.
+    """Seconds for a walk after training, from those for `each` walk before it.
+
+    An agent will walk as it did; an untrained model used all its turns, and will be faster.
 
     >>> a_walk(MachineSpeed(demo=3.0, walk=2.0), 1.5, untrained=False)
     1.5
@@ -247,11 +250,11 @@ def a_walk(speed: MachineSpeed, each: float, *, untrained: bool) -> float:
 
 
 def stage_minutes(left: float, planned: Mapping[str, float]) -> dict[str, float]:
-    """The seconds that are left for the stages, shared among them as it was planned, as minutes of each.
+    """The minutes of each stage: the seconds left, shared as they were planned.
 
     >>> stage_minutes(600.0, {"sft": 900.0, "grpo": 300.0})
     {'sft': 7.5, 'grpo': 2.5}
-    >>> stage_minutes(-20.0, {"sft": 900.0})  # a minute of 60 seconds: one second
+    >>> stage_minutes(-20.0, {"sft": 900.0})  # at least a second, in minutes
     {'sft': 0.0167}
     """
     whole = sum(planned.values())
@@ -261,7 +264,7 @@ def stage_minutes(left: float, planned: Mapping[str, float]) -> dict[str, float]
 
 
 def walks_within(seconds: float, each: float, least: int, most: int) -> int:
-    """How many walks there is time for, at so many seconds each.
+    """How many walks there is time for, at `each` seconds.
 
     >>> [walks_within(seconds, 2.0, 16, 100) for seconds in (240.0, 120.0, 10.0)]
     [100, 60, 16]
@@ -269,22 +272,20 @@ def walks_within(seconds: float, each: float, least: int, most: int) -> int:
     return most if not each else min(most, max(least, int(seconds / each)))
 
 
-# ----------------------------------------------------------------------------------------------------
-# How fast this machine learns and walks, with the model, the graph and the questions that it will have to.
-#
-# A few demonstrations are learnt from, and their prompts answered, as long as a trained walk is; all of it is thrown
-# away. Knows nothing of plans.
+# How fast the machine is
 
-
-TRIED = {"cpu": 4, "cuda": 64}  # demonstrations: enough to be like the rest, few enough to be quick
-SPARE = 4  # of so many times the questions some will do as demonstrations
-WRITTEN = 32  # tokens, in about three turns
-ENOUGH = 0.85  # of the time: all cores leave none to whoever else is at work
-TURNS = 1.4  # a walk of several turns takes longer than one turn with as many tokens: it reads observations, too
+MEASURED = {"cpu": 4, "cuda": 64}  # demonstrations: enough to be like the rest, few enough to be fast
+SPARE = 4  # times the questions are taken, since not each gives a demonstration
+WRITTEN = 32  # tokens that a trained model writes in a walk, in about three turns
+ENOUGH = 0.85  # of the time, or more threads are not worth it: they leave no core to other programs
+TURNS = 1.4  # times one turn with as many tokens: a walk of several turns also reads observations
 
 
 def measure(recipe: Recipe, data: Data, *, seed: int, start: Path | None, device: str) -> MachineSpeed:
-    """Seconds a demonstration and a walk, and what comes once, of a model that is loaded for this alone."""
+    """The speed of this machine, measured with a model that is loaded for this alone and thrown away.
+
+    A few demonstrations are learnt from, and their prompts are answered with as many tokens as a trained walk has.
+    """
     run = TrainingRun(
         recipe=recipe,
         dataset=data,
@@ -306,12 +307,12 @@ def measure(recipe: Recipe, data: Data, *, seed: int, start: Path | None, device
         return _measured(run)
     finally:
         run.close()
-        gc.collect()  # the next model needs the memory of this one
+        gc.collect()  # the next model needs this one's memory
 
 
 def _measured(run: TrainingRun) -> MachineSpeed:
     begun = time.monotonic()
-    count = TRIED["cuda" if run.model.device.startswith("cuda") else "cpu"]
+    count = MEASURED["cuda" if run.model.device.startswith("cuda") else "cpu"]
     loaded = time.monotonic()
     flats = _flats(run, count)
     written = time.monotonic()
@@ -345,16 +346,17 @@ def _measured(run: TrainingRun) -> MachineSpeed:
     )
 
 
-class ThreadTrial(NamedTuple):
-    """So many threads, and the seconds of an update with them."""
+class ThreadProbe(NamedTuple):
+    """A number of threads, and the seconds of an update with them."""
 
     threads: int
     seconds: float
 
 
-def _with_more_threads(sft: Sft) -> ThreadTrial | None:
-    """A thread for each core, unless somebody has said how many. The very first update is slower than others, so it is
-    the second that counts.
+def _with_more_threads(sft: Sft) -> ThreadProbe | None:
+    """An update with a thread for each core; None where the number is set already.
+
+    The second update counts, since the first is slower than others.
     """
     more = None if sft.updater.on_gpu or sft.updater.threads else most()
     if more is None or more <= torch.get_num_threads():
@@ -364,12 +366,12 @@ def _with_more_threads(sft: Sft) -> ThreadTrial | None:
     begun = time.monotonic()
     sft.step(1)
     sft.updater.threads = 0
-    return ThreadTrial(more, time.monotonic() - begun)
+    return ThreadProbe(more, time.monotonic() - begun)
 
 
 async def _answer(run: TrainingRun, flats: list[Flat]) -> None:
-    """So many tokens after each prompt, all at once."""
-    run.walker.weights_changed()  # nothing is kept of the time before
+    """Generate WRITTEN tokens after each prompt, all together."""
+    run.walker.weights_changed()  # nothing may be cached
     prompts = [flat.ids[: flat.mask.index(1)] for flat in flats]
     sampling = Sampling(temperature=1.0, max_tokens=WRITTEN, seed=run.seed)
     asked = [Request(ids, (), sampling, f"speed:{number}") for number, ids in enumerate(prompts)]
@@ -379,11 +381,11 @@ async def _answer(run: TrainingRun, flats: list[Flat]) -> None:
 
 def _flats(run: TrainingRun, count: int) -> list[Flat]:
     """Demonstrations as token ids."""
-    made, fallen = make_demos(
+    made, rejects = make_demos(
         run.questions[: SPARE * count],
         run.dataset.graph_for,
         run.protocol,
-        environment_of=run.training_worlds.of,
+        environment_of=run.training_environments.of,
         settings=replace(DemoSettings.of(run.recipe), limit=count),
         budget=run.budget,
         tokens=run.model.tokens,
@@ -391,13 +393,13 @@ def _flats(run: TrainingRun, count: int) -> list[Flat]:
     )
     flats = [encode(demo, run.model.tokens) for demo in made]
     if not flats:
-        why = "; ".join(f"{number:,} {reason}" for reason, number in fallen.counts.items())
-        raise KgwalkError(f"no demonstration could be made of the first {fallen.tried:,} questions: {why}")
+        why = "; ".join(f"{number:,} {reason}" for reason, number in rejects.counts.items())
+        raise KgwalkError(f"no demonstration could be made of the first {rejects.tried:,} questions: {why}")
     return flats
 
 
 def _timed(work: Callable[[], object], run: TrainingRun) -> float:
-    """Its seconds; on a GPU the second time, since the first compiles and records."""
+    """The seconds that `work` takes; on a GPU those of the second time, since the first compiles and records."""
     if run.model.device.startswith("cuda"):
         work()
     before = time.monotonic()
@@ -405,11 +407,7 @@ def _timed(work: Callable[[], object], run: TrainingRun) -> float:
     return time.monotonic() - before
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a fit was asked for, resolved, and the names of what it writes.
-#
-# Knows nothing of how it is carried out.
-
+# What a fit was asked for
 
 MINUTES = {"cpu": 40.0, "cuda": 8.0}
 QUESTIONS = {"cpu": 1500, "cuda": 8000}  # to learn from, at most, unless told
@@ -431,7 +429,7 @@ class FitRequest:
     device: str
     engine: str
     smoke: bool
-    values: tuple[str, ...]  # of the recipe, anew: they are in it, and count for more than the plan's
+    values: tuple[str, ...]  # of the recipe, as the user gave them: they win over the plan's
     progress: Progress
 
     @property
@@ -439,7 +437,7 @@ class FitRequest:
         return Path(self.graph.store.folder.path).resolve()
 
     def settings(self) -> dict[str, Any]:
-        """What decides what is computed; how fast it is computed decides, too, and is kept in plan.json."""
+        """The settings that decide what is computed. The machine's speed decides too, and is kept in plan.json."""
         return {
             "graph": str(self.store),
             "digest": self.graph.store.digest,
@@ -454,9 +452,7 @@ class FitRequest:
 
 
 def kind_of(device: str) -> str:
-    """Of a device: cpu or cuda."""
+    """The kind of a device: cpu or cuda."""
     if device == "auto":
-        import torch
-
         return "cuda" if torch.cuda.is_available() else "cpu"
     return "cuda" if device.startswith("cuda") else "cpu"

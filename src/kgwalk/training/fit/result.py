@@ -1,8 +1,8 @@
-"""What comes of a fit: which weights are its agent, where they are put, and what there is to say.
+"""The result of a fit: which weights become the agent, where they are put, and the report.
 
-The agent is that of training only where it walks better than the one that the fit began from, on the questions held
-out, and by more than luck. Knows neither how it was
-trained nor how it was measured.
+The trained weights become the agent only if they walk the held-out questions better than the agent that the fit started
+from, and by more than chance. `Walks` walks the held-out questions: a few first, to see how long one takes, then as
+many as there is time for.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from kgwalk.training.fit.plan import AFTER, BEFORE, REPORT, TRAINED, FitPlan, Fi
 from kgwalk.training.run import ADAPTER
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import Progress, Question
-from kgwalk.types import Progress as Building
 from kgwalk.walk.adapters import place_of, shipped
 
 SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens", "turns")
 CARD = "README.md"
 BY = ("type", "hops")
-LUCK = 0.1  # a gain whose p is not below this may be luck, and the start's weights stay
+MOST_P = 0.1  # a gain with a higher p may be chance, and the start's weights stay
 NOWHERE = "a smoke run: the agent knows nothing, and is not put beside the graph"
 
 
@@ -48,14 +47,14 @@ def reported(
     stages: dict[str, Any],
     time: FitTime,
 ) -> dict[str, Any]:
-    """The agent is put into its place; what is said of it."""
+    """Put the agent in its place, and write and return the report."""
     gain = compare(folder.file(BEFORE), folder.file(AFTER))["metrics"]["f1"]
     kept = asked.start is not None and not is_better(gain)
     trained = folder.file(TRAINED)
     source, card = (asked.start, None) if kept and asked.start else (trained / ADAPTER, trained / CARD)
     if asked.smoke:
         place, words = source, [NOWHERE]
-    elif source == shipped():  # found without being put anywhere, so that a newer one is found as well
+    elif source == shipped():  # it is found where it is, and so is a newer one
         place, words = source, _others(source, asked.store)
     else:
         place, words = _put(source, card, asked.store)
@@ -83,18 +82,18 @@ def reported(
 
 
 def is_better(gain: Mapping[str, float]) -> bool:
-    """Whether the result walks better than the start, on the questions that both walked, and not by luck alone.
+    """Whether the result walks better than the start on the questions that both walked, by more than chance.
 
-    The start has learnt more than these questions show, so it stays in doubt: p is that of the paired difference.
+    p is that of the paired difference. In doubt the start stays: it has learnt more than these questions show.
 
     >>> [is_better({"first": 0.5, "second": second, "p": p}) for second, p in ((0.4, 0.01), (0.6, 0.01), (0.6, 0.5))]
     [False, True, False]
     """
-    return gain["second"] > gain["first"] and gain["p"] < LUCK
+    return gain["second"] > gain["first"] and gain["p"] < MOST_P
 
 
 def _found(place: Path, store: Path) -> bool:
-    """Whether an agent in this place is the one that walks the graph: beside it, or shipped with none beside it."""
+    """Whether `ask --graph` finds the agent in this place: beside the graph, or shipped with none beside it."""
     return place == place_of(store) or (place == shipped() and not is_adapter(place_of(store)))
 
 
@@ -106,8 +105,9 @@ def _others(agent: Path, store: Path) -> list[str]:
 
 
 def _put(source: Path, card: Path | None, store: Path) -> tuple[Path, list[str]]:
-    """The adapter beside its graph, where `ask --graph` finds it; it stays where it is if that cannot be written to.
-    The place, and what there is to say of it.
+    """Copy the adapter beside its graph, where `ask --graph` finds it; returns the place, and notes for the report.
+
+    If the place cannot be written, the adapter stays where it is.
     """
     place = place_of(store)
     try:
@@ -122,14 +122,14 @@ def _put(source: Path, card: Path | None, store: Path) -> tuple[Path, list[str]]
 
 
 def _scores(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Of an evaluation, what a fit shows."""
+    """The metrics of an evaluation that a fit shows."""
     return {"n": report["n"], **{name: report["metrics"][name] for name in SHOWN if name in report["metrics"]}}
 
 
 def _notes(
     plan: FitPlan, stages: Mapping[str, Any], gain: Mapping[str, Any], *, minutes: float, spent: float, kept: bool
 ) -> list[str]:
-    """What was left out or cut short, and why; `spent` are seconds, `kept` is whether the start's weights were."""
+    """What was left out or cut short, and why. `spent` is in seconds; `kept` says that the start's weights stay."""
     found = []
     if not plan.steps:
         found.append(f"no GRPO: {minutes:g} minutes do not allow for enough steps on this machine")
@@ -148,26 +148,23 @@ def _notes(
     return found
 
 
-# ----------------------------------------------------------------------------------------------------
-# Held-out questions walked by an agent: a few first, to see how long one takes, then as many as there is time for.
-#
-# Knows neither plans nor what the walks are for.
-
+# Walking the held-out questions
 
 SPLIT = "test"
 
 
 class Took(NamedTuple):
-    """Seconds."""
+    """Seconds that walking took."""
 
-    load: float  # until the engine was there
-    each: float  # of the walks; many at once take less each than a few
+    load: float  # until the engine was loaded
+    each: float  # a walk; many walked together take less each than a few
 
 
 @dataclass(frozen=True)
 class First:
-    """A dataset with the first so many questions of each split alone (`kgwalk.data.dataset.Data`). Made questions are
-    in random order: the first few are like the rest, and they are among the first hundred.
+    """A dataset with only the first `count` questions of each split (`kgwalk.data.dataset.Data`).
+
+    Made questions are in random order, so the first few are like the rest.
     """
 
     data: Data
@@ -186,7 +183,7 @@ class First:
     def graph_for(self, question: Question) -> Graph:
         return self.data.graph_for(question)
 
-    def prepare(self, progress: Building) -> None:
+    def prepare(self, progress: Progress) -> None:
         self.data.prepare(progress)
 
     def place(self) -> Any:
@@ -195,9 +192,7 @@ class First:
 
 @dataclass(frozen=True, kw_only=True)
 class Walks:
-    """By whom, and with what: `engine` is a kind, the one that `ask` has; without an adapter the model walks as it
-    is.
-    """
+    """Who walks: `engine` is the kind that `ask` uses; without an adapter the model walks as it is."""
 
     recipe: Recipe
     data: Data
@@ -207,8 +202,9 @@ class Walks:
     progress: Progress
 
     def into(self, folder: Path, few: int, decide: Callable[[float], int]) -> tuple[dict[str, Any], Took]:
-        """An evaluation in the folder, of as many questions as `decide` says: it is told the seconds for each of the
-        first few walks. Also, how long it took; of walks that were there before, nothing is known.
+        """Evaluate a few questions, then as many as `decide` says, given the seconds of each of the first few walks.
+
+        Returns the report and how long it took; walks that were in the folder before count with 0 seconds.
         """
         begun = time.monotonic()
         with self._opened() as engine:

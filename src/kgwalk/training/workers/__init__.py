@@ -1,1 +1,1 @@
-"""Walks in processes beside the one that holds the model: parsing, graph calls and texts use all cores."""
+"""Worker processes that walk beside the process with the model, so that walks use all cores."""

@@ -1,11 +1,16 @@
-"""What a process and its workers tell each other; numbers travel as the bytes of arrays.
+"""The messages between the process with the model and its workers, packed and framed.
 
-    process -> worker: Prepare, Places, Walk, list of Reply
-    worker -> process: list of Wanted, Forget, Done, Unfit, Failed
+    process -> worker: Prepare, EnvironmentsMessage, WalkMessage, list of PackedResult
+    worker -> process: list of PackedRequest, Forget, EpisodesDone, Unfit, WalkFailed
 
-What comes by the thousand is a plain tuple, which pickle makes several times as quickly as one with names.
+Messages are pickles over a socket that only a process and the worker it started share; nothing of this is ever written
+to a file. What comes by the thousand is a plain tuple, which pickles several times as fast as a named one, and its
+numbers travel as the bytes of arrays. What a worker is given at its start is a `WorkerPayload`. Needs no torch.
 
-Needs no torch. Knows nothing of sockets.
+The frames are written by hand (`framed`, `Frames`), not by `multiprocessing.connection`, because a worker must never
+wait until its message is read: with `Connection.send_bytes` on both sides, a process and a worker that send more than
+the socket holds wait for each other for ever. Sending from a thread avoids that, but the thread waits for the busy
+worker's interpreter lock: a round trip of a bundle took 1.5 to 2 ms instead of 0.4.
 """
 
 from __future__ import annotations
@@ -31,31 +36,31 @@ from kgwalk.walk.environment import Environments
 from kgwalk.walk.protocol import Protocol
 from kgwalk.walk.web.search import open_web
 
-IDS, REALS, MARKS = "i", "d", "q"  # types of arrays: 4, 8 and 8 bytes a number
+IDS, REALS, HASHES = "i", "d", "q"  # array types for token ids, real numbers and prefix hashes: 4, 8 and 8 bytes each
 
-# A request to the engine, checked and with its luck drawn, which is all that can be done before a model is needed:
-# its number, its session, tokens to choose, tokens at its beginning that the other end has from the session's last
-# request and reply, the ids after them, draws and marks.
+# A request to the engine, with all done that needs no model: its number, its session, how many tokens to generate, how
+# many tokens at its beginning the other end has from the session's last request and reply, the ids after those, its
+# draws, and its prefix hashes.
 PackedRequest = tuple[int, str, int, int, bytes, bytes, bytes]
-# What came of a request: its number, tokens, log-probabilities and how it ended; or why nothing came of it.
+# The result of a request: its number, tokens, log-probabilities and how it ended; or the error.
 PackedResult = tuple[int, list[int], list[float], Any, str | None]
 
 
 class Prepare(NamedTuple):
-    """The first message: a pickled `Luggage`."""
+    """The first message: a `WorkerPayload`, packed."""
 
-    luggage: bytes
+    payload: bytes
 
 
 class EnvironmentsMessage(NamedTuple):
-    """Pickled worlds, which later messages call by number."""
+    """Environments, packed; later messages refer to them by number."""
 
     number: int
     environments: bytes
 
 
 class WalkMessage(NamedTuple):
-    """Episodes to walk: each has its place among all that were asked for, its question among `questions`, and a key."""
+    """Episodes to walk: `asked` has, for each, its place among all of them, its question's place, and its key."""
 
     environments: int
     sampling: Sampling
@@ -70,27 +75,28 @@ class Forget(NamedTuple):
 
 
 class EpisodesDone(NamedTuple):
-    """So many episodes have ended: `pack_episodes` of them, to be unpacked when there is time."""
+    """How many episodes have ended, and `pack_episodes` of them, to be unpacked when there is time."""
 
     ended: int
     episodes: bytes
 
 
 class Unfit(NamedTuple):
-    """The worker cannot be given what walks need; whoever asked had better walk himself."""
+    """The worker could not load what walks need; the process with the model walks by itself then."""
 
     why: str
 
 
 class WalkFailed(NamedTuple):
-    """A walk broke off. `ours`: by a bug, and `text` is its traceback."""
+    """A walk failed. `ours`: because of a bug, and `text` is its traceback."""
 
     text: str
     ours: bool
 
 
 def packed(kind: str, numbers: Sequence[int] | Sequence[float]) -> bytes:
-    """
+    """Numbers as the bytes of an array.
+
     >>> unpacked(IDS, packed(IDS, [7, 8])).tolist()
     [7, 8]
     """
@@ -99,35 +105,30 @@ def packed(kind: str, numbers: Sequence[int] | Sequence[float]) -> bytes:
 
 @lru_cache(maxsize=512)
 def unpacked_prompt(data: bytes) -> tuple[int, ...]:
-    """The ids of a prompt, which comes with each rollout of a question, twice; where all have the same objects for
-    numbers, lists of them are compared at once.
+    """The ids of a prompt. Cached, since each rollout of a question sends it twice, and lists of the same int objects
+    are compared faster.
     """
     return tuple(unpacked(IDS, data))
 
 
 def unpacked(kind: str, data: bytes) -> Any:
-    """The numbers where they lie: a memoryview, which type checkers take for one of integers."""
+    """The numbers without a copy: a memoryview, which type checkers take for one of integers."""
     return memoryview(data).cast(kind)  # type: ignore[call-overload,unused-ignore]
 
 
-# ----------------------------------------------------------------------------------------------------
-# Messages over a local stream: the length of each in eight bytes, then the message.
-#
-# The two ends are a process and the workers that it started, over a socket that nobody else has: messages are pickles
-# of plain tuples. Nothing of this is ever written to a file. Knows nothing of what they say.
-
+# Frames: the length of a message in eight bytes, then the message
 
 _LENGTH = struct.Struct("!Q")
 
 
 def framed(message: Any) -> bytes:
-    """A message as it goes over the stream."""
+    """The bytes of a message on the socket."""
     body = pickle.dumps(message, protocol=5)
     return _LENGTH.pack(len(body)) + body
 
 
 class Frames:
-    """Bytes in, as they come; whole messages out.
+    """Takes bytes as they come and gives whole messages.
 
     >>> frames, both = Frames(), framed("one") + framed(("two", 2))
     >>> frames.feed(both[:30]), frames.feed(both[30:])
@@ -138,7 +139,7 @@ class Frames:
         self._bytes = bytearray()
 
     def feed(self, more: bytes) -> list[Any]:
-        """The messages that are complete now."""
+        """The messages that are now complete."""
         self._bytes += more
         found, at = [], 0
         while len(self._bytes) >= at + _LENGTH.size:
@@ -154,18 +155,17 @@ class Frames:
         return found
 
 
-# ----------------------------------------------------------------------------------------------------
-# An episode with its numbers as a plain tuple and back, quickly: the process with the model unpacks a thousand a step.
-#
-# The tokens of all turns are one array, and each of its facts is written once. The question does not travel: whoever
-# asked has it. Needs no torch. Knows the nouns of kgwalk.types.
-
+# Episodes, packed fast: the process with the model unpacks a thousand a step
 
 _CALL, _ANSWER, _MALFORMED = 0, 1, 2
 
 
 def pack_episode(place: int, walked: MeasuredEpisode) -> tuple[Any, ...]:
-    """`place` is the first of the tuple: which of the episodes that were asked for it is."""
+    """An episode with its metrics as a plain tuple; `place` is which of the episodes asked for it is.
+
+    The tokens of all turns are one array, and each fact is sent once. The question does not travel: the other end has
+    it.
+    """
     one = walked.episode
     facts = {fact: number for number, fact in enumerate(dict.fromkeys(chain(one.seen, *one.evidence.values())))}
     return (
@@ -219,18 +219,18 @@ def unpack_episode(row: tuple[Any, ...], question: Question) -> MeasuredEpisode:
 
 
 def pack_episodes(rows: list[tuple[Any, ...]]) -> bytes:
-    """For the process that started this one; never written to a file."""
+    """Packed episodes as bytes."""
     return pickle.dumps(rows, protocol=5)
 
 
 def unpack_episodes(data: bytes) -> list[tuple[Any, ...]]:
-    """The rows, for `unpack_episode`."""
+    """The tuples, for `unpack_episode`."""
     rows: list[tuple[Any, ...]] = pickle.loads(data)
     return rows
 
 
 def _pack_turn(turn: Turn) -> tuple[Any, ...]:
-    """With the counts of its tokens, their log-probabilities and the tokens it was told."""
+    """A turn, with the numbers of its tokens, its log-probabilities and its observation's tokens in the arrays."""
     return (
         len(turn.ids),
         len(turn.logprobs),
@@ -261,20 +261,21 @@ def _unpack_step(kind: int, *rest: Any) -> Step:
     return (Call, Answer, Malformed)[kind](*rest)
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a worker is given to walk with, in bytes: things that live in files are opened again there, not copied.
-#
-# A store is its folder, a web engine its name, a tokenizer goes without the texts that it knows. What else is given
-# must be such that pickle can name it; a function inside a function is not. Needs no torch. Knows nothing of walks.
+# The payload of a worker
 
 
 class CannotTravel(Exception):
-    """What cannot be given to another process, and why."""
+    """Something cannot be given to another process; the message says what and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Luggage:
-    """`at_once` is how many episodes a worker has under way; the rest is what the engine says of itself."""
+class WorkerPayload:
+    """What a worker needs to walk. `at_once` is how many episodes it walks together.
+
+    Things that live in files are opened again in the worker instead of being copied: a store is sent as its folder, a
+    web engine as its name, a tokenizer without its cache. Everything else must be something that pickle can name, so
+    not a function inside a function.
+    """
 
     protocol: Protocol
     budget: Budget
@@ -286,20 +287,22 @@ class Luggage:
 
 class _Packer(pickle.Pickler):
     def reducer_override(self, thing: Any) -> Any:
-        if type(thing) is StoredGraph:  # a view over one is made anew by whoever asks for it
+        if type(thing) is StoredGraph:  # the worker makes views over it itself
             return open_graph, (thing.store.folder.path,)
         if isinstance(thing, Environments):
             web = None if thing.web is None or thing.settings.web == "none" else thing.settings.web
             return _environments, (thing.graph_for, thing.settings, thing.base, thing.web if web is None else None, web)
         if type(thing) is HfTokenizer:
             return _tokens, (thing.hf, sorted(thing.end_ids))
-        if isinstance(thing, type) and thing.__module__.endswith(".py"):  # pickle would not find a file's module
+        if isinstance(thing, type) and thing.__module__.endswith(
+            ".py"
+        ):  # from a file given by path, which pickle could not import
             return imported, ("class", f"{thing.__module__}:{thing.__qualname__}")
         return NotImplemented
 
 
 def pack(thing: Any) -> bytes:
-    """CannotTravel if it cannot be."""
+    """The bytes of a thing for a worker; CannotTravel if it has none."""
     into = io.BytesIO()
     try:
         _Packer(into, protocol=5).dump(thing)
@@ -309,7 +312,7 @@ def pack(thing: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """In the worker, from the process that started it."""
+    """The thing, in the worker."""
     return pickle.loads(data)
 
 

@@ -1,12 +1,11 @@
-"""The processes that walk, seen from the one that holds the model: it hands out questions and runs the engine's rounds.
+"""The pool of workers: hands out questions and runs the engine's rounds.
 
-    pool = Pool(engine, protocol, budget, count=8)
-    pool.walk(worlds, [(question, key), ...], sampling)
+    pool = WorkerPool(engine, protocol, budget, count=8)
+    pool.walk(environments, [(question, key), ...], sampling)
 
-Each round of the engine is begun with the requests that have come until then; meanwhile the workers think, and
-episodes that have ended are unpacked here. Episodes of one question that follow each other go to one worker, which then
-knows their texts. A walk that breaks off ends all workers; the next one starts new ones. Knows nothing of rewards or of
-what a worker does.
+Each round of the engine starts with the requests that have come so far. While it runs, the workers go on, and ended
+episodes are unpacked here. Neighbouring episodes of one question go to one worker, which then has their texts cached.
+If a walk fails, all workers are ended, and the next walk starts new ones.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ from kgwalk.llm.engine import Generation, Sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.workers.messages import (
+    HASHES,
     IDS,
-    MARKS,
     REALS,
     CannotTravel,
     EnvironmentsMessage,
     EpisodesDone,
     Forget,
     Frames,
-    Luggage,
     PackedRequest,
     PackedResult,
     Prepare,
     Unfit,
     WalkFailed,
     WalkMessage,
+    WorkerPayload,
     framed,
     pack,
     unpack_episode,
@@ -57,124 +56,30 @@ from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import Environments
 from kgwalk.walk.protocol import Protocol
 
-# ----------------------------------------------------------------------------------------------------
-# One worker process and this side's end of the socket to it: started, written to, read from, ended.
-#
-# The process is a new Python, not a fork: one that has used a GPU cannot be forked. It sees no GPU, has one thread for
-# mathematics, and finds what this one can import. Knows nothing of messages but their frames.
-
-
-READ = 1 << 20  # bytes at once
-ROOM = 1 << 22  # bytes that may wait in the socket: a bundle of requests is 50 kB
-STDERR = 2  # its number: standard output is for results
+READ = 1 << 20  # bytes read at once
+ROOM = 1 << 22  # bytes of the socket's buffer: a bundle of requests is 50 kB
+STDERR = 2  # file descriptor: this process's standard output is for results
 PATIENCE = 5.0  # seconds for a worker to exit by itself
-
-
-class Link:
-    """`number` of `count`: as people call it. Its standard output is this process's standard error."""
-
-    def __init__(self, number: int, count: int) -> None:
-        self._name = f"worker {number} of {count}"
-        self._frames = Frames()
-        self._end, other = socket.socketpair()
-        with other:
-            for end in (self._end, other):
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "kgwalk.training.workers.process", str(other.fileno())],
-                pass_fds=[other.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=STDERR,
-                env=os.environ | _environment(),
-            )
-
-    def __str__(self) -> str:
-        return f"{self._name} (process {self.pid})"
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def fileno(self) -> int:
-        return self._end.fileno()
-
-    def send(self, data: bytes) -> None:
-        """Waits until all is in the socket; a worker always reads."""
-        try:
-            self._end.sendall(data)
-        except OSError as error:
-            raise self._died() from error
-
-    def received(self) -> list[Any]:
-        """The messages that have come; call it when there is something to read."""
-        try:
-            data = self._end.recv(READ)
-        except OSError as error:
-            raise self._died() from error
-        if not data:
-            raise self._died()
-        return self._frames.feed(data)
-
-    def processor_seconds(self) -> float:
-        """Used by the process so far; 0 where the system does not tell."""
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # user and system time, in ticks
-
-    def hang_up(self) -> None:
-        """The worker exits when it finds its socket closed."""
-        self._end.close()
-
-    def wait(self) -> None:
-        """Until it has exited; one that does not is killed."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(PATIENCE)
-            return
-        self._process.kill()
-        self._process.wait()
-
-    def _died(self) -> KgwalkError:
-        try:
-            code = self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            return KgwalkError(f"{self} closed its connection and runs on; it was ended, and the walk with it")
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
-        hint = " (memory may have run out)" if code == -signal.SIGKILL else ""
-        return KgwalkError(f"{self} {how}{hint} before its walks were done; grpo.rollout_workers=0 walks without any")
-
-
-def _environment() -> dict[str, str]:
-    paths = [path or os.getcwd() for path in sys.path]
-    return {
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-        "OMP_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-
-
-KeyedQuestions = Sequence[tuple[Question, str]]  # questions with the keys that decide their luck
+KeyedQuestions = Sequence[tuple[Question, str]]  # questions, with the keys that decide their draws
 
 
 class WorkerPool:
-    """`count` workers, started with the first walk. `engine` must be in lockstep: its rounds are run here."""
+    """`count` workers, started with the first walk. `engine` must be in lockstep, since its rounds are run here."""
 
     def __init__(self, engine: LocalEngine, protocol: Protocol, budget: Budget, *, count: int) -> None:
         self._engine, self._protocol, self._budget = engine, protocol, budget
         self._at_once = min(budget.at_once, engine.at_once)
         self.count = min(count, self._at_once)
         self._links: list[Link] = []
-        self._known: list[Environments] = []  # by the number that the workers call them by
+        self._known: list[Environments] = []  # in the order of the numbers that the workers have them under
 
     def walk(self, environments: Environments, asked: KeyedQuestions, sampling: Sampling) -> list[MeasuredEpisode]:
-        """An episode for each, in order. CannotTravel if the workers cannot be given what they need."""
+        """An episode for each question, in order. CannotTravel if the workers cannot be given what they need."""
         if not asked:
             return []
         try:
             number = self._number_of(environments)
-            under_way = _UnderWay(self._engine, self._links, asked, replace(sampling, stop=self._protocol.stop))
+            under_way = _WalkInProgress(self._engine, self._links, asked, replace(sampling, stop=self._protocol.stop))
             for link, walk in zip(self._links, _dealt(asked, len(self._links), number, sampling), strict=True):
                 if walk.asked:
                     link.send(framed(walk))
@@ -185,15 +90,15 @@ class WorkerPool:
             raise
 
     def pids(self) -> list[int]:
-        """Of the workers that were started."""
+        """The process ids of the workers that were started."""
         return [link.pid for link in self._links]
 
     def processor_seconds(self) -> list[float]:
-        """Of each worker so far."""
+        """CPU seconds of each worker so far."""
         return [link.processor_seconds() for link in self._links]
 
     def close(self) -> None:
-        """Ends the workers and waits for their end."""
+        """End the workers and wait until they have exited."""
         for link in self._links:
             link.hang_up()
         for link in self._links:
@@ -205,7 +110,7 @@ class WorkerPool:
             return
         engine = self._engine
         share = max(1, self._at_once // self.count)
-        luggage = Luggage(
+        payload = WorkerPayload(
             self._protocol,
             replace(self._budget, at_once=share),
             engine.tokens,
@@ -213,14 +118,14 @@ class WorkerPool:
             engine.vocabulary,
             share,
         )
-        first = framed(Prepare(pack(luggage)))
+        first = framed(Prepare(pack(payload)))
         for number in range(self.count):
             self._links.append(Link(number + 1, self.count))
-        for link in self._links:  # when all have been started: to send waits until a worker has begun to read
+        for link in self._links:  # only now, since sending waits until a worker has started and reads
             link.send(first)
 
     def _number_of(self, environments: Environments) -> int:
-        """What the workers call the worlds by; they are told of new ones."""
+        """The number of these environments, which are sent to the workers if they are new."""
         for number, known in enumerate(self._known):
             if known is environments:
                 return number
@@ -232,8 +137,8 @@ class WorkerPool:
         return len(self._known) - 1
 
 
-class _UnderWay:
-    """One walk of all workers."""
+class _WalkInProgress:
+    """One call of `WorkerPool.walk` in progress."""
 
     def __init__(self, engine: LocalEngine, links: Sequence[Link], asked: KeyedQuestions, sampling: Sampling) -> None:
         self._engine, self._links, self._asked, self._sampling = engine, links, asked, sampling
@@ -242,15 +147,15 @@ class _UnderWay:
         self._packed: deque[bytes] = deque()
         self._rows: list[tuple[Any, ...]] = []
         self._over = False
-        self._contexts: dict[str, list[int]] = {}  # of each session: its last request and what was chosen for it
+        self._contexts: dict[str, list[int]] = {}  # of each session: its last request and the tokens generated for it
 
     def run(self) -> list[MeasuredEpisode]:
         try:
             with selectors.DefaultSelector() as selector:
                 for place, link in enumerate(self._links):
                     selector.register(link, selectors.EVENT_READ, place)
-                self._engine.answers()  # those of a walk that broke off are nobody's
-                busy = self._engine.turn()  # new weights, while the workers write their prompts
+                self._engine.answers()  # drop those of a walk that failed
+                busy = self._engine.turn()  # loads new weights while the workers write their prompts
                 while self._left:
                     self._receive(selector, 0 if busy else None)
                     busy = self._engine.begin_round()
@@ -261,13 +166,13 @@ class _UnderWay:
                         self._engine.end_round()
                     self._answer()
         finally:
-            self._over = True  # what is under way in the engine is dropped with its next round
+            self._over = True  # requests still in the engine are dropped in its next round
         while self._unpack():
             pass
         return [one for one in self._found if one is not None]
 
     def _receive(self, selector: selectors.BaseSelector, timeout: float | None) -> bool:
-        """What the workers have said; False if nothing."""
+        """Handle the messages that have come; False if there were none."""
         ready = selector.select(timeout)
         for key, _ in ready:
             for message in self._links[key.data].received():
@@ -275,7 +180,7 @@ class _UnderWay:
         return bool(ready)
 
     def _unpack(self) -> bool:
-        """One of the episodes that have come, or the next bundle of them; False if there is none."""
+        """Unpack one episode, or the next bundle of them; False if none is left."""
         if self._rows:
             row = self._rows.pop()
             self._found[row[0]] = unpack_episode(row, self._asked[row[0]][0])
@@ -304,14 +209,14 @@ class _UnderWay:
 
     def _ask(self, place: int, bundle: list[PackedRequest]) -> None:
         wanted = []
-        for number, own, most, held, new, draws, marks in bundle:
+        for number, own, most, held, new, draws, hashes in bundle:
             session = f"{place}/{own}"
             if held:
-                ids = self._contexts[session]  # the engine has added what it chose
+                ids = self._contexts[session]  # the engine has appended the tokens that it generated
                 ids[held:] = unpacked(IDS, new).tolist()
             else:
                 ids = self._contexts[session] = list(unpacked_prompt(new))
-            wanted.append(((place, number), session, most, ids, unpacked(REALS, draws), unpacked(MARKS, marks)))
+            wanted.append(((place, number), session, most, ids, unpacked(REALS, draws), unpacked(HASHES, hashes)))
         self._engine.ask(self._sampling, wanted, lambda: self._over)
 
     def _answer(self) -> None:
@@ -327,7 +232,7 @@ class _UnderWay:
 
 
 def _dealt(asked: KeyedQuestions, workers: int, environments: int, sampling: Sampling) -> list[WalkMessage]:
-    """What each worker is to walk: neighbours with the same question together, in turn.
+    """What each worker walks: neighbours with the same question go to one worker, workers take turns.
 
     >>> one, two, three = (Question(name, "?", ["x"], ["y"]) for name in "abc")
     >>> asked = [(one, "k0"), (one, "k1"), (two, "k2"), (three, "k3")]
@@ -345,3 +250,95 @@ def _dealt(asked: KeyedQuestions, workers: int, environments: int, sampling: Sam
                 walk.questions.append(question)
             walk.asked.append((place, len(walk.questions) - 1, key))
     return walks
+
+
+# One worker process, seen from here
+
+
+class Link:
+    """A worker process and this side's end of the socket to it. `number` of `count` is its name in messages.
+
+    The worker is a new Python, not a fork, since a process that has used a GPU cannot be forked. It sees no GPU, has
+    one thread for mathematics, can import what this process can, and prints to this process's standard error.
+    """
+
+    def __init__(self, number: int, count: int) -> None:
+        self._name = f"worker {number} of {count}"
+        self._frames = Frames()
+        self._end, other = socket.socketpair()
+        with other:
+            for end in (self._end, other):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "kgwalk.training.workers.process", str(other.fileno())],
+                pass_fds=[other.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=STDERR,
+                env=os.environ | _environment(),
+            )
+
+    def __str__(self) -> str:
+        return f"{self._name} (process {self.pid})"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fileno(self) -> int:
+        return self._end.fileno()
+
+    def send(self, data: bytes) -> None:
+        """Send all, waiting if the socket is full; a worker always reads."""
+        try:
+            self._end.sendall(data)
+        except OSError as error:
+            raise self._died() from error
+
+    def received(self) -> list[Any]:
+        """The messages that have come; call it when the socket is readable."""
+        try:
+            data = self._end.recv(READ)
+        except OSError as error:
+            raise self._died() from error
+        if not data:
+            raise self._died()
+        return self._frames.feed(data)
+
+    def processor_seconds(self) -> float:
+        """CPU seconds that the process has used; 0 where the system does not say."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # user and system time, in ticks
+
+    def hang_up(self) -> None:
+        """Close the socket; the worker exits when it finds it closed."""
+        self._end.close()
+
+    def wait(self) -> None:
+        """Wait until the worker has exited; kill it if it does not."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(PATIENCE)
+            return
+        self._process.kill()
+        self._process.wait()
+
+    def _died(self) -> KgwalkError:
+        try:
+            code = self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            return KgwalkError(f"{self} closed its connection and runs on; it was ended, and the walk with it")
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
+        hint = " (memory may have run out)" if code == -signal.SIGKILL else ""
+        return KgwalkError(f"{self} {how}{hint} before its walks were done; grpo.rollout_workers=0 walks without any")
+
+
+def _environment() -> dict[str, str]:
+    paths = [path or os.getcwd() for path in sys.path]
+    return {
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "CUDA_VISIBLE_DEVICES": "",
+    }

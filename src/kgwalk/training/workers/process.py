@@ -1,9 +1,10 @@
-"""A worker: a process without a model that walks what it is asked to, and measures it.
+"""A worker process: it has no model, walks what it is asked to, and measures the episodes.
 
     python -m kgwalk.training.workers.process FD
 
-FD is its end of a socket; when the other end is closed, for whatever reason, it exits. It leaves Ctrl-C to the process
-that started it. Needs no torch, unless a protocol's tools do. Knows nothing of training.
+FD is the worker's end of a socket. When the other end is closed, for whatever reason, the worker exits. It ignores
+Ctrl-C, which is for the process that started it. The model is reached through `RemoteEngine`, which does everything
+that needs no model itself and sends requests in bundles. Needs no torch, unless a protocol's tools do.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.llm.torch_engine.sequence import marks
 from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.workers.messages import (
+    HASHES,
     IDS,
-    MARKS,
     REALS,
     EnvironmentsMessage,
     EpisodesDone,
     Forget,
     Frames,
-    Luggage,
     PackedRequest,
     PackedResult,
     Prepare,
     Unfit,
     WalkFailed,
     WalkMessage,
+    WorkerPayload,
     framed,
     pack_episode,
     pack_episodes,
@@ -47,93 +48,11 @@ from kgwalk.walk.environment import Environments
 from kgwalk.walk.policy import ProtocolPolicy
 from kgwalk.walk.protocol import Task
 
-# ----------------------------------------------------------------------------------------------------
-# An engine in another process, for the walks of a worker: requests go out in bundles, results come back in bundles.
-#
-# What can be done for a request without a model is done here: it is checked, its luck is drawn, its beginnings are
-# hashed. Of a session's context only what is new is sent. Needs no torch. Knows nothing of sockets: bundles are handed
-# to `send`.
-
-
-BUNDLE = 16  # requests that do not wait for more: the model may begin while the other prompts are written
-
-
-class RemoteEngine:
-    exact = True
-
-    def __init__(
-        self, tokens: Tokenizer, context: int, vocabulary: int, at_once: int, send: Callable[[Any], None]
-    ) -> None:
-        self.tokens, self.context, self.at_once = tokens, context, at_once
-        self._vocabulary, self._send = vocabulary, send
-        self._wanted: list[PackedRequest] = []
-        self._over: list[str] = []
-        self._waiting: dict[int, asyncio.Future[Generation]] = {}
-        self._last: dict[str, int] = {}  # of a session: the number of its last request
-        self._known: dict[str, list[int]] = {}  # and, when that is answered, what both ends have of its context
-        self._asked = 0
-        self._flushing = False
-
-    async def generate(self, request: Request) -> Generation:
-        ids, sampling = list(request.ids), request.sampling
-        most = tokens_to_choose(ids, sampling, self.context, self._vocabulary)
-        if most == 0:
-            return Generation([], [], "length")
-        luck = draws(seed_at(sampling.seed, len(ids)), most) if sampling.temperature > 0 else []
-        known = self._known.pop(request.session, [])
-        held = len(known) if ids[: len(known)] == known else 0
-        self._asked += 1
-        number = self._last[request.session] = self._asked
-        new, found = packed(IDS, ids[held:]), packed(MARKS, marks(ids[:-1]))
-        self._wanted.append((number, request.session, most, held, new, packed(REALS, luck), found))
-        future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
-        self._flush_soon()
-        generation = await future
-        if self._last.get(request.session) == number:
-            self._known[request.session] = ids + generation.ids
-        return generation
-
-    def settle(self, replies: Sequence[PackedResult]) -> None:
-        """What came of requests, to those who wait."""
-        for number, ids, logprobs, finish, error in replies:
-            future = self._waiting.pop(number)
-            if future.done():
-                continue  # whoever asked has gone
-            if error is None:
-                future.set_result(Generation(ids, logprobs, finish))
-            else:
-                future.set_exception(EngineError(error))
-
-    async def forget(self, session: str) -> None:
-        self._last.pop(session, None)
-        self._known.pop(session, None)
-        self._over.append(session)
-        self._flush_soon()
-
-    async def close(self) -> None:
-        """The engine is another process's to close."""
-
-    def _flush_soon(self) -> None:
-        """When all tasks that can go on have done so, or when there is a bundle."""
-        if len(self._wanted) >= BUNDLE:
-            self._flush()
-        elif not self._flushing:
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flushing = False
-        if self._over:  # first: those who come need the room of those who go
-            over, self._over = self._over, []
-            self._send(Forget(over))
-        if self._wanted:
-            wanted, self._wanted = self._wanted, []
-            self._send(wanted)
+BUNDLE = 16  # requests that are sent without waiting for more, so that the model can start
 
 
 class Worker(asyncio.Protocol):
-    """The worker's end. Nothing here ever waits for the other end to read: neither can hold the other up."""
+    """The worker's end of the socket. It never waits until the other end reads, so neither can block the other."""
 
     def __init__(self) -> None:
         self._frames = Frames()
@@ -143,7 +62,7 @@ class Worker(asyncio.Protocol):
         self.closed = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        assert isinstance(transport, asyncio.Transport)  # for type checkers: a socket's is one
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -166,24 +85,24 @@ class Worker(asyncio.Protocol):
             case Prepare() | EnvironmentsMessage():
                 try:
                     self._prepare(message)
-                except Exception as error:  # noqa: BLE001 - whatever loading raises is told, and walked elsewhere
+                except Exception as error:  # noqa: BLE001 - whatever loading raises is reported
                     self._send(Unfit(f"{type(error).__name__}: {error}"))
 
     def _prepare(self, message: Prepare | EnvironmentsMessage) -> None:
         if isinstance(message, EnvironmentsMessage):
             self._environments[message.number] = unpack(message.environments)
-            gc.freeze()  # what is there now stays: it need not be looked through for garbage again
+            gc.freeze()  # what is loaded stays, so the garbage collector need not look at it
             return
-        given: Luggage = unpack(message.luggage)
-        self._luggage = given
-        self._engine = RemoteEngine(given.tokens, given.context, given.vocabulary, given.at_once, self._send)
+        payload: WorkerPayload = unpack(message.payload)
+        self._payload = payload
+        self._engine = RemoteEngine(payload.tokens, payload.context, payload.vocabulary, payload.at_once, self._send)
 
     async def _carry_out(self, asked: WalkMessage) -> None:
         try:
             await self._episodes(asked)
         except KgwalkError as error:
             self._send(WalkFailed(str(error), ours=False))
-        except Exception:  # noqa: BLE001 - told, and raised there
+        except Exception:  # noqa: BLE001 - reported, and raised in the other process
             self._send(WalkFailed(traceback.format_exc(), ours=True))
 
     async def _episodes(self, asked: WalkMessage) -> None:
@@ -200,7 +119,7 @@ class Worker(asyncio.Protocol):
                 place = places[id(episode.question), episode.key].pop()
                 self._give(pack_episode(place, MeasuredEpisode.of(episode, environments)))
 
-        agent = ProtocolPolicy(self._luggage.protocol, self._engine, self._luggage.budget, asked.sampling)
+        agent = ProtocolPolicy(self._payload.protocol, self._engine, self._payload.budget, asked.sampling)
         await agent.walk(tasks, watch)
 
     def _give(self, episode: tuple[Any, ...]) -> None:
@@ -213,6 +132,86 @@ class Worker(asyncio.Protocol):
         self._send(EpisodesDone(len(done), pack_episodes(done)))
 
 
+class RemoteEngine:
+    """The engine of the process with the model, for the walks of a worker.
+
+    What needs no model is done here: a request is checked, its draws are made, its prefixes hashed. Of a session's
+    context only what is new is sent. `send` gets the bundles.
+    """
+
+    exact = True
+
+    def __init__(
+        self, tokens: Tokenizer, context: int, vocabulary: int, at_once: int, send: Callable[[Any], None]
+    ) -> None:
+        self.tokens, self.context, self.at_once = tokens, context, at_once
+        self._vocabulary, self._send = vocabulary, send
+        self._wanted: list[PackedRequest] = []
+        self._over: list[str] = []
+        self._waiting: dict[int, asyncio.Future[Generation]] = {}
+        self._last: dict[str, int] = {}  # by session: the number of its last request
+        self._known: dict[str, list[int]] = {}  # by session, once that is answered: the context that both ends have
+        self._asked = 0
+        self._flushing = False
+
+    async def generate(self, request: Request) -> Generation:
+        ids, sampling = list(request.ids), request.sampling
+        most = tokens_to_choose(ids, sampling, self.context, self._vocabulary)
+        if most == 0:
+            return Generation([], [], "length")
+        drawn = draws(seed_at(sampling.seed, len(ids)), most) if sampling.temperature > 0 else []
+        known = self._known.pop(request.session, [])
+        held = len(known) if ids[: len(known)] == known else 0
+        self._asked += 1
+        number = self._last[request.session] = self._asked
+        new, hashes = packed(IDS, ids[held:]), packed(HASHES, marks(ids[:-1]))
+        self._wanted.append((number, request.session, most, held, new, packed(REALS, drawn), hashes))
+        future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        self._flush_soon()
+        generation = await future
+        if self._last.get(request.session) == number:
+            self._known[request.session] = ids + generation.ids
+        return generation
+
+    def settle(self, replies: Sequence[PackedResult]) -> None:
+        """Give results to the walks that wait for them."""
+        for number, ids, logprobs, finish, error in replies:
+            future = self._waiting.pop(number)
+            if future.done():
+                continue  # the walk that asked has ended
+            if error is None:
+                future.set_result(Generation(ids, logprobs, finish))
+            else:
+                future.set_exception(EngineError(error))
+
+    async def forget(self, session: str) -> None:
+        self._last.pop(session, None)
+        self._known.pop(session, None)
+        self._over.append(session)
+        self._flush_soon()
+
+    async def close(self) -> None:
+        """Nothing: the other process closes the engine."""
+
+    def _flush_soon(self) -> None:
+        """Send when all tasks that can go on have done so, or at once when a bundle is full."""
+        if len(self._wanted) >= BUNDLE:
+            self._flush()
+        elif not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._over:  # first, since new requests need the room of ended sessions
+            over, self._over = self._over, []
+            self._send(Forget(over))
+        if self._wanted:
+            wanted, self._wanted = self._wanted, []
+            self._send(wanted)
+
+
 async def serve(fd: int) -> None:
     with socket.socket(fileno=fd) as end:
         _, worker = await asyncio.get_running_loop().create_connection(Worker, sock=end)
@@ -221,7 +220,7 @@ async def serve(fd: int) -> None:
 
 def main(fd: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # sent to all of a terminal's processes; the first of them decides
+        signal.signal(number, signal.SIG_IGN)  # a terminal sends it to all; the starting process decides
     asyncio.run(serve(fd))
 
 
