@@ -19,8 +19,7 @@ import orjson
 
 from kgwalk import __version__
 from kgwalk.kg.graph import Graph
-from kgwalk.serve import asgi
-from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute, ReplyStream, send_answer
+from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute
 from kgwalk.serve.asgi import (
     STOPPING,
     AsgiMessage,
@@ -28,18 +27,21 @@ from kgwalk.serve.asgi import (
     HttpError,
     HttpReply,
     Receive,
+    ReplyStream,
     Scope,
     Send,
     error_reply,
     read_body,
+    send_answer,
     send_reply,
 )
 from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
 from kgwalk.serve.graphs import ServedGraphs
-from kgwalk.serve.metrics import Metrics
+from kgwalk.serve.metrics import ServerMetrics
 from kgwalk.serve.page import PATH, page, wants_page
 from kgwalk.serve.settings import ServeSettings, authorized
+from kgwalk.serve.shapes import GraphList, Health
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ class App:
         self.settings, self.graphs = settings, graphs
         self.agent = AgentService(graphs, settings, engine, web)
         long = settings.agent_time_limit
-        self.metrics = Metrics(len(graphs.by_name))
+        self.metrics = ServerMetrics(len(graphs.by_name))
         self.routes: dict[str, HttpRoute] = {
             "/kg/actions": HttpRoute("POST", True, ActionRoute(graphs, settings, self.metrics), BATCHES),
             "/kg/query": HttpRoute("POST", True, QueryRoute(graphs, settings, self.metrics), BATCHES),
@@ -225,12 +227,22 @@ class App:
         await api(scope, _replay(body, receive), send)
 
     async def _list_graphs(self, body: bytes, deadline: float) -> HttpReply:
-        return HttpReply(200, orjson.dumps({"graphs": self.graphs.info()}, option=asgi.OPTIONS))
+        listed: GraphList = {"graphs": self.graphs.info()}
+        # a store's `info` may hold NumPy integers, and numbers as keys
+        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+        return HttpReply(200, orjson.dumps(listed, option=options))
 
     async def _health(self, body: bytes, deadline: float) -> HttpReply:
         agent = self.agent
-        about = {"status": "ok", "version": __version__, "graphs": len(self.graphs.by_name), "model": agent.state}
-        return HttpReply(200, orjson.dumps({**about, "under_way": agent.under_way, "waiting": agent.waiting}))
+        health: Health = {
+            "status": "ok",
+            "version": __version__,
+            "graphs": len(self.graphs.by_name),
+            "model": agent.state,
+            "under_way": agent.under_way,
+            "waiting": agent.waiting,
+        }
+        return HttpReply(200, orjson.dumps(health))
 
     async def _metrics(self, body: bytes, deadline: float) -> HttpReply:
         return self.metrics.reply()

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from kgwalk.kg.graph import Graph
-from kgwalk.serve.agent import check_engine
 from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
+from kgwalk.serve.engine import check_engine
 from kgwalk.serve.metrics import FOLDER_VARIABLE
 from kgwalk.serve.settings import ENVIRONMENT, ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError
