@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import ENGINES, Web, environment_values, err, graph_called, out, print_json, print_json_line
+from kgwalk.cli.graph_names import graph_called
+from kgwalk.cli.options import AdapterOption, EngineOption, RecipeOption, ValuesOption, WebOption, environment_values
+from kgwalk.cli.output import err, out, print_json, print_json_line
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
 if TYPE_CHECKING:
@@ -41,20 +43,15 @@ def ask(
     topic: Annotated[
         list[str] | None, typer.Option("--topic", help="An entity to start from; else found in the question.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="Which system walks; a bundled recipe or a TOML file.")] = RECIPE,
+    recipe: RecipeOption = RECIPE,
     model: Annotated[
         str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M, installed with kgwalk's demo).")
     ] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
-    ] = None,
-    engine: Annotated[str, typer.Option(help=ENGINES)] = "auto",
+    adapter: AdapterOption = None,
+    engine: EngineOption = "auto",
     runs: Annotated[int, typer.Option(min=1, help="Walk so often and answer with the union.")] = 1,
-    web: Web = None,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
+    web: WebOption = None,
+    values: ValuesOption = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on stdout; of questions on stdin, one a line.")
     ] = False,

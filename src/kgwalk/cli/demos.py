@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from kgwalk.cli.output import (
-    DataOption,
-    GraphDrop,
-    Web,
-    counted,
+from kgwalk.cli.options import (
+    ENGINES,
+    ForceOption,
+    GraphDropOption,
+    JsonOption,
+    MixtureOption,
+    RecipeArgument,
+    ValuesOption,
+    WebOption,
     environment_values,
-    err,
-    out,
-    print_json,
-    print_table,
-    progress_bar,
 )
+from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ EXAMPLES = (
 
 
 def demos(
-    recipe: Annotated[str, typer.Argument(help="Whose demos: a bundled recipe (kgwalk, kg-r1...) or a TOML file.")],
-    data: DataOption,
+    recipe: RecipeArgument,
+    data: MixtureOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, a demo a line.")],
     split: Annotated[str, typer.Option(help="Whose questions.")] = "train",
     limit: Annotated[int | None, typer.Option(min=1, help="So many demos, of a seeded sample of questions.")] = None,
@@ -49,17 +49,13 @@ def demos(
         str | None, typer.Option(help="The model that will learn: lengths are in its tokens (default: 4 bytes each).")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The teacher: a model's name or path.")] = None,
-    engine: Annotated[
-        str, typer.Option(help="How the teacher runs: auto, cpu, local, vllm or api (OPENAI_BASE_URL, ...).")
-    ] = "local",
-    graph_drop: GraphDrop = None,
-    web: Web = None,
+    engine: Annotated[str, typer.Option(help=f"How the teacher runs: {ENGINES}")] = "local",
+    graph_drop: GraphDropOption = None,
+    web: WebOption = None,
     seed: Annotated[int, typer.Option(help="Of wording, styles, wrong turns, and of the sample.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: ForceOption = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Make demonstrations of how a recipe should walk.
 

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import (
-    ENGINES,
-    EVERY,
-    GraphDrop,
-    Web,
-    counted,
+from kgwalk.cli.options import (
+    AdapterOption,
+    DatasetOption,
+    EngineOption,
+    GraphDropOption,
+    JsonOption,
+    RecipeArgument,
+    StartOverOption,
+    ValuesOption,
+    WebOption,
     environment_values,
-    err,
-    out,
-    print_json,
-    print_table,
 )
+from kgwalk.cli.output import EVERY, counted, err, out, print_json, print_table
 from kgwalk.types import Progress
 
 if TYPE_CHECKING:
@@ -51,10 +52,8 @@ EXAMPLES = (
 
 
 def eval(
-    recipe: Annotated[
-        str, typer.Argument(help="A recipe or baseline by name (kgwalk, kg-r1, oracle...), or a TOML file.")
-    ],
-    data: Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")],
+    recipe: RecipeArgument,
+    data: DatasetOption,
     split: Annotated[str, typer.Option(help="Which questions.")] = "test",
     folder: Annotated[
         Path | None,
@@ -63,11 +62,8 @@ def eval(
         ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
-    ] = None,
-    engine: Annotated[str, typer.Option(help=ENGINES)] = "local",
+    adapter: AdapterOption = None,
+    engine: EngineOption = "local",
     runs: Annotated[
         int | None, typer.Option(min=1, help="Walk every question so often; more than one is sampled.")
     ] = None,
@@ -77,8 +73,8 @@ def eval(
     link: Annotated[
         bool, typer.Option("--link", help="Find the topics in the question instead of being given them.")
     ] = False,
-    graph_drop: GraphDrop = None,
-    web: Web = None,
+    graph_drop: GraphDropOption = None,
+    web: WebOption = None,
     judge: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a language model judge the answers too.")
     ] = None,
@@ -88,11 +84,9 @@ def eval(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Walk those again whose engine or tool had failed.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Start over in a folder that holds another run.")] = False,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: StartOverOption = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Evaluate a recipe or a baseline on a dataset.
 

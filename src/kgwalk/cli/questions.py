@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import OnError, OnErrorOption, counted, err, first_of, out, print_json, print_table, progress_bar
+from kgwalk.cli.options import BadRows, ForceOption, JsonOption, OnErrorOption, QuietOption
+from kgwalk.cli.output import counted, err, first_of, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ def worlds(
             help="A dataset, or a file of questions, whose (test) questions are not phrased alike; repeatable.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the dataset that stands there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Make random worlds from the bank of relation concepts, and questions about them.
 
@@ -109,7 +110,7 @@ def _lines(path: Path | None) -> list[str]:
 
 def _relations(name: str) -> Iterable[str]:
     """The relation names of a store, or of the graph of a dataset."""
-    from kgwalk.cli.output import stored_graph
+    from kgwalk.cli.graph_names import stored_graph
 
     graph = stored_graph(name)[1]
     return graph.store.relation.several(graph.live_relations())
@@ -190,11 +191,11 @@ def make(
     rewrite: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a chat model say each question anew.")
     ] = None,
-    on_error: OnErrorOption = OnError.stop,
+    on_error: OnErrorOption = BadRows.stop,
     link: Annotated[bool, typer.Option("--link", help="Link to the graph's store; else it is copied.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the dataset that stands there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Make questions from a graph alone, with exact answers, gold paths, programs, and splits that do not leak.
 
@@ -262,9 +263,9 @@ def _whole(shares: Mapping[str, float]) -> dict[int, float]:
     return {int(name): share for name, share in shares.items()}
 
 
-def _graph(name: str, on_error: OnError, progress: Progress) -> StoredGraph:
+def _graph(name: str, on_error: BadRows, progress: Progress) -> StoredGraph:
     """A graph in a store here; a file of facts is built into the cache first."""
-    from kgwalk.cli.output import stored_graph
+    from kgwalk.cli.graph_names import stored_graph
     from kgwalk.data.dataset import cached_store
     from kgwalk.kg.files import naming_read_errors
     from kgwalk.kg.store import open_graph

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from kgwalk.cli.output import ENGINES, GraphDrop, Web, bundled_path, environment_values, err
+from kgwalk.cli.graph_names import bundled_path
+from kgwalk.cli.options import RECIPE_FORMS, AdapterOption, EngineOption, GraphDropOption, WebOption, environment_values
+from kgwalk.cli.output import err
 from kgwalk.types import EngineError, KgwalkError
 
 EXAMPLES = (
@@ -25,8 +27,8 @@ def serve(
     data: Annotated[
         str | None, typer.Option(help="A dataset to serve the graph of; a question's id then means its view.")
     ] = None,
-    graph_drop: GraphDrop = None,
-    web: Web = None,
+    graph_drop: GraphDropOption = None,
+    web: WebOption = None,
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="world.KEY=VALUE", help="Another value of the world.")
     ] = None,
@@ -44,13 +46,12 @@ def serve(
     model: Annotated[
         str | None, typer.Option(help="The language model of /v1/ask, a name or path (default: the agent's own).")
     ] = None,
-    engine: Annotated[str, typer.Option(help=ENGINES)] = "auto",
+    engine: EngineOption = "auto",
     base_url: Annotated[str | None, typer.Option(help="Of that API; else OPENAI_BASE_URL.")] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
-    ] = None,
-    recipe: Annotated[str, typer.Option(help="How the agent walks, unless a request says.")] = "kgwalk",
+    adapter: AdapterOption = None,
+    recipe: Annotated[
+        str, typer.Option(help=f"How the agent walks, unless a request says: {RECIPE_FORMS}.")
+    ] = "kgwalk",
     warm: Annotated[
         bool | None,
         typer.Option(

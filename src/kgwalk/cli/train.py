@@ -10,7 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import EVERY, DataOption, GraphDrop, Web, environment_values, err, out, print_json
+from kgwalk.cli.options import (
+    DeviceOption,
+    GraphDropOption,
+    JsonOption,
+    MixtureOption,
+    RecipeArgument,
+    StartOverOption,
+    ValuesOption,
+    WebOption,
+    environment_values,
+)
+from kgwalk.cli.output import EVERY, err, out, print_json
 from kgwalk.types import Progress
 
 EXAMPLES = (
@@ -27,8 +38,8 @@ SHOWN = ("loss", "reward", "f1", "kl", "entropy", "tokens_a_second", "eval_f1")
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe by name (see kgwalk recipes), or a TOML file.")],
-    data: DataOption,
+    recipe: RecipeArgument,
+    data: MixtureOption,
     folder: Annotated[
         Path | None,
         typer.Option("--output", "-o", "--output-dir", help="The run's folder (default: runs/RECIPE-DATA)."),
@@ -48,24 +59,22 @@ def train(
     judge: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="For recipes whose rewards ask a judge.")
     ] = None,
-    graph_drop: GraphDrop = None,
-    web: Web = None,
+    graph_drop: GraphDropOption = None,
+    web: WebOption = None,
     split: Annotated[str, typer.Option(help="Questions to learn from.")] = "train",
     dev: Annotated[str | None, typer.Option(help="Questions to validate on (default: dev, if there are any).")] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="A seeded sample of so many questions of each split.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: DeviceOption = "auto",
     report_to: Annotated[str, typer.Option(help="none, tensorboard, wandb or trackio.")] = "tensorboard",
     resume: Annotated[
         bool, typer.Option("--resume", "--resume-from-checkpoint", help="Go on with the run in the folder.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Start over in a folder that holds a run.")] = False,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: StartOverOption = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Train a recipe on a dataset, or on several at once: demonstrations, SFT, GRPO, evaluation.
 
