@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from kgwalk.serve import chat, graph_routes, shapes
 from kgwalk.serve.agent import read_ask
-from kgwalk.serve.reading import ItemError, MissingField, Reader, taken_apart
+from kgwalk.serve.reading import ItemError, MissingField, RequestReader, taken_apart
 from kgwalk.serve.schemas import model_of
 
-READERS: dict[Any, Reader[Any]] = {
+READERS: dict[Any, RequestReader[Any]] = {
     shapes.ActionItem: graph_routes.read_action,
     shapes.AskBody: read_ask,
     shapes.ChatHead: chat.read_head,
@@ -47,7 +47,7 @@ def example(shape: Any) -> dict[str, Any]:
     return values
 
 
-def refused(read: Reader[Any], value: object) -> str | None:
+def refused(read: RequestReader[Any], value: object) -> str | None:
     try:
         read(value)
     except ItemError as error:

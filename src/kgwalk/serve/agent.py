@@ -30,7 +30,7 @@ from kgwalk.serve.asgi import (
 )
 from kgwalk.serve.engine import NotOpened, SharedEngine
 from kgwalk.serve.graphs import ServedGraphs
-from kgwalk.serve.reading import ItemError, Reader, given
+from kgwalk.serve.reading import ItemError, RequestReader, given
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.serve.shapes import AgentOptions, AskBody, EngineState, ModelEntry, ModelList
 from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
@@ -247,7 +247,7 @@ def _agents() -> list[str]:
     return [name for name in names() if "protocol" in load_recipe(name).sections]
 
 
-read_ask = Reader(AskBody, "the body")
+read_ask = RequestReader(AskBody, "the body")
 
 
 class AskRoute:

@@ -18,7 +18,7 @@ import orjson
 
 from kgwalk.serve.agent import AgentRequest, AgentService, parse, refusing, wanted_of
 from kgwalk.serve.asgi import STOPPING, HttpError, HttpReply, ReplyStream, check_characters, too_long
-from kgwalk.serve.reading import ItemError, MissingField, Reader, given, json_type
+from kgwalk.serve.reading import ItemError, MissingField, RequestReader, given, json_type
 from kgwalk.serve.shapes import (
     AgentOptions,
     ChatAbout,
@@ -149,9 +149,9 @@ def _event(data: bytes) -> bytes:
 
 # Reading a request
 
-read_head = Reader(ChatHead, "the body", other_fields=True)
-read_agent_options = Reader(AgentOptions, "the body", other_fields=True)
-read_sampling_options = Reader(SamplingOptions, "the body", other_fields=True)
+read_head = RequestReader(ChatHead, "the body", other_fields=True)
+read_agent_options = RequestReader(AgentOptions, "the body", other_fields=True)
+read_sampling_options = RequestReader(SamplingOptions, "the body", other_fields=True)
 
 
 def read_chat(value: object) -> Chat:

@@ -20,7 +20,7 @@ from kgwalk.serve import batches
 from kgwalk.serve.asgi import HttpReply
 from kgwalk.serve.graphs import ServedGraphs, failed_graph
 from kgwalk.serve.metrics import ServerMetrics
-from kgwalk.serve.reading import ItemError, MissingField, Reader, given, json_type
+from kgwalk.serve.reading import ItemError, MissingField, RequestReader, given, json_type
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.serve.shapes import (
     PAGE,
@@ -50,7 +50,7 @@ STEP = 100  # facts between two looks at the clock
 
 # POST /kg/actions
 
-read_action = Reader(ActionItem, "an action")
+read_action = RequestReader(ActionItem, "an action")
 
 
 class ActionRoute:
@@ -140,13 +140,13 @@ def _action_label(item: object) -> str:
 
 # POST /kg/query
 
-_find = Reader(Find, "a query")
-READERS: dict[str, Reader[Any]] = {
-    "contains": Reader(Contains, "a query"),
-    "has_relation": Reader(HasRelation, "a query"),
-    "relations": Reader(Relations, "a query"),
-    "neighbors": Reader(NeighborsOf, "a query"),
-    "match": Reader(Match, "a query"),
+_find = RequestReader(Find, "a query")
+READERS: dict[str, RequestReader[Any]] = {
+    "contains": RequestReader(Contains, "a query"),
+    "has_relation": RequestReader(HasRelation, "a query"),
+    "relations": RequestReader(Relations, "a query"),
+    "neighbors": RequestReader(NeighborsOf, "a query"),
+    "match": RequestReader(Match, "a query"),
     "find": _find,
     "find_relation": _find,
 }

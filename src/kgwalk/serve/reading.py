@@ -1,6 +1,6 @@
 """Checks a request against its shape: a function made once from the types of shapes.py, quick on what is right.
 
-    read_action = Reader(ActionItem, "an action")
+    read_action = RequestReader(ActionItem, "an action")
     read_action({"action": "get_tail_relations", "entity": "Big"})    # the same dict, now an ActionItem
     read_action({"action": "get_tail_relations", "entity": 5})        # "entity" must be a string, not a number
 
@@ -58,7 +58,7 @@ class NotText:
     """Stands for an item with half a surrogate pair in it: JSON can write that, but it is no text."""
 
 
-class Reader(Generic[S]):
+class RequestReader(Generic[S]):
     """Checks that a value has the shape, a TypedDict; `what` names the value in errors.
 
     With `other_fields`, fields that the shape does not have are passed over.
