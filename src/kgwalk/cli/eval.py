@@ -22,13 +22,13 @@ from kgwalk.cli.options import (
     WebOption,
     environment_values,
 )
-from kgwalk.cli.output import EVERY, counted, err, out, print_json, print_table
+from kgwalk.cli.output import EVERY, counted, err, out, print_json, print_table, telling_what_is_kept
 from kgwalk.types import Progress
 
 if TYPE_CHECKING:
     from kgwalk.data.dataset import Dataset
 
-# What the screen shows of the metrics, in this order; what a name begins with stands for all that begin so.
+# The metrics as the screen shows them, in this order; a name that ends in _ stands for all that begin with it.
 GROUPS = {
     "answers": ("f1", "precision", "recall", "hits_at_1", "exact_set", "accuracy"),
     "lenient": ("hit_any", "hit_substring", "em_token"),
@@ -40,6 +40,7 @@ GROUPS = {
     "trouble": ("invalid_calls", "malformed", "answered", "failed"),
 }
 COLUMNS = ("n", "f1", "precision", "recall", "hits_at_1", "retrieval_rate", "generated_tokens", "turns")
+GOES_ON = "goes on from there"  # what the command does that was stopped
 _TOGETHER = ("union", "majority", "oracle_max")
 _LINES = 20  # of one table on the screen; --json has them all
 
@@ -106,7 +107,7 @@ def eval(
 
         check_judge(judge, kinds)
     dataset = load_dataset(data)
-    with _going_on(folder), _bars(quiet=json) as (progress, building):
+    with telling_what_is_kept(folder, GOES_ON), _bars(quiet=json) as (progress, building):
         report = evaluate(
             recipe,
             dataset,
@@ -125,7 +126,7 @@ def eval(
             building=building,
         )
     if judge is not None:
-        with _going_on(folder), _bars(quiet=json) as (progress, _):
+        with telling_what_is_kept(folder, GOES_ON), _bars(quiet=json) as (progress, _):
             report = judge_run(folder, judge, kinds, progress=progress)
     if json:
         print_json(report)
@@ -158,21 +159,10 @@ def _folder_name(recipe: str, data: str, split: str, graph_drop: float | None, w
 
 
 @contextmanager
-def _going_on(folder: Path) -> Iterator[None]:
-    """Whoever stops an evaluation is told that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if folder.exists():
-            err.print(f"stopped; what was done is kept in {folder}, and the same command goes on from there")
-        raise
-
-
-@contextmanager
 def _bars(*, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
-    """Two to be told: of episodes done with the scores so far, and of a graph being built.
+    """Two Progress: one for episodes, with the scores so far, and one for a graph that is being built.
 
-    Where stderr is no terminal, a line now and then.
+    Where stderr is not a terminal, a line every EVERY seconds.
     """
     from rich import progress as rich
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from kgwalk.cli.options import DeviceOption, JsonOption, RecipeOption, StartOverOption, ValuesOption
-from kgwalk.cli.output import err, out, print_json, print_table
-from kgwalk.cli.train import going_on, stage_lines
+from kgwalk.cli.output import err, out, print_json, print_table, telling_what_is_kept
+from kgwalk.cli.train import RESUMED, stage_lines
 
 EXAMPLES = (
     "kgwalk fit films.kg",
@@ -62,7 +62,7 @@ def fit(
 
     name, opened = stored_graph(graph)
     folder = folder or Path("runs") / f"fit-{name}{'-smoke' if smoke else ''}"
-    with going_on(folder), stage_lines(quiet=json) as progress:
+    with telling_what_is_kept(folder, RESUMED), stage_lines(quiet=json) as progress:
         report = run(
             opened,
             out=folder,

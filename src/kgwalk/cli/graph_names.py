@@ -16,7 +16,7 @@ from kgwalk.types import KgwalkError
 
 
 def graph_called(name: str) -> Graph:
-    """Any graph; a folder that is no store may be a dataset, whose graph is meant."""
+    """Any graph, here or elsewhere; of a dataset's folder, its graph."""
     return load_graph(name) if _elsewhere(name) else stored_graph(name)[1]
 
 
@@ -26,12 +26,12 @@ def store_at(place: Path) -> StoredGraph:
 
 
 def bundled_path(name: str) -> Path | None:
-    """Of the bundled graph of that name, unless something here is called so."""
+    """The store of the bundled graph of that name, unless a file or folder here has the same name."""
     return BUNDLED[name]() if name in BUNDLED and not Path(name).exists() else None
 
 
 def stored_graph(name: str) -> tuple[str, StoredGraph]:
-    """A graph in a store here, and what to call it."""
+    """A graph in a store on this machine, and what to call it."""
     if _elsewhere(name):
         raise KgwalkError(f"{name} is a graph elsewhere; this needs one here: `kgwalk kg build` makes a store of facts")
     if name in BUNDLED:
@@ -58,7 +58,8 @@ def _of_dataset(name: str) -> tuple[str, StoredGraph] | None:
         return None
     dataset = load_dataset(name)
     graph = dataset.graph()
-    assert isinstance(graph, StoredGraph)
+    if not isinstance(graph, StoredGraph):
+        raise KgwalkError(f"the graph of {name} is elsewhere; this needs one here: `kgwalk kg build` makes a store")
     return dataset.name, graph
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -38,14 +39,14 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """One JSON object of many, each on a line of its own."""
+    """One JSON object on one line, of several."""
     _write_json(value, None, None)
 
 
 def _write_json(value: Any, option: int | None, indent: int | None) -> None:
     try:
         text = orjson.dumps(value, option=option)
-    except orjson.JSONEncodeError:  # an argument that is not UTF-8 reaches us with half characters in it
+    except orjson.JSONEncodeError:  # Python gives an argument that is not UTF-8 with lone surrogates in it
         text = json.dumps(value, indent=indent).encode()
     sys.stdout.buffer.write(text + b"\n")
     sys.stdout.flush()
@@ -90,6 +91,17 @@ def parse_size(text: str) -> int:
     return int(value)
 
 
+@contextmanager
+def telling_what_is_kept(folder: Path, then: str) -> Iterator[None]:
+    """On Ctrl-C, say that nothing is lost, and what the same command does `then`."""
+    try:
+        yield
+    except KeyboardInterrupt as why:
+        if folder.exists():
+            err.print(f"{str(why) or 'stopped'}; what was done is kept in {folder}, and the same command {then}")
+        raise
+
+
 class _Rate(ProgressColumn):
     """How fast it goes, in the unit of the task."""
 
@@ -102,7 +114,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
-    """A bar on stderr for each thing done in turn; none where stderr is not a terminal, or when told to be quiet."""
+    """A bar on stderr for each thing done in turn; none where stderr is not a terminal, or with `quiet`."""
     bar = Bars(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -122,10 +122,9 @@ def serve(
 def _agent(
     asked: str | None, model: str | None, graphs: dict[str, str], data: str | None, recipe: str, engine: str
 ) -> tuple[str | None, str | None, list[str]]:
-    """Adapter and model, and what to say of them: an agent that is found brings its model, so that /v1/ask is there
-    without --model.
+    """Adapter and model, and what to say of them. An agent that is found brings its model, so /v1/ask needs no --model.
 
-    A server has one agent: where several graphs have their own, none of these is taken.
+    A server has one agent: where several graphs have different ones, none of these is taken.
     """
     from kgwalk.config.recipe import load_recipe
     from kgwalk.llm.engine import check_kind
@@ -148,7 +147,7 @@ def _agent(
     if choice.adapter is None:
         return None, model, words
     if engine == "auto" and model is None and asked is None:
-        # Nobody asked for an agent, so what it would need may be missing: graphs are served without.
+        # Nobody asked for an agent, so its libraries may be missing: graphs are served without it.
         try:
             check_kind(engine)
         except EngineError as error:
@@ -157,7 +156,7 @@ def _agent(
 
 
 def _check_model(model: str, engine: str) -> None:
-    """Find a model that runs here now: a server whose every answer is an error is no use. Loads no weights."""
+    """Look for a model that is to run here before the server starts. Loads no weights."""
     from kgwalk.llm.engine import check_kind
     from kgwalk.llm.models import find_model
 
@@ -167,8 +166,8 @@ def _check_model(model: str, engine: str) -> None:
 
 
 def _named(graphs: list[str]) -> dict[str, str]:
-    """`films=my/films.kg` is called films; a bare path is called by its folder's name without .kg. A bundled graph goes
-    by its own name.
+    """Paths by name: `films=my/films.kg` is called films, a bare path by its folder's name without .kg, and a bundled
+    graph by its own name.
     """
     named: dict[str, str] = {}
     for text in graphs:

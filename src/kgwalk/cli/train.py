@@ -21,7 +21,7 @@ from kgwalk.cli.options import (
     WebOption,
     environment_values,
 )
-from kgwalk.cli.output import EVERY, err, out, print_json
+from kgwalk.cli.output import EVERY, err, out, print_json, telling_what_is_kept
 from kgwalk.types import Progress
 
 EXAMPLES = (
@@ -32,8 +32,9 @@ EXAMPLES = (
     "kgwalk train graph-rft --data world --graph-drop 0.4 --web world.jsonl.gz",
     "kgwalk train kgwalk --data metaqa --set grpo.steps=50 --set grpo.lr=1e-5 --resume",
 )
-# what a line of progress shows of a step, as far as the step has it
+RESUMED = "with --resume goes on"  # what a command does that was stopped
 LEARNING = ("sft", "grpo")  # stages
+# what a line of progress shows of a step, as far as the step has it
 SHOWN = ("loss", "reward", "f1", "kl", "entropy", "tokens_a_second", "eval_f1")
 
 
@@ -88,7 +89,7 @@ def train(
     of = "+".join(Path(name).name for name in data)
     folder = folder or Path("runs") / f"{Path(recipe).stem}-{of}{'-smoke' if smoke else ''}"
     named = [] if stages is None else [f"train.stages={[stage.strip() for stage in stages.split(',')]}"]
-    with going_on(folder), stage_lines(quiet=json) as progress:
+    with telling_what_is_kept(folder, RESUMED), stage_lines(quiet=json) as progress:
         report = run(
             recipe,
             data,
@@ -119,21 +120,11 @@ def train(
 
 
 @contextmanager
-def going_on(folder: Path) -> Iterator[None]:
-    """Whoever stops a run is told that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt as why:
-        if folder.exists():
-            kept = f"what was done is kept in {folder}, and the same command with --resume goes on"
-            err.print(f"{why or 'stopped'}; {kept}")
-        raise
-
-
-@contextmanager
 def stage_lines(*, quiet: bool) -> Iterator[Progress]:
-    """A bar for each stage with its latest numbers and the time left. Elsewhere than on a terminal, a line for each
-    step of learning, and for other stages one when they begin, one when they end, and one now and then.
+    """A bar for each stage with its latest numbers and the time left.
+
+    Where stderr is not a terminal: a line for each step of learning; for other stages a line at their beginning, at
+    their end, and every EVERY seconds.
     """
     from rich.progress import (
         BarColumn,

@@ -64,7 +64,7 @@ class AgentRequest:
 
 
 class AgentService:
-    """The shared engine with what bounds its use. An engine given here is not closed here."""
+    """The shared engine, and the bounds on its use. An engine given here is not closed here."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class AgentService:
         self._engine = SharedEngine(settings, engine)
         self._gate = asyncio.Semaphore(settings.agent_at_once)
         self.waiting = 0  # requests that wait for their turn
-        self.under_way = 0
+        self.under_way = 0  # requests that have it
         self._loop = LoopThread("kgwalk-agent", self._engine.close)
 
     @property
@@ -96,7 +96,7 @@ class AgentService:
 
     @property
     def model(self) -> str:
-        """The language model's name; for requests that want it without the agent."""
+        """The language model's name, for requests that want it without the agent."""
         return self._engine.name
 
     def models(self) -> list[str]:
@@ -104,9 +104,9 @@ class AgentService:
         return [self.model, AGENT, *(f"{AGENT}/{name}" for name in _agents())]
 
     async def warm(self) -> None:
-        """Open the engine and import what a walk needs, so that the first question finds both.
+        """Open the engine and import what a walk needs before the first question.
 
-        A failure is logged and no reason to stop: graphs are served, and a question tries again and is told.
+        A failure is logged and does not stop the server: graphs are served, and the next question tries again.
         """
         if not self.configured:
             return
@@ -115,7 +115,7 @@ class AgentService:
             await asyncio.to_thread(self._recipe, None)
             await self._loop.run(self._engine.opened)
         except (LoopClosed, NotOpened):
-            pass  # the server was stopped meanwhile, or the log has it
+            pass  # the server was stopped meanwhile, or the failure is in the log already
         except (KgwalkError, ImportError, OSError, RuntimeError):  # what a recipe, an import or a library may raise
             log.exception("the agent cannot be made ready")
 
@@ -123,7 +123,7 @@ class AgentService:
         """Walk; `watch` is called from the agent's thread. Raises HttpError."""
         self.require()
         graph = refusing(lambda: self._graphs.graph(wanted.graph))
-        # The first request imports the agent: in another thread, as that takes a while.
+        # In another thread: the first request imports the agent, which takes a while.
         protocol, budget = await asyncio.to_thread(self._recipe, wanted.recipe)
         check_characters(len(wanted.question), budget.total_tokens)
 
@@ -155,7 +155,7 @@ class AgentService:
         return asked
 
     async def generate(self, make: Callable[[Engine], Request], deadline: float) -> tuple[Request, Generation, str]:
-        """The language model alone: the request made for it, its generation, and that as text. Raises HttpError."""
+        """The language model alone: the request, its generation, and the generated text. Raises HttpError."""
         self.require()
 
         async def work() -> tuple[Request, Generation, str]:
@@ -170,7 +170,7 @@ class AgentService:
         return await self._run(work, deadline)
 
     def require(self) -> None:
-        """Refuse, with what to do, where there is no language model."""
+        """Refuse where there is no language model, and say how to start the server with one."""
         if not self.configured:
             raise HttpError(
                 503,
@@ -183,7 +183,7 @@ class AgentService:
         self._loop.close()
 
     async def _run(self, work: Callable[[], Coroutine[Any, Any, T]], deadline: float) -> T:
-        """The work on the agent's loop, within the bounds; its failures as replies."""
+        """Do the work on the agent's loop, within the bounds; its failures become replies."""
         async with self._admitted(deadline):
             try:
                 return await self._loop.run(work)
@@ -204,6 +204,7 @@ class AgentService:
 
     @asynccontextmanager
     async def _admitted(self, deadline: float) -> AsyncIterator[None]:
+        """Wait for a turn, for no longer than until the deadline, which also ends the work."""
         if self.waiting >= MOST_WAITING:
             raise _busy()
         admitted = False
@@ -241,7 +242,7 @@ class AgentService:
 
 @cache
 def _agents() -> list[str]:
-    """The bundled recipes that a language model walks by; the other baselines need to know the answer, or nothing."""
+    """The bundled recipes by which a language model walks; the baselines without a protocol need none."""
     from kgwalk.config.recipe import load_recipe, names
 
     return [name for name in names() if "protocol" in load_recipe(name).sections]

@@ -1,7 +1,7 @@
-"""The FastAPI side of the server: OpenAPI, /docs, and the place for further pages.
+"""The FastAPI side of the server: /openapi.json, /docs, and the place for further pages.
 
-The direct routes stand here too, so that they are described and so that this application is whole on its own; in
-a running server app.py answers them before FastAPI is asked. Importing this module imports FastAPI.
+It has the direct routes too, so that they are described and the application is complete on its own; in a running
+server app.py answers them before FastAPI is asked. Importing this module imports FastAPI.
 """
 
 from __future__ import annotations

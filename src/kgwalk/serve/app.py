@@ -1,9 +1,8 @@
-"""The ASGI application: the routes and the page answered directly, all else by FastAPI, one door in front of all.
+"""The ASGI application: routes and page are answered directly, all else by FastAPI, behind one front door.
 
-The door checks the key, bounds the body, counts the request and turns a bug into a plain 500. The routes of
-an agent in training take the short way behind it: they need nothing that a framework offers, and importing
-FastAPI takes longer than opening a graph. FastAPI (api.py) describes those routes, serves /docs and
-/openapi.json, and is where further pages belong; it is built when the first request needs it.
+The front door checks the key, bounds the body, counts the request and turns a bug into a plain 500. The routes behind
+it use no framework, since importing FastAPI takes longer than opening a graph. FastAPI (api.py) describes them, serves
+/docs and /openapi.json, and is where further pages belong; it is built when the first request needs it.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kgwalk.serve")
 
-# Seconds between "ready" and the opening of the model, whose imports would hold up the first.
+# Seconds between "ready" and the opening of the model, whose imports would hold up the first requests.
 WARM_AFTER = 0.1
 
 BATCHES = "send smaller batches"
@@ -70,8 +69,9 @@ class HttpRoute(NamedTuple):
     method: str
     reads_body: bool
     handle: Callable[[bytes, float], Awaitable[HttpReply | ReplyStream]]  # (body, deadline on the monotonic clock)
-    advice: str = "send less"  # to who sends too large a body
-    seconds: float | None = None  # its own time limit: an answer that takes long ends when the client leaves
+    advice: str = "send less"  # to a client whose body is too large
+    # A time limit of its own, for answers that take long; such an answer is given up when the client leaves.
+    seconds: float | None = None
 
 
 def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = None, engine: Engine | None = None) -> App:
@@ -94,7 +94,7 @@ def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = Non
 
 
 def open_web(settings: ServeSettings) -> WebSearch | None:
-    """What the agent's web searches ask; imports the agent only where there is a world to read."""
+    """What the agent's web searches ask. Imports the agent only if there are settings of an environment."""
     if not settings.environment:
         return None
     from kgwalk.serve.questions import settings_of
@@ -110,7 +110,7 @@ def open_web(settings: ServeSettings) -> WebSearch | None:
 
 
 def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, Graph]:
-    """The stores; there may be none where there is a dataset."""
+    """The stores, opened by name. There may be none if a dataset is served (`data`)."""
     from kgwalk.kg.store import open_graph
 
     if not paths and not data:
@@ -133,6 +133,8 @@ def close_graphs(graphs: Iterable[Graph]) -> None:
 
 
 class App:
+    """The ASGI application over some graphs; `close` are the graphs to close at its end."""
+
     def __init__(
         self,
         settings: ServeSettings,
@@ -164,7 +166,7 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            # Cancelled when the server is stopped at once: there is nobody to close things for, and no bug to log.
+            # Cancelled when the server is stopped at once, which is no bug to log.
             with contextlib.suppress(asyncio.CancelledError):
                 await self._lifespan(receive, send)
             return
@@ -197,7 +199,7 @@ class App:
         close_graphs(self._close)
 
     async def api(self) -> FastAPI:
-        """The FastAPI application; importing it takes a third of a second, so another thread does."""
+        """The FastAPI application; another thread imports it, which takes a third of a second."""
         async with self._building:
             if self._api is None:
                 self._api = await asyncio.to_thread(self._build_api)
@@ -272,7 +274,7 @@ class App:
         return create_api(self)
 
     def _label(self, scope: Scope, path: str) -> str:
-        """The path for the counts: FastAPI's template of it, "other" for what nobody serves."""
+        """The path for the counts: one of ours, FastAPI's template, or "other" for a path that is not served."""
         if path in self.routes or path == PATH:
             return path
         return str(getattr(scope.get("route"), "path", "other"))
@@ -301,7 +303,7 @@ async def _answered(send: Send, route: HttpRoute, body: bytes, deadline: float) 
 
 
 async def while_there(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """The work, unless the client leaves before it is done: then it is cancelled."""
+    """Do the work; cancel it if the client leaves before it is done."""
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -27,9 +27,9 @@ class NotOpened(EngineError):
 
 
 class SharedEngine:
-    """The engine of the settings, or one that is open. `opened` and `close` belong to one event loop.
+    """The engine of the settings, or one that is open already; that one is not closed here.
 
-    An engine given here is not closed here.
+    `opened` and `close` belong to one event loop.
     """
 
     def __init__(self, settings: ServeSettings, engine: Engine | None = None) -> None:
@@ -45,27 +45,27 @@ class SharedEngine:
 
     @property
     def name(self) -> str:
-        """The language model's."""
+        """What the language model is called."""
         return self._settings.model or str(getattr(self._engine, "model", "engine"))
 
     @property
     def state(self) -> EngineState | None:
-        """None: there is no language model. One that could not be opened is closed, and opened by the next question."""
+        """None without a language model. One that could not be opened is "closed": the next question tries again."""
         if not self.configured:
             return None
         return "open" if self._engine is not None else "closed" if self._opening is None else "opening"
 
     @property
     def busy_opening(self) -> bool:
-        """Whether a thread is inside the libraries of an engine; it cannot be told to stop."""
+        """Whether a thread is opening an engine; nothing can stop it."""
         return self._thread is not None and self._thread.is_alive()
 
     async def opened(self) -> Engine:
-        """The engine; whoever comes first begins to open it, and the others wait for the same."""
+        """The engine. The first request begins to open it, and the others wait for the same."""
         while self._engine is None:
             if self._opening is None:
                 self._opening = asyncio.create_task(self._open())
-            # Shielded: it may take longer than the request that began it, and the next one finds it done.
+            # Shielded: opening may take longer than the request that began it, and serves the next one.
             await asyncio.shield(self._opening)
         return self._engine
 
@@ -75,7 +75,7 @@ class SharedEngine:
 
     async def _open(self) -> None:
         future: Future[Engine] = Future()
-        # A daemon, and not of the loop's pool: the end of the loop would wait for it, and it may be downloading.
+        # A daemon thread, not one of the loop's pool: the loop's end would wait for it, and it may be downloading.
         self._thread = threading.Thread(
             target=_open_for, args=(future, self._settings), name="kgwalk-open", daemon=True
         )
@@ -83,7 +83,7 @@ class SharedEngine:
         try:
             self._engine = await asyncio.wrap_future(future)
         except EngineError as error:
-            # Here, and once for all who wait: perhaps nobody does any longer.
+            # Logged here, once for all requests that wait; perhaps none does any longer.
             log.error("the language model cannot be opened: %s", error)
             raise NotOpened(str(error)) from error
         finally:
@@ -91,10 +91,10 @@ class SharedEngine:
 
 
 def _open_for(future: Future[Engine], settings: ServeSettings) -> None:
-    """Open the engine for whoever awaits the future; nobody does if the server was stopped meanwhile."""
+    """Open the engine for the future; if the server was stopped meanwhile nobody awaits it, and it is closed."""
     try:
         engine = open_engine(settings)
-    except BaseException as error:  # noqa: BLE001 - whoever awaits it is told
+    except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
         if future.set_running_or_notify_cancel():
             future.set_exception(error)
         return
@@ -116,12 +116,12 @@ def open_engine(settings: ServeSettings) -> Engine:
 
 
 def check_engine(settings: ServeSettings, *, given: bool = False) -> None:
-    """What can be known to be wrong before the engine is opened, or the agent imported."""
+    """Raise what can be known to be wrong before the engine is opened or the agent imported."""
     from kgwalk.config.recipe import load_recipe
     from kgwalk.llm.engine import check_kind
 
     load_recipe(settings.recipe)
-    # What nobody asked for may be missing: then graphs are served, and a question is told why it has no answer.
+    # An engine that nobody asked for may be missing: graphs are served, and a question is told why it fails.
     if settings.engine != "auto" or settings.model is not None:
         check_kind(settings.engine)
     if settings.engine == "api" and settings.adapter is not None:
@@ -129,4 +129,4 @@ def check_engine(settings: ServeSettings, *, given: bool = False) -> None:
     if settings.engine != "api" and settings.base_url is not None:
         raise KgwalkError(f"`base_url` is for the engine `api`, not for `{settings.engine}`")
     if settings.engine == "api" and not given:
-        open_engine(settings)  # costs nothing and asks nobody, but wants a model's name and a key
+        open_engine(settings)  # sends no request, but checks for a model's name and a key

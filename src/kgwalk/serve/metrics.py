@@ -32,6 +32,8 @@ HALF_FILE_TRIES = 5  # a worker that starts just now may be found with half a fi
 
 
 class ServerMetrics:
+    """The counts of one application."""
+
     def __init__(self, graphs: int) -> None:
         # Its own registry: several apps can live in one process.
         self._registry = registry = CollectorRegistry()
