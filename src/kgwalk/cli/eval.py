@@ -1,4 +1,4 @@
-"""`kgwalk eval`: a recipe or a baseline over a dataset's questions, scored strictly, with a table."""
+"""`kgwalk eval`: a recipe or a baseline over the questions of a dataset, scored strictly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kgwalk fit`: an agent for a graph, from questions made of it, with its score on questions held out."""
+"""`kgwalk fit`: an agent for a graph, from questions made of it, tested on questions held out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph by what a person calls it: a bundled graph, a store, a dataset whose graph is meant, or an address.
+"""A graph by what a person calls it: a bundled name, a store, a dataset or an address.
 
 graph_called("world"), graph_called("films.kg"), graph_called("http://localhost:8000")
 """

@@ -1,4 +1,4 @@
-"""The command `kgwalk`: its commands, and how errors end it (exit status 0 done, 1 failed, 2 wrong usage)."""
+"""The command `kgwalk`: its commands, and the exit status (0 done, 1 failed, 2 wrong usage)."""
 
 from __future__ import annotations
 

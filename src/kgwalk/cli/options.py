@@ -1,4 +1,4 @@
-"""The options and arguments that several commands share, each defined once: the same name, help and bounds everywhere.
+"""The options and arguments that several commands share, each defined once.
 
 A command takes one as the type of a parameter, `json: JsonOption = False`. What only one command has stands in its own
 module.

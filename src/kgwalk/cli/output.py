@@ -1,4 +1,4 @@
-"""What the command line prints: results on stdout (text, or one JSON object), progress and messages on stderr."""
+"""What the command line prints: results on stdout, progress and messages on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kgwalk kg propose` and `kgwalk kg accept`: facts found on the web during an evaluation, into a new store."""
+"""`kgwalk kg propose` and `kgwalk kg accept`: facts found on the web, into a new store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kgwalk questions ...`: questions made from a graph, or from invented graphs (`worlds`), as a dataset folder."""
+"""`kgwalk questions ...`: questions made from a graph, or from invented graphs (`worlds`)."""
 
 from __future__ import annotations
 

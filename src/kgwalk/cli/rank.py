@@ -1,4 +1,4 @@
-"""`kgwalk rank ...`: train a ranker of candidate entities on gold paths, and compare it with simpler ones."""
+"""`kgwalk rank ...`: train a ranker of candidate entities, and compare it with simpler ones."""
 
 from __future__ import annotations
 

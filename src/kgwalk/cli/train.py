@@ -1,4 +1,4 @@
-"""`kgwalk train`: a recipe's stages on a dataset, from demonstrations to an adapter that has been evaluated."""
+"""`kgwalk train`: the stages of a recipe on a dataset, from demonstrations to a tested adapter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent behind the server: walks by one shared engine, within bounds; POST /v1/ask and GET /v1/models.
+"""The agent behind the server, with bounds on its use; POST /v1/ask and GET /v1/models.
 
 Walks run on an event loop in a thread of their own, so that a long step of one holds up no graph request. How many
 run at once is bounded, and so is the time of each. The agent and its engine are imported when somebody asks, or when

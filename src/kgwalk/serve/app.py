@@ -1,8 +1,9 @@
-"""The ASGI application: routes and page are answered directly, all else by FastAPI, behind one front door.
+"""The ASGI application: our routes and the page answered directly, all else by FastAPI.
 
-The front door checks the key, bounds the body, counts the request and turns a bug into a plain 500. The routes behind
-it use no framework, since importing FastAPI takes longer than opening a graph. FastAPI (api.py) describes them, serves
-/docs and /openapi.json, and is where further pages belong; it is built when the first request needs it.
+All requests come through one front door. It checks the key, bounds the body, counts the request and turns a bug into a
+plain 500. The routes behind it use no framework, since importing FastAPI takes longer than opening a graph. FastAPI
+(api.py) describes them, serves /docs and /openapi.json, and is where further pages belong; it is built when the first
+request needs it.
 """
 
 from __future__ import annotations

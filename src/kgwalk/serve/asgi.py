@@ -1,4 +1,4 @@
-"""The little of HTTP that the routes need: read a body within bounds, answer with bytes, fail with a reason.
+"""The little of HTTP that the routes need: bodies within bounds, replies, errors, streams.
 
 Also how long a text may be: one that no context can hold is refused before it is tokenised or searched for names.
 Imports no framework, so that a server is up before FastAPI could be imported.

@@ -1,4 +1,4 @@
-"""Batches: a JSON body becomes a list of items, and each item is answered or refused for itself.
+"""Batches: a JSON body becomes a list of items, each answered or refused for itself.
 
 The work runs on the event loop in slices of about 2 ms, so that a long batch does not hold up other requests; moving an
 item to a thread would cost more than most lookups. Items that the time limit leaves undone get an error of their own.

@@ -1,8 +1,9 @@
-"""POST /v1/chat/completions in OpenAI's shape: the agent as the model `kgwalk`, or the language model by its own name.
+"""POST /v1/chat/completions in OpenAI's shape, for the agent or its language model.
 
-The agent takes the user's last message as the question and answers with names joined by commas. The field `kgwalk` of
-its message has the same for programs: the answers as a list, with their evidence. The language model completes the
-messages, so one kgwalk server can be the engine of another. A stream has the turns of the walk as they happen.
+The agent is the model `kgwalk`; the language model goes by its own name. The agent takes the user's last message as the
+question and answers with names joined by commas. The field `kgwalk` of its message has the same for programs: the
+answers as a list, with their evidence. The language model completes the messages, so one kgwalk server can be the
+engine of another. A stream has the turns of the walk as they happen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The engine behind the server: checked at the start, opened once in a thread of its own, shared by all requests.
+"""The engine behind the server: opened once, in a thread of its own, and shared by all requests.
 
-An engine's libraries are imported only when it is opened, which may take as long as a download. Until then graphs are
-served, and a question waits.
+Its settings are checked at the start. An engine's libraries are imported only when it is opened, which may take as long
+as a download. Until then graphs are served, and a question waits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The graph over HTTP, in batches: POST /kg/actions (KG-R1's four actions) and POST /kg/query (the Graph protocol).
+"""POST /kg/actions (KG-R1's four actions) and POST /kg/query (the Graph protocol), in batches.
 
-Each item of a batch is checked against its shape (shapes.py), answered or refused for itself, and counted by its
-outcome. Of /kg/query, kg/http.py is the client. Long lists come in pages there: `limit` names or facts from `offset`
-on, and `more` says whether another page follows; a graph walks past the first `offset` facts again for each page.
+This is the graph over HTTP. Each item of a batch is checked against its shape (shapes.py), answered or refused for
+itself, and counted by its outcome. Of /kg/query, kg/http.py is the client. Long lists come in pages there: `limit`
+names or facts from `offset` on, and `more` says whether another page follows; a graph walks past the first `offset`
+facts again for each page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GET /: one HTML page that asks questions of the server it comes from. The page itself is page.html.
+"""GET /: one HTML page (page.html) that asks questions of the server it comes from.
 
 It is one file and loads nothing, so it works without a network. It holds no data of the server, so it is given without
 a key; the requests it then sends need one.

@@ -1,4 +1,4 @@
-"""The questions of a served dataset: a question's id stands for the view of the graph that its walk sees.
+"""The questions of a served dataset: an id stands for the view of the graph that its walk sees.
 
 So an agent that is trained or evaluated against a server sees what it would see without one.
 """

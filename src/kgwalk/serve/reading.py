@@ -1,4 +1,4 @@
-"""Checks a request against its shape: a function made once from the types of shapes.py, quick on what is right.
+"""Checks a request against its shape, by a function made once from the types of shapes.py.
 
     read_action = RequestReader(ActionItem, "an action")
     read_action({"action": "get_tail_relations", "entity": "Big"})    # the same dict, now an ActionItem

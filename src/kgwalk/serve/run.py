@@ -1,4 +1,4 @@
-"""Start and stop a server: bind the address, run uvicorn in one process or several, drain, clean up.
+"""Start and stop a server: bind the address, run uvicorn in one or several processes, clean up.
 
 `run_server` is what `kgwalk serve` calls; it returns when the server was told to stop (SIGTERM, SIGINT).
 `python -m kgwalk.serve.run SETTINGS_JSON` does the same without the command line. `in_background` serves from a

@@ -1,4 +1,4 @@
-"""What a request and a reply look like: every field of the HTTP interface with its bounds, described once.
+"""Requests and replies as plain types: every field of the HTTP interface, described once.
 
 Three things are made from these types. reading.py makes the functions that check a request; schemas.py makes the
 models behind /openapi.json; and mypy checks that a route builds a reply with just these fields. So a field, a bound or
