@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from typer.main import get_command
 
 from commands import ENVIRONMENT, SCRIPT, Done, quickly
 from kgwalk import __version__, load_graph
+from kgwalk.cli.graph_names import graph_called
 from kgwalk.cli.main import make_app
-from kgwalk.cli.output import graph_called
 from kgwalk.data.dataset import load_dataset
 from kgwalk.kg.store import open_graph
 from kgwalk.types import InputError, KgwalkError
@@ -738,6 +739,15 @@ def test_recipes_are_described_in_whole_sentences() -> None:
 
 def test_the_version() -> None:
     assert kgwalk("--version", cwd=ROOT) == Done(0, f"kgwalk {__version__}\n", "")
+
+
+def test_the_package_is_the_command_line_too() -> None:
+    def ran(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run([sys.executable, "-m", "kgwalk", *arguments], capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    assert ran("--version") == (0, f"kgwalk {__version__}\n")
+    assert ran("kg", "info", "no-such.kg")[0] == 1
 
 
 def _commands(command: Any, name: Sequence[str] = ()) -> Iterator[list[str]]:

@@ -30,9 +30,10 @@ from pydantic import ValidationError
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.build import build
 from kgwalk.kg.graph import Graph
-from kgwalk.serve import schemas
+from kgwalk.serve import shapes
 from kgwalk.serve.app import App, create_app
 from kgwalk.serve.run import bind, in_background, run_server
+from kgwalk.serve.schemas import model_of
 from kgwalk.serve.settings import ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError, Neighbors, RemoteError, UnknownQuestion
 
@@ -101,7 +102,7 @@ def films() -> Iterator[httpx.Client]:
 def actions(client: httpx.Client, *items: object) -> list[dict[str, Any]]:
     response = client.post("/kg/actions", json={"actions": items})
     assert response.status_code == 200, response.text
-    schemas.ActionResults.model_validate_json(response.content)
+    model_of(shapes.ActionResults).model_validate_json(response.content)
     results: list[dict[str, Any]] = response.json()["results"]
     assert len(results) == len(items)
     return results
@@ -110,14 +111,14 @@ def actions(client: httpx.Client, *items: object) -> list[dict[str, Any]]:
 def queries(client: httpx.Client, *items: object) -> list[dict[str, Any]]:
     response = client.post("/kg/query", json={"queries": items})
     assert response.status_code == 200, response.text
-    schemas.QueryResults.model_validate_json(response.content)
+    model_of(shapes.QueryResults).model_validate_json(response.content)
     results: list[dict[str, Any]] = response.json()["results"]
     assert len(results) == len(items)
     return results
 
 
 def error_of(response: httpx.Response) -> tuple[int, str]:
-    schemas.RequestError.model_validate_json(response.content)
+    model_of(shapes.RequestError).model_validate_json(response.content)
     return response.status_code, response.json()["error"]["kind"]
 
 
@@ -225,7 +226,7 @@ def test_no_item_hurts_its_neighbours(films: httpx.Client, item: object) -> None
 @given(st.dictionaries(fields, field_values))
 def test_the_schema_and_the_checks_by_hand_agree(films: httpx.Client, item: dict[str, object]) -> None:
     try:
-        schemas.ActionItem.model_validate(item)
+        model_of(shapes.ActionItem).model_validate(item)
         fits = True
     except ValidationError:
         fits = False
@@ -283,7 +284,7 @@ def test_views_and_several_graphs() -> None:
     }
     assert bad_date["error"]["message"] == "bad time window: 'May' is not a time"
     assert nameless["error"]["message"] == '"graph" is missing; there are "visits", "films"'
-    schemas.GraphList.model_validate_json(graphs.content)
+    model_of(shapes.GraphList).model_validate_json(graphs.content)
     assert graphs.json() == {"graphs": [{"name": "visits", "info": {"triples": 2}}, {"name": "films", "info": {}}]}
 
 
@@ -582,7 +583,7 @@ def test_openapi_describes_every_route(films: httpx.Client) -> None:
     assert set(references) <= set(known)
     assert known["ActionItem"]["additionalProperties"] is False
     assert "swagger" in films.get("/docs").text
-    schemas.Health.model_validate_json(films.get("/health").content)
+    model_of(shapes.Health).model_validate_json(films.get("/health").content)
 
 
 def test_fastapi_alone_gives_the_same_answers() -> None:

@@ -27,9 +27,11 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.api import ApiEngine
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling, ScriptedEngine
-from kgwalk.serve import agent, schemas
+from kgwalk.serve import agent, shapes
+from kgwalk.serve import engine as serve_engine
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background, run_server
+from kgwalk.serve.schemas import model_of
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError, Message, Neighbors, RemoteError
 from kgwalk.walk.agent import ask
@@ -104,7 +106,7 @@ def films() -> Iterator[httpx.Client]:
 def asked(client: httpx.Client, **body: Any) -> dict[str, Any]:
     response = client.post("/v1/ask", json=body)
     assert response.status_code == 200, response.text
-    schemas.AskReply.model_validate_json(response.content)
+    model_of(shapes.AskReply).model_validate_json(response.content)
     value: dict[str, Any] = response.json()
     return value
 
@@ -113,13 +115,13 @@ def chat(client: httpx.Client, *messages: str, **body: Any) -> dict[str, Any]:
     listed = [{"role": "user", "content": content} for content in messages]
     response = client.post("/v1/chat/completions", json={"model": "kgwalk", "messages": listed, **body})
     assert response.status_code == 200, response.text
-    schemas.ChatReply.model_validate_json(response.content)
+    model_of(shapes.ChatReply).model_validate_json(response.content)
     value: dict[str, Any] = response.json()
     return value
 
 
 def error_of(response: httpx.Response) -> tuple[int, str]:
-    schemas.RequestError.model_validate_json(response.content)
+    model_of(shapes.RequestError).model_validate_json(response.content)
     return response.status_code, response.json()["error"]["kind"]
 
 
@@ -267,7 +269,7 @@ def test_the_engine_is_opened_once_at_the_first_use_and_closed(monkeypatch: pyte
         opened.append(Closing(walking))
         return opened[-1]
 
-    monkeypatch.setattr(agent, "open_engine", open_engine)
+    monkeypatch.setattr(serve_engine, "open_engine", open_engine)
     app = create_app(ServeSettings(model="tiny", warm=False), {"films": ScanGraph(FILMS)})
     with in_background(app) as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
         assert client.get("/v1/models").json()["data"][0]["id"] == "tiny"
@@ -296,7 +298,7 @@ def test_an_engine_that_opens_for_longer_than_a_request_may_take(monkeypatch: py
         opened.append(ScriptedEngine(walking))
         return opened[-1]
 
-    monkeypatch.setattr(agent, "open_engine", open_engine)
+    monkeypatch.setattr(serve_engine, "open_engine", open_engine)
     app = create_app(ServeSettings(model="tiny", agent_time_limit=0.3), {"films": ScanGraph(FILMS)})
     with in_background(app) as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
         assert error_of(client.post("/v1/ask", json={"question": QUESTION})) == (504, "time_limit")
@@ -310,7 +312,7 @@ def test_an_engine_that_opens_for_longer_than_a_request_may_take(monkeypatch: py
 
 def test_models(films: httpx.Client) -> None:
     response = films.get("/v1/models")
-    schemas.ModelList.model_validate_json(response.content)
+    model_of(shapes.ModelList).model_validate_json(response.content)
     names = [entry["id"] for entry in response.json()["data"]]
     assert names[:2] == ["tiny-llm", "kgwalk"]
     assert {"kgwalk/kgwalk", "kgwalk/kg-r1"} <= set(names)
@@ -450,7 +452,7 @@ def events(client: httpx.Client, content: str, **body: Any) -> list[tuple[float,
     chunks = [(at, json.loads(text)) for at, text in found]
     for _, chunk in chunks:
         if "error" not in chunk:
-            schemas.ChatChunk.model_validate(chunk)
+            model_of(shapes.ChatChunk).model_validate(chunk)
     return chunks
 
 

@@ -24,9 +24,10 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Generation, Request, ScriptedEngine
 from kgwalk.llm.tokenizers import ByteTokenizer
-from kgwalk.serve import schemas
+from kgwalk.serve import shapes
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background
+from kgwalk.serve.schemas import model_of
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import StoreError
 from kgwalk.walk.agent import NOTE
@@ -43,7 +44,7 @@ def serving(engine: ScriptedEngine | None, graph: Graph | None = None, **options
 
 
 def error_of(response: httpx.Response) -> tuple[int, str]:
-    schemas.RequestError.model_validate_json(response.content)
+    model_of(shapes.RequestError).model_validate_json(response.content)
     return response.status_code, response.json()["error"]["kind"]
 
 
@@ -281,10 +282,10 @@ def test_the_note_is_there_below_the_threshold_of_confidence() -> None:
         for log_chance, expected in ((-1.0, NOTE), (-0.5, None)):  # of the walk: 37% and 61%; the threshold is 40%
             engine.chance = log_chance
             asked = client.post("/v1/ask", json={"question": QUESTION})
-            schemas.AskReply.model_validate_json(asked.content)
+            model_of(shapes.AskReply).model_validate_json(asked.content)
             assert asked.json()["note"] == expected
             chatted = client.post("/v1/chat/completions", json=saying(QUESTION))
-            schemas.ChatReply.model_validate_json(chatted.content)
+            model_of(shapes.ChatReply).model_validate_json(chatted.content)
             assert chatted.json()["choices"][0]["message"]["kgwalk"]["note"] == expected
 
 
@@ -323,7 +324,7 @@ def test_health_knows_the_model_and_who_waits() -> None:
                 break
             time.sleep(0.02)
         assert (health["under_way"], health["waiting"]) == (1, 2)
-        schemas.Health.model_validate(health)
+        model_of(shapes.Health).model_validate(health)
         release.set()
         for thread in threads:
             thread.join()

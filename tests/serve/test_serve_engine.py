@@ -23,9 +23,9 @@ from kgwalk.cli.serve import _agent as served_agent
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm import engine as kinds
 from kgwalk.llm.engine import Engine, ScriptedEngine
-from kgwalk.serve import agent
-from kgwalk.serve.agent import check_engine
+from kgwalk.serve import engine as serve_engine
 from kgwalk.serve.app import create_app
+from kgwalk.serve.engine import check_engine
 from kgwalk.serve.run import in_background
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError
@@ -61,7 +61,7 @@ class Closing(ScriptedEngine):
 @pytest.fixture
 def opening(monkeypatch: pytest.MonkeyPatch) -> Opening:
     made = Opening()
-    monkeypatch.setattr(agent, "open_engine", made)
+    monkeypatch.setattr(serve_engine, "open_engine", made)
     return made
 
 
@@ -155,7 +155,7 @@ def test_a_server_that_is_stopped_does_not_wait_for_the_model(
 
 SLOW_TO_OPEN = """
 import sys, time
-from kgwalk.serve import agent as engine
+from kgwalk.serve import engine
 from kgwalk.serve.run import run_server
 from kgwalk.serve.settings import ServeSettings
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import ENGINES, Web, environment_values, err, graph_called, out, print_json, print_json_line
+from kgwalk.cli.graph_names import graph_called
+from kgwalk.cli.options import AdapterOption, EngineOption, RecipeOption, ValuesOption, WebOption, environment_values
+from kgwalk.cli.output import err, out, print_json, print_json_line
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
 if TYPE_CHECKING:
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from kgwalk.walk.linking import Mention
 
 GRAPH = "world"  # the bundled graph
-MOST_BROKEN = 3  # questions in a row whose engine failed: an API that is down
-RECIPE = "kgwalk"  # as Agent's, of which the help would have to wait for an import
+MOST_BROKEN = 3  # questions in a row whose engine failed: probably an API that is down
+RECIPE = "kgwalk"  # Agent's default, written here again since importing it would slow the help down
 
 EXAMPLES = (
     "kgwalk ask 'what is the capital of France?'",
@@ -41,20 +43,15 @@ def ask(
     topic: Annotated[
         list[str] | None, typer.Option("--topic", help="An entity to start from; else found in the question.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="Which system walks; a bundled recipe or a TOML file.")] = RECIPE,
+    recipe: RecipeOption = RECIPE,
     model: Annotated[
         str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M, installed with kgwalk's demo).")
     ] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
-    ] = None,
-    engine: Annotated[str, typer.Option(help=ENGINES)] = "auto",
+    adapter: AdapterOption = None,
+    engine: EngineOption = "auto",
     runs: Annotated[int, typer.Option(min=1, help="Walk so often and answer with the union.")] = 1,
-    web: Web = None,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
+    web: WebOption = None,
+    values: ValuesOption = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on stdout; of questions on stdin, one a line.")
     ] = False,
@@ -106,12 +103,12 @@ def ask(
 
 
 def at_terminal() -> bool:
-    """Whether somebody is there to type."""
+    """Whether a person can type."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def lines_of_stdin() -> Iterator[bytes]:
-    """Those that say something, of which there must be one; read as they are asked for."""
+    """The lines that are not empty, at least one; each is read when it is needed."""
     raw = () if sys.stdin is None else sys.stdin.buffer
     lines = filter(None, (line.removeprefix(BOM_UTF8).strip() for line in raw))
     first = next(lines, None)
@@ -140,7 +137,7 @@ class _Session:
         self.agent, self.runs, self.quiet = agent, runs, quiet
 
     def start(self, question: str, topics: list[str] | None) -> Start:
-        """Where to start; what is not sure about that is said."""
+        """Where to start; says where the question may mean other entities."""
         start = self.agent.start(question, topics)
         for mention in [] if self.quiet else start.unsure:
             if words := note_of(mention):
@@ -148,7 +145,7 @@ class _Session:
         return start
 
     def ask(self, question: str, start: Start) -> bool:
-        """Walk, and show what came of it; whether there is an answer."""
+        """Walks and shows the result; returns whether there is an answer."""
         from kgwalk.walk.agent import as_json
 
         asked = self._walked(question, start)
@@ -163,7 +160,7 @@ class _Session:
         return self.agent.ask(question, start, runs=self.runs, watch=watch)
 
     def converse(self, topics: list[str] | None) -> bool:
-        """With a person, to whom no answer is an answer too."""
+        """A session with a person; always returns True, since having no answer is no failure there."""
         err.print("Ask a question; an empty line or Ctrl-D ends.")
         while True:
             try:
@@ -178,8 +175,9 @@ class _Session:
                 err.print(f"error: {error}")
 
     def answer_all(self, lines: Iterable[bytes], topics: list[str] | None) -> bool:
-        """Questions from a file or a pipe, each told with what came of it; whether all of them have an answer. What is
-        wrong with one does not stop the others; an engine that fails again and again does.
+        """Answers questions from a file or a pipe; returns whether all of them have an answer.
+
+        A question that is wrong does not stop the others; an engine that fails MOST_BROKEN times in a row does.
         """
         answered, broken = True, 0
         for line in lines:
@@ -216,7 +214,7 @@ class _Session:
 
 
 def no_agent(graph: str, recipe: str, *, trains: bool) -> str:
-    """What to say where the model walks alone; `trains` says that `kgwalk fit` can make an agent of this recipe here.
+    """What to say where the model walks without an adapter; `trains`: `kgwalk fit` can make one for this recipe.
 
     >>> no_agent("club.kg", "kg-r1", trains=True)
     'agent: none; the model walks as it is. `kgwalk fit club.kg --recipe kg-r1` trains one'
@@ -227,7 +225,7 @@ def no_agent(graph: str, recipe: str, *, trains: bool) -> str:
 
 
 def note_of(mention: Mention) -> str:
-    """What to say of a mention that is not sure; nothing where the one entity that it may mean is called just so."""
+    """What to say of an uncertain mention; nothing if it can mean one entity only and that has the same name."""
     first, *others = [found.name for found in mention.candidates]
     if others:
         return f'"{mention.text}" may mean {", ".join([first, *others])}; the first is taken, choose with --topic'
@@ -277,7 +275,7 @@ def _show_answer(asked: Any) -> None:
 
 
 def is_count(name: str, facts: Sequence[Triple]) -> bool:
-    """Whether an answer is how many there are of what its evidence tells: a number, and no end of any of the facts.
+    """Whether an answer is a count of its evidence: a number that is neither head nor tail of any of the facts.
 
     >>> counted = [Triple("Northwind", "makes", "Gale"), Triple("Northwind", "makes", "Storm")]
     >>> is_count("2", counted), is_count("2", [Triple("Gale", "wheels", "2")]), is_count("2", [])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgwalk.cli.options import RECIPE_FORMS, DatasetOption, DeviceOption, JsonOption, RecipeOption, ValuesOption
 from kgwalk.cli.output import err, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def kg(
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small graphs: does it run? Not for quoting.")] = False,
     folder: Annotated[Path | None, typer.Option(help="Where to make the graphs; else a temporary folder.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """The store and the action server beside a plain list scan, in one run: about five minutes."""
     from kgwalk.bench.kg import GraphScale, bench_huge, bench_kg
@@ -47,7 +48,7 @@ def kg(
 def soak(
     seconds: Annotated[float, typer.Option(min=0.1, help="How long.")] = 60.0,
     clients: Annotated[int, typer.Option(min=1, help="Connections at the same time.")] = 64,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Good and bad items from many clients at once: is every good answer right, and does nothing grow?"""
     from kgwalk.bench.soak import soak as run_soak
@@ -71,7 +72,8 @@ def engine(
         list[str] | None, typer.Option("--data", help="A dataset's folder or name; may be repeated (default: world).")
     ] = None,
     recipe: Annotated[
-        list[str] | None, typer.Option("--recipe", help="By name or a TOML file; may be repeated (default: kgwalk).")
+        list[str] | None,
+        typer.Option("--recipe", help=f"May be repeated (default: kgwalk): {RECIPE_FORMS}."),
     ] = None,
     adapter: Annotated[
         str | None, typer.Option(help="A LoRA adapter's folder, shipped or none (default: shipped where it fits).")
@@ -86,7 +88,7 @@ def engine(
         int | None,
         typer.Option(min=1, help="Of a recipe on a dataset (default: 4096; on a CPU 16; with --soak 10000)."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: DeviceOption = "auto",
     workers: Annotated[
         int | None,
         typer.Option(min=0, help="Processes that walk (default: by a GPU all cores but two, at most 12; on a CPU 0)."),
@@ -97,10 +99,8 @@ def engine(
     check: Annotated[bool, typer.Option("--check", help="Only: are the tokens the right ones?")] = False,
     soak: Annotated[bool, typer.Option("--soak", help="Only: does memory grow over many episodes?")] = False,
     profile: Annotated[str | None, typer.Option(help="A profile of the recipes, such as 135m.")] = None,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipes, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """The local engine: decoding by batch beside transformers, the roofline, rollouts with their split, checks.
 
@@ -142,21 +142,19 @@ def engine(
     "kgwalk bench train --episodes 512 --steps 5 --set grpo.microbatch_tokens=32768 --json"
 )
 def train(
-    recipe: Annotated[str, typer.Option("--recipe", help="By name, or a TOML file.")] = "kgwalk",
-    data: Annotated[str, typer.Option("--data", help="A dataset's folder or name.")] = "world",
+    recipe: RecipeOption = "kgwalk",
+    data: DatasetOption = "world",
     episodes: Annotated[int | None, typer.Option(min=1, help="Of a step (default: 1024; on a CPU 16).")] = None,
     steps: Annotated[int, typer.Option(min=2, help="The first of which stands apart.")] = 3,
     model: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
     start: Annotated[Path | None, typer.Option("--start", "--adapter", help="An adapter to go on from.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: DeviceOption = "auto",
     workers: Annotated[
         int | None, typer.Option(min=0, help="Processes that walk (default: the recipe's grpo.rollout_workers).")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="A profile of the recipe, such as 135m.")] = None,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """A step of GRPO: seconds by part, tokens a second, memory. The first step stands apart.
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgwalk.cli.options import JsonOption
 from kgwalk.cli.output import counted, out, print_json, print_table
 
 EXAMPLES = ("kgwalk compare runs/eval-kg-r1-metaqa-test runs/eval-kgwalk-metaqa-test",)
@@ -16,7 +17,7 @@ def compare(
     first: Annotated[Path, typer.Argument(help="An evaluation's folder.")],
     second: Annotated[Path, typer.Argument(help="Another of the same data and split.")],
     examples: Annotated[int, typer.Option("-n", min=0, help="How many changed questions to show each way.")] = 5,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Compare two evaluations question by question: the difference, its 95% interval, and how likely by chance."""
     from rich.table import Table

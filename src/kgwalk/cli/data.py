@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgwalk.cli.options import ForceOption, JsonOption, QuietOption
 from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Fetch, convert and look at question sets.", no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the dataset that stands there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave malformed records out, count and list them.")]
 
 KNOWN_HELP = "webqsp, cwq, webquestions, 2wiki, trex, zsre, a hub's owner/name, or a folder laid out like one."
@@ -66,9 +64,9 @@ def convert(
     names: Annotated[Path | None, typer.Option(help="TSV of id and name: names for the ids in SRC.")] = None,
     language: Annotated[str, typer.Option(help="Of the questions, where SRC has several (qald).")] = "en",
     skip_bad: SkipBad = False,
-    force: Force = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Turn the files a question set is published in into a dataset folder.
 
@@ -108,9 +106,9 @@ def get(
         FormatName | None, typer.Option(help="The format of the repository's files; else told by their keys.")
     ] = None,
     skip_bad: SkipBad = False,
-    force: Force = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Fetch a question set from the hub and write it as a dataset folder.
 
@@ -164,8 +162,8 @@ def show(
     split: Annotated[str | None, typer.Option(help="Look at this split alone.")] = None,
     id: Annotated[str | None, typer.Option("--id", help="Show the question of this id.")] = None,
     n: Annotated[int, typer.Option("-n", min=0, help="How many questions to show.")] = 3,
-    quiet: Quiet = False,
-    json: Json = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """How many questions of which kind there are, how large the graph is, and a few questions."""
     from kgwalk.data.dataset import graph_facts, load_dataset, question_facts, summary
@@ -244,8 +242,8 @@ def check(
         str | None, typer.Option(help="Check this split alone; the others are read for leaks into it.")
     ] = None,
     n: Annotated[int, typer.Option("-n", min=0, help="How many examples to list of each kind of finding.")] = 10,
-    quiet: Quiet = False,
-    json: Json = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Look for what is wrong with a dataset: every line, name, gold path and score, repeats, and leaks between splits.
 

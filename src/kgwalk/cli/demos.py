@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from kgwalk.cli.output import (
-    DataOption,
-    GraphDrop,
-    Web,
-    counted,
+from kgwalk.cli.options import (
+    ENGINES,
+    ForceOption,
+    GraphDropOption,
+    JsonOption,
+    MixtureOption,
+    RecipeArgument,
+    ValuesOption,
+    WebOption,
     environment_values,
-    err,
-    out,
-    print_json,
-    print_table,
-    progress_bar,
 )
+from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ EXAMPLES = (
 
 
 def demos(
-    recipe: Annotated[str, typer.Argument(help="Whose demos: a bundled recipe (kgwalk, kg-r1...) or a TOML file.")],
-    data: DataOption,
+    recipe: RecipeArgument,
+    data: MixtureOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, a demo a line.")],
     split: Annotated[str, typer.Option(help="Whose questions.")] = "train",
     limit: Annotated[int | None, typer.Option(min=1, help="So many demos, of a seeded sample of questions.")] = None,
@@ -49,17 +49,13 @@ def demos(
         str | None, typer.Option(help="The model that will learn: lengths are in its tokens (default: 4 bytes each).")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The teacher: a model's name or path.")] = None,
-    engine: Annotated[
-        str, typer.Option(help="How the teacher runs: auto, cpu, local, vllm or api (OPENAI_BASE_URL, ...).")
-    ] = "local",
-    graph_drop: GraphDrop = None,
-    web: Web = None,
+    engine: Annotated[str, typer.Option(help=f"How the teacher runs: {ENGINES}")] = "local",
+    graph_drop: GraphDropOption = None,
+    web: WebOption = None,
     seed: Annotated[int, typer.Option(help="Of wording, styles, wrong turns, and of the sample.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: ForceOption = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Make demonstrations of how a recipe should walk.
 
@@ -72,20 +68,20 @@ def demos(
     if output.exists() and not force:
         raise KgwalkError(f"{output} is there already; --force replaces it")
     values = [*environment_values(graph_drop, web), *(values or [])]
-    gathering = _gathering(recipe, data, split, limit, source, tokenizer, seed, values, engine, model)
+    sources = _sources(recipe, data, split, limit, source, tokenizer, seed, values, engine, model)
     started = time.perf_counter()
     try:
-        report = _write(gathering, output, quiet=json)
+        report = _write(sources, output, quiet=json)
     finally:
-        _close(gathering)
+        _close(sources)
     report = {"path": str(output), "seconds": round(time.perf_counter() - started, 3), **report}
     if json:
         print_json(report)
     else:
-        _show(report, gathering)
+        _show(report, sources)
 
 
-def _gathering(
+def _sources(
     recipe: str,
     data: list[str],
     split: str,
@@ -149,35 +145,35 @@ def _tokens(model: str | None) -> Any:
     return HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder(model))))
 
 
-def _write(gathering: DemoSources, output: Path, *, quiet: bool) -> dict[str, Any]:
-    """The file appears whole or not at all."""
+def _write(sources: DemoSources, output: Path, *, quiet: bool) -> dict[str, Any]:
+    """Write the file, which appears whole or not at all, and report on it."""
     from kgwalk.demos.demo import write_line
 
     by: dict[str, Counter[str]] = {name: Counter() for name in ("source", "style", "hops", "wrong", "web")}
     score = 0.0
-    total = gathering.settings.limit or len(gathering.questions) * gathering.settings.per_question
+    total = sources.settings.limit or len(sources.questions) * sources.settings.per_question
     part = output.with_name(f"{output.name}.part")
     opened = _opened(part, output)
     try:
         with opened as file, progress_bar(quiet=quiet) as progress:
-            for demo in gathering.demos():
+            for demo in sources.demos():
                 file.write(write_line(demo))
                 score += demo.f1
                 for name, counts in by.items():
                     counts[str(getattr(demo, name))] += 1
-                done = gathering.written.kept + gathering.taught.kept
-                tried = done if gathering.settings.limit else gathering.written.tried
+                done = sources.written.kept + sources.taught.kept
+                tried = done if sources.settings.limit else sources.written.tried
                 progress("demos", tried, total)
         os.replace(part, output)
     finally:
         part.unlink(missing_ok=True)
-    kept = gathering.written.kept + gathering.taught.kept
-    report = gathering.written.as_json() | {
+    kept = sources.written.kept + sources.taught.kept
+    report = sources.written.as_json() | {
         "kept": kept,
-        "web": gathering.written.web + gathering.taught.web,
+        "web": sources.written.web + sources.taught.web,
     }
-    if gathering.teacher is not None:
-        report["teacher"] = gathering.taught.as_json()
+    if sources.teacher is not None:
+        report["teacher"] = sources.taught.as_json()
     report["mean_f1"] = round(score / kept, 4) if kept else None
     report["by"] = {name: dict(sorted(counts.items())) for name, counts in by.items()}
     return report
@@ -191,7 +187,7 @@ def _opened(part: Path, output: Path) -> BinaryIO:
         raise KgwalkError(f"cannot write {output}: {error.strerror or error}; choose another place") from error
 
 
-def _show(report: dict[str, Any], gathering: DemoSources) -> None:
+def _show(report: dict[str, Any], sources: DemoSources) -> None:
     from rich.table import Table
 
     table = Table(title=f"{counted(report['kept'], 'demo')} in {report['path']}", title_justify="left")
@@ -201,7 +197,7 @@ def _show(report: dict[str, Any], gathering: DemoSources) -> None:
         for value, count in counts.items():
             table.add_row(name, value, f"{count:,}")
     print_table(table)
-    for title, fallen in (("fell out", gathering.written), ("fell out of the teacher's walks", gathering.taught)):
+    for title, fallen in (("fell out", sources.written), ("fell out of the teacher's walks", sources.taught)):
         if fallen.counts:
             print_table(_reasons(title, fallen))
     if not report["kept"]:
@@ -220,8 +216,8 @@ def _reasons(title: str, fallen: Fallen) -> Any:
     return table
 
 
-def _close(gathering: DemoSources) -> None:
+def _close(sources: DemoSources) -> None:
     import asyncio
 
-    if gathering.teacher is not None:
-        asyncio.run(gathering.teacher.engine.close())
+    if sources.teacher is not None:
+        asyncio.run(sources.teacher.engine.close())

@@ -1,4 +1,4 @@
-"""`kgwalk eval`: a recipe or a baseline over a dataset's questions, scored strictly, with a table."""
+"""`kgwalk eval`: a recipe or a baseline over the questions of a dataset, scored strictly."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import (
-    ENGINES,
-    EVERY,
-    GraphDrop,
-    Web,
-    counted,
+from kgwalk.cli.options import (
+    AdapterOption,
+    DatasetOption,
+    EngineOption,
+    GraphDropOption,
+    JsonOption,
+    RecipeArgument,
+    StartOverOption,
+    ValuesOption,
+    WebOption,
     environment_values,
-    err,
-    out,
-    print_json,
-    print_table,
 )
+from kgwalk.cli.output import EVERY, counted, err, out, print_json, print_table, telling_what_is_kept
 from kgwalk.types import Progress
 
 if TYPE_CHECKING:
     from kgwalk.data.dataset import Dataset
 
-# What the screen shows of the metrics, in this order; what a name begins with stands for all that begin so.
+# The metrics as the screen shows them, in this order; a name that ends in _ stands for all that begin with it.
 GROUPS = {
     "answers": ("f1", "precision", "recall", "hits_at_1", "exact_set", "accuracy"),
     "lenient": ("hit_any", "hit_substring", "em_token"),
@@ -39,6 +40,7 @@ GROUPS = {
     "trouble": ("invalid_calls", "malformed", "answered", "failed"),
 }
 COLUMNS = ("n", "f1", "precision", "recall", "hits_at_1", "retrieval_rate", "generated_tokens", "turns")
+GOES_ON = "goes on from there"  # what the command does that was stopped
 _TOGETHER = ("union", "majority", "oracle_max")
 _LINES = 20  # of one table on the screen; --json has them all
 
@@ -51,10 +53,8 @@ EXAMPLES = (
 
 
 def eval(
-    recipe: Annotated[
-        str, typer.Argument(help="A recipe or baseline by name (kgwalk, kg-r1, oracle...), or a TOML file.")
-    ],
-    data: Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")],
+    recipe: RecipeArgument,
+    data: DatasetOption,
     split: Annotated[str, typer.Option(help="Which questions.")] = "test",
     folder: Annotated[
         Path | None,
@@ -63,11 +63,8 @@ def eval(
         ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
-    ] = None,
-    engine: Annotated[str, typer.Option(help=ENGINES)] = "local",
+    adapter: AdapterOption = None,
+    engine: EngineOption = "local",
     runs: Annotated[
         int | None, typer.Option(min=1, help="Walk every question so often; more than one is sampled.")
     ] = None,
@@ -77,8 +74,8 @@ def eval(
     link: Annotated[
         bool, typer.Option("--link", help="Find the topics in the question instead of being given them.")
     ] = False,
-    graph_drop: GraphDrop = None,
-    web: Web = None,
+    graph_drop: GraphDropOption = None,
+    web: WebOption = None,
     judge: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a language model judge the answers too.")
     ] = None,
@@ -88,11 +85,9 @@ def eval(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Walk those again whose engine or tool had failed.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Start over in a folder that holds another run.")] = False,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: StartOverOption = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Evaluate a recipe or a baseline on a dataset.
 
@@ -112,7 +107,7 @@ def eval(
 
         check_judge(judge, kinds)
     dataset = load_dataset(data)
-    with _going_on(folder), _bars(quiet=json) as (progress, building):
+    with telling_what_is_kept(folder, GOES_ON), _bars(quiet=json) as (progress, building):
         report = evaluate(
             recipe,
             dataset,
@@ -131,7 +126,7 @@ def eval(
             building=building,
         )
     if judge is not None:
-        with _going_on(folder), _bars(quiet=json) as (progress, _):
+        with telling_what_is_kept(folder, GOES_ON), _bars(quiet=json) as (progress, _):
             report = judge_run(folder, judge, kinds, progress=progress)
     if json:
         print_json(report)
@@ -164,21 +159,10 @@ def _folder_name(recipe: str, data: str, split: str, graph_drop: float | None, w
 
 
 @contextmanager
-def _going_on(folder: Path) -> Iterator[None]:
-    """Whoever stops an evaluation is told that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if folder.exists():
-            err.print(f"stopped; what was done is kept in {folder}, and the same command goes on from there")
-        raise
-
-
-@contextmanager
 def _bars(*, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
-    """Two to be told: of episodes done with the scores so far, and of a graph being built.
+    """Two Progress: one for episodes, with the scores so far, and one for a graph that is being built.
 
-    Where stderr is no terminal, a line now and then.
+    Where stderr is not a terminal, a line every EVERY seconds.
     """
     from rich import progress as rich
 

@@ -1,4 +1,4 @@
-"""`kgwalk fit`: an agent for a graph, from questions made of it, with its score on questions held out."""
+"""`kgwalk fit`: an agent for a graph, from questions made of it, tested on questions held out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import err, out, print_json, print_table
-from kgwalk.cli.train import going_on, stage_lines
+from kgwalk.cli.options import DeviceOption, JsonOption, RecipeOption, StartOverOption, ValuesOption
+from kgwalk.cli.output import err, out, print_json, print_table, telling_what_is_kept
+from kgwalk.cli.train import RESUMED, stage_lines
 
 EXAMPLES = (
     "kgwalk fit films.kg",
@@ -30,7 +31,7 @@ def fit(
     count: Annotated[
         int | None, typer.Option(min=1, help="Learn from at most so many questions, if the minutes allow for them.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="How the agent walks: a bundled recipe or a TOML file.")] = "kgwalk",
+    recipe: RecipeOption = "kgwalk",
     start: Annotated[
         str | None,
         typer.Option(
@@ -38,16 +39,14 @@ def fit(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: DeviceOption = "auto",
     smoke: Annotated[
         bool, typer.Option("--smoke", help="See that every part runs, in a minute, with a model that knows nothing.")
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the fit in the folder.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Start over in a folder that holds a fit.")] = False,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: StartOverOption = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Train an agent for a graph, from the graph alone: no labelled question is needed.
 
@@ -58,12 +57,12 @@ def fit(
     --resume goes on; Ctrl-C stops after the step under way, saved.
     """
     started = time.monotonic()  # imports take seconds
-    from kgwalk.cli.output import stored_graph
+    from kgwalk.cli.graph_names import stored_graph
     from kgwalk.training.fit.fit import fit as run
 
     name, opened = stored_graph(graph)
     folder = folder or Path("runs") / f"fit-{name}{'-smoke' if smoke else ''}"
-    with going_on(folder), stage_lines(quiet=json) as progress:
+    with telling_what_is_kept(folder, RESUMED), stage_lines(quiet=json) as progress:
         report = run(
             opened,
             out=folder,

@@ -12,95 +12,24 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import (
-    OnError,
+from kgwalk.cli.graph_names import graph_called, store_at
+from kgwalk.cli.kg_info import RELATIONS_EXAMPLES, info, relations
+from kgwalk.cli.options import (
+    BadRows,
+    ForceOption,
+    GraphArgument,
+    JsonOption,
     OnErrorOption,
-    counted,
-    err,
-    graph_called,
-    out,
-    parse_size,
-    print_json,
-    print_table,
-    progress_bar,
-    size,
-    store_at,
-    stored_graph,
+    QuietOption,
+    StoreArgument,
 )
+from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
 from kgwalk.cli.propose import ACCEPT_EXAMPLES, PROPOSE_EXAMPLES, accept, propose
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Neighbors, UnknownName
 
-# ----------------------------------------------------------------------------------------------------
-# `kgwalk kg relations`: every relation of a graph with one of its facts, which is what a question can be about.
-#
-# Knows nothing of how a store is built.
-
-
-EXAMPLES = "kgwalk kg relations facts.kg · kgwalk kg relations facts.kg --like birth · kgwalk kg relations world --json"
-WIDTH = 40  # characters of a name in an example
-
-
-def relations(
-    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A store folder, a dataset with a graph, or `world`.")],
-    like: Annotated[str, typer.Option(help="Those whose names have this text in them, in any case.")] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
-) -> None:
-    """Every relation: how many facts it has, between how many heads and tails, and one of them.
-
-    Relations that say the same from the other end (children and parents) name each other; their facts tell.
-    """
-    every = _rows(stored_graph(graph)[1])
-    rows = [row for row in every if like.lower() in row["relation"].lower()]
-    if json:
-        print_json({"relations": rows})
-        return
-    if not rows:
-        out.print(f"none of {counted(len(every), 'relation')} has {like!r} in its name")
-        raise typer.Exit(1)
-    from rich.table import Table
-
-    table = Table(title=f"{len(rows):,} of {counted(len(every), 'relation')}", title_justify="left")
-    for name in ("facts", "heads", "tails"):
-        table.add_column(name, justify="right")
-    for name in ("relation", "for example", "inverse"):
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        counts = (f"{row[name]:,}" for name in ("facts", "heads", "tails"))
-        example = " -> ".join(name if len(name) <= WIDTH else name[: WIDTH - 1] + "…" for name in row["example"])
-        table.add_row(*counts, row["relation"], example, ", ".join(row["inverse"]))
-    print_table(table)
-
-
-def _rows(graph: StoredGraph) -> list[dict[str, Any]]:
-    """The most used first."""
-    from kgwalk.questions.schema import Inverses, survey
-
-    inverses = Inverses(graph)
-    found = sorted(survey(graph).relations.values(), key=lambda relation: (-relation.facts, relation.name))
-    return [
-        {
-            "relation": one.name,
-            "facts": one.facts,
-            "heads": one.heads,
-            "tails": one.tails,
-            "example": [one.sample_heads[0], one.sample_tails[0]],
-            "inverse": sorted(inverses.of(one.name)),
-        }
-        for one in found
-    ]
-
-
 app = typer.Typer(help="Build, query and export knowledge graphs.", no_args_is_help=True)
-
-GraphAddress = Annotated[
-    str, typer.Argument(metavar="GRAPH", help="A store folder, `world`, a kgwalk server's URL, or sparql+URL.")
-]
-GraphPath = Annotated[Path, typer.Argument(metavar="GRAPH", help="A store folder made by `kgwalk kg build`.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what stands there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
 
 class SourceFormat(StrEnum):
@@ -163,13 +92,13 @@ def build(
             help="TSV, CSV: the first row has column names, and each other row is about the thing in its first column.",
         ),
     ] = False,
-    on_error: OnErrorOption = OnError.stop,
+    on_error: OnErrorOption = BadRows.stop,
     memory: Annotated[
         str, typer.Option(help="About how much memory to use, whatever the input's size.", metavar="SIZE")
     ] = "1G",
-    force: Force = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Build a store from TSV, CSV, N-Triples, Turtle, N-Quads or JSONL, plain, .gz or .zst.
 
@@ -212,64 +141,8 @@ def build(
         out.print(f"left out: {duplicates}, {skipped}")
 
 
-@app.command(epilog="Example: kgwalk kg info facts.kg")
-def info(graph: GraphPath, json: Json = False) -> None:
-    """Counts, sizes, the most used relations and the most connected entities."""
-    opened = store_at(graph)
-    facts = _facts(opened)
-    if json:
-        print_json(facts)
-        return
-    for key in ("triples", "entities", "relations", "questions", "dates"):
-        if facts[key]:
-            out.print(f"{key:<20}{facts[key]:>14,}")
-    out.print(f"{'on disk':<20}{size(facts['bytes']):>14}")
-    out.print(f"{'  bytes a triple':<20}{facts['bytes_per_triple']:>14.1f}  (without names)")
-    out.print(f"{'ids beside names':<20}{'yes' if facts['labelled'] else 'no':>14}")
-    if facts["subgraphs"]:
-        around = " and ".join(facts["subgraphs"]["around"])
-        out.print(f"question subgraphs  {facts['subgraphs']['hops']} hops around {around}")
-    out.print("most used relations")
-    _print_top(facts["top_relations"], facts["relations"], "; kgwalk kg relations lists them all")
-    out.print("most connected entities")
-    _print_top(facts["top_entities"], facts["entities"])
-
-
-def _print_top(top: list[tuple[str, int]], total: int, rest: str = "") -> None:
-    for name, count in top:
-        out.print(f"  {count:>12,}  {name}")
-    if total > len(top):
-        out.print(f"  {'...':>12}  {total - len(top):,} more{rest}")
-
-
-def _facts(graph: StoredGraph) -> dict[str, Any]:
-    import numpy as np
-
-    store = graph.store
-    sizes = store.folder.sizes()
-    edges = sum(count for name, count in sizes.items() if name.startswith(("out.", "in.", "date.of")))
-    used = np.zeros(len(store.relation), np.int64)
-    np.add.at(used, store.out.relation_array, np.diff(store.out.start_array).astype(np.int64))
-    top = np.argsort(-used, kind="stable")[:10].tolist()
-    degree = [
-        (n, sum(high - low for low, high in (e.span(n) for e in (store.out, store.in_))))
-        for n in range(min(200, len(store.entity)))
-    ]
-    degree.sort(key=lambda pair: -pair[1])
-    sets = graph.question_sets
-    header = sets.folder.header if sets is not None and "hops" in sets.folder.header else None
-    return {
-        **graph.info(),
-        "dates": len(store.date) - (store.date.number("") is not None) if store.timed else 0,  # "" is no date
-        "bytes_per_triple": round(edges / max(1, len(store.out.other)), 2),
-        "arrays": sizes,
-        "subgraphs": {key: header[key] for key in ("hops", "hub", "max_triples", "around")} if header else None,
-        "top_relations": [(store.relation[n], int(used[n])) for n in top],
-        "top_entities": [(store.entity[n], count) for n, count in degree[:10]],
-    }
-
-
-app.command(epilog=f"Examples: {EXAMPLES}")(relations)
+app.command(epilog="Example: kgwalk kg info facts.kg")(info)
+app.command(epilog=f"Examples: {RELATIONS_EXAMPLES}")(relations)
 
 
 @app.command(
@@ -277,7 +150,7 @@ app.command(epilog=f"Examples: {EXAMPLES}")(relations)
     "kgwalk kg query events.kg Japan 'Make a visit' -d in --from 2014-03 --to 2014-04"
 )
 def query(
-    graph: GraphAddress,
+    graph: GraphArgument,
     entity: Annotated[str, typer.Argument(help="An entity's name or id.")],
     relation: Annotated[str | None, typer.Argument(help="A relation; without it, list the entity's relations.")] = None,
     direction: Annotated[
@@ -288,7 +161,7 @@ def query(
     end: Annotated[str | None, typer.Option("--to", help="Only facts that hold up to this date.")] = None,
     question: Annotated[str | None, typer.Option(help="Within this question's subgraph.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many names.")] = 50,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """One hop from an entity: its relations, or its neighbours along one."""
     seen = _view(graph_called(graph), question, start, end)
@@ -367,10 +240,10 @@ def _print_hop(entity: str, relation: str | None, outgoing: bool, value: dict[st
 
 @app.command(epilog="Example: kgwalk kg find facts.kg 'tom hancks'")
 def find(
-    graph: GraphAddress,
+    graph: GraphArgument,
     text: Annotated[str, typer.Argument(help="A name, roughly.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many to show.")] = 5,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Entities whose names are nearest to a text."""
     found = graph_called(graph).find(text, k)
@@ -388,15 +261,15 @@ def find(
     epilog="Examples: kgwalk kg export facts.kg > facts.tsv · kgwalk kg export facts.kg --format nt -o facts.nt"
 )
 def export(
-    graph: GraphPath,
+    graph: StoreArgument,
     format: Annotated[ExportFormat, typer.Option(help="tsv, nt or nq.")] = ExportFormat.tsv,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; else stdout.")] = None,
     question: Annotated[str | None, typer.Option(help="Only this question's subgraph.")] = None,
     start: Annotated[str | None, typer.Option("--from", help="Only facts that hold from this date on.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Only facts that hold up to this date.")] = None,
-    force: Force = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Write a graph as TSV, N-Triples or N-Quads; building that again gives the same graph."""
     from kgwalk.kg.export import export as export_blocks
@@ -438,7 +311,7 @@ def _write_whole(blocks: Iterator[bytes], path: Path, *, force: bool, quiet: boo
 
 @app.command(epilog="Example: kgwalk kg subgraphs facts.kg test.jsonl.gz --hops 2")
 def subgraphs(
-    graph: GraphPath,
+    graph: StoreArgument,
     questions: Annotated[
         list[Path],
         typer.Argument(metavar="QUESTIONS...", help="JSONL files with id, topic_entities, answers."),
@@ -453,9 +326,9 @@ def subgraphs(
     ] = False,
     hub: Annotated[int, typer.Option(min=1, help="Follow at most this many edges of one entity and relation.")] = 200,
     max_triples: Annotated[int, typer.Option(min=1, help="At most this many triples a question.")] = 50_000,
-    force: Force = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Store a subgraph for each question, as lists of triples over the shared graph."""
     from kgwalk.data.folder import read_questions
@@ -487,7 +360,7 @@ def subgraphs(
 
 
 @app.command(epilog="Example: kgwalk kg verify facts.kg")
-def verify(graph: GraphPath, quiet: Quiet = False, json: Json = False) -> None:
+def verify(graph: StoreArgument, quiet: QuietOption = False, json: JsonOption = False) -> None:
     """Read every byte of a store, and of the question subgraphs in it, against its checksums."""
     opened = store_at(graph)
     folders = [opened.store.folder]

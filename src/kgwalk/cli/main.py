@@ -1,4 +1,4 @@
-"""The command `kgwalk`: its groups, and how errors end it (0 done, 1 failed, 2 wrong usage)."""
+"""The command `kgwalk`: its commands, and the exit status (0 done, 1 failed, 2 wrong usage)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ COMMANDS = (
     "bench",
 )
 
-ASKING = ("ask", "serve")  # commands whose graph is an option, since a question or nothing stands there
+ASKING = ("ask", "serve")  # commands that take their graph as an option, not as an argument
 
 
 def make_app(wanted: str | None = None) -> typer.Typer:
-    """The command line; with `wanted`, that command alone: a server should not wait for what it does not use."""
+    """The command line; with `wanted`, that command alone: a server should not wait for imports of others."""
     app = typer.Typer(
         help="Answer questions by walking a knowledge graph.",
         epilog="Start with: kgwalk kg build my.tsv -o my.kg, then kgwalk kg query my.kg ENTITY.",
@@ -71,7 +71,7 @@ def _options(
 
 
 def main() -> None:
-    """The console script: a KgwalkError is a message for a person, anything else is our bug and a traceback."""
+    """The console script. A KgwalkError becomes a message for a person; anything else is our bug, with a traceback."""
     settle()
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def _ended(end: SystemExit) -> int | str | None:
-    """The exit code when typer or rich end the program; why they did is the exception that they were handling."""
+    """The exit code when typer or rich end the program; the exception that they were handling says why."""
     from kgwalk.cli.output import err, print_json_line
 
     why = end.__context__
@@ -113,7 +113,7 @@ def _ended(end: SystemExit) -> int | str | None:
 
 
 def _hint(command: str, message: str) -> str:
-    """What to do about arguments that nobody expects.
+    """Advice on unexpected arguments.
 
     >>> _hint("serve", "Got unexpected extra argument(s) (films.kg)")
     'A graph is given with --graph.'
@@ -129,7 +129,7 @@ def _hint(command: str, message: str) -> str:
 
 
 def _drop_stdout() -> None:
-    """What is still buffered goes nowhere: Python would fail on it once more when it exits."""
+    """Discard what is still buffered: writing it would fail once more when Python exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

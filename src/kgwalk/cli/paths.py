@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgwalk.cli.options import ENGINES, DatasetOption, ForceOption, JsonOption, QuietOption
 from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
@@ -39,7 +40,7 @@ def _group() -> None:
     "--model gpt-4o-mini -o dev.jsonl"
 )
 def find(
-    data: Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")],
+    data: DatasetOption,
     split: Annotated[str, typer.Option(help="Whose questions.")] = "train",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The split to write: NAME.jsonl or NAME.jsonl.gz.")
@@ -51,13 +52,11 @@ def find(
     paths: Annotated[int, typer.Option(min=1, help="Write so many paths of each chain, to different answers.")] = 3,
     limit: Annotated[int | None, typer.Option(min=1, help="A seeded sample of so many questions.")] = None,
     seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
-    engine: Annotated[
-        str, typer.Option(help="Of the model: auto, cpu, local, vllm or api (OPENAI_BASE_URL, ...).")
-    ] = "local",
+    engine: Annotated[str, typer.Option(help=f"How the model runs: {ENGINES}")] = "local",
     model: Annotated[str | None, typer.Option(help="The model that verifies: a name or path.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Search the paths from topics to answers, and keep those that the question can mean.
 

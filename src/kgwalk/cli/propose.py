@@ -1,4 +1,4 @@
-"""`kgwalk kg propose` and `kgwalk kg accept`: facts found on the web during an evaluation, into a new store."""
+"""`kgwalk kg propose` and `kgwalk kg accept`: facts found on the web, into a new store."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgwalk.cli.options import ForceOption, JsonOption, QuietOption
 from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
@@ -20,8 +21,6 @@ ACCEPT_EXAMPLES = (
     "kgwalk kg accept RUN/proposals.jsonl my.kg -o more.kg · kgwalk kg accept proposals.jsonl world -o world.kg "
     "--least 0.9"
 )
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Least = Annotated[float, typer.Option(min=0, max=1, help="Only what is at least so sure, from 0 to 1.")]
 
 
@@ -31,8 +30,8 @@ def propose(
         Path | None, typer.Option("--output", "-o", help="The file to write; else proposals.jsonl in RUN.")
     ] = None,
     least: Least = 0.5,
-    quiet: Quiet = False,
-    json: Json = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Propose facts that the web searches of an evaluation found and its graph lacks.
 
@@ -92,16 +91,16 @@ def accept(
     graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A store folder, or `world`; it stays as it is.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store folder to make.")],
     least: Least = 0.8,
-    force: Annotated[bool, typer.Option("--force", help="Replace what stands there.")] = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Build a new store: the facts of a graph and the proposals that are sure enough.
 
     A line with "accept": true is taken and one with "accept": false is not, whatever its confidence. The lines taken,
     with their sources, are kept as additions.jsonl in the new store's folder.
     """
-    from kgwalk.cli.output import graph_called
+    from kgwalk.cli.graph_names import graph_called
     from kgwalk.evaluation.web_facts.propose import accept as accept_facts
     from kgwalk.kg.store import StoredGraph
 

@@ -1,4 +1,4 @@
-"""`kgwalk questions ...`: questions made from a graph, or from random worlds, as a dataset folder."""
+"""`kgwalk questions ...`: questions made from a graph, or from invented graphs (`worlds`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import OnError, OnErrorOption, counted, err, first_of, out, print_json, print_table, progress_bar
+from kgwalk.cli.options import BadRows, ForceOption, JsonOption, OnErrorOption, QuietOption
+from kgwalk.cli.output import counted, err, first_of, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from kgwalk.questions.invented.graph import JoinReport
     from kgwalk.types import Progress, Question
 
+app = typer.Typer(help="Make questions from a graph, or from invented graphs.", no_args_is_help=True)
 
-# ----------------------------------------------------------------------------------------------------
-# `kgwalk questions worlds`: a dataset of random worlds, to learn to read relations never seen before.
-
-
+MAKE_EXAMPLES = (
+    "kgwalk questions make world -o world-made --count 1000",
+    "kgwalk questions make films.kg -o films-made --patterns chain=0.6,count=0.2,superlative=0.2 --hops 1,2",
+    "kgwalk questions make triples.tsv.gz -o made --level 2 --noise 0.05 --rewrite api:gpt-4o-mini",
+)
 WORLDS_EXAMPLES = (
     "kgwalk questions worlds -o worlds --worlds 300 --per-world 60",
     "kgwalk questions worlds -o films --domains film,person,place --worlds 50",
@@ -32,19 +35,28 @@ SHOWN = 8  # example questions
 FIRST = 3  # answers of each
 
 
+@app.callback()
+def _group() -> None:
+    """Make questions from a graph, or from invented graphs."""
+
+
+# Questions from invented graphs
+
+
+@app.command(epilog=f"Examples: {' · '.join(WORLDS_EXAMPLES)}")
 def worlds(
     output: Annotated[Path, typer.Option("--output", "-o", help="The dataset folder to make.")],
-    worlds: Annotated[int, typer.Option("--worlds", min=1, help="How many worlds.")] = 300,
-    per_world: Annotated[int, typer.Option("--per-world", min=1, help="Questions of each world, at most.")] = 60,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same worlds.")] = 0,
+    worlds: Annotated[int, typer.Option("--worlds", min=1, help="How many graphs.")] = 300,
+    per_world: Annotated[int, typer.Option("--per-world", min=1, help="Questions of each graph, at most.")] = 60,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same graphs.")] = 0,
     domains: Annotated[
         str | None, typer.Option(help="Of the bank, separated by commas: film,person,place. All unless told.")
     ] = None,
     held_out: Annotated[
-        float, typer.Option("--held-out", min=0, max=0.5, help="Share of the concepts kept out of the train worlds.")
+        float, typer.Option("--held-out", min=0, max=0.5, help="Share of the concepts kept out of the train graphs.")
     ] = 0.1,
-    dev: Annotated[float, typer.Option(min=0, max=0.5, help="Share of the worlds that are for dev.")] = 0.05,
-    test: Annotated[float, typer.Option(min=0, max=0.49, help="Share of the worlds that are for test.")] = 0.05,
+    dev: Annotated[float, typer.Option(min=0, max=0.5, help="Share of the graphs that are for dev.")] = 0.05,
+    test: Annotated[float, typer.Option(min=0, max=0.49, help="Share of the graphs that are for test.")] = 0.05,
     noise: Annotated[float, typer.Option(min=0, max=1, help="Share of questions with typos and the like.")] = 0.1,
     dated: Annotated[float, typer.Option(min=0, max=1, help="Share of relations whose facts have a time.")] = 0.0,
     without_labels: Annotated[
@@ -61,14 +73,14 @@ def worlds(
             help="A dataset, or a file of questions, whose (test) questions are not phrased alike; repeatable.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the dataset that stands there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
-    """Make random worlds from the bank of relation concepts, and questions about them.
+    """Invent graphs from the bank of relation concepts, and make questions about them.
 
-    Each world is a small graph with relations and a way of naming of its own; its names are invented. Whole worlds go
-    to train, dev or test, and some concepts come up in dev and test alone. With --without-... nothing is used that a
+    Each is small, with relations and a way of naming of its own, and names that nothing else has. Whole graphs go to
+    train, dev or test, and some concepts come up in dev and test alone. With --without-... nothing is used that a
     graph or its test questions have, so that a score on it is zero-shot.
     """
     from kgwalk.data.folder import check_target
@@ -109,7 +121,7 @@ def _lines(path: Path | None) -> list[str]:
 
 def _relations(name: str) -> Iterable[str]:
     """The relation names of a store, or of the graph of a dataset."""
-    from kgwalk.cli.output import stored_graph
+    from kgwalk.cli.graph_names import stored_graph
 
     graph = stored_graph(name)[1]
     return graph.store.relation.several(graph.live_relations())
@@ -128,11 +140,6 @@ def _plain(report: JoinReport) -> dict[str, Any]:
     return {**values, "examples": [example(text, answers) for text, answers in report.examples[:SHOWN]]}
 
 
-def example(question: str, answers: Sequence[str]) -> dict[str, Any]:
-    """A question with its first answers, and how many more there are."""
-    return {"question": question, "answers": answers[:FIRST], "left_out": len(answers[FIRST:])}
-
-
 def _print_worlds(folder: Path, report: JoinReport, seconds: float) -> None:
     from rich.table import Table
 
@@ -149,22 +156,10 @@ def _print_worlds(folder: Path, report: JoinReport, seconds: float) -> None:
     err.print(f"draws thrown away: {thrown}")
 
 
-app = typer.Typer(help="Make questions from a graph, or from random worlds.", no_args_is_help=True)
-app.command(epilog=f"Examples: {' · '.join(WORLDS_EXAMPLES)}")(worlds)
-
-EXAMPLES = (
-    "kgwalk questions make world -o world-made --count 1000",
-    "kgwalk questions make films.kg -o films-made --patterns chain=0.6,count=0.2,superlative=0.2 --hops 1,2",
-    "kgwalk questions make triples.tsv.gz -o made --level 2 --noise 0.05 --rewrite api:gpt-4o-mini",
-)
+# Questions from a graph
 
 
-@app.callback()
-def _group() -> None:
-    """Make questions from a graph, or from random worlds."""
-
-
-@app.command(epilog=f"Examples: {' · '.join(EXAMPLES)}")
+@app.command(epilog=f"Examples: {' · '.join(MAKE_EXAMPLES)}")
 def make(
     graph: Annotated[
         str, typer.Argument(metavar="GRAPH", help="A store, a dataset's folder or name, or a file of facts.")
@@ -190,11 +185,11 @@ def make(
     rewrite: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="Let a chat model say each question anew.")
     ] = None,
-    on_error: OnErrorOption = OnError.stop,
+    on_error: OnErrorOption = BadRows.stop,
     link: Annotated[bool, typer.Option("--link", help="Link to the graph's store; else it is copied.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the dataset that stands there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Make questions from a graph alone, with exact answers, gold paths, programs, and splits that do not leak.
 
@@ -262,9 +257,9 @@ def _whole(shares: Mapping[str, float]) -> dict[int, float]:
     return {int(name): share for name, share in shares.items()}
 
 
-def _graph(name: str, on_error: OnError, progress: Progress) -> StoredGraph:
+def _graph(name: str, on_error: BadRows, progress: Progress) -> StoredGraph:
     """A graph in a store here; a file of facts is built into the cache first."""
-    from kgwalk.cli.output import stored_graph
+    from kgwalk.cli.graph_names import stored_graph
     from kgwalk.data.dataset import cached_store
     from kgwalk.kg.files import naming_read_errors
     from kgwalk.kg.store import open_graph
@@ -354,3 +349,8 @@ def _print(report: dict[str, Any]) -> None:
     for note in report["notes"]:
         err.print(f"note: {note}")
     out.print(f"{report['path']}: {counted(made, 'question')} in {report['seconds']:,} s")
+
+
+def example(question: str, answers: Sequence[str]) -> dict[str, Any]:
+    """A question with its first answers, and how many more there are."""
+    return {"question": question, "answers": answers[:FIRST], "left_out": len(answers[FIRST:])}

@@ -1,4 +1,4 @@
-"""`kgwalk rank ...`: train a ranker of candidate entities on gold paths, and compare it with simpler ones."""
+"""`kgwalk rank ...`: train a ranker of candidate entities, and compare it with simpler ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgwalk.cli.options import DatasetOption, JsonOption
 from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
@@ -15,16 +16,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Train and compare rankers of candidate entities (KG-Reasoner).", no_args_is_help=True)
 
-Data = Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-
 
 @app.command(
     epilog="Examples: kgwalk rank train --data world · kgwalk rank train --data metaqa --epochs 4 -o my-ranker · "
     "kgwalk eval kg-reasoner --data metaqa --set world.ranker=my-ranker"
 )
 def train(
-    data: Data,
+    data: DatasetOption,
     folder: Annotated[
         Path | None,
         typer.Option("--output", "-o", "--output-dir", help="The ranker's folder (default: runs/rank-DATA)."),
@@ -42,7 +40,7 @@ def train(
     width: Annotated[int, typer.Option(min=1, help="Of the vectors that W makes.")] = 64,
     near: Annotated[int, typer.Option(min=1, help="Neighbours of a candidate that are attended to.")] = 12,
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Train a ranker from a dataset's gold paths: facts on a path against facts beside it.
 
@@ -96,7 +94,7 @@ def train(
     "kgwalk rank eval --data metaqa --limit 300"
 )
 def eval(
-    data: Data,
+    data: DatasetOption,
     ranker: Annotated[
         list[Path] | None, typer.Option("--ranker", help="A ranker's folder; may be given several times.")
     ] = None,
@@ -107,7 +105,7 @@ def eval(
         bool, typer.Option("--visited-last", help="Where the path has been comes last, as in a search.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Compare rankers: recall at 1, 5 and 10 of the next gold entity, over the expansions along gold paths.
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kgwalk.cli.options import JsonOption, RecipeArgument, ValuesOption
 from kgwalk.cli.output import out, print_json, print_table
 
 app = typer.Typer(
@@ -17,7 +18,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def recipes(
     context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     if context.invoked_subcommand is not None:
         return
@@ -44,12 +45,10 @@ def recipes(
 
 @app.command(epilog="Examples: kgwalk recipes show kgwalk · kgwalk recipes show eog --set grpo.lr=1e-6")
 def show(
-    name: Annotated[str, typer.Argument(help="A recipe's name, or a TOML file.")],
+    name: RecipeArgument,
     profile: Annotated[str | None, typer.Option(help="With this profile's values.")] = None,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Print a recipe as it would be run, as TOML: save it, change it, run it by its path."""
     from kgwalk.config.recipe import load_recipe

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from kgwalk.cli.output import ENGINES, GraphDrop, Web, bundled_path, environment_values, err
+from kgwalk.cli.graph_names import bundled_path
+from kgwalk.cli.options import RECIPE_FORMS, AdapterOption, EngineOption, GraphDropOption, WebOption, environment_values
+from kgwalk.cli.output import err
 from kgwalk.types import EngineError, KgwalkError
 
 EXAMPLES = (
@@ -25,8 +27,8 @@ def serve(
     data: Annotated[
         str | None, typer.Option(help="A dataset to serve the graph of; a question's id then means its view.")
     ] = None,
-    graph_drop: GraphDrop = None,
-    web: Web = None,
+    graph_drop: GraphDropOption = None,
+    web: WebOption = None,
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="world.KEY=VALUE", help="Another value of the world.")
     ] = None,
@@ -44,13 +46,12 @@ def serve(
     model: Annotated[
         str | None, typer.Option(help="The language model of /v1/ask, a name or path (default: the agent's own).")
     ] = None,
-    engine: Annotated[str, typer.Option(help=ENGINES)] = "auto",
+    engine: EngineOption = "auto",
     base_url: Annotated[str | None, typer.Option(help="Of that API; else OPENAI_BASE_URL.")] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."),
-    ] = None,
-    recipe: Annotated[str, typer.Option(help="How the agent walks, unless a request says.")] = "kgwalk",
+    adapter: AdapterOption = None,
+    recipe: Annotated[
+        str, typer.Option(help=f"How the agent walks, unless a request says: {RECIPE_FORMS}.")
+    ] = "kgwalk",
     warm: Annotated[
         bool | None,
         typer.Option(
@@ -121,10 +122,9 @@ def serve(
 def _agent(
     asked: str | None, model: str | None, graphs: dict[str, str], data: str | None, recipe: str, engine: str
 ) -> tuple[str | None, str | None, list[str]]:
-    """Adapter and model, and what to say of them: an agent that is found brings its model, so that /v1/ask is there
-    without --model.
+    """Adapter and model, and what to say of them. An agent that is found brings its model, so /v1/ask needs no --model.
 
-    A server has one agent: where several graphs have their own, none of these is taken.
+    A server has one agent: where several graphs have different ones, none of these is taken.
     """
     from kgwalk.config.recipe import load_recipe
     from kgwalk.llm.engine import check_kind
@@ -147,7 +147,7 @@ def _agent(
     if choice.adapter is None:
         return None, model, words
     if engine == "auto" and model is None and asked is None:
-        # Nobody asked for an agent, so what it would need may be missing: graphs are served without.
+        # Nobody asked for an agent, so its libraries may be missing: graphs are served without it.
         try:
             check_kind(engine)
         except EngineError as error:
@@ -156,7 +156,7 @@ def _agent(
 
 
 def _check_model(model: str, engine: str) -> None:
-    """Find a model that runs here now: a server whose every answer is an error is no use. Loads no weights."""
+    """Look for a model that is to run here before the server starts. Loads no weights."""
     from kgwalk.llm.engine import check_kind
     from kgwalk.llm.models import find_model
 
@@ -166,8 +166,8 @@ def _check_model(model: str, engine: str) -> None:
 
 
 def _named(graphs: list[str]) -> dict[str, str]:
-    """`films=my/films.kg` is called films; a bare path is called by its folder's name without .kg. A bundled graph goes
-    by its own name.
+    """Paths by name: `films=my/films.kg` is called films, a bare path by its folder's name without .kg, and a bundled
+    graph by its own name.
     """
     named: dict[str, str] = {}
     for text in graphs:

@@ -1,4 +1,4 @@
-"""`kgwalk train`: a recipe's stages on a dataset, from demonstrations to an adapter that has been evaluated."""
+"""`kgwalk train`: the stages of a recipe on a dataset, from demonstrations to a tested adapter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.output import EVERY, DataOption, GraphDrop, Web, environment_values, err, out, print_json
+from kgwalk.cli.options import (
+    DeviceOption,
+    GraphDropOption,
+    JsonOption,
+    MixtureOption,
+    RecipeArgument,
+    StartOverOption,
+    ValuesOption,
+    WebOption,
+    environment_values,
+)
+from kgwalk.cli.output import EVERY, err, out, print_json, telling_what_is_kept
 from kgwalk.types import Progress
 
 EXAMPLES = (
@@ -21,14 +32,15 @@ EXAMPLES = (
     "kgwalk train graph-rft --data world --graph-drop 0.4 --web world.jsonl.gz",
     "kgwalk train kgwalk --data metaqa --set grpo.steps=50 --set grpo.lr=1e-5 --resume",
 )
-# what a line of progress shows of a step, as far as the step has it
+RESUMED = "with --resume goes on"  # what a command does that was stopped
 LEARNING = ("sft", "grpo")  # stages
+# what a line of progress shows of a step, as far as the step has it
 SHOWN = ("loss", "reward", "f1", "kl", "entropy", "tokens_a_second", "eval_f1")
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe by name (see kgwalk recipes), or a TOML file.")],
-    data: DataOption,
+    recipe: RecipeArgument,
+    data: MixtureOption,
     folder: Annotated[
         Path | None,
         typer.Option("--output", "-o", "--output-dir", help="The run's folder (default: runs/RECIPE-DATA)."),
@@ -48,24 +60,22 @@ def train(
     judge: Annotated[
         str | None, typer.Option(metavar="ENGINE[:MODEL]", help="For recipes whose rewards ask a judge.")
     ] = None,
-    graph_drop: GraphDrop = None,
-    web: Web = None,
+    graph_drop: GraphDropOption = None,
+    web: WebOption = None,
     split: Annotated[str, typer.Option(help="Questions to learn from.")] = "train",
     dev: Annotated[str | None, typer.Option(help="Questions to validate on (default: dev, if there are any).")] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="A seeded sample of so many questions of each split.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: DeviceOption = "auto",
     report_to: Annotated[str, typer.Option(help="none, tensorboard, wandb or trackio.")] = "tensorboard",
     resume: Annotated[
         bool, typer.Option("--resume", "--resume-from-checkpoint", help="Go on with the run in the folder.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Start over in a folder that holds a run.")] = False,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A value of the recipe, anew.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    force: StartOverOption = False,
+    values: ValuesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Train a recipe on a dataset, or on several at once: demonstrations, SFT, GRPO, evaluation.
 
@@ -79,7 +89,7 @@ def train(
     of = "+".join(Path(name).name for name in data)
     folder = folder or Path("runs") / f"{Path(recipe).stem}-{of}{'-smoke' if smoke else ''}"
     named = [] if stages is None else [f"train.stages={[stage.strip() for stage in stages.split(',')]}"]
-    with going_on(folder), stage_lines(quiet=json) as progress:
+    with telling_what_is_kept(folder, RESUMED), stage_lines(quiet=json) as progress:
         report = run(
             recipe,
             data,
@@ -110,21 +120,11 @@ def train(
 
 
 @contextmanager
-def going_on(folder: Path) -> Iterator[None]:
-    """Whoever stops a run is told that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt as why:
-        if folder.exists():
-            kept = f"what was done is kept in {folder}, and the same command with --resume goes on"
-            err.print(f"{why or 'stopped'}; {kept}")
-        raise
-
-
-@contextmanager
 def stage_lines(*, quiet: bool) -> Iterator[Progress]:
-    """A bar for each stage with its latest numbers and the time left. Elsewhere than on a terminal, a line for each
-    step of learning, and for other stages one when they begin, one when they end, and one now and then.
+    """A bar for each stage with its latest numbers and the time left.
+
+    Where stderr is not a terminal: a line for each step of learning; for other stages a line at their beginning, at
+    their end, and every EVERY seconds.
     """
     from rich.progress import (
         BarColumn,

@@ -8,13 +8,11 @@ from typing import Annotated
 
 import typer
 
+from kgwalk.cli.options import JsonOption, QuietOption
 from kgwalk.cli.output import counted, err, out, print_json, progress_bar, size
 from kgwalk.types import KgwalkError
 
 app = typer.Typer(help="Search a local corpus or the web; write a corpus from a graph.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
 
 @app.command(epilog="Examples: kgwalk web index notes/ · kgwalk web index world.jsonl.gz --again --json")
@@ -23,8 +21,8 @@ def index(
     again: Annotated[
         bool, typer.Option("--again", help="Read every file, also those of the same size and date.")
     ] = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Index a corpus, or bring its index up to date: only what is new or changed is indexed.
 
@@ -62,7 +60,7 @@ def search(
         typer.Option(help="A corpus (folder, .jsonl, .jsonl.gz; minilm+CORPUS), searxng, brave, bing or tavily."),
     ],
     k: Annotated[int, typer.Option("-k", min=1, help="At most so many documents.")] = 3,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Search a corpus or the web, as an agent's web_search does.
 
@@ -93,15 +91,15 @@ def corpus(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write: .jsonl or .jsonl.gz.")],
     names: Annotated[int, typer.Option(min=1, help="At most so many names in one sentence.")] = 10,
     characters: Annotated[int, typer.Option(min=1, help="About so long is a document.")] = 500,
-    quiet: Quiet = False,
-    json: Json = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Write what a graph knows as text documents, one or more an entity, in plain sentences.
 
     So facts that `--graph-drop` hides from a graph can be found "on the web". Every fact stands in the documents of
     both its ends.
     """
-    from kgwalk.cli.output import graph_called
+    from kgwalk.cli.graph_names import graph_called
     from kgwalk.kg.store import StoredGraph
     from kgwalk.walk.web.graph_corpus import write_corpus
 

@@ -1,41 +1,38 @@
-"""The agent behind the server: walks by one shared engine, within bounds; POST /v1/ask and GET /v1/models.
+"""The agent behind the server, with bounds on its use; POST /v1/ask and GET /v1/models.
 
 Walks run on an event loop in a thread of their own, so that a long step of one holds up no graph request. How many
-run at once is bounded, and so is the time of each. Imports the agent and its engine when somebody asks, or when it is
-warmed; knows nothing of ASGI.
+run at once is bounded, and so is the time of each. The agent and its engine are imported when somebody asks, or when
+the server warms them. chat.py asks the same agent in OpenAI's shape.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
 from kgwalk.config.runtime import LoopClosed, LoopThread
-from kgwalk.serve import asgi
 from kgwalk.serve.asgi import (
     STOPPING_WORDS,
     HttpError,
     HttpReply,
-    ItemError,
-    Send,
     check_characters,
     check_question,
-    send_reply,
     too_long,
 )
+from kgwalk.serve.engine import NotOpened, SharedEngine
 from kgwalk.serve.graphs import ServedGraphs
+from kgwalk.serve.reading import ItemError, RequestReader, given
 from kgwalk.serve.settings import ServeSettings
+from kgwalk.serve.shapes import AgentOptions, AskBody, EngineState, ModelEntry, ModelList
 from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
 
 if TYPE_CHECKING:
@@ -46,163 +43,13 @@ if TYPE_CHECKING:
     from kgwalk.walk.rollout import Watch
     from kgwalk.walk.web.search import WebSearch
 
-
-# ----------------------------------------------------------------------------------------------------
-# The engine behind the server: checked at the start, opened once in a thread of its own, shared by all who ask.
-#
-# Imports an engine's libraries only when it is opened. Knows nothing of questions, graphs or HTTP.
-
-
 log = logging.getLogger("kgwalk.serve")
 
-EngineState = Literal["closed", "opening", "open"]
-
-
-class NotOpened(EngineError):
-    """The engine cannot be opened; the log has the reason."""
-
-
-class SharedEngine:
-    """The engine of the settings, or one that is open. `opened` and `close` belong to one event loop.
-
-    An engine given here is not closed here.
-    """
-
-    def __init__(self, settings: ServeSettings, engine: Engine | None = None) -> None:
-        check_engine(settings, given=engine is not None)
-        self._settings = settings
-        self._engine, self._given = engine, engine is not None
-        self._opening: asyncio.Task[None] | None = None
-        self._thread: threading.Thread | None = None
-
-    @property
-    def configured(self) -> bool:
-        return self._given or self._settings.model is not None
-
-    @property
-    def name(self) -> str:
-        """The language model's."""
-        return self._settings.model or str(getattr(self._engine, "model", "engine"))
-
-    @property
-    def state(self) -> EngineState | None:
-        """None: there is no language model. One that could not be opened is closed, and opened by the next question."""
-        if not self.configured:
-            return None
-        return "open" if self._engine is not None else "closed" if self._opening is None else "opening"
-
-    @property
-    def busy_opening(self) -> bool:
-        """Whether a thread is inside the libraries of an engine; it cannot be told to stop."""
-        return self._thread is not None and self._thread.is_alive()
-
-    async def opened(self) -> Engine:
-        """The engine; whoever comes first begins to open it, and the others wait for the same."""
-        while self._engine is None:
-            if self._opening is None:
-                self._opening = asyncio.create_task(self._open())
-            # Shielded: it may take longer than the request that began it, and the next one finds it done.
-            await asyncio.shield(self._opening)
-        return self._engine
-
-    async def close(self) -> None:
-        if self._engine is not None and not self._given:
-            await self._engine.close()
-
-    async def _open(self) -> None:
-        future: Future[Engine] = Future()
-        # A daemon, and not of the loop's pool: the end of the loop would wait for it, and it may be downloading.
-        self._thread = threading.Thread(
-            target=_open_for, args=(future, self._settings), name="kgwalk-open", daemon=True
-        )
-        self._thread.start()
-        try:
-            self._engine = await asyncio.wrap_future(future)
-        except EngineError as error:
-            # Here, and once for all who wait: perhaps nobody does any longer.
-            log.error("the language model cannot be opened: %s", error)
-            raise NotOpened(str(error)) from error
-        finally:
-            self._opening = None  # so that the next request tries again, if this failed
-
-
-def _open_for(future: Future[Engine], settings: ServeSettings) -> None:
-    """Open the engine for whoever awaits the future; nobody does if the server was stopped meanwhile."""
-    try:
-        engine = open_engine(settings)
-    except BaseException as error:  # noqa: BLE001 - whoever awaits it is told
-        if future.set_running_or_notify_cancel():
-            future.set_exception(error)
-        return
-    if future.set_running_or_notify_cancel():
-        future.set_result(engine)
-    else:
-        asyncio.run(engine.close())
-
-
-def open_engine(settings: ServeSettings) -> Engine:
-    from kgwalk.llm.engine import open_engine as open_kind
-
-    options: dict[str, object] = {}
-    if settings.engine == "api":
-        options = {"base_url": settings.base_url, "at_once": max(16, settings.agent_at_once)}
-    elif settings.adapter is not None:
-        options = {"adapter": settings.adapter}
-    return open_kind(settings.engine, settings.model, **options)
-
-
-def check_engine(settings: ServeSettings, *, given: bool = False) -> None:
-    """What can be known to be wrong before the engine is opened, or the agent imported."""
-    from kgwalk.config.recipe import load_recipe
-    from kgwalk.llm.engine import check_kind
-
-    load_recipe(settings.recipe)
-    # What nobody asked for may be missing: then graphs are served, and a question is told why it has no answer.
-    if settings.engine != "auto" or settings.model is not None:
-        check_kind(settings.engine)
-    if settings.engine == "api" and settings.adapter is not None:
-        raise KgwalkError("an adapter is for a model that runs here; the engine `api` takes none")
-    if settings.engine != "api" and settings.base_url is not None:
-        raise KgwalkError(f"`base_url` is for the engine `api`, not for `{settings.engine}`")
-    if settings.engine == "api" and not given:
-        open_engine(settings)  # costs nothing and asks nobody, but wants a model's name and a key
-
-
 AGENT = "kgwalk"  # the model's name under which the agent itself is asked; `kgwalk/RECIPE` for another recipe
-MOST_RUNS = 16
-MOST_TOPICS = 64
 MOST_WAITING = 64  # requests that wait for their turn; one more is told to come back
 SOFT = 0.8  # of the time left: a walk then stops between two turns, with what it has
 
-FIELDS = frozenset(["question", "graph", "topics", "recipe", "runs"])
 T = TypeVar("T")
-
-
-class ReplyStream(NamedTuple):
-    """A reply in parts. The first is there already: what fails before it is a plain error."""
-
-    first: bytes
-    rest: AsyncGenerator[bytes, None]
-    cut: bytes  # the last part of one that the server's end cuts off
-    content_type: bytes = b"text/event-stream"
-
-
-async def send_answer(send: Send, answer: HttpReply | ReplyStream) -> None:
-    if isinstance(answer, HttpReply):
-        await send_reply(send, answer)
-        return
-    headers = [(b"content-type", answer.content_type), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
-    try:
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.first, "more_body": True})
-        async for part in answer.rest:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    except asyncio.CancelledError:
-        await send({"type": "http.response.body", "body": answer.cut})  # nobody hears it where the client has left
-        raise
-    finally:
-        await answer.rest.aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +64,7 @@ class AgentRequest:
 
 
 class AgentService:
-    """The shared engine with what bounds its use. An engine given here is not closed here."""
+    """The shared engine, and the bounds on its use. An engine given here is not closed here."""
 
     def __init__(
         self,
@@ -230,7 +77,7 @@ class AgentService:
         self._engine = SharedEngine(settings, engine)
         self._gate = asyncio.Semaphore(settings.agent_at_once)
         self.waiting = 0  # requests that wait for their turn
-        self.under_way = 0
+        self.under_way = 0  # requests that have it
         self._loop = LoopThread("kgwalk-agent", self._engine.close)
 
     @property
@@ -249,7 +96,7 @@ class AgentService:
 
     @property
     def model(self) -> str:
-        """The language model's name; for requests that want it without the agent."""
+        """The language model's name, for requests that want it without the agent."""
         return self._engine.name
 
     def models(self) -> list[str]:
@@ -257,9 +104,9 @@ class AgentService:
         return [self.model, AGENT, *(f"{AGENT}/{name}" for name in _agents())]
 
     async def warm(self) -> None:
-        """Open the engine and import what a walk needs, so that the first question finds both.
+        """Open the engine and import what a walk needs before the first question.
 
-        A failure is logged and no reason to stop: graphs are served, and a question tries again and is told.
+        A failure is logged and does not stop the server: graphs are served, and the next question tries again.
         """
         if not self.configured:
             return
@@ -268,15 +115,15 @@ class AgentService:
             await asyncio.to_thread(self._recipe, None)
             await self._loop.run(self._engine.opened)
         except (LoopClosed, NotOpened):
-            pass  # the server was stopped meanwhile, or the log has it
+            pass  # the server was stopped meanwhile, or the failure is in the log already
         except (KgwalkError, ImportError, OSError, RuntimeError):  # what a recipe, an import or a library may raise
             log.exception("the agent cannot be made ready")
 
     async def ask(self, wanted: AgentRequest, deadline: float, watch: Watch | None = None) -> AskResult:
         """Walk; `watch` is called from the agent's thread. Raises HttpError."""
         self.require()
-        graph = refusing(lambda: self._graphs.select(wanted.graph, None, None, None))
-        # The first request imports the agent: in another thread, as that takes a while.
+        graph = refusing(lambda: self._graphs.graph(wanted.graph))
+        # In another thread: the first request imports the agent, which takes a while.
         protocol, budget = await asyncio.to_thread(self._recipe, wanted.recipe)
         check_characters(len(wanted.question), budget.total_tokens)
 
@@ -308,7 +155,7 @@ class AgentService:
         return asked
 
     async def generate(self, make: Callable[[Engine], Request], deadline: float) -> tuple[Request, Generation, str]:
-        """The language model alone: the request made for it, its generation, and that as text. Raises HttpError."""
+        """The language model alone: the request, its generation, and the generated text. Raises HttpError."""
         self.require()
 
         async def work() -> tuple[Request, Generation, str]:
@@ -323,7 +170,7 @@ class AgentService:
         return await self._run(work, deadline)
 
     def require(self) -> None:
-        """Refuse, with what to do, where there is no language model."""
+        """Refuse where there is no language model, and say how to start the server with one."""
         if not self.configured:
             raise HttpError(
                 503,
@@ -336,7 +183,7 @@ class AgentService:
         self._loop.close()
 
     async def _run(self, work: Callable[[], Coroutine[Any, Any, T]], deadline: float) -> T:
-        """The work on the agent's loop, within the bounds; its failures as replies."""
+        """Do the work on the agent's loop, within the bounds; its failures become replies."""
         async with self._admitted(deadline):
             try:
                 return await self._loop.run(work)
@@ -357,6 +204,7 @@ class AgentService:
 
     @asynccontextmanager
     async def _admitted(self, deadline: float) -> AsyncIterator[None]:
+        """Wait for a turn, for no longer than until the deadline, which also ends the work."""
         if self.waiting >= MOST_WAITING:
             raise _busy()
         admitted = False
@@ -394,10 +242,13 @@ class AgentService:
 
 @cache
 def _agents() -> list[str]:
-    """The bundled recipes that a language model walks by; the other baselines need to know the answer, or nothing."""
+    """The bundled recipes by which a language model walks; the baselines without a protocol need none."""
     from kgwalk.config.recipe import load_recipe, names
 
     return [name for name in names() if "protocol" in load_recipe(name).sections]
+
+
+read_ask = RequestReader(AskBody, "the body")
 
 
 class AskRoute:
@@ -407,7 +258,7 @@ class AskRoute:
         self._agent = agent
 
     async def __call__(self, body: bytes, deadline: float) -> HttpReply:
-        asked = await self._agent.ask(refusing(lambda: _wanted(parse(body))), deadline)
+        asked = await self._agent.ask(refusing(lambda: _read(body)), deadline)
         from kgwalk.walk.agent import as_json  # imported by now
 
         return HttpReply(200, orjson.dumps(as_json(asked)))
@@ -421,8 +272,16 @@ class ModelsRoute:
 
     async def __call__(self, body: bytes, deadline: float) -> HttpReply:
         self._agent.require()
-        entries = [{"id": name, "object": "model", "created": 0, "owned_by": AGENT} for name in self._agent.models()]
-        return HttpReply(200, orjson.dumps({"object": "list", "data": entries}))
+        entries: list[ModelEntry] = [
+            {"id": name, "object": "model", "created": 0, "owned_by": AGENT} for name in self._agent.models()
+        ]
+        listed: ModelList = {"object": "list", "data": entries}
+        return HttpReply(200, orjson.dumps(listed))
+
+
+def _read(body: bytes) -> AgentRequest:
+    asked = read_ask(parse(body))
+    return wanted_of(asked["question"], asked.get("recipe"), asked)
 
 
 def parse(body: bytes) -> object:
@@ -433,7 +292,7 @@ def parse(body: bytes) -> object:
 
 
 def refusing(read: Callable[[], T]) -> T:
-    """What `read` gives; what it refuses is the whole request's error."""
+    """What `read` gives; what it refuses becomes the error of the whole request."""
     try:
         return read()
     except ItemError as error:
@@ -442,33 +301,11 @@ def refusing(read: Callable[[], T]) -> T:
         raise HttpError(status, kind, error.message) from error
 
 
-def question_of(text: str) -> str:
-    if not text.strip():
+def wanted_of(question: str, recipe: str | None, options: AgentOptions) -> AgentRequest:
+    if not question.strip():
         raise ItemError("bad_request", "the question is empty")
-    return text
-
-
-def topics_of(fields: dict[str, Any]) -> list[str] | None:
-    value = fields.get("topics")
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ItemError("bad_request", '"topics" must be a list of strings')
-    if len(value) > MOST_TOPICS:
-        raise ItemError("bad_request", f'"topics" has {len(value):,} names; the most is {MOST_TOPICS}')
-    return value
-
-
-def runs_of(fields: dict[str, Any]) -> int:
-    return asgi.count(fields, "runs", 1, MOST_RUNS, least=1)
-
-
-def _wanted(value: object) -> AgentRequest:
-    fields = asgi.check_fields(value, FIELDS, "the body")
-    question = question_of(asgi.needed(fields, "question"))
-    return AgentRequest(
-        question, asgi.text_of(fields, "graph"), topics_of(fields), asgi.text_of(fields, "recipe"), runs_of(fields)
-    )
+    runs = given(options.get("runs"), 1)
+    return AgentRequest(question, options.get("graph"), options.get("topics"), recipe, runs)
 
 
 def _busy() -> HttpError:

@@ -1,7 +1,7 @@
-"""The FastAPI side of the server: OpenAPI, /docs, and the place for further pages.
+"""The FastAPI side of the server: /openapi.json, /docs, and the place for further pages.
 
-The direct routes stand here too, so that they are described and so that this application is whole on its own; in
-a running server app.py answers them before FastAPI is asked. Importing this module imports FastAPI.
+It has the direct routes too, so that they are described and the application is complete on its own; in a running
+server app.py answers them before FastAPI is asked. Importing this module imports FastAPI.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from kgwalk import __version__
-from kgwalk.serve import schemas
-from kgwalk.serve.agent import ReplyStream
-from kgwalk.serve.asgi import HttpError, HttpReply, error_reply
+from kgwalk.serve import shapes
+from kgwalk.serve.asgi import HttpError, HttpReply, ReplyStream, error_reply
+from kgwalk.serve.schemas import model_of
 
 if TYPE_CHECKING:
     from kgwalk.serve.app import App
@@ -41,33 +40,33 @@ _ERRORS: dict[int, tuple[str, str]] = {
     504: ("time_limit", "there was no answer in time"),
 }
 _REF = "#/components/schemas/{model}"
-_REPLIES: dict[str, tuple[type[BaseModel], str]] = {
+_REPLIES: dict[str, tuple[type, str]] = {
     "/kg/actions": (
-        schemas.ActionResults,
+        shapes.ActionResults,
         "Run KG-R1's four actions, many in one request. One result an item, in order; an item that is wrong "
         "gets an error of its own. A bare list of items is accepted too.",
     ),
     "/kg/query": (
-        schemas.QueryResults,
+        shapes.QueryResults,
         "Ask what a Graph can be asked, many questions in one request; kgwalk.kg.http.HttpGraph is the "
         "client. A bare list of items is accepted too.",
     ),
-    "/kg/graphs": (schemas.GraphList, "The graphs served, and their counts."),
-    "/health": (schemas.Health, "Whether the server answers. Needs no key."),
-    "/v1/ask": (schemas.AskReply, "Answer a question by walking a graph, with the facts behind each answer."),
+    "/kg/graphs": (shapes.GraphList, "The graphs served, and their counts."),
+    "/health": (shapes.Health, "Whether the server answers. Needs no key."),
+    "/v1/ask": (shapes.AskReply, "Answer a question by walking a graph, with the facts behind each answer."),
     "/v1/chat/completions": (
-        schemas.ChatReply,
+        shapes.ChatReply,
         "OpenAI's shape. The model `kgwalk` is the agent: the last message of the user's is the question, and "
         "the message's field `kgwalk` has answers and evidence. The language model's own name completes the "
         "messages. With `stream`, ChatChunk objects as server-sent events.",
     ),
-    "/v1/models": (schemas.ModelList, "The names that /v1/chat/completions takes."),
+    "/v1/models": (shapes.ModelList, "The names that /v1/chat/completions takes."),
 }
-_BODIES: dict[str, type[BaseModel]] = {
-    "/kg/actions": schemas.ActionBatch,
-    "/kg/query": schemas.QueryBatch,
-    "/v1/ask": schemas.AskBody,
-    "/v1/chat/completions": schemas.ChatBody,
+_BODIES: dict[str, type] = {
+    "/kg/actions": shapes.ActionBatch,
+    "/kg/query": shapes.QueryBatch,
+    "/v1/ask": shapes.AskBody,
+    "/v1/chat/completions": shapes.ChatBody,
 }
 _AGENT = "/v1/"
 _TOO_LONG = ", or its text is longer than the language model can read"
@@ -104,13 +103,15 @@ def _add(api: FastAPI, app: App, path: str) -> None:
 def _describe(api: FastAPI, *, with_key: bool) -> dict[str, Any]:
     if api.openapi_schema is None:
         described = get_openapi(title=api.title, version=api.version, routes=api.routes)
-        models: list[type[BaseModel]] = [
+        described_shapes = [
             *_BODIES.values(),
-            *(model for model, _ in _REPLIES.values()),
-            schemas.RequestError,
-            schemas.ChatChunk,
+            *(shape for shape, _ in _REPLIES.values()),
+            shapes.RequestError,
+            shapes.ChatChunk,
         ]
-        _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
+        _, definitions = models_json_schema(
+            [(model_of(shape), "validation") for shape in described_shapes], ref_template=_REF
+        )
         components = described.setdefault("components", {})
         components.setdefault("schemas", {}).update(definitions["$defs"])
         for path, methods in described["paths"].items():
@@ -144,12 +145,12 @@ def _describe_operation(operation: dict[str, Any], path: str) -> None:
         longer = status == HTTPStatus.BAD_REQUEST and path.startswith(_AGENT)
         replies[str(status)] = {
             "description": _ERRORS[status][1] + (_TOO_LONG if longer else ""),
-            "content": _content(schemas.RequestError),
+            "content": _content(shapes.RequestError),
         }
 
 
-def _content(model: type[BaseModel]) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": _REF.format(model=model.__name__)}}}
+def _content(shape: type) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _REF.format(model=shape.__name__)}}}
 
 
 def _response(reply: HttpReply | ReplyStream) -> Response:

@@ -1,9 +1,9 @@
-"""The ASGI application: the routes and the page answered directly, all else by FastAPI, one door in front of all.
+"""The ASGI application: our routes and the page answered directly, all else by FastAPI.
 
-The door checks the key, bounds the body, counts the request and turns a bug into a plain 500. The routes of
-an agent in training take the short way behind it: they need nothing that a framework offers, and importing
-FastAPI takes longer than opening a graph. FastAPI (api.py) describes those routes, serves /docs and
-/openapi.json, and is where further pages belong; it is built when the first request needs it.
+All requests come through one front door. It checks the key, bounds the body, counts the request and turns a bug into a
+plain 500. The routes behind it use no framework, since importing FastAPI takes longer than opening a graph. FastAPI
+(api.py) describes them, serves /docs and /openapi.json, and is where further pages belong; it is built when the first
+request needs it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import orjson
 
 from kgwalk import __version__
 from kgwalk.kg.graph import Graph
-from kgwalk.serve import asgi
-from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute, ReplyStream, send_answer
+from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute
 from kgwalk.serve.asgi import (
     STOPPING,
     AsgiMessage,
@@ -28,18 +27,21 @@ from kgwalk.serve.asgi import (
     HttpError,
     HttpReply,
     Receive,
+    ReplyStream,
     Scope,
     Send,
     error_reply,
     read_body,
+    send_answer,
     send_reply,
 )
 from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
 from kgwalk.serve.graphs import ServedGraphs
-from kgwalk.serve.metrics import Metrics
+from kgwalk.serve.metrics import ServerMetrics
 from kgwalk.serve.page import PATH, page, wants_page
 from kgwalk.serve.settings import ServeSettings, authorized
+from kgwalk.serve.shapes import GraphList, Health
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kgwalk.serve")
 
-# Seconds between "ready" and the opening of the model, whose imports would hold up the first.
+# Seconds between "ready" and the opening of the model, whose imports would hold up the first requests.
 WARM_AFTER = 0.1
 
 BATCHES = "send smaller batches"
@@ -68,8 +70,9 @@ class HttpRoute(NamedTuple):
     method: str
     reads_body: bool
     handle: Callable[[bytes, float], Awaitable[HttpReply | ReplyStream]]  # (body, deadline on the monotonic clock)
-    advice: str = "send less"  # to who sends too large a body
-    seconds: float | None = None  # its own time limit: an answer that takes long ends when the client leaves
+    advice: str = "send less"  # to a client whose body is too large
+    # A time limit of its own, for answers that take long; such an answer is given up when the client leaves.
+    seconds: float | None = None
 
 
 def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = None, engine: Engine | None = None) -> App:
@@ -92,7 +95,7 @@ def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = Non
 
 
 def open_web(settings: ServeSettings) -> WebSearch | None:
-    """What the agent's web searches ask; imports the agent only where there is a world to read."""
+    """What the agent's web searches ask. Imports the agent only if there are settings of an environment."""
     if not settings.environment:
         return None
     from kgwalk.serve.questions import settings_of
@@ -108,7 +111,7 @@ def open_web(settings: ServeSettings) -> WebSearch | None:
 
 
 def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, Graph]:
-    """The stores; there may be none where there is a dataset."""
+    """The stores, opened by name. There may be none if a dataset is served (`data`)."""
     from kgwalk.kg.store import open_graph
 
     if not paths and not data:
@@ -131,6 +134,8 @@ def close_graphs(graphs: Iterable[Graph]) -> None:
 
 
 class App:
+    """The ASGI application over some graphs; `close` are the graphs to close at its end."""
+
     def __init__(
         self,
         settings: ServeSettings,
@@ -142,7 +147,7 @@ class App:
         self.settings, self.graphs = settings, graphs
         self.agent = AgentService(graphs, settings, engine, web)
         long = settings.agent_time_limit
-        self.metrics = Metrics(len(graphs.by_name))
+        self.metrics = ServerMetrics(len(graphs.by_name))
         self.routes: dict[str, HttpRoute] = {
             "/kg/actions": HttpRoute("POST", True, ActionRoute(graphs, settings, self.metrics), BATCHES),
             "/kg/query": HttpRoute("POST", True, QueryRoute(graphs, settings, self.metrics), BATCHES),
@@ -162,7 +167,7 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            # Cancelled when the server is stopped at once: there is nobody to close things for, and no bug to log.
+            # Cancelled when the server is stopped at once, which is no bug to log.
             with contextlib.suppress(asyncio.CancelledError):
                 await self._lifespan(receive, send)
             return
@@ -195,7 +200,7 @@ class App:
         close_graphs(self._close)
 
     async def api(self) -> FastAPI:
-        """The FastAPI application; importing it takes a third of a second, so another thread does."""
+        """The FastAPI application; another thread imports it, which takes a third of a second."""
         async with self._building:
             if self._api is None:
                 self._api = await asyncio.to_thread(self._build_api)
@@ -225,12 +230,22 @@ class App:
         await api(scope, _replay(body, receive), send)
 
     async def _list_graphs(self, body: bytes, deadline: float) -> HttpReply:
-        return HttpReply(200, orjson.dumps({"graphs": self.graphs.info()}, option=asgi.OPTIONS))
+        listed: GraphList = {"graphs": self.graphs.info()}
+        # a store's `info` may hold NumPy integers, and numbers as keys
+        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+        return HttpReply(200, orjson.dumps(listed, option=options))
 
     async def _health(self, body: bytes, deadline: float) -> HttpReply:
         agent = self.agent
-        about = {"status": "ok", "version": __version__, "graphs": len(self.graphs.by_name), "model": agent.state}
-        return HttpReply(200, orjson.dumps({**about, "under_way": agent.under_way, "waiting": agent.waiting}))
+        health: Health = {
+            "status": "ok",
+            "version": __version__,
+            "graphs": len(self.graphs.by_name),
+            "model": agent.state,
+            "under_way": agent.under_way,
+            "waiting": agent.waiting,
+        }
+        return HttpReply(200, orjson.dumps(health))
 
     async def _metrics(self, body: bytes, deadline: float) -> HttpReply:
         return self.metrics.reply()
@@ -260,7 +275,7 @@ class App:
         return create_api(self)
 
     def _label(self, scope: Scope, path: str) -> str:
-        """The path for the counts: FastAPI's template of it, "other" for what nobody serves."""
+        """The path for the counts: one of ours, FastAPI's template, or "other" for a path that is not served."""
         if path in self.routes or path == PATH:
             return path
         return str(getattr(scope.get("route"), "path", "other"))
@@ -289,7 +304,7 @@ async def _answered(send: Send, route: HttpRoute, body: bytes, deadline: float) 
 
 
 async def while_there(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """The work, unless the client leaves before it is done: then it is cancelled."""
+    """Do the work; cancel it if the client leaves before it is done."""
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":

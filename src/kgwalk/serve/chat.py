@@ -1,8 +1,9 @@
-"""POST /v1/chat/completions in OpenAI's shape: the agent under the name `kgwalk`, or its language model by its own.
+"""POST /v1/chat/completions in OpenAI's shape, for the agent or its language model.
 
-The agent takes the last message of the user's as the question and answers with names joined by commas; the same in a
-form for programs, with the evidence, stands in the field `kgwalk` of the message. The language model completes the
-messages, so that one kgwalk can be the engine of another. A stream has the walk's turns as they happen.
+The agent is the model `kgwalk`; the language model goes by its own name. The agent takes the user's last message as the
+question and answers with names joined by commas. The field `kgwalk` of its message has the same for programs: the
+answers as a list, with their evidence. The language model completes the messages, so one kgwalk server can be the
+engine of another. A stream has the turns of the walk as they happen.
 """
 
 from __future__ import annotations
@@ -12,23 +13,27 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import orjson
 
-from kgwalk.serve import asgi
-from kgwalk.serve.agent import (
-    AGENT,
-    AgentRequest,
-    AgentService,
-    ReplyStream,
-    parse,
-    question_of,
-    refusing,
-    runs_of,
-    topics_of,
+from kgwalk.serve.agent import AgentRequest, AgentService, parse, refusing, wanted_of
+from kgwalk.serve.asgi import STOPPING, HttpError, HttpReply, ReplyStream, check_characters, too_long
+from kgwalk.serve.reading import ItemError, MissingField, RequestReader, given, json_type
+from kgwalk.serve.shapes import (
+    AgentOptions,
+    ChatAbout,
+    ChatChunk,
+    ChatDelta,
+    ChatHead,
+    ChatReply,
+    ChatRole,
+    ChatSaid,
+    ChatUsage,
+    ChunkChoice,
+    SamplingOptions,
+    TurnAbout,
 )
-from kgwalk.serve.asgi import STOPPING, HttpError, HttpReply, ItemError, check_characters, too_long
 from kgwalk.types import Episode, Message, StopReason, Turn
 
 if TYPE_CHECKING:
@@ -36,8 +41,7 @@ if TYPE_CHECKING:
     from kgwalk.walk.agent import AskResult
 
 MAX_TOKENS = 1024  # of a completion that sets no bound itself
-MOST_STOPS = 16
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES: dict[ChatRole, str] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 DONE = b"data: [DONE]\n\n"
 
 
@@ -47,7 +51,7 @@ class Chat:
 
     model: str
     messages: list[Message]
-    fields: dict[str, Any]
+    body: object  # the whole request; the options in it are read by whoever answers
     stream: bool
     usage: bool  # a stream ends with the counts
 
@@ -57,17 +61,19 @@ class ChatAnswer:
     """An answer in the terms of OpenAI."""
 
     content: str
-    finish: str
+    finish: Literal["stop", "length"]
     prompt_tokens: int
     completion_tokens: int
-    more: dict[str, Any]  # further fields of the message
+    about: ChatAbout | None = None  # of the agent's
     stop_reason: str | None = None  # the stop text that was met; vLLM's field
 
     @property
-    def usage(self) -> dict[str, int]:
-        total = self.prompt_tokens + self.completion_tokens
-        counts = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        return {**counts, "total_tokens": total}
+    def usage(self) -> ChatUsage:
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+        }
 
 
 class ChatRoute:
@@ -78,11 +84,11 @@ class ChatRoute:
         self._agent.require()
         chat = refusing(lambda: read_chat(parse(body)))
         wanted = self._wanted(chat)
-        shape = _Shape(chat.model)
+        writer = _Writer(chat.model)
         if chat.stream:
-            parts = self._parts(chat, wanted, shape, deadline)
+            parts = self._parts(chat, wanted, writer, deadline)
             return ReplyStream(await anext(parts), parts, _event(STOPPING.body) + DONE)
-        return HttpReply(200, shape.whole(await self._answer(chat, wanted, deadline, None)))
+        return HttpReply(200, writer.whole(await self._answer(chat, wanted, deadline, None)))
 
     def _wanted(self, chat: Chat) -> AgentRequest | None:
         """What is asked of the agent; None if the language model is meant."""
@@ -104,14 +110,14 @@ class ChatRoute:
     ) -> ChatAnswer:
         if wanted is not None:
             return _of_agent(await self._agent.ask(wanted, deadline, watch))
-        read = _Sampled(chat)
-        return read.said(*await self._agent.generate(read.request, deadline))
+        completion = _Completion(chat)
+        return completion.answer(*await self._agent.generate(completion.request, deadline))
 
     async def _parts(
-        self, chat: Chat, wanted: AgentRequest | None, shape: _Shape, deadline: float
+        self, chat: Chat, wanted: AgentRequest | None, writer: _Writer, deadline: float
     ) -> AsyncGenerator[bytes, None]:
-        """Server-sent events: the turns, the answer, the end. Before the first of them, an error is raised."""
-        events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        """Server-sent events: the turns, the answer, the end. An error before the first of them is raised."""
+        events: asyncio.Queue[TurnAbout | None] = asyncio.Queue()
         watch = _forward(events)
         # A task of its own: it has a time limit, and whoever reads the parts may be another task each time.
         job = asyncio.create_task(self._answer(chat, wanted, deadline, watch))
@@ -120,19 +126,19 @@ class ChatRoute:
             event = await events.get()
             if event is None and (error := job.exception()) is not None:
                 raise error
-            yield shape.part({"role": "assistant", "content": ""})
+            yield writer.part({"role": "assistant", "content": ""})
             while event is not None:
-                yield shape.part({AGENT: event})
+                yield writer.part({"kgwalk": event})
                 event = await events.get()
             try:
-                said = await job
+                answer = await job
             except HttpError as failed:
                 yield _event(failed.reply.body) + DONE
                 return
-            yield shape.part({"content": said.content, **said.more})
-            yield shape.part({}, said.finish, said.stop_reason)
+            yield writer.answer(answer)
+            yield writer.part({}, answer.finish, answer.stop_reason)
             if chat.usage:
-                yield shape.counts(said)
+                yield writer.counts(answer)
             yield DONE
         finally:
             job.cancel()
@@ -142,26 +148,37 @@ def _event(data: bytes) -> bytes:
     return b"data: " + data + b"\n\n"
 
 
+# Reading a request
+
+read_head = RequestReader(ChatHead, "the body", other_fields=True)
+read_agent_options = RequestReader(AgentOptions, "the body", other_fields=True)
+read_sampling_options = RequestReader(SamplingOptions, "the body", other_fields=True)
+
+
 def read_chat(value: object) -> Chat:
-    if not isinstance(value, dict):
-        raise ItemError("bad_request", f"the body is an object, not {asgi.json_type(value)}")
-    model, listed = asgi.needed(value, "model"), value.get("messages")
-    if not isinstance(listed, list) or not listed:
-        raise ItemError("bad_request", '"messages" must be a list of messages')
-    if value.get("n") not in (None, 1):
+    head = read_head(value)
+    fields = cast(dict[str, Any], head)
+    if fields.get("n") not in (None, 1):
         raise ItemError("bad_request", '"n" must be 1: one completion is given')
-    if value.get("tools"):
+    if fields.get("tools"):
         raise ItemError("bad_request", '"tools" are not taken: the agent has its own')
-    options = value.get("stream_options")
+    options = head.get("stream_options")
     usage = isinstance(options, dict) and options.get("include_usage") is True
-    return Chat(model, [_message(one) for one in listed], value, asgi.flag(value, "stream", False), usage)
+    messages = [_message(one) for one in head["messages"]]
+    return Chat(head["model"], messages, value, given(head.get("stream"), False), usage)
 
 
 def _message(value: object) -> Message:
+    """Checked by hand, for words that OpenAI's clients can show to a person."""
     if not isinstance(value, dict):
-        raise ItemError("bad_request", f"a message is an object, not {asgi.json_type(value)}")
-    role, content = asgi.needed(value, "role"), value.get("content")
-    if role not in ROLES:
+        raise ItemError("bad_request", f"a message is an object, not {json_type(value)}")
+    role, content = value.get("role"), value.get("content")
+    if role is None:
+        raise MissingField("role")
+    if not isinstance(role, str):
+        raise ItemError("bad_request", f'"role" must be a string, not {json_type(role)}')
+    known = ROLES.get(cast(ChatRole, role))
+    if known is None:
         raise ItemError("bad_request", f'role "{role[:60]}" is not taken; there are {", ".join(ROLES)}')
     if isinstance(content, list):  # parts, of which text is understood
         if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in content):
@@ -169,7 +186,7 @@ def _message(value: object) -> Message:
         content = "".join(part["text"] for part in content)
     if not isinstance(content, str):
         raise ItemError("bad_request", '"content" must be a string or a list of texts')
-    return Message(ROLES[role], content)
+    return Message(known, content)
 
 
 # The agent
@@ -177,8 +194,7 @@ def _message(value: object) -> Message:
 
 def _question(chat: Chat, recipe: str | None) -> AgentRequest:
     asked = next((one.content for one in reversed(chat.messages) if one.role == "user"), "")
-    fields = chat.fields
-    return AgentRequest(question_of(asked), asgi.text_of(fields, "graph"), topics_of(fields), recipe, runs_of(fields))
+    return wanted_of(asked, recipe, read_agent_options(chat.body))
 
 
 def _of_agent(asked: AskResult) -> ChatAnswer:
@@ -188,13 +204,16 @@ def _of_agent(asked: AskResult) -> ChatAnswer:
     about = {
         name: whole[name] for name in ("answers", "evidence", "topics", "stop", "confidence", "note") if name in whole
     }
-    finish = "stop" if asked.stop is StopReason.answered else "length"
     return ChatAnswer(
-        ", ".join(asked.answers), finish, asked.tokens["prompt"], asked.tokens["generated"], {AGENT: about}
+        ", ".join(asked.answers),
+        "stop" if asked.stop is StopReason.answered else "length",
+        asked.tokens["prompt"],
+        asked.tokens["generated"],
+        cast(ChatAbout, about),
     )
 
 
-def _forward(events: asyncio.Queue[dict[str, Any] | None]) -> Callable[[Episode, Turn | None], None]:
+def _forward(events: asyncio.Queue[TurnAbout | None]) -> Callable[[Episode, Turn | None], None]:
     """A watch that, from the agent's thread, puts each turn into the queue of this one."""
     here = asyncio.get_running_loop()
     runs: dict[int, int] = {}
@@ -202,13 +221,19 @@ def _forward(events: asyncio.Queue[dict[str, Any] | None]) -> Callable[[Episode,
     def watch(episode: Episode, turn: Turn | None) -> None:
         if turn is not None:
             run = runs.setdefault(id(episode), len(runs) + 1)
-            about = {"run": run, "turn": len(episode.turns), "text": turn.text, "observation": turn.observation}
-            here.call_soon_threadsafe(events.put_nowait, {**about, "ok": turn.ok})
+            about: TurnAbout = {
+                "run": run,
+                "turn": len(episode.turns),
+                "text": turn.text,
+                "observation": turn.observation,
+                "ok": turn.ok,
+            }
+            here.call_soon_threadsafe(events.put_nowait, about)
 
     return watch
 
 
-def _ended(events: asyncio.Queue[dict[str, Any] | None]) -> Callable[[asyncio.Task[ChatAnswer]], None]:
+def _ended(events: asyncio.Queue[TurnAbout | None]) -> Callable[[asyncio.Task[ChatAnswer]], None]:
     def ended(job: asyncio.Task[ChatAnswer]) -> None:
         if not job.cancelled():
             job.exception()  # looked at, so that nobody warns where the client has left
@@ -220,12 +245,12 @@ def _ended(events: asyncio.Queue[dict[str, Any] | None]) -> Callable[[asyncio.Ta
 # The language model
 
 
-class _Sampled:
-    """A completion of the messages: the request for the engine, and what its generation says."""
+class _Completion:
+    """A completion of the messages: the request for the engine, and the answer from its generation."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
-        self._sampling = refusing(lambda: _sampling(chat.fields))
+        self._sampling = refusing(lambda: _sampling(read_sampling_options(chat.body)))
 
     def request(self, engine: Engine) -> Request:
         from dataclasses import replace
@@ -236,7 +261,7 @@ class _Sampled:
             check_characters(sum(len(message.content) for message in self._chat.messages), engine.context)
         ids = engine.tokens.open_chat(self._chat.messages)
         sampling = self._sampling
-        if engine.exact:  # else the ids are no tokens of the model's, whose server knows its own bounds
+        if engine.exact:  # else the ids are not the model's tokens, and its own server knows its bounds
             room = engine.context - len(ids)
             if room < 1:
                 raise too_long(
@@ -245,62 +270,74 @@ class _Sampled:
             sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         return Request(ids, self._chat.messages, sampling, f"chat/{uuid.uuid4().hex}")
 
-    def said(self, request: Request, generation: Generation, text: str) -> ChatAnswer:
-        met = [(text.index(stop), stop) for stop in request.sampling.stop if stop in text]
-        at, stop = min(met, default=(len(text), None))
+    def answer(self, request: Request, generation: Generation, text: str) -> ChatAnswer:
         from kgwalk.walk.budget import server_counts
 
-        counts = server_counts(generation) or (len(request.ids), len(generation.ids))
-        return ChatAnswer(text[:at], "length" if generation.finish == "length" else "stop", *counts, {}, stop)
+        met = [(text.index(stop), stop) for stop in request.sampling.stop if stop in text]
+        at, stop = min(met, default=(len(text), None))
+        prompt, generated = server_counts(generation) or (len(request.ids), len(generation.ids))
+        finish: Literal["stop", "length"] = "length" if generation.finish == "length" else "stop"
+        return ChatAnswer(text[:at], finish, prompt, generated, stop_reason=stop)
 
 
-def _sampling(fields: dict[str, Any]) -> Sampling:
+def _sampling(options: SamplingOptions) -> Sampling:
     from kgwalk.llm.engine import Sampling
 
-    stop = fields.get("stop")
-    stops = [stop] if isinstance(stop, str) else stop or []
-    if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
-        raise ItemError("bad_request", f'"stop" must be a text or a list of at most {MOST_STOPS} texts')
-    bound = asgi.count(fields, "max_tokens", MAX_TOKENS, least=1)
-    seed = fields.get("seed")
-    if seed is not None and type(seed) is not int:
-        raise ItemError("bad_request", f'"seed" must be a whole number, not {asgi.json_type(seed)}')
+    stop = given(options.get("stop"), [])
+    bound = given(options.get("max_tokens"), MAX_TOKENS)
     return Sampling(
-        temperature=_number(fields, "temperature", 2.0),
-        top_p=_number(fields, "top_p", 1.0),
-        max_tokens=asgi.count(fields, "max_completion_tokens", bound, least=1),
-        stop=tuple(stops),
-        seed=seed,
+        temperature=float(given(options.get("temperature"), 1.0)),
+        top_p=float(given(options.get("top_p"), 1.0)),
+        max_tokens=given(options.get("max_completion_tokens"), bound),
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        seed=options.get("seed"),
     )
 
 
-def _number(fields: dict[str, Any], name: str, most: float) -> float:
-    value = fields.get(name)
-    if value is None:
-        return 1.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise ItemError("bad_request", f'"{name}" must be a number between 0 and {most:g}')
-    return float(value)
-
-
-class _Shape:
-    """OpenAI's objects for one answer."""
+class _Writer:
+    """OpenAI's objects for one answer, as JSON."""
 
     def __init__(self, model: str) -> None:
-        self._same = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
+        self._id, self._created, self._model = f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model
 
-    def whole(self, said: ChatAnswer) -> bytes:
-        message = {"role": "assistant", "content": said.content, **said.more}
-        choice = {"index": 0, "message": message, "finish_reason": said.finish, "stop_reason": said.stop_reason}
-        return orjson.dumps({**self._same, "object": "chat.completion", "choices": [choice], "usage": said.usage})
+    def whole(self, answer: ChatAnswer) -> bytes:
+        message: ChatSaid = {"role": "assistant", "content": answer.content}
+        if answer.about is not None:
+            message["kgwalk"] = answer.about
+        reply: ChatReply = {
+            "id": self._id,
+            "created": self._created,
+            "model": self._model,
+            "object": "chat.completion",
+            "choices": [
+                {"index": 0, "message": message, "finish_reason": answer.finish, "stop_reason": answer.stop_reason}
+            ],
+            "usage": answer.usage,
+        }
+        return orjson.dumps(reply)
 
-    def part(self, delta: dict[str, Any], finish: str | None = None, stop_reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish, "stop_reason": stop_reason}
-        return self._event({"choices": [choice]})
+    def answer(self, answer: ChatAnswer) -> bytes:
+        """The part of a stream that has the answer."""
+        delta: ChatDelta = {"content": answer.content}
+        if answer.about is not None:
+            delta["kgwalk"] = answer.about
+        return self.part(delta)
 
-    def counts(self, said: ChatAnswer) -> bytes:
-        return self._event({"choices": [], "usage": said.usage})
+    def part(
+        self, delta: ChatDelta, finish: Literal["stop", "length"] | None = None, stop_reason: str | None = None
+    ) -> bytes:
+        choice: ChunkChoice = {"index": 0, "delta": delta, "finish_reason": finish, "stop_reason": stop_reason}
+        return _event(orjson.dumps(self._chunk([choice])))
 
-    def _event(self, fields: dict[str, Any]) -> bytes:
-        value = {**self._same, "object": "chat.completion.chunk", **fields}
-        return _event(orjson.dumps(value))
+    def counts(self, answer: ChatAnswer) -> bytes:
+        """The part after the last, where the client asked for the counts."""
+        return _event(orjson.dumps({**self._chunk([]), "usage": answer.usage}))
+
+    def _chunk(self, choices: list[ChunkChoice]) -> ChatChunk:
+        return {
+            "id": self._id,
+            "created": self._created,
+            "model": self._model,
+            "object": "chat.completion.chunk",
+            "choices": choices,
+        }

@@ -1,7 +1,9 @@
-"""POST /kg/query: the Graph protocol itself over HTTP, in batches; kg/http.py is its client.
+"""POST /kg/actions (KG-R1's four actions) and POST /kg/query (the Graph protocol), in batches.
 
-Long lists come in pages: `limit` names or facts from `offset` on; `more` says whether another page follows.
-The graph walks past the first `offset` facts again for each page, in slices. Knows nothing of ASGI.
+This is the graph over HTTP. Each item of a batch is checked against its shape (shapes.py), answered or refused for
+itself, and counted by its outcome. Of /kg/query, kg/http.py is the client. Long lists come in pages there: `limit`
+names or facts from `offset` on, and `more` says whether another page follows; a graph walks past the first `offset`
+facts again for each page.
 """
 
 from __future__ import annotations
@@ -12,33 +14,144 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict
 from itertools import islice
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from kgwalk.kg.graph import Graph
-from kgwalk.serve import asgi
-from kgwalk.serve.asgi import HttpReply, ItemError
+from kgwalk.serve import batches
+from kgwalk.serve.asgi import HttpReply
 from kgwalk.serve.graphs import ServedGraphs, failed_graph
-from kgwalk.serve.metrics import Metrics
+from kgwalk.serve.metrics import ServerMetrics
+from kgwalk.serve.reading import ItemError, MissingField, RequestReader, given, json_type
 from kgwalk.serve.settings import ServeSettings
+from kgwalk.serve.shapes import (
+    PAGE,
+    ActionFailed,
+    ActionFound,
+    ActionItem,
+    Contains,
+    Find,
+    FoundName,
+    HasRelation,
+    Match,
+    NeighborsOf,
+    Paged,
+    QueryAnswer,
+    QueryErrorBody,
+    QueryErrorKind,
+    QueryFailed,
+    QueryItem,
+    Relations,
+)
 from kgwalk.types import Found, KgwalkError, Triple, UnknownEntity, UnknownName, UnknownQuestion, UnknownRelation
-from kgwalk.walk.actions import ACTIONS, ActionError, ErrorKind, RelationFormat, run, sample_not_found
+from kgwalk.walk.actions import ACTIONS, ActionError, ErrorKind, run, sample_not_found
 
-PAGE = 1000  # names or facts in a page, unless the item says otherwise
-MAX_PAGE = 10_000
-MAX_OFFSET = 1_000_000_000
+NEAREST = 5  # names that `find` gives, unless the query says otherwise
 STEP = 100  # facts between two looks at the clock
 
-_VIEW = ("op", "graph", "question", "start", "end")
-OPS: dict[str, frozenset[str]] = {
-    "contains": frozenset([*_VIEW, "entity"]),
-    "has_relation": frozenset([*_VIEW, "relation"]),
-    "relations": frozenset([*_VIEW, "entity", "out"]),
-    "neighbors": frozenset([*_VIEW, "entity", "relation", "out", "limit", "offset"]),
-    "match": frozenset([*_VIEW, "head", "relation", "tail", "limit", "offset"]),
-    "find": frozenset([*_VIEW, "text", "k"]),
-    "find_relation": frozenset([*_VIEW, "text", "k"]),
+
+# POST /kg/actions
+
+read_action = RequestReader(ActionItem, "an action")
+
+
+class ActionRoute:
+    def __init__(self, graphs: ServedGraphs, settings: ServeSettings, metrics: ServerMetrics) -> None:
+        self._graphs, self._settings, self._metrics = graphs, settings, metrics
+
+    async def __call__(self, body: bytes, deadline: float) -> HttpReply:
+        items = batches.parse_batch(body, "actions", self._settings.max_batch)
+        outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
+
+        async def answer(item: object) -> ActionFound | ActionFailed:
+            result: ActionFound | ActionFailed
+            try:
+                result = self._answer(item)
+            except ItemError as error:
+                result = _action_refused(error)
+            except KgwalkError as error:
+                result = _action_refused(failed_graph(error))
+            outcomes[_action_label(item), "ok" if result["ok"] else result["error"]["kind"]] += 1
+            return result
+
+        def late(item: object) -> ActionFailed:
+            outcomes[_action_label(item), "TIME_LIMIT"] += 1
+            return _action_refused(batches.too_late())
+
+        try:
+            return await batches.answer_all(items, answer, late, deadline)
+        finally:
+            self._metrics.actions(outcomes)
+
+    def _answer(self, value: object) -> ActionFound | ActionFailed:
+        try:
+            item = read_action(value)
+        except MissingField as error:  # the paper has a code for it
+            return _failed(ActionError(ErrorKind.MISSING_FIELDS, f"Missing required fields: {error.name}"))
+        action, entity, relation = item["action"], item.get("entity"), item.get("relation")
+        try:
+            graph = self._graphs.select(item)
+        except UnknownQuestion as error:
+            result = sample_not_found(action, entity, relation, error.name)
+        else:
+            cap = self._settings.limit
+            limit = min(given(item.get("limit"), cap), cap)
+            result = run(
+                graph, action, entity, relation, limit=limit, relation_format=given(item.get("format"), "flat")
+            )
+        if result.error is not None:
+            failed = _failed(result.error)
+            suggest = item.get("suggest")
+            if suggest and result.error.kind is ErrorKind.ENTITY_NOT_FOUND:
+                failed["error"]["nearest"] = _names(graph.find, entity, suggest)
+            elif suggest and result.error.kind is ErrorKind.RELATION_NOT_FOUND:
+                failed["error"]["nearest"] = _names(graph.find_relation, relation, suggest)
+            return failed
+        found: ActionFound = {
+            "ok": True,
+            "items": result.items,
+            "total": result.total,
+            "left_out": result.left_out,
+            "text": result.text,
+        }
+        if result.times is not None:
+            found["times"] = result.times
+        return found
+
+
+def _names(find: Callable[[str, int], list[Found]], name: str | None, k: int) -> list[str]:
+    return [found.name for found in find(name or "", k)]
+
+
+def _failed(error: ActionError) -> ActionFailed:
+    kind = error.kind
+    return {"ok": False, "error": {"kind": kind.code, "title": kind.title, "message": error.message}}
+
+
+def _action_refused(error: ItemError) -> ActionFailed:
+    """An error of the server's own; its kind is written as the paper writes its codes."""
+    title = error.kind.replace("_", " ").title()
+    return {"ok": False, "error": {"kind": error.kind.upper(), "title": title, "message": error.message}}
+
+
+def _action_label(item: object) -> str:
+    """The action, for the counts; whatever is not one of the four is "other", so the labels stay few."""
+    action = item.get("action") if isinstance(item, dict) else None
+    return action if isinstance(action, str) and action in ACTIONS else "other"
+
+
+# POST /kg/query
+
+_find = RequestReader(Find, "a query")
+READERS: dict[str, RequestReader[Any]] = {
+    "contains": RequestReader(Contains, "a query"),
+    "has_relation": RequestReader(HasRelation, "a query"),
+    "relations": RequestReader(Relations, "a query"),
+    "neighbors": RequestReader(NeighborsOf, "a query"),
+    "match": RequestReader(Match, "a query"),
+    "find": _find,
+    "find_relation": _find,
 }
-_KINDS: dict[type[UnknownName], str] = {
+_KINDS: dict[type[UnknownName], QueryErrorKind] = {
     UnknownEntity: "unknown_entity",
     UnknownRelation: "unknown_relation",
     UnknownQuestion: "unknown_question",
@@ -46,14 +159,15 @@ _KINDS: dict[type[UnknownName], str] = {
 
 
 class QueryRoute:
-    def __init__(self, graphs: ServedGraphs, settings: ServeSettings, metrics: Metrics) -> None:
+    def __init__(self, graphs: ServedGraphs, settings: ServeSettings, metrics: ServerMetrics) -> None:
         self._graphs, self._settings, self._metrics = graphs, settings, metrics
 
     async def __call__(self, body: bytes, deadline: float) -> HttpReply:
-        items = asgi.parse_batch(body, "queries", self._settings.max_batch)
+        items = batches.parse_batch(body, "queries", self._settings.max_batch)
         outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
 
-        async def answer(item: object) -> dict[str, Any]:
+        async def answer(item: object) -> QueryAnswer | QueryFailed:
+            result: QueryAnswer | QueryFailed
             try:
                 result = await self._answer(item, deadline)
             except UnknownName as error:
@@ -65,59 +179,63 @@ class QueryRoute:
             outcomes[_op_label(item), "ok" if result["ok"] else result["error"]["kind"]] += 1
             return result
 
-        def late(item: object) -> dict[str, Any]:
+        def late(item: object) -> QueryFailed:
             outcomes[_op_label(item), "time_limit"] += 1
-            return _query_refused(asgi.too_late())
+            return _query_refused(batches.too_late())
 
         try:
-            return await asgi.answer_all(items, answer, late, deadline)
+            return await batches.answer_all(items, answer, late, deadline)
         finally:
             self._metrics.queries(outcomes)
 
-    async def _answer(self, item: object, deadline: float) -> dict[str, Any]:
-        if not isinstance(item, dict):
-            raise ItemError("bad_request", f"a query is an object, not {asgi.json_type(item)}")
-        op = asgi.needed(item, "op")
-        if op not in OPS:
-            raise ItemError("bad_request", f'op "{op[:60]}" is not there; there are {", ".join(OPS)}')
-        fields = asgi.check_fields(item, OPS[op], "a query")
-        graph = self._graphs.select(*(asgi.text_of(fields, name) for name in ("graph", "question", "start", "end")))
-        if op == "match":
-            return await _match(graph, fields, deadline)
-        return {"ok": True, **_ask(graph, op, fields)}
+    async def _answer(self, value: object, deadline: float) -> QueryAnswer:
+        query = read_query(value)
+        graph = self._graphs.select(query)
+        return await _match(graph, query, deadline) if query["op"] == "match" else _ask(graph, query)
 
 
-def _ask(graph: Graph, op: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """`value`, and `more` where the value is a page."""
-    match op:
-        case "contains":
-            return {"value": asgi.needed(fields, "entity") in graph}
-        case "has_relation":
-            return {"value": graph.has_relation(asgi.needed(fields, "relation"))}
-        case "relations":
-            out = asgi.flag(fields, "out", True)
-            return {"value": graph.relations(asgi.needed(fields, "entity"), out=out)}
-        case "neighbors":
-            return _neighbors(graph, fields)
-        case _:
-            find = graph.find if op == "find" else graph.find_relation
-            k = asgi.count(fields, "k", 5, MAX_PAGE)
-            return {"value": [asdict(found) for found in find(asgi.needed(fields, "text"), k)]}
+def read_query(value: object) -> QueryItem:
+    if not isinstance(value, dict):
+        raise ItemError("bad_request", f"a query is an object, not {json_type(value)}")
+    op = value.get("op")
+    if op is None:
+        raise MissingField("op")
+    if not isinstance(op, str):
+        raise ItemError("bad_request", f'"op" must be a string, not {json_type(op)}')
+    if op not in READERS:
+        raise ItemError("bad_request", f'op "{op[:60]}" is not there; there are {", ".join(READERS)}')
+    return cast(QueryItem, READERS[op](value))
 
 
-def _neighbors(graph: Graph, fields: dict[str, Any]) -> dict[str, Any]:
-    limit, offset = _page(fields)
-    out = asgi.flag(fields, "out", True)
-    entity, relation = asgi.needed(fields, "entity"), asgi.needed(fields, "relation")
-    found = graph.neighbors(entity, relation, out=out, limit=offset + limit)
+def _ask(graph: Graph, query: Contains | HasRelation | Relations | NeighborsOf | Find) -> QueryAnswer:
+    if query["op"] == "contains":
+        return {"ok": True, "value": query["entity"] in graph}
+    if query["op"] == "has_relation":
+        return {"ok": True, "value": graph.has_relation(query["relation"])}
+    if query["op"] == "relations":
+        return {"ok": True, "value": graph.relations(query["entity"], out=given(query.get("out"), True))}
+    if query["op"] == "neighbors":
+        return _neighbors(graph, query)
+    find = graph.find if query["op"] == "find" else graph.find_relation
+    found = find(query["text"], given(query.get("k"), NEAREST))
+    return {"ok": True, "value": [cast(FoundName, asdict(one)) for one in found]}
+
+
+def _neighbors(graph: Graph, query: NeighborsOf) -> QueryAnswer:
+    limit, offset = _page(query)
+    out = given(query.get("out"), True)
+    found = graph.neighbors(query["entity"], query["relation"], out=out, limit=offset + limit)
     times = None if found.times is None else found.times[offset:]
-    value = {"names": found.names[offset:], "total": found.total, "times": times}
-    return {"value": value, "more": found.total > offset + limit}
+    return {
+        "ok": True,
+        "value": {"names": found.names[offset:], "total": found.total, "times": times},
+        "more": found.total > offset + limit,
+    }
 
 
-async def _match(graph: Graph, fields: dict[str, Any], deadline: float) -> dict[str, Any]:
-    limit, offset = _page(fields)
-    pattern = [asgi.text_of(fields, name) for name in ("head", "relation", "tail")]
+async def _match(graph: Graph, query: Match, deadline: float) -> QueryAnswer:
+    limit, offset = _page(query)
+    pattern = query.get("head"), query.get("relation"), query.get("tail")
     facts = graph.match(*pattern, limit=offset + limit + 1)
     async for _ in _steps(facts, offset, deadline):
         pass
@@ -128,7 +246,7 @@ async def _match(graph: Graph, fields: dict[str, Any], deadline: float) -> dict[
 
 async def _steps(facts: Iterator[Triple], number: int, deadline: float) -> AsyncIterator[list[Triple]]:
     """The next `number` facts, a STEP at a time, with a pause for other requests after each slice of time."""
-    until = monotonic() + asgi.SLICE
+    until = monotonic() + batches.SLICE
     while number > 0:
         some = list(islice(facts, min(number, STEP)))
         yield some
@@ -139,122 +257,26 @@ async def _steps(facts: Iterator[Triple], number: int, deadline: float) -> Async
             await asyncio.sleep(0)
             now = monotonic()
             if now >= deadline:
-                raise asgi.too_late()
-            until = now + asgi.SLICE
+                raise batches.too_late()
+            until = now + batches.SLICE
 
 
-def _page(fields: dict[str, Any]) -> tuple[int, int]:
-    return asgi.count(fields, "limit", PAGE, MAX_PAGE), asgi.count(fields, "offset", 0, MAX_OFFSET)
+def _page(query: Paged) -> tuple[int, int]:
+    return given(query.get("limit"), PAGE), given(query.get("offset"), 0)
 
 
-def _unknown(error: UnknownName) -> dict[str, Any]:
+def _unknown(error: UnknownName) -> QueryFailed:
     kind = _KINDS.get(type(error), "unknown_name")
-    about = {"kind": kind, "message": str(error), "name": error.name}
-    return {"ok": False, "error": {**about, "nearest": error.nearest} if error.nearest else about}
+    about: QueryErrorBody = {"kind": kind, "message": str(error), "name": error.name}
+    if error.nearest:
+        about["nearest"] = error.nearest
+    return {"ok": False, "error": about}
 
 
-def _query_refused(error: ItemError) -> dict[str, Any]:
-    return {"ok": False, "error": {"kind": error.kind, "message": error.message}}
+def _query_refused(error: ItemError) -> QueryFailed:
+    return {"ok": False, "error": {"kind": cast(QueryErrorKind, error.kind), "message": error.message}}
 
 
 def _op_label(item: object) -> str:
     op = item.get("op") if isinstance(item, dict) else None
-    return op if isinstance(op, str) and op in OPS else "other"
-
-
-# ----------------------------------------------------------------------------------------------------
-# POST /kg/actions: KG-R1's four actions in batches, each item answered or refused for itself.
-#
-# Items are checked by hand, which is many times faster than by a model of them; schemas.py says the same as a
-# schema, and a test holds the two together. Knows nothing of ASGI.
-
-
-FIELDS = frozenset(["graph", "question", "action", "entity", "relation", "start", "end", "limit", "format", "suggest"])
-MAX_SUGGEST = 20
-_FORMATS: dict[str | None, RelationFormat] = {None: "flat", "flat": "flat", "hierarchical": "hierarchical"}
-
-
-class ActionRoute:
-    def __init__(self, graphs: ServedGraphs, settings: ServeSettings, metrics: Metrics) -> None:
-        self._graphs, self._settings, self._metrics = graphs, settings, metrics
-
-    async def __call__(self, body: bytes, deadline: float) -> HttpReply:
-        items = asgi.parse_batch(body, "actions", self._settings.max_batch)
-        outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
-
-        async def answer(item: object) -> dict[str, Any]:
-            try:
-                result = self._answer(item)
-            except ItemError as error:
-                result = _action_refused(error)
-            except KgwalkError as error:
-                result = _action_refused(failed_graph(error))
-            outcomes[_action_label(item), "ok" if result["ok"] else result["error"]["kind"]] += 1
-            return result
-
-        def late(item: object) -> dict[str, Any]:
-            outcomes[_action_label(item), "TIME_LIMIT"] += 1
-            return _action_refused(asgi.too_late())
-
-        try:
-            return await asgi.answer_all(items, answer, late, deadline)
-        finally:
-            self._metrics.actions(outcomes)
-
-    def _answer(self, item: object) -> dict[str, Any]:
-        fields = asgi.check_fields(item, FIELDS, "an action")
-        text = asgi.text_of
-        action, entity, relation = text(fields, "action"), text(fields, "entity"), text(fields, "relation")
-        question = text(fields, "question")
-        limit = min(asgi.count(fields, "limit", self._settings.limit), self._settings.limit)
-        suggest = asgi.count(fields, "suggest", 0, MAX_SUGGEST)
-        layout = _FORMATS.get(text(fields, "format"))
-        if layout is None:
-            raise ItemError("bad_request", '"format" must be "flat" or "hierarchical"')
-        if action is None:
-            missing = ActionError(ErrorKind.MISSING_FIELDS, "Missing required fields: action")
-            return _error(missing)
-        try:
-            graph = self._graphs.select(text(fields, "graph"), question, text(fields, "start"), text(fields, "end"))
-        except UnknownQuestion as error:
-            result = sample_not_found(action, entity, relation, error.name)
-        else:
-            result = run(graph, action, entity, relation, limit=limit, relation_format=layout)
-        if result.error is not None:
-            answer = _error(result.error)
-            if suggest and result.error.kind is ErrorKind.ENTITY_NOT_FOUND:
-                answer["error"]["nearest"] = _names(graph.find, entity, suggest)
-            elif suggest and result.error.kind is ErrorKind.RELATION_NOT_FOUND:
-                answer["error"]["nearest"] = _names(graph.find_relation, relation, suggest)
-            return answer
-        answer = {
-            "ok": True,
-            "items": result.items,
-            "total": result.total,
-            "left_out": result.left_out,
-            "text": result.text,
-        }
-        if result.times is not None:
-            answer["times"] = result.times
-        return answer
-
-
-def _names(find: Callable[[str, int], list[Found]], name: str | None, k: int) -> list[str]:
-    return [found.name for found in find(name or "", k)]
-
-
-def _error(error: ActionError) -> dict[str, Any]:
-    kind = error.kind
-    return {"ok": False, "error": {"kind": kind.code, "title": kind.title, "message": error.message}}
-
-
-def _action_refused(error: ItemError) -> dict[str, Any]:
-    """An error of the server's own; its kind is written as the paper writes its codes."""
-    title = error.kind.replace("_", " ").title()
-    return {"ok": False, "error": {"kind": error.kind.upper(), "title": title, "message": error.message}}
-
-
-def _action_label(item: object) -> str:
-    """The action, for the counts; whatever is not one of the four is "other", so the labels stay few."""
-    action = item.get("action") if isinstance(item, dict) else None
-    return action if isinstance(action, str) and action in ACTIONS else "other"
+    return op if isinstance(op, str) and op in READERS else "other"

@@ -1,7 +1,7 @@
-"""The graphs that a server has, by name, and the view of one that an item asks for.
+"""The graphs that a server has, by name, and the view of one that a request asks for.
 
-A view (one question's subgraph, a time window) is made once and kept while it is in use. Knows the Graph
-protocol and, of views, only that a graph may have `question(id)` and `between(start, end)`; nothing of HTTP.
+A view is one question's subgraph, a time window, or both. It is made once and kept while it is in use. A graph that
+has views has the methods `question(id)` and `between(start, end)`, as a store has.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from kgwalk.kg.graph import Graph
-from kgwalk.serve.asgi import ItemError
+from kgwalk.serve.reading import ItemError
+from kgwalk.serve.shapes import GraphEntry, View
 from kgwalk.types import KgwalkError, UnknownQuestion
 
 log = logging.getLogger("kgwalk.serve")
@@ -22,9 +23,9 @@ VIEWS = 256
 
 
 class ServedGraphs:
-    """Graphs by name. Where there is one, an item need not name it.
+    """Graphs by name. Where there is one, a request need not name it.
 
-    `views` has, for some of them, what a question's id means; for the others it is the store's own subgraph.
+    `views` says for some of them which view a question's id means; of the others it is the store's own subgraph.
     """
 
     def __init__(self, graphs: Mapping[str, Graph], views: Mapping[str, Callable[[str], Graph]] | None = None) -> None:
@@ -35,22 +36,29 @@ class ServedGraphs:
         self._only = next(iter(graphs)) if len(graphs) == 1 else None
         self._view = lru_cache(VIEWS)(self._make_view)
 
-    def select(self, name: str | None, question: str | None, start: str | None, end: str | None) -> Graph:
-        """The graph or view; raises UnknownQuestion, or ItemError for anything else that is not there."""
+    def graph(self, name: str | None) -> Graph:
+        """The graph of that name, or the only one; raises ItemError."""
+        return self.by_name[self._known(name)]
+
+    def select(self, item: View) -> Graph:
+        """The graph or view that an item asks for; raises UnknownQuestion, else ItemError."""
+        name = self._known(item.get("graph"))
+        question, start, end = item.get("question"), item.get("start"), item.get("end")
+        if question is None and start is None and end is None:
+            return self.by_name[name]
+        return self._view(name, question, start, end)
+
+    def info(self) -> list[GraphEntry]:
+        return [{"name": name, "info": self._info(graph)} for name, graph in self.by_name.items()]
+
+    def _known(self, name: str | None) -> str:
         if name is None:
             name = self._only
             if name is None:
                 raise ItemError("bad_request", f'"graph" is missing; there are {self._names()}')
-        graph = self.by_name.get(name)
-        if graph is None:
-            message = f'graph "{name[:60]}" is not served; there are {self._names()}'
-            raise ItemError("unknown_graph", message)
-        if question is None and start is None and end is None:
-            return graph
-        return self._view(name, question, start, end)
-
-    def info(self) -> list[dict[str, Any]]:
-        return [{"name": name, "info": self._info(graph)} for name, graph in self.by_name.items()]
+        if name not in self.by_name:
+            raise ItemError("unknown_graph", f'graph "{name[:60]}" is not served; there are {self._names()}')
+        return name
 
     def _make_view(self, name: str, question: str | None, start: str | None, end: str | None) -> Graph:
         graph = self.by_name[name]
@@ -72,7 +80,7 @@ class ServedGraphs:
     def _info(self, graph: Graph) -> dict[str, Any]:
         info = getattr(graph, "info", None)
         about: dict[str, Any] = {} if info is None else info()
-        # Where the files lie is nothing to a client.
+        # A client is not told where the files are.
         return {key: value for key, value in about.items() if key != "path"}
 
     def _names(self) -> str:

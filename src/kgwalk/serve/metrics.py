@@ -1,7 +1,7 @@
 """What the server counts, and the text in which Prometheus reads it.
 
-With several workers each process writes its counts into files of a private folder (run.py makes it before
-they start), and any of them adds all the files up. Knows nothing of what a request means.
+With several workers each process writes its counts into files of a private folder, which run.py makes before they
+start; whichever process is asked for the counts adds up the files of all.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _ITEMS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
+HALF_FILE_TRIES = 5  # a worker that starts just now may be found with half a file
 
-HALF_FILE_TRIES = 5
 
+class ServerMetrics:
+    """The counts of one application."""
 
-class Metrics:
     def __init__(self, graphs: int) -> None:
         # Its own registry: several apps can live in one process.
         self._registry = registry = CollectorRegistry()

@@ -1,7 +1,7 @@
-"""GET /: one HTML page that asks questions of the server it comes from. The page itself is page.html.
+"""GET /: one HTML page (page.html) that asks questions of the server it comes from.
 
-It is whole in one file and loads nothing, so it works without a network. It holds nothing of the server's, so it needs
-no key; what it then asks for does. Knows nothing of graphs.
+It is one file and loads nothing, so it works without a network. It holds no data of the server, so it is given without
+a key; the requests it then sends need one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PATH = "/"
 
 
 def wants_page(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether to answer with the page; who takes JSON and not HTML is a program.
+    """Whether to answer with the page. A client that takes JSON and not HTML is a program, and gets none.
 
     >>> wants_page("GET", "/", [(b"accept", b"text/html,*/*;q=0.8")]), wants_page("GET", "/", [])
     (True, True)
@@ -33,8 +33,9 @@ def wants_page(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -
 
 @cache
 def page() -> HttpReply:
+    """The page, with a content security policy made from what is in it."""
     body = (files("kgwalk.serve") / "page.html").read_bytes()
-    # Nothing runs but the page's own script, and nothing is asked but this server, whatever a name may hold.
+    # Only the page's own script runs and only this server is asked, whatever text a name may hold.
     policy = (
         b"default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         b"frame-ancestors 'none'; script-src " + _hash(body, b"script") + b"; style-src " + _hash(body, b"style")
@@ -50,6 +51,6 @@ def page() -> HttpReply:
 
 
 def _hash(body: bytes, tag: bytes) -> bytes:
-    """The source expression of the one element that stands in the page itself."""
+    """The policy's expression for the one script or style element in the page."""
     text = body.split(b"<%s>" % tag)[1].split(b"</%s>" % tag)[0]
     return b"'sha256-%s'" % base64.b64encode(hashlib.sha256(text).digest())

@@ -1,6 +1,6 @@
-"""The questions of a served dataset: each id has the view of the graph that a walk of it has.
+"""The questions of a served dataset: an id stands for the view of the graph that its walk sees.
 
-So an agent that is trained or evaluated against a server sees what it would see without one. Knows nothing of HTTP.
+So an agent that is trained or evaluated against a server sees what it would see without one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ def settings_of(values: Mapping[str, Any]) -> EnvironmentSettings:
 
 @dataclass(frozen=True)
 class Questions:
+    """The questions of a dataset by their ids, and the environments of their walks."""
+
     dataset: Dataset
     environments: Environments
     by_id: dict[str, Question] = field(repr=False)

@@ -1,8 +1,8 @@
-"""Start and stop a server: bind the address, run uvicorn in one process or several, drain, clean up.
+"""Start and stop a server: bind the address, run uvicorn in one or several processes, clean up.
 
-`run_server` is what the command line calls and returns when the server was told to stop (SIGTERM, SIGINT);
-`in_background` serves from a thread, for tests and benchmarks. `python -m kgwalk.serve.run SETTINGS_JSON` is
-the first without the command line. Knows nothing of what is served.
+`run_server` is what `kgwalk serve` calls; it returns when the server was told to stop (SIGTERM, SIGINT).
+`python -m kgwalk.serve.run SETTINGS_JSON` does the same without the command line. `in_background` serves from a
+thread, for tests and benchmarks.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from kgwalk.kg.graph import Graph
-from kgwalk.serve.agent import check_engine
 from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
+from kgwalk.serve.engine import check_engine
 from kgwalk.serve.metrics import FOLDER_VARIABLE
 from kgwalk.serve.settings import ENVIRONMENT, ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kgwalk.serve")
 
 BACKLOG = 2048
-# Longer than clients keep an idle connection (httpx: 5 s), so that it is the client who closes, not we in the
-# moment of its next request.
+# Longer than clients keep an idle connection (httpx: 5 s), so that the client closes it, and not the server in the
+# moment of the client's next request.
 KEEP_ALIVE = 30
 AT_ONCE = 2.0  # seconds for closing the engine and the graphs after a second Ctrl-C
 STARTUP_FAILURE = 3  # uvicorn's exit status of a worker that could not start
@@ -74,9 +74,9 @@ def run_server(
                 _close_soon(app)
             busy = app.agent.busy_opening or server.force_exit
     if busy:
-        # All is answered and closed, but a thread may be deep in a library's import, a download or a computation.
-        # Nothing stops it, a server that was told to stop should not wait for it, and the interpreter's end under its
-        # feet can crash.
+        # All is answered and closed, but a thread may be inside a library's import, a download or a computation.
+        # Nothing stops it, a server that was told to stop should not wait for it, and Python's own exit while it runs
+        # can crash.
         sys.stderr.flush()
         os._exit(0)
 
@@ -156,9 +156,9 @@ def main(arguments: list[str]) -> int:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which tells when it is ready and does not die of the signal that stopped it.
+    """uvicorn's server, which says when it is ready and exits normally after the signal that stopped it.
 
-    With an `app` it says on stderr how many questions of the app's agent its end waits for, or cuts off.
+    With an `app`, it says on stderr for how many questions its end waits, or how many it cuts off.
     """
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[str], None], app: App | None = None) -> None:
@@ -201,7 +201,7 @@ def _counted(questions: int) -> str:
 
 
 def _close_soon(app: App) -> None:
-    """Close what is left of a server that was stopped at once; not waited for if it takes long."""
+    """Close what is left of a server that was stopped at once; wait no longer than AT_ONCE."""
     closing = threading.Thread(target=app.close, name="kgwalk-close", daemon=True)
     closing.start()
     closing.join(AT_ONCE)
@@ -210,7 +210,7 @@ def _close_soon(app: App) -> None:
 def _run_workers(settings: ServeSettings, listener: socket.socket, ready: Callable[[str], None]) -> None:
     from uvicorn.supervisors import Multiprocess
 
-    # A store or an engine that cannot be opened is told here once, and not by each worker.
+    # A store or an engine that cannot be opened fails here once, and not in each worker.
     check_engine(settings)
     graphs = open_graphs(settings.graphs, data=settings.data is not None)
     close_graphs(graphs.values())
@@ -254,7 +254,7 @@ def _longest(settings: ServeSettings) -> float:
 
 @contextlib.contextmanager
 def _early_signals() -> Iterator[None]:
-    """A signal before the server listens to signals ends the process in order, too."""
+    """Ends the process in order also on a signal before the server handles signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -295,10 +295,10 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _metrics_folder(workers: int) -> Iterator[None]:
-    """A private folder for the counts of several processes, gone afterwards.
+    """A private folder for the counts of several processes, removed afterwards.
 
-    Also where the variable is set already: prometheus_client then writes files whatever we do, and those that
-    lie in that folder are not ours to count.
+    Also made where the variable is set already: prometheus_client then writes files in any case, and files that
+    others left in that folder must not be counted.
     """
     if workers == 1 and FOLDER_VARIABLE not in os.environ:
         yield

@@ -1,6 +1,7 @@
-"""What a server is told before it starts, and how that reaches its worker processes: one JSON text.
+"""The settings of a server, checked before it starts, and who may ask it: the API key.
 
-Knows nothing of HTTP, graphs or keys beyond their values.
+Settings reach worker processes as one JSON text in an environment variable. A server without a key listens on this
+machine only, unless it is told to serve everyone.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from kgwalk.types import KgwalkError
 # Worker processes read their settings here. It holds the key, as KGWALK_API_KEY does: an environment is
 # readable by its own user only.
 ENVIRONMENT = "KGWALK_SERVE_SETTINGS"
+KEY_VARIABLE = "KGWALK_API_KEY"
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """`graphs` maps the names that clients use to the stores' paths."""
+    """Everything a server is told; `graphs` maps the names that clients use to the paths of stores."""
 
     graphs: dict[str, str] = field(default_factory=dict)
     data: str | None = None  # a dataset whose graph is served too: a question's id then means its view
-    # a section [world]: what of each question's facts is hidden, and the web of walks by the server's own agent
+    # a recipe's section [world]: what is hidden of each question's facts, and which web the server's agent searches
     environment: dict[str, str | float] = field(default_factory=dict)
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free one
@@ -72,6 +74,7 @@ class ServeSettings:
 
     @property
     def warms(self) -> bool:
+        """Whether the model is opened at the start."""
         return self.workers == 1 if self.warm is None else self.warm
 
     def to_json(self) -> str:
@@ -94,13 +97,7 @@ class ServeSettings:
         return cls(**values)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Who may ask: the API key, and the rule that a server without one stays on this machine.
-#
-# Knows nothing of routes.
-
-
-KEY_VARIABLE = "KGWALK_API_KEY"
+# The API key
 
 
 def read_key(path: Path | None = None) -> str | None:
@@ -117,7 +114,7 @@ def read_key(path: Path | None = None) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address; a name other than localhost could mean anything."""
+    """Whether only this machine can reach the address; any name but localhost could be another machine's."""
     if host == "localhost":
         return True
     try:
@@ -127,7 +124,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind(settings: ServeSettings) -> None:
-    """Refuse to listen to a network without a key, unless that was asked for."""
+    """Refuse to listen beyond this machine without a key, unless `insecure` is set."""
     if settings.api_key is None and not settings.insecure and not is_loopback(settings.host):
         raise KgwalkError(
             f"{settings.host or 'every address'} can be reached from other machines, and no API key is set.\n"
@@ -137,7 +134,7 @@ def check_bind(settings: ServeSettings) -> None:
 
 
 def authorized(headers: Iterable[tuple[bytes, bytes]], key: bytes) -> bool:
-    """Whether the headers carry `Authorization: Bearer KEY`, in the same time for any wrong key."""
+    """Whether the headers carry `Authorization: Bearer KEY`. Takes the same time for any wrong key."""
     for name, value in headers:
         if name == b"authorization":
             scheme, _, given = value.partition(b" ")

@@ -1,0 +1,123 @@
+"""`kgwalk kg info` and `kgwalk kg relations`: what is in a graph."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from kgwalk.cli.graph_names import store_at, stored_graph
+from kgwalk.cli.options import JsonOption, StoreArgument
+from kgwalk.cli.output import counted, out, print_json, print_table, size
+from kgwalk.kg.store import StoredGraph
+
+RELATIONS_EXAMPLES = (
+    "kgwalk kg relations facts.kg · kgwalk kg relations facts.kg --like birth · kgwalk kg relations world --json"
+)
+WIDTH = 40  # characters of a name in an example
+
+
+def info(graph: StoreArgument, json: JsonOption = False) -> None:
+    """Counts, sizes, the most used relations and the most connected entities."""
+    opened = store_at(graph)
+    facts = _facts(opened)
+    if json:
+        print_json(facts)
+        return
+    for key in ("triples", "entities", "relations", "questions", "dates"):
+        if facts[key]:
+            out.print(f"{key:<20}{facts[key]:>14,}")
+    out.print(f"{'on disk':<20}{size(facts['bytes']):>14}")
+    out.print(f"{'  bytes a triple':<20}{facts['bytes_per_triple']:>14.1f}  (without names)")
+    out.print(f"{'ids beside names':<20}{'yes' if facts['labelled'] else 'no':>14}")
+    if facts["subgraphs"]:
+        around = " and ".join(facts["subgraphs"]["around"])
+        out.print(f"question subgraphs  {facts['subgraphs']['hops']} hops around {around}")
+    out.print("most used relations")
+    _print_top(facts["top_relations"], facts["relations"], "; kgwalk kg relations lists them all")
+    out.print("most connected entities")
+    _print_top(facts["top_entities"], facts["entities"])
+
+
+def _print_top(top: list[tuple[str, int]], total: int, rest: str = "") -> None:
+    for name, count in top:
+        out.print(f"  {count:>12,}  {name}")
+    if total > len(top):
+        out.print(f"  {'...':>12}  {total - len(top):,} more{rest}")
+
+
+def _facts(graph: StoredGraph) -> dict[str, Any]:
+    import numpy as np
+
+    store = graph.store
+    sizes = store.folder.sizes()
+    edges = sum(count for name, count in sizes.items() if name.startswith(("out.", "in.", "date.of")))
+    used = np.zeros(len(store.relation), np.int64)
+    np.add.at(used, store.out.relation_array, np.diff(store.out.start_array).astype(np.int64))
+    top = np.argsort(-used, kind="stable")[:10].tolist()
+    degree = [
+        (n, sum(high - low for low, high in (e.span(n) for e in (store.out, store.in_))))
+        for n in range(min(200, len(store.entity)))
+    ]
+    degree.sort(key=lambda pair: -pair[1])
+    sets = graph.question_sets
+    header = sets.folder.header if sets is not None and "hops" in sets.folder.header else None
+    return {
+        **graph.info(),
+        "dates": len(store.date) - (store.date.number("") is not None) if store.timed else 0,  # "" is no date
+        "bytes_per_triple": round(edges / max(1, len(store.out.other)), 2),
+        "arrays": sizes,
+        "subgraphs": {key: header[key] for key in ("hops", "hub", "max_triples", "around")} if header else None,
+        "top_relations": [(store.relation[n], int(used[n])) for n in top],
+        "top_entities": [(store.entity[n], count) for n, count in degree[:10]],
+    }
+
+
+def relations(
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A store folder, a dataset with a graph, or `world`.")],
+    like: Annotated[str, typer.Option(help="Those whose names have this text in them, in any case.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """Every relation: how many facts it has, between how many heads and tails, and one of them.
+
+    Relations that say the same from the other end (children and parents) name each other; their facts tell.
+    """
+    every = _rows(stored_graph(graph)[1])
+    rows = [row for row in every if like.lower() in row["relation"].lower()]
+    if json:
+        print_json({"relations": rows})
+        return
+    if not rows:
+        out.print(f"none of {counted(len(every), 'relation')} has {like!r} in its name")
+        raise typer.Exit(1)
+    from rich.table import Table
+
+    table = Table(title=f"{len(rows):,} of {counted(len(every), 'relation')}", title_justify="left")
+    for name in ("facts", "heads", "tails"):
+        table.add_column(name, justify="right")
+    for name in ("relation", "for example", "inverse"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        counts = (f"{row[name]:,}" for name in ("facts", "heads", "tails"))
+        example = " -> ".join(name if len(name) <= WIDTH else name[: WIDTH - 1] + "…" for name in row["example"])
+        table.add_row(*counts, row["relation"], example, ", ".join(row["inverse"]))
+    print_table(table)
+
+
+def _rows(graph: StoredGraph) -> list[dict[str, Any]]:
+    """The most used first."""
+    from kgwalk.questions.schema import Inverses, survey
+
+    inverses = Inverses(graph)
+    found = sorted(survey(graph).relations.values(), key=lambda relation: (-relation.facts, relation.name))
+    return [
+        {
+            "relation": one.name,
+            "facts": one.facts,
+            "heads": one.heads,
+            "tails": one.tails,
+            "example": [one.sample_heads[0], one.sample_tails[0]],
+            "inverse": sorted(inverses.of(one.name)),
+        }
+        for one in found
+    ]
