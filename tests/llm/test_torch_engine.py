@@ -22,15 +22,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
-from kgwalk.llm.engine import Engine, Generation, Request, Sampling, StopWatch, draws, first_stop, seed_at
+from kgwalk.llm.engine import Engine, Generation, Request, Sampling, StopDetector, draws, first_stop, seed_at
 from kgwalk.llm.models import packaged_gguf
 from kgwalk.llm.tokenizers import ByteTokenizer, HfTokenizer
 from kgwalk.llm.torch_engine import engine as torch_engine
 from kgwalk.llm.torch_engine.cuda_graphs import size_above
 from kgwalk.llm.torch_engine.engine import LocalEngine
-from kgwalk.llm.torch_engine.model import ROWS, SlotModel
-from kgwalk.llm.torch_engine.sampling import choose_rows
-from kgwalk.llm.torch_engine.sequence import ROOM, Beginnings, OutputBuffer, Slot, SlotTable, marks
+from kgwalk.llm.torch_engine.model import STEP_SIZES, SlotModel
+from kgwalk.llm.torch_engine.prefix_cache import PrefixIndex
+from kgwalk.llm.torch_engine.sampling import sample
+from kgwalk.llm.torch_engine.sequence import ROOM, OutputBuffer, marks
+from kgwalk.llm.torch_engine.slots import Slot, SlotTable
 from kgwalk.types import EngineError, Message
 from tiny_models import tiny_model, tiny_module, tiny_tokenizer
 
@@ -94,7 +96,7 @@ def test_a_batch_of_mixed_lengths_is_as_one_at_a_time(kind: str, make: Make) -> 
 
 
 def test_a_long_prompt_is_computed_in_parts_and_the_cache_grows(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(torch_engine.GROUP, "cpu", 32)
+    monkeypatch.setitem(torch_engine.PREFILL_TOKENS, "cpu", 32)
     engine = make()
     passes = Passes(engine)
     ids = prompt(700)
@@ -256,7 +258,7 @@ def test_choosing_by_hand() -> None:
     # probabilities 0.5, 0.1, 0.4 for tokens 0, 1, 2
     logits = torch.log(torch.tensor([[0.5, 0.1, 0.4]])).repeat(6, 1)
     temperature, top_p = torch.tensor([0.0, 1, 1, 1, 1, 1]), torch.tensor([1.0, 1, 1, 1, 0.8, 0.5])
-    chosen, likely = choose_rows(logits, temperature, top_p, torch.tensor([0.9, 0.49, 0.55, 0.61, 0.6, 0.99]).double())
+    chosen, likely = sample(logits, temperature, top_p, torch.tensor([0.9, 0.49, 0.55, 0.61, 0.6, 0.99]).double())
     ids, logprobs = chosen.tolist(), likely.tolist()
     # greedy; in [0, .5) is 0; in [.5, .6) is 1; in [.6, 1) is 2; of 0.9 kept (tokens 0 and 2) 0.54 is in token 2's
     # part; of the likeliest token alone everything is token 0's
@@ -274,7 +276,7 @@ def test_tokens_come_as_often_as_they_are_likely() -> None:
         (1.0, 0.7, torch.tensor([0.6, 0.0, 0.0, 0.4])),
     ):
         luck = torch.tensor(draws(1, count), dtype=torch.float64)
-        ids, _ = choose_rows(logits, torch.full((count,), temperature), torch.full((count,), top_p), luck)
+        ids, _ = sample(logits, torch.full((count,), temperature), torch.full((count,), top_p), luck)
         shares = torch.bincount(ids, minlength=4) / count
         assert torch.allclose(shares, likely, atol=0.025)
 
@@ -282,7 +284,7 @@ def test_tokens_come_as_often_as_they_are_likely() -> None:
 def test_a_wide_nucleus_is_found_among_many_tokens() -> None:
     logits = torch.zeros(1, 5000)  # the likeliest 256 have a twentieth of the mass
     one, most = torch.ones(1), torch.full((1,), 0.9)
-    chosen = {int(choose_rows(logits, one, most, torch.tensor([draw / 50]).double())[0]) for draw in range(50)}
+    chosen = {int(sample(logits, one, most, torch.tensor([draw / 50]).double())[0]) for draw in range(50)}
     assert len(chosen) == 50
 
 
@@ -326,7 +328,7 @@ pieces = st.sampled_from(["<", "/", "a", ">", "</a>", "é", "東", "</", "a>", "
 def test_a_watch_finds_what_first_stop_finds(parts: list[str], stops: list[str]) -> None:
     for tokens in (ByteTokenizer(), HfTokenizer(tiny_tokenizer()), HfTokenizer(tiny_tokenizer("mistral", spaced=True))):
         ids = [number for part in parts for number in tokens.encode(part)]
-        watch = StopWatch(tokens, stops)
+        watch = StopDetector(tokens, stops)
         found = next((count for count in range(1, len(ids) + 1) if watch.end(ids[:count]) == "stop"), None)
         assert found == first_stop(tokens, ids, stops)
 
@@ -500,19 +502,19 @@ def test_slots_go_to_their_session_then_to_the_free_then_to_the_longest_idle() -
     assert table.take("three", idle_since=9.0) is None  # none has been idle for that long
     assert table.take("one") is one
     assert table.take("one") is two  # at work twice: the second is nobody's, and takes the place of "two"
-    assert table.of("two") is None
+    assert table.idle_slot("two") is None
     table.release(one, now=30.0)
-    assert table.of("one") is one
+    assert table.idle_slot("one") is one
     table.forget("one")
-    assert table.of("one") is None
+    assert table.idle_slot("one") is None
     assert table.take("four") is one
 
 
 def test_beginnings_are_found_and_struck_out() -> None:
-    table, index = SlotTable(2), Beginnings()
+    table, index = SlotTable(2), PrefixIndex()
     one = table.take("one")
     assert one is not None
-    one.ids, one.held = list(range(50)), 50
+    one.ids, one.cached = list(range(50)), 50
     index.add(one, marks(one.ids))
 
     def longest(ids: list[int]) -> tuple[Slot, int] | None:
@@ -532,16 +534,16 @@ def test_what_comes_for_a_row_that_has_left_is_nobodys() -> None:
     written, ends_KV = OutputBuffer(1, steps=2), np.array([[False, False, True]])
     logprobs_CR = np.array([[-0.5], [-0.25]], np.float32)
     written.begin([0], [0], [9])
-    old = written.rows([0])
+    old = written.owners([0])
     written.leave(0)
     written.begin([0], [0], [3])
-    new = written.rows([0])
+    new = written.owners([0])
     assert written.add(old, np.array([[1], [2]]), logprobs_CR, ends_KV) == ([], [])
     assert written.add(new, np.array([[1], [1]]), logprobs_CR, ends_KV) == ([], [])
     assert written.most_left([0]) == 1
     assert written.add(new, np.array([[0], [-1]]), logprobs_CR, ends_KV) == ([0], [])  # its third: none is left
     assert written.take(0) == ([1, 1, 0], [-0.5, -0.25, -0.5])
-    written.go_on([0], [5])
+    written.resume([0], [5])
     lost = np.array([[-0.5], [np.nan]], np.float32)
     assert written.add(new, np.array([[1], [-1]]), lost, ends_KV) == ([], [])  # of a step that was not the row's
     assert written.add(new, np.array([[1], [1]]), lost, ends_KV) == ([], [0])
@@ -556,7 +558,7 @@ def test_passes_are_recorded_in_few_sizes() -> None:
 
 def test_a_step_is_recorded_with_no_more_rows_than_there_is_place_for() -> None:
     """Steps of 9 slots are recorded for 32 rows, of which 23 are nobody's; what is chosen for them goes somewhere."""
-    assert SlotModel(tiny_module(), most_slots=9).state.out_ids.shape[1] == size_above(9, ROWS) == 32
+    assert SlotModel(tiny_module(), max_slots=9).state.out_ids.shape[1] == size_above(9, STEP_SIZES) == 32
 
 
 def test_what_is_on_its_way_to_a_slot_is_not_copied_from_there(make: Make) -> None:
@@ -590,7 +592,7 @@ class Crowded(SlotModel):
     """As on a GPU that has no room for more than 9 slots."""
 
     def _try(self) -> torch.Tensor:
-        if self.most_slots > 9:
+        if self.max_slots > 9:
             raise torch.OutOfMemoryError
         return torch.ones(1, 1)
 
@@ -599,8 +601,8 @@ def test_where_there_is_room_for_fewer_slots_a_prefill_has_no_more_rows_than_the
     """36 are asked for, 18 tried, 9 taken. What is chosen for a row of a prefill goes to its place among 32: a 33rd row
     would be written into the next step's, or past the end.
     """
-    model = Crowded(tiny_module(), most_slots=36, kernels=True)
-    assert (model.most_slots, model.most_jobs, model.state.out_ids.shape[1]) == (9, 9, 32)
+    model = Crowded(tiny_module(), max_slots=36, kernels=True)
+    assert (model.max_slots, model.max_jobs, model.state.out_ids.shape[1]) == (9, 9, 32)
 
 
 def test_after_a_failure_no_more_slots_are_used_than_there_is_room_for(make: Make) -> None:
@@ -613,7 +615,7 @@ def test_after_a_failure_no_more_slots_are_used_than_there_is_room_for(make: Mak
         raise RuntimeError("out of memory, say")
 
     def release() -> None:
-        model.most_slots = 2  # another has taken the memory meanwhile
+        model.max_slots = 2  # another has taken the memory meanwhile
         plain()
 
     model.release = release  # type: ignore[method-assign]
@@ -622,7 +624,7 @@ def test_after_a_failure_no_more_slots_are_used_than_there_is_room_for(make: Mak
         run(engine, ask(prompt(20)))
     handle.remove()
     assert [one.ids for one in run(engine, *(ask(prompt(20, n)) for n in range(6)))] == expected
-    assert len(engine._batcher._working.table.slots) == 2
+    assert len(engine._batcher._scheduler.table.slots) == 2
 
 
 def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:

@@ -20,9 +20,9 @@ from kgwalk.bench.rows import Figure, Machine, with_goals
 from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model
-from kgwalk.llm.torch_engine.engine import GROUP, STEPS
-from kgwalk.llm.torch_engine.kv_cache import SlotStart
-from kgwalk.llm.torch_engine.model import Job, SlotModel
+from kgwalk.llm.torch_engine.engine import PREFILL_TOKENS, STEPS
+from kgwalk.llm.torch_engine.model import PrefillJob, SlotModel
+from kgwalk.llm.torch_engine.sampling import SlotStart
 from kgwalk.types import KgwalkError, Progress, silent
 from kgwalk.walk.adapters import choose
 
@@ -141,20 +141,20 @@ def decoder_of(module: Any) -> Decoder:
 
 def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rounds: int) -> DecodeSpeed:
     """Rows of `context` random tokens, then steps."""
-    if batch > model.most_slots:
-        raise KgwalkError(f"there is memory for {model.most_slots:,} rows; give --batch no more than that")
+    if batch > model.max_slots:
+        raise KgwalkError(f"there is memory for {model.max_slots:,} rows; give --batch no more than that")
     chance = random.Random(batch)
     ids = torch.randint(model.vocabulary, (batch, context)).tolist()
-    kind = model.kind_of(frozenset())  # no token is an end
+    end_set = model.end_set(frozenset())  # no token is an end
     slots = list(range(batch))
-    a_pass = min(max(1, GROUP.get(machine.kind, GROUP["cpu"]) // context), model.most_jobs)  # rows
+    a_pass = min(max(1, PREFILL_TOKENS.get(machine.kind, PREFILL_TOKENS["cpu"]) // context), model.max_jobs)  # prompts
     a_call = STEPS.get(machine.kind, STEPS["cpu"])
 
     def start(slot: int, at: int) -> SlotStart:
         last = ids[slot][min(at, context - 1)]
-        return SlotStart(slot, last, at, MANY, 1.0, 1.0, [chance.random() for _ in range(MANY)], kind)
+        return SlotStart(slot, last, at, MANY, 1.0, 1.0, [chance.random() for _ in range(MANY)], end_set)
 
-    jobs = [Job(slot, ids[slot], 0, start(slot, context)) for slot in slots]
+    jobs = [PrefillJob(slot, ids[slot], 0, start(slot, context)) for slot in slots]
 
     def prefill() -> None:
         for begin in range(0, batch, a_pass):
@@ -337,7 +337,7 @@ class EngineBench:
         machine.free()
         plain = self._load(self.recipes[0]).module
         model = SlotModel(
-            self._load(self.recipes[0]).module, most_slots=max(scale.batches), context=scale.context + MANY
+            self._load(self.recipes[0]).module, max_slots=max(scale.batches), context=scale.context + MANY
         )
         yield Figure("copy bandwidth, read and written", limits.bandwidth / 1e9, "GB/s")
         yield Figure(f"matrix product, {machine.dtype}", limits.rate / 1e12, "TFLOP/s")
