@@ -13,12 +13,11 @@ import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import xxhash
 
 from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
-from kgwalk.llm.models import LoadedModel, ModelFiles, find_model, load_model
+from kgwalk.llm.models import LoadedModel, ModelFiles, context_limit, find_model, load_model
 from kgwalk.llm.openvino_engine.runtime import ov
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError, Message
@@ -85,7 +84,7 @@ def graph_of(model: LoadedModel, dtype: str) -> tuple[ov.Model, ModelFacts]:
     if dtype == "int8":
         compress(graph)
     vocabulary = int(model.module.get_input_embeddings().num_embeddings)  # type: ignore[union-attr,arg-type,unused-ignore]
-    return graph, ModelFacts(_context(model.module.config), vocabulary, sorted(model.tokens.end_ids), False)
+    return graph, ModelFacts(context_limit(model.module.config), vocabulary, sorted(model.tokens.end_ids), False)
 
 
 def read_facts(folder: Path) -> ModelFacts:
@@ -129,16 +128,3 @@ def _digest(place: ModelFiles, adapters: list[Path]) -> str:
                 raise EngineError(f"the adapter {folder} has no {part}")
             digest.update((folder / part).read_bytes())
     return str(digest.hexdigest())[:16]
-
-
-def _context(config: Any) -> int:
-    """The most tokens that the model was made for; at most its window of sliding attention, as within that it is the
-    same as full attention.
-    """
-    text = config.get_text_config()
-    kinds = getattr(text, "layer_types", None)
-    slides = kinds is None or "sliding_attention" in kinds
-    bounds = [getattr(text, name, None) for name in ("max_position_embeddings", "n_positions")]
-    if slides and getattr(text, "use_sliding_window", True):
-        bounds.append(getattr(text, "sliding_window", None))
-    return min((bound for bound in bounds if isinstance(bound, int)), default=2048)

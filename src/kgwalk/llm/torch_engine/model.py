@@ -20,6 +20,7 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from kgwalk.llm.models import context_limit
 from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, gpu_free, size_above
 from kgwalk.llm.torch_engine.fused import fuse, widen_head
 from kgwalk.llm.torch_engine.kv_cache import QUERIES, SlotCache, SlotPass, pad_rows, slot_attention
@@ -308,15 +309,7 @@ def _context(module: PreTrainedModel, asked: int | None) -> int:
 
 def longest_context(module: PreTrainedModel) -> int:
     """The most tokens that the model was made for; 2,048 if its config does not say."""
-    config = module.config.get_text_config()
-    bounds = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
-    if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []) or (
-        getattr(config, "layer_types", None) is None
-    ):
-        # Within the window, sliding attention is full attention; past it the two differ.
-        bounds.append(getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None)
-    known = [bound for bound in bounds if isinstance(bound, int)]
-    return min(known, default=2048)
+    return context_limit(module.config)
 
 
 def _check(module: PreTrainedModel) -> None:
