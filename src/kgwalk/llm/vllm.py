@@ -1,4 +1,4 @@
-"""The engine `vllm`: vLLM behind the `Engine` protocol, for models and batches too large for the engine `local`.
+"""The engine `vllm`: for models and batches too large for the engine `local`.
 
 vLLM batches, caches prefixes and finds stop texts itself. Token ids go in, token ids and their log-probabilities come
 out, so its episodes can be trained on. It runs in an event loop of its own, which outlives those of its callers.

@@ -1,4 +1,4 @@
-"""Which blocks of the cache hold what: sessions, their tokens, shared prefixes, and which blocks are reused next.
+"""Which blocks of the cache belong to which session, what they hold, and which are reused next.
 
 The cache is a pool of blocks of a fixed number of tokens. A sequence has a list of blocks; a full block may be in
 several lists, since what it holds depends only on the tokens up to its end. Nothing is ever copied: a sequence that

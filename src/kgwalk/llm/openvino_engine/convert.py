@@ -1,4 +1,4 @@
-"""Converts a Hugging Face model into an OpenVINO graph: `export`, `check` it, `compress` its weights to int8.
+"""Converts a Hugging Face model into an OpenVINO graph, checks it, and makes its weights int8.
 
 The model is traced, whatever its family; only the attention is ours. It appends to keys and values that come from
 outside, which then become the graph's state. What a family adds to the usual attention (soft caps, sinks) would be

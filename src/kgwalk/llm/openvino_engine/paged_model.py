@@ -1,4 +1,4 @@
-"""A converted model run by OpenVINO over a cache of blocks: any sequences in one pass, each with tokens of its own.
+"""A converted model run by OpenVINO over a cache of blocks: any sequences in one pass.
 
 The blocks are in tensors of ours, one for keys and one for values a layer, which the runtime reads and writes in place.
 Which blocks a sequence has, the caller says with every pass (`blocks` keeps account of them).

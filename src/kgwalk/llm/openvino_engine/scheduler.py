@@ -1,4 +1,4 @@
-"""The scheduler of the engine `cpu`: runs a paged model for many requests at once, in a thread of its own.
+"""The scheduler of the engine `cpu`: runs a paged model for many requests at once, in a thread.
 
 Sequences join and leave between passes. A pass takes the next token of every sequence that waits for one, and as many
 tokens of new prompts as fit beside them. A prompt that begins like one that is being computed waits for it, and shares

@@ -1,4 +1,4 @@
-"""The engine `local`: any Hugging Face causal language model, run here by torch, for many requests at once.
+"""The engine `local`: Hugging Face causal language models, run by torch for many requests at once.
 
 Requests come one by one from any number of tasks and event loops; a thread runs them together (`scheduler`). Ids and
 log-probabilities are the model's own, so its episodes can be trained on. What a request gets does not depend on the

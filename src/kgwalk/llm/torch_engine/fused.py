@@ -1,4 +1,4 @@
-"""Changes to a model's layers: fewer and larger kernels on a GPU (`fuse`), logits in float32 (`widen_head`).
+"""Changes to a model's layers: fewer and larger kernels on a GPU, and logits in float32.
 
 `fuse` makes one projection of those with the same input, and one kernel each of normalisation, rotation and gating. It
 finds a layer's parts by the names that transformers gives them and compares the logits before and after: where they

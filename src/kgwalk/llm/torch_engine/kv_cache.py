@@ -142,7 +142,7 @@ def slot_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention of packed queries (1, HG, T, D) over slots (N+1, H, S, D).
 
-    Whoever calls the module without a `slot_pass`, such as a trainer, gets the attention of transformers.
+    A caller without a `slot_pass`, such as a trainer, gets the attention of transformers.
     """
     if slot_pass is None:
         return sdpa_attention_forward(  # type: ignore[no-any-return,no-untyped-call,unused-ignore]

@@ -1,4 +1,4 @@
-"""A causal language model over a cache of slots: the passes that the local engine's scheduler asks for.
+"""A causal language model over a cache of slots: the passes that the scheduler asks for.
 
 There are two kinds of passes. `prefill` computes new tokens of some sequences and samples the next token of those whose
 context is complete. `steps` computes one token a sequence, several times over. Neither asks the host anything; what was

@@ -1,6 +1,7 @@
-"""Which sequences copy the beginning of their context from another slot, and which wait a round to be able to.
+"""The prefix cache: which sequences copy the beginning of their context from another slot.
 
-The rollouts of a question begin with the same prompt: one of them computes it, the others copy its keys and values.
+The rollouts of a question begin with the same prompt: one of them computes it, the others wait a round and copy its
+keys and values.
 Prefixes are found by hash, in whole blocks of 16 tokens. There are no tensors here: the scheduler makes the copies.
 """
 

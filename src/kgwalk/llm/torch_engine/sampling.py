@@ -1,4 +1,4 @@
-"""Sampling on the device: from logits to the next tokens, with all that a step needs to know of each slot.
+"""Sampling on the device: from logits to the next tokens, and the state of each slot.
 
 `sample` is a pure function. A sampled token needs one number in [0, 1), its draw, made beforehand from the request's
 own seed: what else is in the batch changes nothing. `SlotState` says where each slot's generation stands: its last

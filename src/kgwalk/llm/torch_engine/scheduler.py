@@ -1,4 +1,4 @@
-"""The scheduler of the local engine: who waits for a slot, whose prompt is computed, and who samples tokens.
+"""The scheduler of the engine `local`: which sequences wait, are prefilled, and sample tokens.
 
 `Scheduler` works in rounds. A round begins by admitting sequences that wait, prefilling some (whole prompts, or what is
 new since a session's last turn), and some steps for all that sample; it ends by reading what they sampled. On a GPU a
@@ -340,7 +340,7 @@ class Batcher:
     """Takes requests from any thread and runs a scheduler's rounds for them.
 
     It has a thread of its own, from which `deliver` gets the sequences that have ended, those of a round together. In
-    lockstep there is no thread: whoever asks runs the rounds. A round that fails ends the requests under way and is
+    lockstep there is no thread: the caller runs the rounds. A round that fails ends the requests under way and is
     logged; the next request starts afresh.
     """
 

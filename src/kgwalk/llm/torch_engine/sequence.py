@@ -1,4 +1,4 @@
-"""A sequence while it is generated: its request, its slot, its prefix hashes, and the buffer its new tokens wait in.
+"""A sequence while it is generated: its request, slot and prefix hashes; the output buffer.
 
 `scheduler` decides what each sequence does next. Nothing here needs torch, so that a worker process can compute the
 hashes of its prompts.

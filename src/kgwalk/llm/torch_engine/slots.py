@@ -1,4 +1,4 @@
-"""Which slot of the cache belongs to which session, what each slot holds, and which one is reused next.
+"""Which slot of the cache belongs to which session, what it holds, and which is reused next.
 
 A session keeps its slot between turns, so that a turn computes only what is new. What a slot holds outlives its session
 until the slot is used again: another sequence that begins the same way can copy it (`prefix_cache`). There are no
