@@ -69,7 +69,7 @@ def test_keys_and_values_are_put_into_their_places() -> None:
     assert torch.equal(values, wanted[1])
 
 
-def test_beginnings_are_copied() -> None:
+def test_prefixes_are_copied() -> None:
     store = numbers(N, H, S, 24)
     wanted = store.clone()
     wanted[2, :, :70], wanted[4, :, :5] = store[0, :, :70], store[1, :, :5]
@@ -84,11 +84,11 @@ def state_with(starts: list[SlotStart], vocabulary: int, device: torch.device) -
     return state
 
 
-def test_tokens_are_chosen_as_in_torch() -> None:
+def test_tokens_are_sampled_as_in_torch() -> None:
     vocabulary = 5000  # more than one block
-    luck = torch.rand(6, 4, generator=torch.Generator().manual_seed(4)).tolist()
+    draws = torch.rand(6, 4, generator=torch.Generator().manual_seed(4)).tolist()
     starts = [
-        SlotStart(slot, 7, 10, slot, [0.0, 1.0, 0.5, 2.0, 1.0, 1.0][slot], 1.0, luck[slot], 0) for slot in range(6)
+        SlotStart(slot, 7, 10, slot, [0.0, 1.0, 0.5, 2.0, 1.0, 1.0][slot], 1.0, draws[slot], 0) for slot in range(6)
     ]
     slots = torch.tensor([3, 0, 1, 5, 2, 4, 6])  # the first has 3 left, the second none, the last is nobody's
     for move in (False, True):
@@ -108,7 +108,7 @@ def test_tokens_are_chosen_as_in_torch() -> None:
         assert plain.out_ids[:, 1].tolist() == [-1, -1, -1]
 
 
-def test_a_row_stops_at_a_token_that_may_be_its_end() -> None:
+def test_a_sequence_stops_at_a_token_that_may_be_its_end() -> None:
     starts = [SlotStart(0, 7, 10, 4, 0.0, 1.0, [], 0)]
     state = state_with(starts, 50, DEVICE)
     for best in (3, 1, 5):
@@ -141,7 +141,7 @@ def test_rotation_and_gating_are_as_in_torch() -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
-def test_a_model_with_kernels_chooses_as_without(kind: str) -> None:
+def test_a_model_with_kernels_samples_as_without(kind: str) -> None:
     ids = torch.randint(10, 400, (3, 40), generator=torch.Generator().manual_seed(1)).tolist()
     found = []
     for with_kernels in (False, True):
