@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
 from kgwalk.config.cache import CACHE_VARIABLE
-from kgwalk.llm.engine import Engine, Generation, draws, first_stop, kind_here, open_engine, seed_at
+from kgwalk.llm.engine import Engine, Generation, auto_kind, draws, first_stop, open_engine, seed_at
 from kgwalk.llm.openvino_engine.blocks import BlockTable
 from kgwalk.llm.openvino_engine.convert import check, quantise
 from kgwalk.llm.openvino_engine.converted import kept_folder
@@ -331,9 +331,9 @@ def test_an_adapter_is_merged_once_and_the_next_start_needs_no_torch(folder: Pat
 
 
 def test_auto_is_the_processor_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kind_here() == ("local" if torch.cuda.is_available() else "cpu")
+    assert auto_kind() == ("local" if torch.cuda.is_available() else "cpu")
     monkeypatch.setitem(sys.modules, "openvino", None)  # as if it were not installed
-    assert kind_here() == "local"
+    assert auto_kind() == "local"
     with pytest.raises(EngineError, match=r"needs the package openvino.*pip install 'kgwalk\[cpu\]'"):
         open_engine("cpu")
 

@@ -155,7 +155,7 @@ def takes_adapter(kind: str) -> bool:
     return kind in KINDS and "adapter" in inspect.signature(_maker(kind)).parameters
 
 
-def kind_here() -> str:
+def auto_kind() -> str:
     """The kind that `auto` stands for on this machine."""
     if importlib.util.find_spec("openvino") is None:
         return "local"
@@ -173,7 +173,7 @@ def _check_known(kind: str) -> None:
 
 
 def _maker(kind: str) -> Callable[..., Engine]:
-    module, name, _ = KINDS[kind_here() if kind == "auto" else kind]
+    module, name, _ = KINDS[auto_kind() if kind == "auto" else kind]
     make: Callable[..., Engine] = getattr(importlib.import_module(module), name)
     return make
 
