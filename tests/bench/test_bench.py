@@ -15,18 +15,12 @@ import torch
 from transformers import LlamaConfig
 
 from kgwalk.bench.checks import Amount, check_rows, chi_square, chi_square_p, least_certain
-from kgwalk.bench.engine import (
-    Decoder,
-    EngineBench,
-    EngineScale,
-    decoder_of,
-    floor_seconds,
-    step_bytes,
-    step_operations,
-)
-from kgwalk.bench.episodes import ProcessorClock, TimedPasses, Workload
+from kgwalk.bench.decode import Decoder, decoder_of, floor_seconds, step_bytes, step_operations
+from kgwalk.bench.engine import EngineBench, EngineScale
+from kgwalk.bench.episodes import Workload
 from kgwalk.bench.rows import Figure, Machine, with_goals
 from kgwalk.bench.soak import soak
+from kgwalk.bench.timers import ProcessorClock, TimedPasses
 from kgwalk.bench.train import step_rows
 from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe

@@ -22,7 +22,7 @@ from kgwalk.llm.torch_engine.fused import fuse, widen_head
 from kgwalk.training.logprobs import TokenScorer, logprob_and_entropy
 from tiny_models import tiny_module, tiny_tokenizer
 
-ROWS = [ask(prompt(12 + number, number), temperature=1.0, seed=number, max_tokens=16) for number in range(12)]
+STEP_SIZES = [ask(prompt(12 + number, number), temperature=1.0, seed=number, max_tokens=16) for number in range(12)]
 
 
 @pytest.fixture(autouse=True)
@@ -74,17 +74,19 @@ def test_engine_and_trainer_agree_where_logits_are_large() -> None:
     module = _half()
     module.lm_head.bias = torch.nn.Parameter(torch.full((len(module.lm_head.weight),), 48.0, dtype=torch.bfloat16))
     with torch.no_grad():
-        logits = module(torch.tensor([ROWS[0].ids])).logits
+        logits = module(torch.tensor([STEP_SIZES[0].ids])).logits
     assert 32 < logits.min() < logits.max() < 64
     assert torch.equal(logits * 4, (logits * 4).round())
     engine = LocalEngine(LoadedModel("tiny", deepcopy(module), HfTokenizer(tiny_tokenizer())))
-    drawn = run(engine, *ROWS)
+    drawn = run(engine, *STEP_SIZES)
     asyncio.run(engine.close())
-    expected = torch.cat([_expected(module, row.ids, one.ids) for row, one in zip(ROWS, drawn, strict=True)])
+    expected = torch.cat([_expected(module, row.ids, one.ids) for row, one in zip(STEP_SIZES, drawn, strict=True)])
     ours = torch.tensor([value for one in drawn for value in one.logprobs])
     trainer = TokenScorer(deepcopy(module))
     assert trainer.takes_trees
-    theirs = torch.tensor(trained(trainer, [sequence(row.ids, one) for row, one in zip(ROWS, drawn, strict=True)]))
+    theirs = torch.tensor(
+        trained(trainer, [sequence(row.ids, one) for row, one in zip(STEP_SIZES, drawn, strict=True)])
+    )
     assert len(expected) > 100
     assert expected.mean() < -1  # few of them are certain
     for one, other in ((ours, expected), (theirs, expected), (ours, theirs)):

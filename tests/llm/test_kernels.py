@@ -15,8 +15,9 @@ if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("needs a GPU, or TRITON_INTERPRET=1", allow_module_level=True)
 
 from kgwalk.llm.torch_engine import kernels
-from kgwalk.llm.torch_engine.kv_cache import SlotPass, SlotStart, SlotState, side_by_side, slot_attention
-from kgwalk.llm.torch_engine.model import Job, SlotModel
+from kgwalk.llm.torch_engine.kv_cache import SlotPass, pad_rows, slot_attention
+from kgwalk.llm.torch_engine.model import PrefillJob, SlotModel
+from kgwalk.llm.torch_engine.sampling import SlotStart, SlotState
 from tiny_models import tiny_module
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -46,7 +47,7 @@ def test_attention_reads_each_slot_as_far_as_it_goes(groups: int, width: int) ->
         numbers(N, H, S, width, seed=1),
         numbers(N, H, S, width, seed=2),
     )
-    rows = side_by_side(slots, counts, starts, torch.float32, S)
+    rows = pad_rows(slots, counts, starts, torch.float32, S)
     nothing = torch.empty(0)
     plain, _ = slot_attention(
         torch.nn.Module(), query.cpu(), key.cpu(), value.cpu(), None, slot_pass=SlotPass(nothing, nothing, rows=rows)
@@ -68,7 +69,7 @@ def test_keys_and_values_are_put_into_their_places() -> None:
     assert torch.equal(values, wanted[1])
 
 
-def test_beginnings_are_copied() -> None:
+def test_prefixes_are_copied() -> None:
     store = numbers(N, H, S, 24)
     wanted = store.clone()
     wanted[2, :, :70], wanted[4, :, :5] = store[0, :, :70], store[1, :, :5]
@@ -78,16 +79,16 @@ def test_beginnings_are_copied() -> None:
 
 def state_with(starts: list[SlotStart], vocabulary: int, device: torch.device) -> SlotState:
     state = SlotState(6, 4, 8, 3, vocabulary, device)
-    state.set_kind(0, [1])
+    state.define_end_set(0, [1])
     state.begin(starts)
     return state
 
 
-def test_tokens_are_chosen_as_in_torch() -> None:
+def test_tokens_are_sampled_as_in_torch() -> None:
     vocabulary = 5000  # more than one block
-    luck = torch.rand(6, 4, generator=torch.Generator().manual_seed(4)).tolist()
+    draws = torch.rand(6, 4, generator=torch.Generator().manual_seed(4)).tolist()
     starts = [
-        SlotStart(slot, 7, 10, slot, [0.0, 1.0, 0.5, 2.0, 1.0, 1.0][slot], 1.0, luck[slot], 0) for slot in range(6)
+        SlotStart(slot, 7, 10, slot, [0.0, 1.0, 0.5, 2.0, 1.0, 1.0][slot], 1.0, draws[slot], 0) for slot in range(6)
     ]
     slots = torch.tensor([3, 0, 1, 5, 2, 4, 6])  # the first has 3 left, the second none, the last is nobody's
     for move in (False, True):
@@ -95,9 +96,9 @@ def test_tokens_are_chosen_as_in_torch() -> None:
         for step in range(3):
             logits = 3 * torch.randn(7, vocabulary, generator=torch.Generator().manual_seed(step))
             plain.advance(logits, slots, move=move, sampled=True, nucleus=False)
-            kernels.choose(logits.to(DEVICE), slots.to(DEVICE), quick, move=move)
-            plain.turn += 1
-            quick.turn += 1
+            kernels.sample(logits.to(DEVICE), slots.to(DEVICE), quick, move=move)
+            plain.step += 1
+            quick.step += 1
         assert torch.equal(quick.out_ids[:, :7].cpu(), plain.out_ids[:, :7])
         live = plain.out_ids[:, :7] >= 0
         assert torch.allclose(quick.out_logprobs[:, :7].cpu()[live], plain.out_logprobs[:, :7][live], atol=1e-5)
@@ -107,14 +108,14 @@ def test_tokens_are_chosen_as_in_torch() -> None:
         assert plain.out_ids[:, 1].tolist() == [-1, -1, -1]
 
 
-def test_a_row_stops_at_a_token_that_may_be_its_end() -> None:
+def test_a_sequence_stops_at_a_token_that_may_be_its_end() -> None:
     starts = [SlotStart(0, 7, 10, 4, 0.0, 1.0, [], 0)]
     state = state_with(starts, 50, DEVICE)
     for best in (3, 1, 5):
         logits = torch.zeros(1, 50)
         logits[0, best] = 9.0
-        kernels.choose(logits.to(DEVICE), torch.tensor([0], device=DEVICE), state, move=True)
-        state.turn += 1
+        kernels.sample(logits.to(DEVICE), torch.tensor([0], device=DEVICE), state, move=True)
+        state.step += 1
     assert state.out_ids[:, 0].tolist() == [3, 1, -1]  # token 1 may be an end
     assert int(state.left[0]) == 0
     assert int(state.at[0]) == 12
@@ -140,23 +141,23 @@ def test_rotation_and_gating_are_as_in_torch() -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
-def test_a_model_with_kernels_chooses_as_without(kind: str) -> None:
+def test_a_model_with_kernels_samples_as_without(kind: str) -> None:
     ids = torch.randint(10, 400, (3, 40), generator=torch.Generator().manual_seed(1)).tolist()
     found = []
     for with_kernels in (False, True):
         module = tiny_module(kind).to(DEVICE if with_kernels else "cpu")
-        model = SlotModel(module, most_slots=4, context=128, kernels=with_kernels)
-        ends = model.kind_of(frozenset({2}))
-        jobs = [Job(slot, row[: 20 + slot], 0, None) for slot, row in enumerate(ids)]
+        model = SlotModel(module, max_slots=4, context=128, kernels=with_kernels)
+        ends = model.end_set(frozenset({2}))
+        jobs = [PrefillJob(slot, row[: 20 + slot], 0, None) for slot, row in enumerate(ids)]
         assert model.prefill(jobs) is None
         model.copy([(0, 3, 16)])
-        jobs = [Job(3, ids[0][16:30], 16, SlotStart(3, 0, 30, 9, 1.0, 1.0, [0.3] * 9, ends))]
-        jobs += [Job(1, ids[1][21:40], 21, SlotStart(1, 0, 40, 9, 0.0, 1.0, [], ends))]
+        jobs = [PrefillJob(3, ids[0][16:30], 16, SlotStart(3, 0, 30, 9, 1.0, 1.0, [0.3] * 9, ends))]
+        jobs += [PrefillJob(1, ids[1][21:40], 21, SlotStart(1, 0, 40, 9, 0.0, 1.0, [], ends))]
         first = model.prefill(jobs)
         assert first is not None
         rest = model.steps([3, 1], 4, sampled=True, nucleus=False)
         found.append((first.read(), rest.read()))
-        assert ("forward" in vars(module.model.layers[0].self_attn)) == kernels  # fused, and found to be the same
+        assert ("forward" in vars(module.model.layers[0].self_attn)) == with_kernels  # fused, and found to be the same
     for plain, quick in zip(*found, strict=True):
-        assert quick[0] == plain[0]
+        assert (quick[0] == plain[0]).all()
         assert torch.allclose(torch.tensor(quick[1]), torch.tensor(plain[1]), atol=1e-4)

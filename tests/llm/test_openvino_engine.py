@@ -25,13 +25,13 @@ from hypothesis import strategies as st
 
 from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
 from kgwalk.config.cache import CACHE_VARIABLE
-from kgwalk.llm.engine import Engine, Generation, draws, first_stop, kind_here, open_engine, seed_at
+from kgwalk.llm.engine import Engine, Generation, auto_kind, draws, first_stop, open_engine, seed_at
 from kgwalk.llm.openvino_engine.blocks import BlockTable
 from kgwalk.llm.openvino_engine.convert import check, quantise
 from kgwalk.llm.openvino_engine.converted import kept_folder
 from kgwalk.llm.openvino_engine.engine import CpuEngine
 from kgwalk.llm.openvino_engine.runtime import ov
-from kgwalk.llm.openvino_engine.scheduler import choose
+from kgwalk.llm.openvino_engine.scheduler import sample
 from kgwalk.llm.torch_engine.sequence import common_length
 from kgwalk.types import EngineError, Message
 from tiny_models import save_tiny, tiny_model, tiny_module
@@ -69,7 +69,7 @@ def made(folder: Path) -> Iterator[Callable[..., CpuEngine]]:
 def engine(made: Callable[..., CpuEngine]) -> CpuEngine:
     """A tiny Llama in float32 that holds nothing."""
     found = made("llama")
-    found._runner._table.clear()
+    found._scheduler._table.clear()
     return found
 
 
@@ -114,7 +114,7 @@ def test_sampled_tokens_are_those_of_the_full_pass_with_the_same_draws(engine: C
     numbers = draws(seed_at(5, len(ids)), 12)
     with torch.no_grad():
         logits = tiny_module()(torch.tensor([ids + generation.ids])).logits[0, len(ids) - 1 : -1].numpy()
-    assert generation.ids == [choose(row, 0.8, 0.9, draw)[0] for row, draw in zip(logits, numbers, strict=False)]
+    assert generation.ids == [sample(row, 0.8, 0.9, draw)[0] for row, draw in zip(logits, numbers, strict=False)]
 
 
 # What is kept, and what is shared.
@@ -182,7 +182,7 @@ def test_more_sessions_than_the_cache_holds_give_the_same(folder: Path) -> None:
         return list(await asyncio.gather(*(walk(number) for number in range(7))))
 
     together = asyncio.run(all_of_them())
-    assert small._runner._table.count <= 7
+    assert small._scheduler._table.count <= 7
     alone = [asyncio.run(walk(number)) for number in range(7)]
     assert together == alone
     asyncio.run(small.close())
@@ -191,7 +191,7 @@ def test_more_sessions_than_the_cache_holds_give_the_same(folder: Path) -> None:
 # Guesses ahead.
 
 
-def test_guesses_change_nothing_that_is_written(engine: CpuEngine, folder: Path) -> None:
+def test_draft_tokens_change_nothing_that_is_written(engine: CpuEngine, folder: Path) -> None:
     plain = CpuEngine(folder, dtype="float32", threads=1, guesses=0)
     before = engine.guessed
     for number, how in enumerate(({}, {"temperature": 0.7, "top_p": 0.9, "seed": 3}, {"temperature": 0.2, "seed": 4})):
@@ -244,14 +244,14 @@ def test_a_failing_pass_fails_its_requests_and_no_later_one(
         raise RuntimeError("out of memory, say")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.CRITICAL):
-        patch.setattr(engine._runner._model, "forward", fail)
+        patch.setattr(engine._scheduler._model, "forward", fail)
         with pytest.raises(EngineError, match="RuntimeError: out of memory, say"):
             run(engine, ask(prompt(20), "s"))
     assert run(engine, ask(prompt(20), "s"))[0].ids == expected.ids
 
 
 def test_numbers_that_overflow_fail_their_own_request(engine: CpuEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    model: Any = engine._runner._model
+    model: Any = engine._scheduler._model
     forward = model.forward
 
     def poisoned(rows: Any, wanted: Any) -> Any:  # id 5 is in no prompt here; a model for which it is no number
@@ -331,9 +331,9 @@ def test_an_adapter_is_merged_once_and_the_next_start_needs_no_torch(folder: Pat
 
 
 def test_auto_is_the_processor_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kind_here() == ("local" if torch.cuda.is_available() else "cpu")
+    assert auto_kind() == ("local" if torch.cuda.is_available() else "cpu")
     monkeypatch.setitem(sys.modules, "openvino", None)  # as if it were not installed
-    assert kind_here() == "local"
+    assert auto_kind() == "local"
     with pytest.raises(EngineError, match=r"needs the package openvino.*pip install 'kgwalk\[cpu\]'"):
         open_engine("cpu")
 
@@ -361,7 +361,7 @@ def test_a_copy_that_is_not_the_model_is_refused(folder: Path) -> None:
 
 
 def test_blocks_are_shared_counted_and_given_up() -> None:
-    table = BlockTable(size=4, most=4)
+    table = BlockTable(size=4, max_blocks=4)
     one = table.take("one", [1, 2, 3, 4, 5, 6], room=8)
     assert one is not None
     assert (one.blocks, one.ids) == ([0, 1], [])
@@ -381,7 +381,7 @@ def test_blocks_are_shared_counted_and_given_up() -> None:
     three = table.take("three", [7] * 16, room=16)  # all four blocks: whoever is idle goes
     assert three is not None
     assert sorted(three.blocks) == [0, 1, 2, 3]
-    assert [held.session for held in table.held] == ["three"]
+    assert [one.session for one in table.sequences] == ["three"]
 
 
 Steps = st.lists(
@@ -392,7 +392,7 @@ Steps = st.lists(
 @given(Steps, st.integers(4, 8))
 def test_no_block_is_written_by_one_and_read_by_another(steps: Any, most: int) -> None:
     """The cache is played with: a block's content is the tokens up to each place in it."""
-    table, content = BlockTable(size=3, most=most), {}
+    table, content = BlockTable(size=3, max_blocks=most), {}
     for session, ids, over in steps:
         held = table.take(session, ids, len(ids))
         assert held is not None  # nobody else is at work, and 12 tokens fit into 4 blocks
@@ -403,7 +403,7 @@ def test_no_block_is_written_by_one_and_read_by_another(steps: Any, most: int) -
         table.release(held)
         if over:
             table.forget(session)
-        for one in table.held:
+        for one in table.sequences:
             for place in range(len(one.ids)):
                 assert content[one.blocks[place // 3], place % 3] == tuple(one.ids[: place + 1])
     assert table.count <= most
@@ -422,7 +422,7 @@ def test_choosing_by_hand() -> None:
     # greedy; in [0, .5) is 0; in [.5, .6) is 1; in [.6, 1) is 2; of 0.9 kept (tokens 0 and 2) 0.54 is in token 2's
     # part; of the likeliest token alone everything is token 0's
     for temperature, top_p, draw, expected in cases:
-        number, logprob = choose(logits, temperature, top_p, draw)
+        number, logprob = sample(logits, temperature, top_p, draw)
         assert number == expected
         assert logprob == pytest.approx(math.log([0.5, 0.1, 0.4][number]))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import math
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -16,23 +15,18 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import numpy as np
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
-from kgwalk.llm.engine import Engine, Generation, Request, Sampling, StopWatch, draws, first_stop, seed_at
+from kgwalk.llm.engine import Engine, Generation, Request, Sampling, draws, first_stop, seed_at
 from kgwalk.llm.models import packaged_gguf
-from kgwalk.llm.tokenizers import ByteTokenizer, HfTokenizer
 from kgwalk.llm.torch_engine import engine as torch_engine
 from kgwalk.llm.torch_engine.cuda_graphs import size_above
 from kgwalk.llm.torch_engine.engine import LocalEngine
-from kgwalk.llm.torch_engine.model import ROWS, SlotModel
-from kgwalk.llm.torch_engine.sampling import choose_rows
-from kgwalk.llm.torch_engine.sequence import ROOM, Beginnings, OutputBuffer, Slot, SlotTable, marks
+from kgwalk.llm.torch_engine.model import STEP_SIZES, SlotModel
+from kgwalk.llm.torch_engine.sequence import ROOM, marks
 from kgwalk.types import EngineError, Message
-from tiny_models import tiny_model, tiny_module, tiny_tokenizer
+from tiny_models import tiny_model, tiny_module
 
 KINDS = ["llama", "qwen2", "qwen3"]
 Make = Callable[..., LocalEngine]
@@ -53,7 +47,7 @@ def make() -> Iterator[Make]:
 
 
 class Passes:
-    """Counts the tokens of every pass through a model: of all rows together."""
+    """Counts the tokens of every pass through a model: of all sequences together."""
 
     def __init__(self, engine: LocalEngine) -> None:
         self.sizes: list[int] = []
@@ -94,7 +88,7 @@ def test_a_batch_of_mixed_lengths_is_as_one_at_a_time(kind: str, make: Make) -> 
 
 
 def test_a_long_prompt_is_computed_in_parts_and_the_cache_grows(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(torch_engine.GROUP, "cpu", 32)
+    monkeypatch.setitem(torch_engine.PREFILL_TOKENS, "cpu", 32)
     engine = make()
     passes = Passes(engine)
     ids = prompt(700)
@@ -177,7 +171,7 @@ def test_more_sessions_than_slots_give_the_same(make: Make) -> None:
     same(walks(make(batch=3, slots=5), 7, sessions=True), expected)
 
 
-def test_waiting_for_more_rows_gives_the_same(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_more_sequences_gives_the_same(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = walks(make(), 20, sessions=False)
     monkeypatch.setitem(torch_engine.PATIENCE, "cpu", 8)
     same(walks(make(), 20, sessions=True), expected)
@@ -234,10 +228,10 @@ def test_new_weights_are_used_at_once(make: Make) -> None:
     asyncio.run(engine.close())
 
 
-# Choosing.
+# Sampling.
 
 
-def test_the_same_seed_chooses_the_same_in_any_company(make: Make) -> None:
+def test_the_same_seed_samples_the_same_in_any_company(make: Make) -> None:
     engine = make()
     mine = ask(prompt(25), temperature=1.0, top_p=0.9, seed=5, max_tokens=20)
     alone = run(engine, mine)[0]
@@ -250,46 +244,6 @@ def test_the_same_seed_chooses_the_same_in_any_company(make: Make) -> None:
     without = ask(prompt(25), temperature=1.0, top_p=0.9, max_tokens=20)
     assert run(make(seed=5), without)[0].ids == alone.ids  # the engine's seed serves a request that has none
     assert run(engine, without)[0].ids != run(engine, without)[0].ids
-
-
-def test_choosing_by_hand() -> None:
-    # probabilities 0.5, 0.1, 0.4 for tokens 0, 1, 2
-    logits = torch.log(torch.tensor([[0.5, 0.1, 0.4]])).repeat(6, 1)
-    temperature, top_p = torch.tensor([0.0, 1, 1, 1, 1, 1]), torch.tensor([1.0, 1, 1, 1, 0.8, 0.5])
-    chosen, likely = choose_rows(logits, temperature, top_p, torch.tensor([0.9, 0.49, 0.55, 0.61, 0.6, 0.99]).double())
-    ids, logprobs = chosen.tolist(), likely.tolist()
-    # greedy; in [0, .5) is 0; in [.5, .6) is 1; in [.6, 1) is 2; of 0.9 kept (tokens 0 and 2) 0.54 is in token 2's
-    # part; of the likeliest token alone everything is token 0's
-    assert ids == [0, 0, 1, 2, 2, 0]
-    assert logprobs == pytest.approx([math.log([0.5, 0.1, 0.4][number]) for number in ids], abs=1e-6)
-
-
-def test_tokens_come_as_often_as_they_are_likely() -> None:
-    weights = torch.tensor([3.0, 1.0, 0.5, 2.0])
-    count = 8000
-    logits = weights.log().repeat(count, 1)
-    for temperature, top_p, likely in (
-        (1.0, 1.0, weights / weights.sum()),
-        (0.5, 1.0, weights**2 / (weights**2).sum()),
-        (1.0, 0.7, torch.tensor([0.6, 0.0, 0.0, 0.4])),
-    ):
-        luck = torch.tensor(draws(1, count), dtype=torch.float64)
-        ids, _ = choose_rows(logits, torch.full((count,), temperature), torch.full((count,), top_p), luck)
-        shares = torch.bincount(ids, minlength=4) / count
-        assert torch.allclose(shares, likely, atol=0.025)
-
-
-def test_a_wide_nucleus_is_found_among_many_tokens() -> None:
-    logits = torch.zeros(1, 5000)  # the likeliest 256 have a twentieth of the mass
-    one, most = torch.ones(1), torch.full((1,), 0.9)
-    chosen = {int(choose_rows(logits, one, most, torch.tensor([draw / 50]).double())[0]) for draw in range(50)}
-    assert len(chosen) == 50
-
-
-def test_each_turn_of_an_episode_has_luck_of_its_own() -> None:
-    assert seed_at(3, 10) == seed_at(3, 10) != seed_at(3, 11)
-    assert seed_at(None, 10) != seed_at(None, 10)
-    assert not set(draws(seed_at(3, 10), 50)) & set(draws(seed_at(3, 11), 50))
 
 
 # Ends.
@@ -309,26 +263,14 @@ def test_a_stop_text_ends_with_the_token_that_completes_it(make: Make) -> None:
         assert generation.ids == whole.ids[: first_stop(engine.tokens, whole.ids, [stop])]
 
 
-def test_more_kinds_of_stops_than_a_device_tells_apart(make: Make) -> None:
-    """From the ninth kind on, the device halts a row at every token, and the host lets it go on."""
+def test_more_end_sets_than_a_device_tells_apart(make: Make) -> None:
+    """From the ninth end set on, the device stops a sequence at every token, and the host lets it go on."""
     engine = make()
     asked = [
         ask(prompt(30), temperature=1.0, seed=1, max_tokens=20, stop=(f"never {letter}",)) for letter in "abcdefghijkl"
     ]
     alone = run(engine, ask(prompt(30), temperature=1.0, seed=1, max_tokens=20))[0]
     assert {tuple(generation.ids) for generation in run(engine, *asked)} == {tuple(alone.ids)}
-
-
-pieces = st.sampled_from(["<", "/", "a", ">", "</a>", "é", "東", "</", "a>", " ", "<|im_end|>", "x"])
-
-
-@given(st.lists(pieces, max_size=25), st.lists(st.sampled_from(["</a>", "東", "é>", "x <", " "]), max_size=2))
-def test_a_watch_finds_what_first_stop_finds(parts: list[str], stops: list[str]) -> None:
-    for tokens in (ByteTokenizer(), HfTokenizer(tiny_tokenizer()), HfTokenizer(tiny_tokenizer("mistral", spaced=True))):
-        ids = [number for part in parts for number in tokens.encode(part)]
-        watch = StopWatch(tokens, stops)
-        found = next((count for count in range(1, len(ids) + 1) if watch.end(ids[:count]) == "stop"), None)
-        assert found == first_stop(tokens, ids, stops)
 
 
 def test_an_end_token_ends_and_is_kept(make: Make) -> None:
@@ -486,67 +428,6 @@ def test_an_engine_that_is_dropped_gives_its_memory_back() -> None:
     assert module() is None
 
 
-# The bookkeeping, by hand.
-
-
-def test_slots_go_to_their_session_then_to_the_free_then_to_the_longest_idle() -> None:
-    table = SlotTable(2)
-    one, two = table.take("one"), table.take("two")
-    assert one is not None
-    assert two is not None
-    assert table.take("three") is None  # both are at work
-    table.release(one, now=10.0)
-    table.release(two, now=20.0)
-    assert table.take("three", idle_since=9.0) is None  # none has been idle for that long
-    assert table.take("one") is one
-    assert table.take("one") is two  # at work twice: the second is nobody's, and takes the place of "two"
-    assert table.of("two") is None
-    table.release(one, now=30.0)
-    assert table.of("one") is one
-    table.forget("one")
-    assert table.of("one") is None
-    assert table.take("four") is one
-
-
-def test_beginnings_are_found_and_struck_out() -> None:
-    table, index = SlotTable(2), Beginnings()
-    one = table.take("one")
-    assert one is not None
-    one.ids, one.held = list(range(50)), 50
-    index.add(one, marks(one.ids))
-
-    def longest(ids: list[int]) -> tuple[Slot, int] | None:
-        return index.longest(ids, marks(ids))
-
-    assert longest(list(range(60))) == (one, 48)  # three blocks of 16
-    assert longest([*range(20), 99, *range(21, 60)]) == (one, 16)
-    assert longest([99, *range(1, 60)]) is None
-    one.ids = [*range(16), *range(100, 140)]  # the slot is another's now
-    assert longest(list(range(60))) == (one, 16)
-    index.clear()
-    assert longest(list(range(60))) is None
-
-
-def test_what_comes_for_a_row_that_has_left_is_nobodys() -> None:
-    """A pass was begun for slot 0, then its row left and another took the slot: the second pass is the new one's."""
-    written, ends_KV = OutputBuffer(1, steps=2), np.array([[False, False, True]])
-    logprobs_CR = np.array([[-0.5], [-0.25]], np.float32)
-    written.begin([0], [0], [9])
-    old = written.rows([0])
-    written.leave(0)
-    written.begin([0], [0], [3])
-    new = written.rows([0])
-    assert written.add(old, np.array([[1], [2]]), logprobs_CR, ends_KV) == ([], [])
-    assert written.add(new, np.array([[1], [1]]), logprobs_CR, ends_KV) == ([], [])
-    assert written.most_left([0]) == 1
-    assert written.add(new, np.array([[0], [-1]]), logprobs_CR, ends_KV) == ([0], [])  # its third: none is left
-    assert written.take(0) == ([1, 1, 0], [-0.5, -0.25, -0.5])
-    written.go_on([0], [5])
-    lost = np.array([[-0.5], [np.nan]], np.float32)
-    assert written.add(new, np.array([[1], [-1]]), lost, ends_KV) == ([], [])  # of a step that was not the row's
-    assert written.add(new, np.array([[1], [1]]), lost, ends_KV) == ([], [0])
-
-
 # On a GPU.
 
 
@@ -554,9 +435,9 @@ def test_passes_are_recorded_in_few_sizes() -> None:
     assert [size_above(count, (8, 16, 64)) for count in (1, 8, 9, 64, 65, 129)] == [8, 8, 16, 64, 128, 192]
 
 
-def test_a_step_is_recorded_with_no_more_rows_than_there_is_place_for() -> None:
-    """Steps of 9 slots are recorded for 32 rows, of which 23 are nobody's; what is chosen for them goes somewhere."""
-    assert SlotModel(tiny_module(), most_slots=9).state.out_ids.shape[1] == size_above(9, ROWS) == 32
+def test_a_step_is_recorded_with_no_more_sequences_than_there_is_place_for() -> None:
+    """Steps of 9 slots are recorded for 32 sequences, of which 23 are nobody's; what they sample goes somewhere."""
+    assert SlotModel(tiny_module(), max_slots=9).state.out_ids.shape[1] == size_above(9, STEP_SIZES) == 32
 
 
 def test_what_is_on_its_way_to_a_slot_is_not_copied_from_there(make: Make) -> None:
@@ -590,17 +471,17 @@ class Crowded(SlotModel):
     """As on a GPU that has no room for more than 9 slots."""
 
     def _try(self) -> torch.Tensor:
-        if self.most_slots > 9:
+        if self.max_slots > 9:
             raise torch.OutOfMemoryError
         return torch.ones(1, 1)
 
 
-def test_where_there_is_room_for_fewer_slots_a_prefill_has_no_more_rows_than_these() -> None:
-    """36 are asked for, 18 tried, 9 taken. What is chosen for a row of a prefill goes to its place among 32: a 33rd row
+def test_where_there_is_room_for_fewer_slots_a_prefill_has_no_more_jobs_than_these() -> None:
+    """36 are asked for, 18 tried, 9 taken. What is sampled for a job of a prefill goes to its place among 32: a 33rd
     would be written into the next step's, or past the end.
     """
-    model = Crowded(tiny_module(), most_slots=36, kernels=True)
-    assert (model.most_slots, model.most_jobs, model.state.out_ids.shape[1]) == (9, 9, 32)
+    model = Crowded(tiny_module(), max_slots=36, kernels=True)
+    assert (model.max_slots, model.max_jobs, model.state.out_ids.shape[1]) == (9, 9, 32)
 
 
 def test_after_a_failure_no_more_slots_are_used_than_there_is_room_for(make: Make) -> None:
@@ -613,7 +494,7 @@ def test_after_a_failure_no_more_slots_are_used_than_there_is_room_for(make: Mak
         raise RuntimeError("out of memory, say")
 
     def release() -> None:
-        model.most_slots = 2  # another has taken the memory meanwhile
+        model.max_slots = 2  # another has taken the memory meanwhile
         plain()
 
     model.release = release  # type: ignore[method-assign]
@@ -622,7 +503,7 @@ def test_after_a_failure_no_more_slots_are_used_than_there_is_room_for(make: Mak
         run(engine, ask(prompt(20)))
     handle.remove()
     assert [one.ids for one in run(engine, *(ask(prompt(20, n)) for n in range(6)))] == expected
-    assert len(engine._batcher._working.table.slots) == 2
+    assert len(engine._batcher._scheduler.table.slots) == 2
 
 
 def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
@@ -636,8 +517,8 @@ def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
         stop = letter if number % 4 == 0 else f"#{letter}"  # the latter never comes, and many tokens may be its end
         sampling = Sampling(temperature=float(number % 2), stop=(stop,))
         ids = [5 + number % 3, *range(10, 40 + number)]
-        luck = draws(seed_at(number, len(ids)), 40) if number % 2 else []
-        engine.ask(sampling, [(number, str(number), 40, ids, luck, marks(ids[:-1]))], lambda: number in over)
+        numbers = draws(seed_at(number, len(ids)), 40) if number % 2 else []
+        engine.ask(sampling, [(number, str(number), 40, ids, numbers, marks(ids[:-1]))], lambda: number in over)
 
     for number in range(9):
         submit(number)
@@ -657,10 +538,10 @@ def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
     return found
 
 
-def test_rounds_that_are_begun_before_the_last_is_read_choose_the_same(
+def test_rounds_that_are_begun_before_the_last_is_read_sample_the_same(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a GPU: four steps a round, one round ahead, a few new rows kept waiting; slots are taken again at once."""
+    """As on a GPU: four steps a round, one round ahead, a few prompts kept waiting; slots are taken again at once."""
     plain = by_rounds(make(lockstep=True, batch=16), set())
     for name, value in (("STEPS", 4), ("AHEAD", 1), ("PATIENCE", 2)):
         monkeypatch.setitem(getattr(torch_engine, name), "cpu", value)
@@ -673,7 +554,7 @@ def test_rounds_that_are_begun_before_the_last_is_read_choose_the_same(
 
 
 def test_a_session_may_bring_the_list_that_it_brought_before(make: Make) -> None:
-    """What was chosen has been added to it; with nine tokens more, these and the last one chosen are computed."""
+    """What was sampled has been added to it; with nine tokens more, these and the last one sampled are computed."""
     engine, sampling = make(lockstep=True), Sampling()
     passes, ids = Passes(engine), prompt(200)
     for new in ([], prompt(9, seed=1)):
@@ -690,7 +571,7 @@ def test_a_session_may_bring_the_list_that_it_brought_before(make: Make) -> None
         assert passes.widest == (10 if new else 200)
 
 
-def test_more_steps_a_round_and_more_tokens_than_are_kept_unread_choose_the_same(make: Make) -> None:
+def test_more_steps_a_round_and_more_tokens_than_are_kept_unread_sample_the_same(make: Make) -> None:
     requests = [ask(prompt(20, n), max_tokens=3 * ROOM + n, temperature=n / 2, seed=n) for n in range(4)]
     plain, quick = run(make("qwen2"), *requests), run(make("qwen2", steps=8), *requests)
     assert max(len(one.ids) for one in plain) > ROOM
@@ -739,8 +620,8 @@ def test_smollm2_answers_in_english() -> None:
     assert "Pacific Ocean" in answers[1]
 
 
-def test_in_lockstep_the_same_rows_run_together_every_time() -> None:
-    """Which rows share a pass decides the last bits of their log-probabilities: in lockstep these are the same."""
+def test_in_lockstep_the_same_sequences_run_together_every_time() -> None:
+    """Which sequences share a pass decides the last bits of their log-probabilities: in lockstep these are the same."""
 
     def logprobs(waits: list[float]) -> list[list[float]]:
         engine = LocalEngine(tiny_model("llama"), batch=4, lockstep=True)

@@ -1,7 +1,8 @@
-"""Does the engine say what the model says? Greedy tokens, drawn frequencies, log-probabilities beside the trainer's.
+"""Checks that the engine gives the model's tokens: greedy output, sampled tokens, log-probabilities.
 
-Knows nothing of how the engine works: it is asked as a rollout asks it. The trainer's function is run as written, not
-compiled, over weights that hold the adapter already.
+The engine is asked as a rollout asks it. Greedy tokens are compared with `generate` of transformers, the frequencies of
+sampled tokens with the softmax, and log-probabilities with the trainer's. The trainer's function runs as written, not
+compiled, on weights with the adapter merged.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from kgwalk.training.microbatch import pack
 from kgwalk.types import Flat
 from kgwalk.walk.protocol import Task
 
-LEAST = 5.0  # expected draws of a class: with fewer, chi-square is not what it says
-DRAWN = 8  # prompts whose next token is drawn often
-# what must hold, by dtype: prompts whose greedy output differs, mean and largest difference of a log-probability
+LEAST = 5.0  # expected draws of a class: with fewer, the chi-square distribution does not hold
+DRAWN = 8  # prompts whose next token is sampled many times
+# Bounds by dtype: the share of prompts whose greedy output differs, mean and largest difference of a log-probability.
 BOUNDS = {"float32": (0.0, 1e-4, 1e-3), "bfloat16": (0.02, 1e-2, None)}
 LEAST_P = 1e-3
 CHECKS = ("greedy output", "log-probabilities", "sampled tokens")  # how the names of their figures begin
@@ -47,31 +48,33 @@ class Amount:
 
 
 def check_rows(
-    name: str, adapter: str | None, place: Workload, machine: Machine, amount: Amount, dtype: str
+    name: str, adapter: str | None, workload: Workload, machine: Machine, amount: Amount, dtype: str
 ) -> list[Figure]:
-    """All checks with real prompts; draws in float32 alone, where nothing but the sampler can be wrong."""
+    """All checks, with real prompts. Frequencies are checked in float32 alone, where rounding cannot be the cause."""
     machine.free()
     plain = load_model(name, adapter=adapter, device=machine.device, dtype=dtype)
-    prompts = prompts_of(place, plain, amount.prompts)
+    prompts = prompts_of(workload, plain, amount.prompts)
     context = max(map(len, prompts)) + amount.tokens + 1
     own = replace(plain, module=deepcopy(plain.module))  # the engine changes what it runs
     with opened(LocalEngine(own, context=context)) as engine:
         rows = greedy_rows(engine, plain, prompts, amount.tokens, dtype)
         if dtype == "float32":
             rows += draw_rows(engine, plain, prompts[:DRAWN], amount.draws)
-        # Last: from then on the plain model, too, has the trainer's head.
+        # Last, as it gives the plain model the trainer's head.
         return rows + logprob_rows(engine, TokenScorer(plain.module), prompts, amount.tokens, dtype)
 
 
-def prompts_of(place: Workload, model: LoadedModel, count: int) -> list[list[int]]:
-    """The prompts that so many different questions begin with."""
+def prompts_of(workload: Workload, model: LoadedModel, count: int) -> list[list[int]]:
+    """The first prompts of so many questions, each different one once."""
 
     def length(text: str) -> int:
         return len(model.tokens.encode(text))
 
     found: dict[tuple[int, ...], None] = {}
-    for question in islice(place.questions, count):
-        walk = place.protocol.begin(Task(question, question.topic_entities), place.environments.of(question), length)
+    for question in islice(workload.questions, count):
+        walk = workload.protocol.begin(
+            Task(question, question.topic_entities), workload.environments.of(question), length
+        )
         found[tuple(model.tokens.open_chat(walk.prompt()))] = None
     return [list(prompt) for prompt in found]
 
@@ -79,8 +82,9 @@ def prompts_of(place: Workload, model: LoadedModel, count: int) -> list[list[int
 def greedy_rows(
     engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], most: int, dtype: str
 ) -> list[Figure]:
-    """Where rounding is coarse, transformers differs from itself when the same prompts come in other batches: that
-    share is the baseline."""
+    """The share of prompts whose greedy output differs from transformers'. In bfloat16, transformers differs from
+    itself when the same prompts come in other batches: that share is the baseline.
+    """
     ours = [one.ids for one in asked(engine, prompts, Sampling(max_tokens=most))]
     theirs = by_generate(plain, prompts, most, len(prompts))
     again = by_generate(plain, prompts, most, max(1, len(prompts) // 2)) if dtype != "float32" else None
@@ -98,9 +102,10 @@ def greedy_rows(
 def logprob_rows(
     engine: LocalEngine, trainer: TokenScorer, prompts: list[list[int]], most: int, dtype: str
 ) -> list[Figure]:
-    """Of sampled tokens, as the engine reported them and as the trainer computes them before an update. Where rounding
-    is coarse, beside how far the trainer is from itself when it computes every sequence in a row of its own. The fewer
-    nats a token has, the less there is to be wrong about.
+    """Log-probabilities of sampled tokens: the engine's, and those that the trainer computes before an update.
+
+    In bfloat16 the baseline is how far the trainer is from itself when it computes every sequence in a row of its own.
+    The mean of a token is given, too: the nearer it is to 0, the less there is to be wrong about.
     """
     drawn = asked(engine, prompts, Sampling(1.0, max_tokens=most, seed=1))
     flats = [sequence(prompt, one) for prompt, one in zip(prompts, drawn, strict=True)]
@@ -118,7 +123,7 @@ def logprob_rows(
 
 
 def sequence(prompt: list[int], written: Generation) -> Flat:
-    """What a trainer learns from: the prompt, and one turn after it.
+    """A prompt and one generation as a trainer gets them.
 
     >>> sequence([5, 6], Generation([7], [-0.5], "eos"))
     Flat(ids=[5, 6, 7], mask=[0, 0, 1], logprobs=[0.0, 0.0, -0.5], turn_index=[-1, -1, 0])
@@ -134,8 +139,8 @@ def sequence(prompt: list[int], written: Generation) -> Flat:
 
 @torch.no_grad()
 def trained(trainer: TokenScorer, flats: Sequence[Flat], *, share: bool = True) -> list[float]:
-    """The trainer's log-probabilities of what was written, sequence by sequence. Microbatches are those of an update,
-    or without `share` ones in which each sequence has a row of its own."""
+    """The trainer's log-probabilities of the generated tokens, sequence after sequence. Microbatches are those of an
+    update; without `share` each sequence has a row of its own."""
     device = next(trainer.parameters()).device
     budget = PASS.get(device.type, PASS["cpu"])
     packed = pack(flats, None, budget=budget, pad_id=0, share=share and trainer.takes_trees, multiple=ALIGNED)
@@ -148,8 +153,8 @@ def trained(trainer: TokenScorer, flats: Sequence[Flat], *, share: bool = True) 
 
 
 def draw_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], draws: int) -> list[Figure]:
-    """One token after each prompt, drawn over and over, against the softmax. A prompt is cut where the model knows
-    least how it goes on: of a token that is certain, frequencies say nothing.
+    """One token after each prompt, sampled many times, against the softmax. A prompt is cut where the model is least
+    certain how it goes on: where it is certain, frequencies say nothing.
     """
     each = draws // len(prompts)
     statistic, degrees = 0.0, 0
@@ -170,7 +175,7 @@ def draw_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]],
 
 
 def least_certain(logprobs_TV: torch.Tensor) -> int:
-    """The place of the most entropy in the second half: prompts begin alike.
+    """The place of the highest entropy in the second half, as prompts begin alike.
 
     Four places, two tokens. Of the last two places the first has two that are equally likely:
 
@@ -183,8 +188,8 @@ def least_certain(logprobs_TV: torch.Tensor) -> int:
 
 
 def chi_square(counts_V: Sequence[int], probabilities_V: Sequence[float]) -> tuple[float, int]:
-    """The statistic and its degrees of freedom. Tokens are put together, the likely ones first, into classes that are
-    expected five times or more; what is left at the end joins the last.
+    """The statistic and its degrees of freedom. Tokens are grouped, the likeliest first, into classes that are expected
+    at least five times; what is left at the end joins the last class.
 
     20 draws of three tokens with 1/2, 2/5 and 1/10: expected 10, 8 and 2, so that the last two are one class.
         drawn 8 and 12, expected 10 and 10: 4/10 + 4/10 = 0.8, 1 degree
@@ -205,9 +210,9 @@ def chi_square(counts_V: Sequence[int], probabilities_V: Sequence[float]) -> tup
 
 
 def chi_square_p(statistic: float, degrees: int) -> float:
-    """How likely so large a statistic is if the draws are fair: the upper regularised gamma function.
+    """The probability of so large a statistic if sampling is right: the upper regularised gamma function.
 
-    With 2 degrees it is exp(-x / 2), with 1 erfc(sqrt(x / 2)); where all is one class nothing is said.
+    With 2 degrees it is exp(-x / 2), with 1 erfc(sqrt(x / 2)); with one class, and so 0 degrees, it is 1.
 
     >>> round(chi_square_p(1.8, 2), 4), round(chi_square_p(0.8, 1), 4), chi_square_p(0.0, 0)
     (0.4066, 0.3711, 1.0)
@@ -221,7 +226,7 @@ def chi_square_p(statistic: float, degrees: int) -> float:
 def asked(
     engine: LocalEngine, prompts: Sequence[list[int]], sampling: Sampling, *, seeds: bool = False
 ) -> list[Generation]:
-    """All at once; with `seeds` each has its own."""
+    """The engine's generations, all asked for at once; with `seeds` each has a seed of its own."""
 
     async def together() -> list[Generation]:
         own = (
@@ -264,7 +269,7 @@ def _to_the_end(ids: list[int], ends: frozenset[int]) -> list[int]:
 
 @torch.no_grad()
 def _logprobs(module: Any, ids: list[int]) -> torch.Tensor:
-    """Of every token of the vocabulary after each of the ids, by one plain pass."""
+    """Log-probabilities (T, V) of every token of the vocabulary after each of the ids, by one plain pass."""
     logits: torch.Tensor = module(torch.tensor([ids], device=module.device)).logits[0]
     return torch.log_softmax(logits.float(), -1)
 
@@ -274,6 +279,6 @@ def _differ(some: Sequence[list[int]], others: Sequence[list[int]]) -> float:
 
 
 def _apart(some: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
-    """How far, in the mean and at most."""
+    """The mean and the largest difference."""
     between = [abs(one - other) for one, other in zip(some, others, strict=True)]
     return sum(between) / len(between), max(between)

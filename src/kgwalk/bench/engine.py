@@ -1,262 +1,24 @@
-"""`kgwalk bench engine`: how fast the local engine decodes and rolls out, how near that is to what the machine can do.
+"""`kgwalk bench engine`: how fast the engine `local` decodes and rolls out, and whether it is right.
 
-Everything in one run on one machine, `generate` of transformers beside it, and whether the tokens are the right ones.
+Everything is measured in one run on one machine: decoding beside `generate` of transformers and the machine's limits
+(`decode`), whole episodes (`episodes`), and whether the tokens are those of the model (`checks`).
 """
 
 from __future__ import annotations
 
-import logging
-import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
-
-import torch
 
 from kgwalk.bench.checks import CHECKED, CHECKS, Amount, check_rows
+from kgwalk.bench.decode import MANY, Limits, compared, decoder_of, generate_speed, slot_speed, speed_rows
 from kgwalk.bench.episodes import Rollouts, Workload, episode_rows, soak_rows
 from kgwalk.bench.rows import Figure, Machine, with_goals
 from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model
-from kgwalk.llm.torch_engine.engine import GROUP, STEPS
-from kgwalk.llm.torch_engine.kv_cache import SlotStart
-from kgwalk.llm.torch_engine.model import Job, SlotModel
-from kgwalk.types import KgwalkError, Progress, silent
+from kgwalk.llm.torch_engine.model import SlotModel
+from kgwalk.types import Progress, silent
 from kgwalk.walk.adapters import choose
-
-# ----------------------------------------------------------------------------------------------------
-# Tokens a second by batch at one context: the engine's passes alone, beside `generate` of transformers.
-#
-# The engine's figure is of its passes over slots, without requests, texts and tools. `generate` is timed with few and
-# with more new tokens: their difference is decoding without the prompt. Knows nothing of recipes.
-
-
-# ----------------------------------------------------------------------------------------------------
-# The least time a decode step can take: the bytes it must move and the operations it must do, over a machine's rates.
-#
-# Pure arithmetic. Knows nothing of how a step is computed, nor how fast any machine is.
-
-
-@dataclass(frozen=True, slots=True)
-class Decoder:
-    """The sizes of a decoder that decide what a step costs."""
-
-    weights: int  # that a step multiplies with: all, but for a table of embeddings that is only looked up in
-    layers: int
-    key_heads: int
-    query_heads: int
-    width: int  # of a head
-    vocabulary: int
-    itemsize: int  # bytes of a number: 2 for bfloat16
-
-
-def step_bytes(model: Decoder, batch: int, length: float) -> float:
-    """Moved by one step of `batch` rows that see `length` tokens each, the new one among them.
-
-    Weights are read once for all rows, keys and values once for each row, logits are written and read once.
-
-    1,000 weights, 2 layers, 1 key head of width 4, 10 tokens to choose from, 2 bytes a number; 3 rows of 5 tokens:
-        weights           1000 x 2                          = 2000
-        keys and values   3 x 5 x (2 x 2 x 1 x 4) x 2       =  480
-        logits            2 x 3 x 10 x 2                    =  120
-
-    >>> step_bytes(Decoder(1000, 2, 1, 2, 4, 10, 2), batch=3, length=5)
-    2600
-    """
-    token = 2 * model.layers * model.key_heads * model.width  # numbers: a key and a value in each layer
-    logits = 2 * batch * model.vocabulary
-    return model.itemsize * (model.weights + batch * length * token + logits)
-
-
-def step_operations(model: Decoder, batch: int, length: float) -> float:
-    """Multiplications and additions of one step.
-
-    A weight costs 2 for each row; attention 2 for a query with a key and 2 for a share of a value, at each width.
-
-    The same model with 2 query heads; 3 rows of 5 tokens:
-        weights     2 x 1000 x 3                 = 6000
-        attention   4 x 2 x 2 x 4 x 5 x 3        =  960
-
-    >>> step_operations(Decoder(1000, 2, 1, 2, 4, 10, 2), batch=3, length=5)
-    6960
-    """
-    attention = 4 * model.layers * model.query_heads * model.width * length
-    return batch * (2 * model.weights + attention)
-
-
-def floor_seconds(bytes_moved: float, operations: float, *, bandwidth: float, rate: float) -> float:
-    """The larger of the two times: moving and computing can go on at once, and neither can be left out.
-
-    2,600 bytes at 1,300 a second are 2 s, 6,960 operations at 6,960 a second 1 s:
-
-    >>> floor_seconds(2600, 6960, bandwidth=1300, rate=6960)
-    2.0
-    """
-    return max(bytes_moved / bandwidth, operations / rate)
-
-
-log = logging.getLogger(__name__)
-
-FEW, MANY = 4, 36  # new tokens of `generate`
-TIMED = MANY - FEW  # steps in a round
-COMPARED = 256  # beside the largest batch, the one that `generate` is run with on a GPU: it is slow
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeSpeed:
-    """Seconds: of a step, of the prompts alone (None: too short to tell), of the prompts and MANY tokens."""
-
-    step: float
-    prompts: float | None
-    whole: float
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the machine was measured to do in a second."""
-
-    bandwidth: float  # bytes
-    rate: float  # operations
-
-
-def decoder_of(module: Any) -> Decoder:
-    """The sizes of a Hugging Face decoder."""
-    config = module.config.get_text_config()
-    heads = config.num_attention_heads
-    table = module.get_input_embeddings().weight
-    head = module.get_output_embeddings()
-    looked_up = 0 if head is not None and head.weight is table else table.numel()
-    return Decoder(
-        weights=sum(value.numel() for value in module.parameters()) - looked_up,
-        layers=config.num_hidden_layers,
-        key_heads=getattr(config, "num_key_value_heads", None) or heads,
-        query_heads=heads,
-        width=getattr(config, "head_dim", None) or config.hidden_size // heads,
-        vocabulary=table.shape[0],
-        itemsize=module.dtype.itemsize,
-    )
-
-
-def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rounds: int) -> DecodeSpeed:
-    """Rows of `context` random tokens, then steps."""
-    if batch > model.most_slots:
-        raise KgwalkError(f"there is memory for {model.most_slots:,} rows; give --batch no more than that")
-    chance = random.Random(batch)
-    ids = torch.randint(model.vocabulary, (batch, context)).tolist()
-    kind = model.kind_of(frozenset())  # no token is an end
-    slots = list(range(batch))
-    a_pass = min(max(1, GROUP.get(machine.kind, GROUP["cpu"]) // context), model.most_jobs)  # rows
-    a_call = STEPS.get(machine.kind, STEPS["cpu"])
-
-    def start(slot: int, at: int) -> SlotStart:
-        last = ids[slot][min(at, context - 1)]
-        return SlotStart(slot, last, at, MANY, 1.0, 1.0, [chance.random() for _ in range(MANY)], kind)
-
-    jobs = [Job(slot, ids[slot], 0, start(slot, context)) for slot in slots]
-
-    def prefill() -> None:
-        for begin in range(0, batch, a_pass):
-            model.prefill(jobs[begin : begin + a_pass])
-
-    def steps(count: int) -> None:
-        for done in range(0, count, a_call):
-            chosen = model.steps(slots, min(a_call, count - done), sampled=True, nucleus=False)
-        chosen.read()
-
-    def back() -> None:
-        """So that the rows are `context` long on the mean of the steps."""
-        at = max(1, context - TIMED // 2)
-        model.state.begin([start(slot, at) for slot in slots])
-
-    def whole() -> None:
-        prefill()
-        steps(MANY - 1)  # the first token comes with the prompt
-
-    whole()  # records, compiles
-    return DecodeSpeed(
-        step=machine.median(lambda: steps(TIMED), rounds, back) / TIMED,
-        prompts=machine.median(prefill, rounds),
-        whole=machine.median(whole, rounds),
-    )
-
-
-def generate_speed(module: Any, machine: Machine, batch: int, context: int, rounds: int) -> DecodeSpeed | None:
-    """The same by transformers; None where the device has no room for it, or the clock is too coarse to tell."""
-    ids = torch.randint(module.config.get_text_config().vocab_size, (batch, context), device=machine.device)
-    mask = torch.ones_like(ids)
-
-    def generate(count: int) -> None:
-        out = module.generate(
-            ids,
-            attention_mask=mask,
-            max_new_tokens=count,
-            do_sample=True,
-            temperature=1.0,
-            top_k=0,
-            top_p=1.0,
-            pad_token_id=0,
-        )
-        if out.shape[1] != context + count:
-            raise KgwalkError(f"generate was to write {count} tokens and wrote {out.shape[1] - context}")
-
-    ends, module.generation_config.eos_token_id = module.generation_config.eos_token_id, None  # none ends early
-    try:
-        generate(FEW)
-        few, many = (machine.median(partial(generate, count), rounds) for count in (FEW, MANY))
-    except torch.OutOfMemoryError:
-        log.warning("no room for generate with %d rows of %d tokens: no baseline for it", batch, context)
-        return None
-    finally:
-        module.generation_config.eos_token_id = ends
-    step = (many - few) / TIMED
-    if step <= 0:
-        log.warning("%d tokens took generate no longer than %d: no baseline for %d rows", MANY, FEW, batch)
-        return None
-    prompts = few - (FEW - 1) * step
-    return DecodeSpeed(step, prompts if prompts > 0 else None, many)
-
-
-def compared(batches: tuple[int, ...], machine: Machine) -> set[int]:
-    """The batches that `generate` is run with."""
-    return {batch for batch in batches if batch in (COMPARED, max(batches))} if machine.on_gpu else set(batches)
-
-
-def speed_rows(
-    batch: int, context: int, ours: DecodeSpeed, theirs: DecodeSpeed | None, model: Decoder, limits: Limits
-) -> list[Figure]:
-    label = f"batch {batch:,}, context {context:,}"
-    tokens = batch * context
-    # the rows are `context` tokens long on the mean, and half a token: that of the step itself
-    moved, operations = step_bytes(model, batch, context + 0.5), step_operations(model, batch, context + 0.5)
-    floor = floor_seconds(moved, operations, bandwidth=limits.bandwidth, rate=limits.rate)
-    decode = Figure(f"decode, {label}", batch / ours.step, "tokens/s", _beside(theirs, lambda one: batch / one.step))
-    times = [] if decode.ratio is None else [Figure(f"decode, {label}: times generate", decode.ratio, "x")]
-    return [
-        decode,
-        *times,
-        Figure(f"decode, {label}: step", 1e3 * ours.step, "ms", _beside(theirs, lambda one: 1e3 * one.step)),
-        Figure(f"decode, {label}: floor of a step", 1e3 * floor, "ms"),
-        Figure(f"decode, {label}: share of the roofline", floor / ours.step, "share"),
-        Figure(f"prefill, {label}", _rate(tokens, ours) or 0.0, "tokens/s", _beside(theirs, partial(_rate, tokens))),
-        Figure(
-            f"prompt and {MANY} tokens, {label}",
-            batch * MANY / ours.whole,
-            "tokens/s",
-            _beside(theirs, lambda one: batch * MANY / one.whole),
-        ),
-    ]
-
-
-def _rate(tokens: int, speed: DecodeSpeed) -> float | None:
-    """Tokens of prompts in a second."""
-    return None if speed.prompts is None else tokens / speed.prompts
-
-
-def _beside(theirs: DecodeSpeed | None, figure: Callable[[DecodeSpeed], float | None]) -> float | None:
-    return None if theirs is None else figure(theirs)
-
 
 SOAKED = 10_000  # episodes
 PARTS = ("decode", "episodes", "check")
@@ -268,14 +30,14 @@ class EngineScale:
     """How much is measured."""
 
     batches: tuple[int, ...]
-    context: int  # tokens of a row
+    context: int  # tokens of a sequence
     episodes: int  # of a recipe on a dataset
     rounds: int
     checks: Amount
 
     @classmethod
     def of(cls, machine: Machine) -> EngineScale:
-        """What takes a few minutes there."""
+        """An amount that takes a few minutes on this machine."""
         if machine.on_gpu:
             return cls((1, 64, 256, 1024), 512, 4096, 5, Amount(prompts=200, tokens=64, draws=20_000))
         return cls((1, 8), 128, 16, 2, Amount(prompts=8, tokens=16, draws=256))
@@ -283,9 +45,11 @@ class EngineScale:
 
 @dataclass(frozen=True)
 class EngineBench:
-    """A model, and every recipe on every dataset. The first of both give the prompts of the checks. `workers` walk, or
-    with 0 this process does. Without an `adapter` it is the shipped one where that fits; `none` is the model as it is.
-    `report` gets each figure as soon as it is known.
+    """A model, and every recipe on every dataset.
+
+    The first recipe and the first dataset give the prompts of the checks. With 0 `workers` this process walks itself.
+    Without an `adapter` it is the shipped one, if that fits; `none` is the model as it is. `report` gets each figure as
+    soon as it is known.
     """
 
     machine: Machine
@@ -299,29 +63,29 @@ class EngineBench:
     report: Callable[[Figure], None] = lambda row: None
 
     def run(self, only: Collection[str] = PARTS) -> list[Figure]:
-        """All but a soak, or some parts of it."""
-        places = self._places()
+        """All parts, or some of them; a soak is apart."""
+        workloads = self._workloads()
         parts = {
             "decode": self._decoding(),
-            "episodes": self._rollouts(places, episode_rows, self.scale.episodes),
-            "check": self._checks(places[0][0]),
+            "episodes": self._rollouts(workloads, episode_rows, self.scale.episodes),
+            "check": self._checks(workloads[0][0]),
         }
-        return [self._told(row) for name, rows in parts.items() if name in only for row in rows]
+        return [self._reported(row) for name, rows in parts.items() if name in only for row in rows]
 
     def soak(self, episodes: int) -> list[Figure]:
         """Only whether memory grows over so many episodes."""
-        return [self._told(row) for row in self._rollouts(self._places(), soak_rows, episodes)]
+        return [self._reported(row) for row in self._rollouts(self._workloads(), soak_rows, episodes)]
 
-    def _told(self, row: Figure) -> Figure:
+    def _reported(self, row: Figure) -> Figure:
         self.report(row)
         return row
 
-    def _places(self) -> list[list[Workload]]:
-        """Those of a recipe together."""
+    def _workloads(self) -> list[list[Workload]]:
+        """A list for each recipe."""
         return [[Workload.of(recipe, dataset) for dataset in self.datasets] for recipe in self.recipes]
 
     def _named(self, recipe: Recipe) -> tuple[str, str | None]:
-        """Model and adapter; an adapter's folder names its base."""
+        """Model and adapter. Without a model the adapter's folder is given as one, as it names its base."""
         adapter = choose(self.adapter, None, recipe, model=self.model, engine="local").folder
         return (adapter or DEFAULT_MODEL, None) if self.model is None else (self.model, adapter)
 
@@ -330,14 +94,14 @@ class EngineBench:
         return load_model(name, adapter=adapter, device=self.machine.device, dtype=self.machine.dtype)
 
     def _decoding(self) -> Iterator[Figure]:
-        """The engine changes the module that it runs, so `generate` has its own."""
+        """Figures of decoding. The engine changes the module that it runs, so `generate` has its own."""
         machine, scale = self.machine, self.scale
         self.progress("decoding", 0, len(scale.batches))
         limits = Limits(machine.bandwidth(), machine.rate())
         machine.free()
         plain = self._load(self.recipes[0]).module
         model = SlotModel(
-            self._load(self.recipes[0]).module, most_slots=max(scale.batches), context=scale.context + MANY
+            self._load(self.recipes[0]).module, max_slots=max(scale.batches), context=scale.context + MANY
         )
         yield Figure("copy bandwidth, read and written", limits.bandwidth / 1e9, "GB/s")
         yield Figure(f"matrix product, {machine.dtype}", limits.rate / 1e12, "TFLOP/s")
@@ -350,27 +114,27 @@ class EngineBench:
             self.progress("decoding", number, len(scale.batches))
         yield from machine.most_rows("decoding")
 
-    def _rollouts(self, places: Sequence[Sequence[Workload]], measure: Measure, episodes: int) -> Iterator[Figure]:
-        """One engine for a recipe, on all datasets."""
-        for recipe, same in zip(self.recipes, places, strict=True):
+    def _rollouts(self, workloads: Sequence[Sequence[Workload]], measure: Measure, episodes: int) -> Iterator[Figure]:
+        """Figures of episodes, with one engine for a recipe on all datasets."""
+        for recipe, same in zip(self.recipes, workloads, strict=True):
             self.machine.free()
             model = self._load(recipe)
             config = model.module.config
             with Rollouts.opened(model, same[0], self.workers) as rollouts:
-                del model  # the engine's alone, to be freed with it
-                for place in same:
-                    for row in measure(rollouts, place, self.machine, episodes, self.progress):
+                del model  # only the engine holds it now, and frees it when it is closed
+                for workload in same:
+                    for row in measure(rollouts, workload, self.machine, episodes, self.progress):
                         yield from with_goals([row], self.machine, config)
 
-    def _checks(self, place: Workload) -> Iterator[Figure]:
+    def _checks(self, workload: Workload) -> Iterator[Figure]:
         self.progress("checks", 0, None)
         name, adapter = self._named(self.recipes[0])
         dtypes = CHECKED.get(self.machine.kind, CHECKED["cpu"])
         amount = self.scale.checks
         for dtype in dtypes:
-            yield from check_rows(name, adapter, place, self.machine, amount, dtype)
+            yield from check_rows(name, adapter, workload, self.machine, amount, dtype)
 
 
 def wrong(rows: Sequence[Figure]) -> list[Figure]:
-    """The checks that were not met: speed is one thing, wrong tokens another."""
+    """The checks that failed. A goal of speed that was missed is not among them."""
     return [row for row in rows if row.met is False and row.name.startswith(CHECKS)]

@@ -1,27 +1,24 @@
-"""Rollouts end to end, as a step of training makes them: episodes a second, and where their time goes.
+"""Rollouts end to end, as in a step of training: episodes a second, and where their time goes.
 
-Three runs of as many episodes, each of other questions: one in which passes are recorded and compiled, the one that is
-measured, and one with timers in Python, which slow it. Where workers walk there is no third: their timers would be in
-other processes. Knows recipes and datasets by their interfaces only.
+There are three runs of as many episodes, each with other questions: one in which passes are recorded and compiled, one
+that is measured, and one with timers in Python, which slow it down (`timers`). With workers there is no third run, as
+the timers would be in other processes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
-import torch
-
 from kgwalk.bench.rows import Figure, Machine, growth_rows
+from kgwalk.bench.timers import DeviceWatch, ProcessorClock, TimedProtocol, TimedTokens, engine_times
 from kgwalk.config.recipe import Recipe
 from kgwalk.config.runtime import without_collecting
 from kgwalk.data.dataset import Dataset
@@ -35,170 +32,11 @@ from kgwalk.types import Episode, KgwalkError, Progress, Question, StopReason
 from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
-from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
-
-# ----------------------------------------------------------------------------------------------------
-# Where the time of a rollout goes: how long the device is at work, and what Python does meanwhile.
-#
-# Both are put around an engine from outside and taken off again. This is the one module of the benchmarks that reaches
-# into the engine; it knows nothing of recipes or figures.
-
-
-PASSES = ("prefill", "steps")
-TOKENISED = ("encode", "decode", "open_chat", "next_turn")
-WALKED = {"prompt": "prompt", "parse": "parse", "act": "graph", "resolve": "graph", "evidence": "graph"}
-ENGINE = ("take_in", "prefill", "steps", "wait", "read")
-
-
-def engine_times(engine: LocalEngine) -> dict[str, float]:
-    """Seconds of the engine's thread so far. Reading the results has the waiting for them inside; here it has not."""
-    times = {name: engine._batcher.times[name] for name in ENGINE}
-    times["read"] -= times["wait"]
-    return times
-
-
-class TimedPasses(dict[Any, Any]):
-    """Recorded passes by kind and size; each that is added is timed when replayed, until all are `plain` again."""
-
-    def __init__(self, timed: Callable[[str, Callable[[], None]], Callable[[], None]]) -> None:
-        self._timed = timed
-        self._replays: dict[Any, Callable[[], None]] = {}
-
-    def __setitem__(self, key: Any, one: Any) -> None:
-        self._replays[key] = one.replay
-        one.replay = self._timed(key[0], one.replay)
-        super().__setitem__(key, one)
-
-    def plain(self) -> dict[Any, Any]:
-        for key, replay in self._replays.items():
-            self[key].replay = replay
-        return dict(self)
-
-
-class DeviceWatch:
-    """Seconds for which passes of each kind keep the device busy, while it is entered.
-
-    On a GPU events are put before and after every replayed pass, which costs microseconds; what a round does besides
-    (a few numbers copied to and fro) is not counted. Elsewhere a pass is over when its call returns.
-    """
-
-    def __init__(self, engine: LocalEngine) -> None:
-        self._model: Any = engine._batcher.model
-        self._events: list[tuple[str, Any, Any]] = []
-        self._seconds: dict[str, float] = dict.fromkeys(PASSES, 0.0)
-
-    def __enter__(self) -> DeviceWatch:
-        if self._model.on_gpu:
-            graphs = self._model._graphs
-            timed = TimedPasses(self._on_gpu)
-            for key, one in graphs._recorded.items():
-                timed[key] = one
-            graphs._recorded = timed
-        else:
-            for name in PASSES:
-                setattr(self._model, name, self._in_place(name, getattr(self._model, name)))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._model.on_gpu:
-            self._model._graphs._recorded = self._model._graphs._recorded.plain()
-        else:
-            for name in PASSES:
-                delattr(self._model, name)
-
-    def seconds(self) -> dict[str, float]:
-        """By kind; waits for what is under way."""
-        if self._events:
-            torch.cuda.synchronize(self._model.device)
-            for kind, begin, end in self._events:
-                self._seconds[kind] += begin.elapsed_time(end) / 1000
-            self._events.clear()
-        return dict(self._seconds)
-
-    def _on_gpu(self, kind: str, replay: Callable[[], None]) -> Callable[[], None]:
-        def run() -> None:
-            begin: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call,unused-ignore]
-            end: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call,unused-ignore]
-            begin.record()
-            replay()
-            end.record()
-            self._events.append((kind, begin, end))
-
-        return run
-
-    def _in_place(self, kind: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*given: Any, **named: Any) -> Any:
-            begun = time.perf_counter()
-            found = call(*given, **named)
-            self._seconds[kind] += time.perf_counter() - begun
-            return found
-
-        return run
-
-
-class ProcessorClock:
-    """Processor time by kind, of all threads. What runs inside another kind counts for itself alone.
-
-    Processor time and not time: a thread that waits for another one to let go of Python does nothing.
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-        self._inside = threading.local()  # for each call under way in a thread, what those inside it took
-        self._lock = threading.Lock()
-
-    def timed(self, kind: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*given: Any, **named: Any) -> Any:
-            inside: list[float] = self._inside.__dict__.setdefault("calls", [])
-            inside.append(0.0)
-            begun = time.thread_time()
-            try:
-                return call(*given, **named)
-            finally:
-                spent = time.thread_time() - begun
-                own = spent - inside.pop()
-                if inside:
-                    inside[-1] += spent
-                with self._lock:
-                    self.seconds[kind] += own
-
-        return run
-
-
-class TimedProtocol:
-    """A protocol whose walks are timed: `prompt`, `parse` and `graph`, which is tools and evidence."""
-
-    def __init__(self, protocol: Protocol, clock: ProcessorClock) -> None:
-        self._protocol, self._clock = protocol, clock
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._protocol, name)
-
-    def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> Walk:
-        walk: Walk = self._clock.timed("prompt", self._protocol.begin)(task, environment, count)
-        for name, kind in WALKED.items():
-            setattr(walk, name, self._clock.timed(kind, getattr(walk, name)))
-        return walk
-
-
-class TimedTokens:
-    """The engine's tokenizer is timed while this is entered."""
-
-    def __init__(self, engine: LocalEngine, clock: ProcessorClock) -> None:
-        self._tokens, self._clock = engine.tokens, clock
-
-    def __enter__(self) -> None:
-        for name in TOKENISED:
-            setattr(self._tokens, name, self._clock.timed("tokenise", getattr(self._tokens, name)))
-
-    def __exit__(self, *error: object) -> None:
-        for name in TOKENISED:
-            delattr(self._tokens, name)
-
+from kgwalk.walk.protocol import Environment, Protocol, Task
 
 GROUP = 8  # rollouts of a question
-BLOCKS = 10  # of a soak; memory is read after each
-MOST_GROWTH = 1.05  # times, from a fifth of a soak to its end
+BLOCKS = 10  # parts of a soak; memory is read after each
+MAX_GROWTH = 1.05  # times, from a fifth of a soak to its end
 HOST = ("prompt", "parse", "graph", "tokenise")
 
 
@@ -220,8 +58,8 @@ class Workload:
         return cls(f"{recipe.name} on {dataset.name}", protocol, budget_of(recipe), environments, _questions(dataset))
 
     def asked(self, count: int, run: int) -> list[tuple[Question, str]]:
-        """So many episodes, a group of each question, with their keys; every run has questions of its own, while there
-        are any left."""
+        """The questions of so many episodes, a group for each question, with their keys. Every run has other questions,
+        as long as there are any left."""
         a_run = -(-count // GROUP)
         asked = islice(cycle(self.questions), run * a_run, (run + 1) * a_run)
         every = [(one, f"{run}:{number}:{rollout}") for number, one in enumerate(asked) for rollout in range(GROUP)]
@@ -232,7 +70,7 @@ class Workload:
 
 
 def _questions(dataset: Dataset) -> list[Question]:
-    """Those of the training split, or of the first there is, shuffled: files begin with the easy ones."""
+    """The questions of the training split, or else of the first one; shuffled, as files begin with easy ones."""
     splits = dataset.splits()
     if not splits:
         raise KgwalkError(f"{dataset.name} has no questions to ask")
@@ -246,7 +84,7 @@ def _questions(dataset: Dataset) -> list[Question]:
 
 @contextmanager
 def opened(engine: LocalEngine) -> Iterator[LocalEngine]:
-    """Closed at the end."""
+    """The engine, closed at the end."""
     try:
         yield engine
     finally:
@@ -255,38 +93,38 @@ def opened(engine: LocalEngine) -> Iterator[LocalEngine]:
 
 @dataclass(frozen=True)
 class Rollouts:
-    """An engine, and the workers that walk with it; None: it is asked from an event loop here."""
+    """An engine, and the workers that walk with it; without a pool an event loop in this process does."""
 
     engine: LocalEngine
     pool: WorkerPool | None = None
 
     @classmethod
     @contextmanager
-    def opened(cls, model: LoadedModel, place: Workload, workers: int) -> Iterator[Rollouts]:
-        """With slots as long as an episode of the place may be, as in training; closed at the end."""
-        context = min(place.budget.total_tokens, longest_context(model.module))
+    def opened(cls, model: LoadedModel, workload: Workload, workers: int) -> Iterator[Rollouts]:
+        """With slots as long as an episode of the workload may be, as in training; all is closed at the end."""
+        context = min(workload.budget.total_tokens, longest_context(model.module))
         with opened(LocalEngine(model, context=context, lockstep=workers > 0)) as engine:
             if not workers:
                 yield cls(engine)
                 return
-            with closing(WorkerPool(engine, place.protocol, place.budget, count=workers)) as pool:
+            with closing(WorkerPool(engine, workload.protocol, workload.budget, count=workers)) as pool:
                 yield cls(engine, pool)
 
-    def walk(self, place: Workload, asked: Sequence[tuple[Question, str]], protocol: Any = None) -> list[Episode]:
-        """As in training: at temperature 1, with nothing in the engine's cache."""
+    def walk(self, workload: Workload, asked: Sequence[tuple[Question, str]], protocol: Any = None) -> list[Episode]:
+        """Walks as in training: at temperature 1, and the engine's cache is empty."""
         self.engine.weights_changed()
         sampling = Sampling(temperature=1.0, seed=0)
         if self.pool is not None:
             try:
-                return _unbroken([one.episode for one in self.pool.walk(place.environments, asked, sampling)])
+                return _unbroken([one.episode for one in self.pool.walk(workload.environments, asked, sampling)])
             except CannotTravel as why:
-                raise KgwalkError(f"{place.label} cannot be walked by workers: {why}; give --workers 0") from why
-        agent = ProtocolPolicy(protocol or place.protocol, self.engine, place.budget, sampling)
+                raise KgwalkError(f"{workload.label} cannot be walked by workers: {why}; give --workers 0") from why
+        agent = ProtocolPolicy(protocol or workload.protocol, self.engine, workload.budget, sampling)
         with without_collecting():
-            return _unbroken(asyncio.run(agent.walk(place.tasks(asked), lambda episode, turn: None)))
+            return _unbroken(asyncio.run(agent.walk(workload.tasks(asked), lambda episode, turn: None)))
 
     def processor_seconds(self) -> tuple[float, float]:
-        """Of this process and of its workers, so far."""
+        """Processor time of this process and of its workers, so far."""
         return time.process_time(), 0.0 if self.pool is None else sum(self.pool.processor_seconds())
 
 
@@ -298,48 +136,51 @@ def _unbroken(episodes: list[Episode]) -> list[Episode]:
 
 
 def episode_rows(
-    with_: Rollouts, place: Workload, machine: Machine, count: int, progress: Progress
+    rollouts: Rollouts, workload: Workload, machine: Machine, count: int, progress: Progress
 ) -> Iterator[Figure]:
-    engine, runs = with_.engine, 3 if with_.pool is None else 2
+    """Speed, and shares of the time: of the device, of the engine's thread, of Python."""
+    engine, runs = rollouts.engine, 3 if rollouts.pool is None else 2
 
     def run(number: int, protocol: Any = None) -> tuple[float, list[Episode]]:
-        progress(place.label, number, runs)
-        asked = place.asked(count, number)
+        progress(workload.label, number, runs)
+        asked = workload.asked(count, number)
         begun = time.perf_counter()
-        episodes = with_.walk(place, asked, protocol)
+        episodes = rollouts.walk(workload, asked, protocol)
         return time.perf_counter() - begun, episodes
 
     first, _ = run(0)
-    early, before, used = machine.held(), engine_times(engine), with_.processor_seconds()
+    early, before, used = machine.held(), engine_times(engine), rollouts.processor_seconds()
     with DeviceWatch(engine) as device:
         seconds, episodes = run(1)
         busy = device.seconds()
     threads = {name: value - before[name] for name, value in engine_times(engine).items()}
-    yield from _speed(place.label, episodes, seconds, first)
-    yield from _processors(place.label, used, with_.processor_seconds(), len(episodes), with_.pool)
-    yield from _shares(f"{place.label}: device", _split(busy, seconds), seconds)
-    yield from _shares(f"{place.label}: engine's thread", threads, seconds)
-    if with_.pool is None:
+    yield from _speed(workload.label, episodes, seconds, first)
+    yield from _processors(workload.label, used, rollouts.processor_seconds(), len(episodes), rollouts.pool)
+    yield from _shares(f"{workload.label}: device", _split(busy, seconds), seconds)
+    yield from _shares(f"{workload.label}: engine's thread", threads, seconds)
+    if rollouts.pool is None:
         clock = ProcessorClock()
         with TimedTokens(engine, clock):
-            slowed, _ = run(2, TimedProtocol(place.protocol, clock))
-        yield from _shares(f"{place.label}: Python", {name: clock.seconds[name] for name in HOST}, slowed)
-    progress(place.label, runs, runs)
-    yield from growth_rows(place.label, early, machine.held())
-    yield from machine.most_rows(place.label)
+            slowed, _ = run(2, TimedProtocol(workload.protocol, clock))
+        yield from _shares(f"{workload.label}: Python", {name: clock.seconds[name] for name in HOST}, slowed)
+    progress(workload.label, runs, runs)
+    yield from growth_rows(workload.label, early, machine.held())
+    yield from machine.most_rows(workload.label)
 
 
-def soak_rows(with_: Rollouts, place: Workload, machine: Machine, count: int, progress: Progress) -> Iterator[Figure]:
+def soak_rows(
+    rollouts: Rollouts, workload: Workload, machine: Machine, count: int, progress: Progress
+) -> Iterator[Figure]:
     """Many episodes in blocks: does anything grow after the first fifth of them?"""
     held = []
     begun = time.perf_counter()
     for block in range(BLOCKS):
-        progress(f"{place.label}, soak", block, BLOCKS)
-        with_.walk(place, place.asked(-(-count // BLOCKS), block))
+        progress(f"{workload.label}, soak", block, BLOCKS)
+        rollouts.walk(workload, workload.asked(-(-count // BLOCKS), block))
         held.append(machine.held())
-    label = f"{place.label}, {count:,} episodes"
+    label = f"{workload.label}, {count:,} episodes"
     yield Figure(f"{label}: episodes", count / (time.perf_counter() - begun), "episodes/s")
-    yield from growth_rows(label, held[BLOCKS // 5 - 1], held[-1], ("<=", MOST_GROWTH))
+    yield from growth_rows(label, held[BLOCKS // 5 - 1], held[-1], ("<=", MAX_GROWTH))
     yield from machine.most_rows(label)
 
 
@@ -360,7 +201,7 @@ def _speed(label: str, episodes: Sequence[Episode], seconds: float, first: float
 def _processors(
     label: str, before: tuple[float, float], after: tuple[float, float], episodes: int, pool: WorkerPool | None
 ) -> Iterator[Figure]:
-    """Processor time; where it is more than the time that passed, it was several processors'."""
+    """Processor time an episode; it is more than the time that passed if several processors worked."""
     own, theirs = (1000 * (late - early) / episodes for early, late in zip(before, after, strict=True))
     yield Figure(f"{label}: processor, this process", own, "ms an episode")
     if pool is not None:

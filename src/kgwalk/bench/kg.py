@@ -1,4 +1,4 @@
-"""`kgwalk bench kg`: this store and server beside a plain list scan, in one run on one machine.
+"""`kgwalk bench kg`: the store and its server beside a plain list scan, in one run on one machine.
 
 (a) 2,000 question subgraphs of 4,000 triples; (b) one graph of 1M triples, then 10M; with `--huge`, 100M.
 """
@@ -47,10 +47,10 @@ class GraphScale:
 
 
 def bench_kg(folder: Path, scale: GraphScale, progress: Progress) -> list[Figure]:
-    """All figures but the huge one; `folder` holds the made graphs and is the caller's to remove."""
+    """All figures but those of `bench_huge`. The graphs are made in `folder`, which the caller removes."""
     full = scale == GraphScale()
     rows: list[Figure] = []
-    one, one_store = _environment(folder, "1m", scale.triples, progress)
+    one, one_store = _random_graph(folder, "1m", scale.triples, progress)
     rows += _build_rows(folder, scale.triples, progress, full)
     ten_store = folder / "10m.kg"
     single, ten = _in_turns([(one_store, 1), (ten_store, 10)], scale)
@@ -68,7 +68,7 @@ def bench_kg(folder: Path, scale: GraphScale, progress: Progress) -> list[Figure
     return rows
 
 
-def _environment(folder: Path, name: str, triples: int, progress: Progress) -> tuple[Path, Path]:
+def _random_graph(folder: Path, name: str, triples: int, progress: Progress) -> tuple[Path, Path]:
     """A random graph of so many triples: its TSV file and its store."""
     source, store = folder / f"{name}.tsv", folder / f"{name}.kg"
     if not source.exists():
@@ -78,7 +78,7 @@ def _environment(folder: Path, name: str, triples: int, progress: Progress) -> t
     return source, store
 
 
-# Runs a command and prints, after its output, the most memory it had: a child's figure is not mixed with ours.
+# Runs a command and prints, after its output, the most memory it had, apart from that of this process.
 _MEASURED = """
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE)
@@ -90,13 +90,15 @@ sys.exit(done.returncode)
 
 @dataclass(frozen=True)
 class Built:
+    """What a build took, and its report."""
+
     seconds: float
     rss: float  # MB, the most at any moment
     report: dict[str, Any]
 
 
 def _build(source: Path, store: Path, memory: str) -> Built:
-    """Build in a process of its own, so that its memory is its own."""
+    """Builds a store in a process of its own, to measure its memory."""
     before = time.perf_counter()
     command = [sys.executable, "-m", "kgwalk.cli.main", "kg", "build", str(source), "-o", str(store)]
     done = subprocess.run(
@@ -149,11 +151,11 @@ def bench_huge(folder: Path, progress: Progress, triples: int = 100_000_000) -> 
     return rows + [Figure(f"{action}, {label} triples, p50", value, "us") for action, value in measured.items()]
 
 
-# In process
+# In this process
 
 
 def _questions_for(graph: Graph, names: Sequence[str], count: int) -> dict[str, list[tuple[str, str | None]]]:
-    """For each action, entities (and relations that they have) to ask about, chosen at random."""
+    """For each action, random entities, and relations that they have, to ask about."""
     rng = random.Random(7)
     asked: dict[str, list[tuple[str, str | None]]] = {action: [] for action in ACTIONS}
     while len(asked["get_head_entities"]) < count:
@@ -170,7 +172,7 @@ def _questions_for(graph: Graph, names: Sequence[str], count: int) -> dict[str, 
 
 
 def _times(graph: Graph, asked: dict[str, list[tuple[str, str | None]]]) -> dict[str, list[int]]:
-    """How long each call of each action took, in nanoseconds, names and all."""
+    """How long each call of each action took, in nanoseconds, with looking up names."""
     times: dict[str, list[int]] = {}
     for action, questions in asked.items():
         times[action] = []
@@ -190,7 +192,7 @@ def _medians(times: dict[str, list[int]]) -> dict[str, float]:
 def _in_turns(stores: Sequence[tuple[Path, int]], scale: GraphScale, rounds: int = 8) -> list[dict[str, float]]:
     """The median time of each action on each store, in microseconds.
 
-    The stores take turns: what else the machine does then falls on all of them, and their ratio means something.
+    The stores take turns, so that other work on the machine slows all of them, and their ratio still holds.
     """
     graphs, asked = [], []
     for store, times in stores:
@@ -208,9 +210,7 @@ def _in_turns(stores: Sequence[tuple[Path, int]], scale: GraphScale, rounds: int
 
 
 def _in_process_scan(source: Path) -> dict[str, float]:
-    from kgwalk.bench.servers import ListGraphs
-
-    graph = ListGraphs(source)
+    graph = servers.ListGraphs(source)
     asked: dict[str, list[tuple[str, str | None]]] = {action: [] for action in ACTIONS}
     for fact in random.Random(4).sample(graph.triples, 15):
         asked["get_tail_relations"].append((fact.head, None))
@@ -254,7 +254,7 @@ def _over_http(source: Path, store: Path, scale: GraphScale, full: bool, progres
         ours = _three_loads(server, actions, scale.seconds)
     progress("asking a list scan over HTTP", 0, None)
     with scan_server(source) as server:
-        # a scan of the whole list an action: a batch of 256 would take longer than its time limit
+        # Each action scans the whole list: a batch of 256 would take longer than its time limit.
         theirs = _three_loads(server, actions, scale.scan_seconds, batch=8)
     label = f"{scale.triples:,} triples, HTTP, one worker"
     goals = (900.0, 2000.0, 25_000.0) if full else (None, None, None)

@@ -1,4 +1,8 @@
-"""A measured figure beside its baseline; a benchmark is a list of them."""
+"""A measured figure beside its baseline, the machine it was measured on, and its goal.
+
+A benchmark is a list of figures; `table` shows them, `Figure.as_json` is a row of `--json`. `Machine` is the device:
+how fast it copies and multiplies, how much memory is in use.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`goal` is what this project sets itself: ("<=", 20.0) or (">=", 900.0)."""
+    """`goal` is the project's own: ("<=", 20.0) or (">=", 900.0)."""
 
     name: str
     value: float
@@ -34,6 +38,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
+        """Whether the goal is met; None without one."""
         if self.goal is None:
             return None
         sign, bound = self.goal
@@ -44,7 +49,7 @@ class Figure:
 
 
 def line(row: Figure) -> str:
-    """A figure as soon as it is known.
+    """A figure on one line, to be shown as soon as it is known.
 
     >>> line(Figure("kgwalk on world: episodes", 1234.5, "episodes/s", goal=(">=", 1000)))
     'kgwalk on world: episodes  1,234 episodes/s  (goal >= 1,000: yes)'
@@ -54,7 +59,7 @@ def line(row: Figure) -> str:
 
 
 def table(title: str, rows: list[Figure], baseline: str = "list scan") -> Table:
-    """`baseline` names what the figures stand beside."""
+    """All figures; `baseline` is the title of that column."""
     shown = Table(title=title, title_justify="left")
     for column in ("figure", "value", "unit", baseline, "times better", "goal", "met"):
         shown.add_column(column, justify="left" if column in ("figure", "unit") else "right")
@@ -71,11 +76,7 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
 
 
-# ----------------------------------------------------------------------------------------------------
-# What the machine is and can do: its device, how fast that copies and multiplies, how much memory is in use.
-#
-# Knows nothing of language models.
-
+# The machine
 
 COPIED = {"cuda": 1 << 30, "cpu": 1 << 26}  # bytes: far more than any cache holds
 SIDE = {"cuda": 8192, "cpu": 512}  # of the square matrices
@@ -84,13 +85,13 @@ AT_ONCE = 8  # copies or products in one measurement: starting the first must no
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`device` as torch names it. The dtype is what the engine computes in there."""
+    """`device` as torch names it; `dtype` is what the engine computes in on it."""
 
     device: str
 
     @classmethod
     def of(cls, asked: str) -> Machine:
-        """`auto` is the GPU if there is one; a name that is none is told when a model is to be put there."""
+        """`auto` is the GPU if there is one. A name that does not exist is an error only when a model is put there."""
         return cls(("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked)
 
     @property
@@ -110,12 +111,12 @@ class Machine:
         return torch.cuda.get_device_name(self.device) if self.on_gpu else "processor"
 
     def sync(self) -> None:
-        """Until all that was begun is done."""
+        """Waits until the device has done its work."""
         if self.on_gpu:
             torch.cuda.synchronize(self.device)
 
     def seconds(self, run: Callable[[], Any], rounds: int, before: Callable[[], Any] = lambda: None) -> list[float]:
-        """How long each round took; `before` comes first and is not counted."""
+        """How long each round took; `before` runs first and is not counted."""
         found = []
         for _ in range(rounds):
             before()
@@ -130,7 +131,7 @@ class Machine:
         return statistics.median(self.seconds(run, rounds, before))
 
     def bandwidth(self) -> float:
-        """Bytes read and written by a copy in a second, at best."""
+        """Bytes that a copy reads and writes in a second, at best."""
         source = torch.zeros(COPIED.get(self.kind, COPIED["cpu"]), dtype=torch.uint8, device=self.device)
         target = torch.empty_like(source)
 
@@ -142,7 +143,7 @@ class Machine:
         return 2 * AT_ONCE * source.numel() / min(self.seconds(copy, 3))
 
     def rate(self) -> float:
-        """Operations of a matrix product in the machine's dtype in a second, at best."""
+        """Operations a second of a matrix product in the machine's dtype, at best."""
         side = SIDE.get(self.kind, SIDE["cpu"])
         left = torch.randn(side, side, device=self.device).to(getattr(torch, self.dtype))
         out = torch.empty_like(left)
@@ -154,24 +155,24 @@ class Machine:
         multiply()
         return AT_ONCE * 2 * side**3 / min(self.seconds(multiply, 3))
 
-    # Memory, in MB.
+    # Memory, in MB
 
     def free(self) -> None:
-        """Give back what nobody holds any more, and count the most from here on."""
+        """Frees memory that is no longer used, and starts counting the most from here."""
         gc.collect()
         if self.on_gpu:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def held(self) -> dict[str, float]:
-        """In use now, by what holds it."""
+        """Memory in use now, by host and GPU."""
         held = {"host": host_memory()}
         if self.on_gpu:
             held["GPU"] = torch.cuda.memory_reserved(self.device) / 1e6
         return held
 
     def most(self) -> dict[str, float]:
-        """The most that was in use: on the host since the process began, on a GPU since `free`."""
+        """The most memory that was in use: on the host since the process began, on a GPU since `free`."""
         most = {"host": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6}
         if self.on_gpu:
             most["GPU"] = torch.cuda.max_memory_reserved(self.device) / 1e6
@@ -182,7 +183,7 @@ class Machine:
 
 
 def host_memory() -> float:
-    """Resident memory of this process; where the kernel does not tell, the most it ever was."""
+    """Resident memory of this process; where the kernel does not say, the most it ever was."""
     status = Path("/proc/self/statm")
     if status.exists():
         return int(status.read_text().split()[1]) * resource.getpagesize() / 1e6
@@ -192,15 +193,11 @@ def host_memory() -> float:
 def growth_rows(
     label: str, early: dict[str, float], late: dict[str, float], goal: tuple[str, float] | None = None
 ) -> list[Figure]:
-    """How many times as much memory is held late as early."""
+    """How many times as much memory is in use late as early."""
     return [Figure(f"{label}: {name} memory, growth", late[name] / early[name], "x", None, goal) for name in early]
 
 
-# ----------------------------------------------------------------------------------------------------
-# What this project sets itself, by the name of the figure. Knows which machine and model the goals are for.
-#
-# They are for one H200 and SmolLM2-135M; elsewhere a figure has no goal.
-
+# Goals, by the name of the figure. They are for one H200 and SmolLM2-135M; elsewhere a figure has none.
 
 GOALS: dict[str, tuple[str, float]] = {
     "decode, batch 1,024, context 512": (">=", 100_000),
@@ -220,7 +217,7 @@ SIZE = (30, 576)  # layers and width of SmolLM2-135M
 
 
 def with_goals(rows: Iterable[Figure], machine: Machine, config: Any) -> list[Figure]:
-    """The rows, those among them that have a goal with it; goals that they brought along stay."""
+    """The rows with their goals, on the machine and model that goals are for; goals that they have already stay."""
     config = config.get_text_config()
     if CARD not in machine.name or (config.num_hidden_layers, config.hidden_size) != SIZE:
         return list(rows)

@@ -1,4 +1,4 @@
-"""Servers as processes of their own, for measuring: kgwalk's over a store, and the same HTTP over plain lists.
+"""Graph servers for measuring: kgwalk's and a list scan's, a client that loads them, random graphs.
 
 `python -m kgwalk.bench.servers FILE` serves lists of triples read from a TSV or RoG file, as the published KG-R1
 server keeps them. Everything but the graph is kgwalk's own, so the difference is the graph's.
@@ -25,18 +25,15 @@ import orjson
 from kgwalk.kg.find import normalise
 from kgwalk.types import Found, KgwalkError, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
-# ----------------------------------------------------------------------------------------------------
-# The slow graph: a plain list of triples, read from end to end for every question.
-#
-# This is how the published KG-R1 server keeps its graphs, so it is the baseline of `kgwalk bench kg`; and since
-# it can hardly be wrong, property tests compare every other graph with it. It has no index, no views, no file.
-#
-# One difference from a store: neighbours come in the order of their names, not most connected first. Compare
-# them as sets, or without a limit.
-
 
 class ScanGraph:
-    """A Graph over (head, relation, tail[, time]) tuples; a repeated fact counts once."""
+    """A graph as a plain list of (head, relation, tail[, time]) tuples, which every question reads from end to end.
+
+    This is how the published KG-R1 server keeps its graphs, so it is the baseline of `kgwalk bench kg`; and since it
+    can hardly be wrong, property tests compare every other graph with it. A repeated fact counts once. One difference
+    from a store: neighbours come in the order of their names, not most connected first. Compare them as sets, or
+    without a limit.
+    """
 
     def __init__(self, triples: Iterable[tuple[str, ...]]) -> None:
         self.triples = list(dict.fromkeys(Triple(*fact) for fact in triples))
@@ -105,7 +102,7 @@ def _compare(text: str, name: str) -> Found:
     return Found(name, SequenceMatcher(None, left, right, autojunk=False).ratio(), "fuzzy")
 
 
-STARTS_WITHIN = 600  # seconds; a list server reads its whole file first
+# Servers, each a process of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ class Running:
 
 @contextlib.contextmanager
 def start(arguments: Sequence[str]) -> Iterator[Running]:
-    """Run a server that says `... serves at URL ...` on stderr when it is ready; stop it at the end."""
+    """Runs a server, which says `... serves at URL ...` on stderr when it is ready, and stops it at the end."""
     before = time.perf_counter()
     process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -150,7 +147,7 @@ def scan_server(path: Path) -> contextlib.AbstractContextManager[Running]:
 
 
 class ListGraphs(ScanGraph):
-    """The lists of the published server: one for each question, or one for all."""
+    """Lists read from a file: one for each question, or one for all."""
 
     def __init__(self, path: Path) -> None:
         self._questions: dict[str, ScanGraph] = {}
@@ -171,20 +168,14 @@ class ListGraphs(ScanGraph):
 
 
 def main(path: Path) -> None:
+    """Serves a list scan over the file."""
     from kgwalk.serve.run import run_server
     from kgwalk.serve.settings import ServeSettings
 
     run_server(ServeSettings(port=0, time_limit=60), graphs={"g": ListGraphs(path)})
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
-
-
-# ----------------------------------------------------------------------------------------------------
-# A client that asks a server as fast as it answers: keep-alive connections over plain sockets.
-#
-# It speaks just enough HTTP/1.1 for our own server, so that the client is not what is measured.
+# The client
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +194,9 @@ class Load:
 
 
 class Connection:
-    """One keep-alive connection."""
+    """One keep-alive connection over a plain socket. It speaks just enough HTTP/1.1 for our own server, so that the
+    client is not what is measured.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
         self._reader, self._writer, self._host = reader, writer, host
@@ -238,7 +231,7 @@ def ask(
     seconds: float,
     check: Callable[[int, bytes], None] | None = None,
 ) -> Load:
-    """Post the bodies in turn to /kg/actions, from so many connections, for so long."""
+    """Posts the bodies in turn to /kg/actions, from so many connections, for so long, as fast as the server answers."""
     return asyncio.run(_ask(url, bodies, clients, seconds, check))
 
 
@@ -256,7 +249,7 @@ async def _ask(
     stop = started + seconds
 
     async def client(number: int) -> None:
-        at = number * 7919 % len(bodies)  # each begins elsewhere
+        at = number * 7919 % len(bodies)  # each client begins at another body
         while (before := time.perf_counter()) < stop:
             status, reply = await connections[number].post("/kg/actions", bodies[at])
             latencies.append(time.perf_counter() - before)
@@ -280,11 +273,7 @@ def bodies(actions: Sequence[dict[str, Any]], batch: int) -> list[bytes]:
     ]
 
 
-# ----------------------------------------------------------------------------------------------------
-# Made-up graphs for measuring: random triples of any number, and a graph per question.
-#
-# The same seed gives the same file. Names look like names in their length only.
-
+# Random graphs: the same seed gives the same file. Names are like real ones in their length only.
 
 _BLOCK = 500_000
 
@@ -294,7 +283,7 @@ def entity(number: int) -> str:
 
 
 def random_triples(count: int, entities: int, relations: int, seed: int = 0) -> Iterator[list[tuple[str, str, str]]]:
-    """Blocks of triples with heads, relations and tails drawn evenly."""
+    """Blocks of triples with heads, relations and tails drawn uniformly."""
     rng = np.random.default_rng(seed)
     for start in range(0, count, _BLOCK):
         size = min(_BLOCK, count - start)
@@ -338,3 +327,7 @@ def write_rog(path: Path, questions: int, triples: int, progress: Callable[[int]
             }
             file.write(orjson.dumps(row) + b"\n")
             progress(question + 1)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

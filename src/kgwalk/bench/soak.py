@@ -1,6 +1,6 @@
-"""`kgwalk bench soak`: many clients, good and bad items mixed, for a minute: every good answer right, nothing grows.
+"""`kgwalk bench soak`: many clients at once, good and bad items mixed: all answers right, nothing grows.
 
-What is right is known from plain dictionaries made of the triples, not from the store.
+The right answers come from plain dictionaries made of the triples, not from the store.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgwalk.bench.servers import Load, ask, store_server
 from kgwalk.kg.build import build
 from kgwalk.types import KgwalkError
 
-# What clients send by mistake; None of these may disturb its neighbours in a batch.
+# What clients send by mistake; none of these may affect its neighbours in a batch.
 BAD: list[Any] = [
     None,
     7,
@@ -52,6 +52,7 @@ class SoakCounts:
 
 
 def soak(folder: Path, *, seconds: float, clients: int = 64, triples: int = 200_000) -> list[Figure]:
+    """Builds a random graph in the folder, serves it, and asks for so many seconds."""
     source, store = folder / "soak.tsv", folder / "soak.kg"
     servers.write_tsv(source, triples, triples // 20, 200)
     build([source], store)
@@ -99,7 +100,7 @@ RightAnswers = dict[tuple[str, str, str | None], set[str]]
 
 
 def _answers(source: Path) -> RightAnswers:
-    """(action, entity, relation) to what it finds."""
+    """For each (action, entity, relation), what it finds."""
     answers: RightAnswers = defaultdict(set)
     for line in source.read_text().splitlines():
         head, relation, tail = line.split("\t")
@@ -130,7 +131,7 @@ def _batches(answers: RightAnswers, count: int, rng: random.Random) -> list[tupl
 
 
 def _dumps(value: Any) -> bytes:
-    # The standard library writes half a surrogate pair as an escape, as careless clients do; orjson refuses.
+    # The standard library writes half a surrogate pair as an escape, as careless clients do; orjson refuses to.
     return json.dumps(value).encode()
 
 
@@ -148,7 +149,7 @@ def _check(reply: bytes, expected: list[set[str] | None], checked: SoakCounts) -
 
 
 class _Watch:
-    """Reads the server's memory over and over from a thread."""
+    """Reads the server's memory every 0.1 s, from a thread."""
 
     def __init__(self, read: Callable[[], float]) -> None:
         self._read, self._seen = read, [read()]

@@ -1,8 +1,8 @@
-"""`kgwalk bench train`: seconds a step of GRPO takes, and which of its parts takes how many.
+"""`kgwalk bench train`: how many seconds a step of GRPO takes, and each of its parts.
 
-The real trainer runs in a temporary folder. Its first step, in which passes are recorded and compiled, stands apart.
-Rewards have luck added to them, so that every group differs and a step has all to do that it ever has; the rate of
-learning is as good as 0, so that every step walks alike. Knows no recipe by name.
+The real trainer runs in a temporary folder. Its first step, in which passes are recorded and compiled, is shown apart.
+A random number is added to every reward, so that every group differs and no step has less to do than another; the
+learning rate is nearly 0, so that the model walks alike in every step.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kgwalk.types import KgwalkError, Progress, silent
 
 EPISODES = {"cuda": 1024, "cpu": 16}  # of a step
 SECONDS = "_seconds"  # how the names of a step's parts end
-NO_SPLIT = "-"  # to validate on: none
+NO_SPLIT = "-"  # no split to validate on
 
 
 @dataclass(frozen=True)
-class Lucky(RewardFunction):
-    """Every episode is paid some luck: a trained model often walks a question eight times alike, and a group without a
-    difference is not learnt from.
+class NoisyReward(RewardFunction):
+    """Adds a random number to every episode's reward: a trained model often walks a question eight times alike, and a
+    group without a difference is skipped.
     """
 
     draw: random.Random = field(default_factory=lambda: random.Random(0))
@@ -45,8 +45,8 @@ class Lucky(RewardFunction):
 
 @dataclass(frozen=True)
 class TrainBench:
-    """`start` is an adapter to go on from: a model that has learnt nothing walks otherwise than one that is trained.
-    `workers`: as many as the recipe says, if None. `report` gets the seconds of each step as it is done.
+    """`start` is an adapter to go on from: an untrained model walks differently from a trained one. Without `workers`
+    the recipe says how many. `report` gets the seconds of each step when it is done.
     """
 
     machine: Machine
@@ -76,8 +76,8 @@ class TrainBench:
         check(run, ["grpo"])
         with run.begun(resume=False, force=False):
             _count(run.walker, tokens)
-            rewards = Lucky(run.reward.turn_parts, run.reward.whole_parts)
-            run.__dict__["reward"] = rewards  # in place of what it would make of the recipe
+            rewards = NoisyReward(run.reward.turn_parts, run.reward.whole_parts)
+            run.__dict__["reward"] = rewards  # in place of the recipe's, which is a cached property
             grpo(run)
             config = run.model.module.config
             episodes = round(seen[-1]["episodes"])
@@ -121,7 +121,7 @@ class TrainBench:
 
 
 def _count(walker: Any, tokens: list[int]) -> None:
-    """Notes the tokens of each step's episodes, prompts and observations among them."""
+    """Makes the walker note the tokens of each step's episodes, with prompts and observations."""
     walk = walker.measured
 
     def counted(*given: Any, **named: Any) -> list[MeasuredEpisode]:

@@ -1,9 +1,9 @@
-"""An engine over any OpenAI-compatible API: messages out, text back.
+"""The engine `api`: any OpenAI-compatible API; messages go out, text comes back.
 
 Ids are the bytes of the text, so episodes are for answering and evaluation, never for training (`exact` is False).
-A server strips the stop text from its reply; it is put back here, as a protocol's parser waits for it. All requests go
-from one thread, so the bounds hold for all who share the engine, and connections outlive their event loops.
-Knows nothing of protocols; of a stop text only whether it is a closing tag.
+A server strips the stop text from its reply; it is put back here, as a protocol's parser needs it. All requests go
+from one thread, so that the limits hold for all who share the engine, and connections outlive their event loops.
+`ApiEngine` comes first, then what it does with texts, then the client that sends requests, retries and counts.
 """
 
 from __future__ import annotations
@@ -30,35 +30,243 @@ from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.types import EngineError, Message
 
-# ----------------------------------------------------------------------------------------------------
-# Requests to an OpenAI-compatible server: bounded, retried, counted, and refused with words that say what to do.
-#
-# Lives in one event loop. Knows status codes and errors, nothing of prompts or tokens.
+OPENAI = "https://api.openai.com/v1"
+KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
+MAX_STOPS = 4  # OpenAI refuses more; the others are looked for in the reply
+NEXT_USER = "\n\nUser:"  # where a completion of rendered messages would go on to speak for the user
+SEEDS = 2**31  # some servers keep a seed in 32 bits
 
-
-FIRST_WAIT = 0.5  # seconds before the first retry; each later one doubles it
-LONGEST_WAIT = 30.0  # seconds; also the most that a Retry-After is believed
-MINUTE = 60.0  # seconds
-CONNECT = 10.0  # seconds to connect, if a try may take longer
-
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# What a request can do without. Some models refuse one of them, and say which.
-_OPTIONAL = frozenset(["temperature", "top_p", "seed", "stop", "max_tokens"])
-_UNSUPPORTED = re.compile(r"[Uu]nsupported (?:parameter|value): '(\w+)'")
-_KEY_LIKE = re.compile(r"\bsk-[\w*.-]+")  # OpenAI repeats a wrong key, with stars in its middle
+Finish = Literal["stop", "eos", "length"]
 
 
 @dataclass(slots=True)
 class Usage:
-    """As the server reported it; a server that reports nothing adds requests only."""
+    """Requests and tokens as the server reported them; one that reports no tokens adds requests only."""
 
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ApiGeneration(Generation):
+    """A generation with the tokens that the server counted for it."""
+
+    usage: Usage
+
+
+class ApiEngine:
+    """`model` at `base_url` (OPENAI_BASE_URL, else OpenAI itself) with `api_key` (OPENAI_API_KEY).
+
+    `chat` is for chat completions, otherwise plain ones. `timeout` is in seconds for one try; `retries` more may
+    follow. `at_once` and `per_minute` limit the requests. `context` is the model's, in its own tokens: an id here is a
+    byte, and a token is at least a byte, so a rollout within this context is within the model's. `usage` are running
+    totals.
+    """
+
+    exact = False
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        chat: bool = True,
+        timeout: float = 60,
+        retries: int = 3,
+        at_once: int = 16,
+        per_minute: int | None = None,
+        context: int = 32768,
+    ) -> None:
+        if not model:
+            raise EngineError("an API engine needs the name of a model")
+        url = _base(base_url or os.environ.get(URL_VARIABLE, "").strip() or OPENAI)
+        key = _key(api_key)
+        if key is None and url.startswith(OPENAI):
+            raise EngineError(
+                f"there is no key for {OPENAI}: set {KEY_VARIABLE}, or pass api_key\n"
+                f"  For a server of your own set {URL_VARIABLE}, such as http://localhost:8000/v1."
+            )
+        self.model, self.context, self.chat, self.url = model, context, chat, url
+        self.tokens = ByteTokenizer()
+        self.at_once = at_once
+        self._client = Client(url, key, timeout=timeout, retries=retries, at_once=at_once, per_minute=per_minute)
+        self._loop = LoopThread("kgwalk-api", self._client.close)
+        # Also when the engine is dropped without being closed: no connection stays open.
+        self._end = weakref.finalize(self, self._loop.close)
+
+    def __repr__(self) -> str:
+        return f"ApiEngine({self.model!r}, base_url={self._client.shown!r})"
+
+    @property
+    def usage(self) -> Usage:
+        return self._client.usage
+
+    async def generate(self, request: Request) -> ApiGeneration:
+        path, body, stops = self._body(request)
+        try:
+            reply, usage = await self._loop.run(lambda: self._client.complete(path, body))
+        except LoopClosed:
+            raise EngineError(f"{self!r} is closed") from None
+        text, finish = self._read(reply, stops)
+        ids = self.tokens.encode(text)
+        if finish == "eos":
+            ids.append(self.tokens.END)
+        return ApiGeneration(ids, [], finish, usage)
+
+    async def forget(self, session: str) -> None:
+        pass
+
+    async def close(self) -> None:
+        self._end()
+
+    def _body(self, request: Request) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+        """The path, the body, and the stop texts, of which the body may have fewer."""
+        sampling = request.sampling
+        messages = merge(request.messages)
+        stops = sampling.stop if self.chat else (NEXT_USER, *sampling.stop)
+        body: dict[str, Any] = {"model": self.model}
+        if self.chat:
+            body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
+        else:
+            body["prompt"] = render(messages)
+        body |= {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
+        if sampling.top_p != 1.0:
+            body["top_p"] = sampling.top_p
+        if stops:
+            body["stop"] = list(stops[:MAX_STOPS])
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed % SEEDS
+        return "/chat/completions" if self.chat else "/completions", body, stops
+
+    def _read(self, reply: Any, stops: Sequence[str]) -> tuple[str, Finish]:
+        """The text of a reply with its stop text, and how it ended."""
+        try:
+            choice = reply["choices"][0]
+            content = choice["message"].get("content") if self.chat else choice["text"]
+            finish = choice.get("finish_reason")
+            said = _text(content)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            told = self._client.clean(str(reply))
+            message = f"{self._client.shown} answered with something else than a completion: {told}"
+            raise EngineError(message) from error
+        if finish == "content_filter":
+            raise EngineError(f"{self._client.shown} withheld the reply (content_filter)")
+        text, ended = close_text(said, finish, stops, choice.get("stop_reason", choice.get("matched_stop")))
+        if text.endswith(NEXT_USER) and not self.chat:
+            return text.removesuffix(NEXT_USER), "eos"
+        return text, ended
+
+
+def merge(messages: Sequence[Message]) -> list[Message]:
+    """Merges neighbours of one role and drops empty messages: some servers want roles to alternate.
+
+    >>> merge([Message("user", "a"), Message("assistant", ""), Message("user", "b")])
+    [Message(role='user', content='a\\nb')]
+    """
+    merged: list[Message] = []
+    for message in messages:
+        if merged and merged[-1].role == message.role and message.content:
+            merged[-1] = Message(message.role, f"{merged[-1].content}\n{message.content}")
+        elif message.content:
+            merged.append(message)
+    return merged
+
+
+def render(messages: Sequence[Message]) -> str:
+    """The messages as one text, for a model without a chat format.
+
+    >>> render([Message("system", "Be brief."), Message("user", "Hi")])
+    'Be brief.\\n\\nUser: Hi\\n\\nAssistant:'
+    """
+    leads = {"system": "", "user": "User: ", "assistant": "Assistant: "}
+    return "\n\n".join([*(leads[one.role] + one.content.strip() for one in messages), "Assistant:"])
+
+
+def close_text(text: str, finish: object, stops: Sequence[str], reported: object = None) -> tuple[str, Finish]:
+    """The text up to its stop text, which is put back if the server stripped it, and how the text ended.
+
+    `reported` is the stop text that some servers (vLLM, SGLang) say they met. Without it, the missing stop text is a
+    closing tag whose opening tag is there; of several, the one opened last.
+
+    >>> close_text("<answer>$2", "stop", ["</kg-query>", "</answer>"])
+    ('<answer>$2</answer>', 'stop')
+    >>> close_text("I do not know.", "stop", ["</answer>"])
+    ('I do not know.', 'eos')
+    >>> close_text("<answer>$2</answer> and so on", "length", ["</answer>"])
+    ('<answer>$2</answer>', 'stop')
+    """
+    ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
+    if ends:
+        return text[: min(ends)], "stop"
+    if finish == "length":
+        return text, "length"
+    if finish == "stop":
+        missing = reported if isinstance(reported, str) and reported in stops else _missing(text, stops[:MAX_STOPS])
+        if missing:
+            return text + missing[_begun(text, missing) :], "stop"
+    return text, "eos"
+
+
+def _missing(text: str, stops: Sequence[str]) -> str:
+    """The closing tag of the tag that was opened last; "" if none was opened."""
+    opened = [(text.rfind(stop.replace("/", "", 1)), stop) for stop in stops if re.fullmatch(r"</[\w-]+>", stop)]
+    place, stop = max(opened, default=(-1, ""))
+    return stop if place >= 0 else ""
+
+
+def _begun(text: str, stop: str) -> int:
+    """How much of the stop text the text ends with already: a model may end inside a tag."""
+    return next((size for size in range(len(stop) - 1, 1, -1) if text.endswith(stop[:size])), 0)
+
+
+def _text(content: object) -> str:
+    """A message's content: a text, nothing, or (from some servers) parts, of which some are text."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise TypeError(content)
+    return "".join(part.get("text", "") for part in content if part.get("type") == "text")
+
+
+def _base(url: str) -> str:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        parsed = httpx.URL("")
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        hint = f"; write it like http://localhost:8000/v1 (base_url or {URL_VARIABLE})"
+        raise EngineError(f"{shorten(url)!r} is not the address of an API{hint}")
+    return str(parsed.copy_with(path=parsed.path.rstrip("/") or "/v1", fragment=None))
+
+
+def _key(given: str | None) -> str | None:
+    key = (given or os.environ.get(KEY_VARIABLE, "")).strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise EngineError(f"the API key is not one: it has spaces or other than ASCII letters ({KEY_VARIABLE})")
+    return key or None
+
+
+# The client
+
+FIRST_WAIT = 0.5  # seconds before the first retry; each later one doubles it
+LONGEST_WAIT = 30.0  # seconds; also the limit on what a Retry-After may ask for
+MINUTE = 60.0  # seconds
+CONNECT = 10.0  # seconds to connect, if a try may take longer
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# Parts that a request can do without. Some models refuse one of them, and say which.
+_OPTIONAL = frozenset(["temperature", "top_p", "seed", "stop", "max_tokens"])
+_UNSUPPORTED = re.compile(r"[Uu]nsupported (?:parameter|value): '(\w+)'")
+_KEY_LIKE = re.compile(r"\bsk-[\w*.-]+")  # OpenAI repeats a wrong key, with stars in its middle
+
+
 class Client:
-    """One server, one key. `shown` is its address as errors name it."""
+    """Requests to one server with one key: limited, retried, counted, and errors that say what to do.
+
+    Lives in one event loop. `shown` is the server's address as errors name it.
+    """
 
     def __init__(
         self, url: str, key: str | None, *, timeout: float, retries: int, at_once: int, per_minute: int | None
@@ -82,7 +290,7 @@ class Client:
             await self._http.aclose()
 
     async def complete(self, path: str, body: dict[str, Any]) -> tuple[Any, Usage]:
-        """The server's reply, and what it counted for it."""
+        """The server's reply, and the tokens it counted for it."""
         reply = await self._post(path, body)
         told = reply.get("usage") if isinstance(reply, dict) else None
         counts = told if isinstance(told, dict) else {}
@@ -110,7 +318,7 @@ class Client:
             else:
                 if reply.is_success:
                     return self._parse(path, reply)
-                if not _passing(reply):
+                if not _may_succeed_later(reply):
                     if self._learn(reply, body):
                         return await self._post(path, body)
                     raise await self._refusal(path, reply, str(body.get("model")))
@@ -123,7 +331,7 @@ class Client:
         async with self._gate:
             if self._rate is not None:
                 await self._rate.turn()
-            # httpx bounds each wait for bytes; this bounds the whole try.
+            # httpx limits each wait for bytes; this limits the whole try.
             async with asyncio.timeout(self._timeout):
                 content = None if body is None else orjson.dumps(body)
                 url = self._url.copy_with(path=self._url.path + path)
@@ -145,17 +353,17 @@ class Client:
             )
         return self._http
 
-    # What a model does not take
+    # Parts of a request that a server refuses
 
     def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The request without what this server refused before; the bound on tokens has a newer name."""
+        """The body without what this server refused before. If it refused `max_tokens`, the newer name is used."""
         fitted = {name: value for name, value in body.items() if name not in self._refused}
         if "max_tokens" in body and "max_tokens" in self._refused:
             fitted["max_completion_tokens"] = body["max_tokens"]
         return fitted
 
     def _learn(self, reply: httpx.Response, body: dict[str, Any]) -> bool:
-        """Whether the server refuses something that the request can do without: it is left out from now on."""
+        """Whether the server refuses a part that a request can do without, which is then left out from now on."""
         if reply.status_code not in (400, 422):
             return False
         about = _about(reply)
@@ -167,7 +375,7 @@ class Client:
         self._refused.add(str(name))
         return True
 
-    # What went wrong
+    # Errors
 
     def _parse(self, path: str, reply: httpx.Response) -> Any:
         try:
@@ -219,11 +427,11 @@ class Client:
         return f"{reply.status_code} {reply.reason_phrase}".strip() + (f": {said}" if said else "")
 
     def clean(self, text: str) -> str:
-        """What a server said, on one line and without secrets."""
+        """What a server said, on one short line and without secrets."""
         return shorten(self._hide(text))
 
     def _hide(self, text: str) -> str:
-        """Without the key, or what looks like one."""
+        """The text without the key, or what looks like one."""
         return _KEY_LIKE.sub("***", text if self._key is None else text.replace(self._key, "***"))
 
 
@@ -246,15 +454,15 @@ def shorten(text: str, most: int = 300) -> str:
     return line if len(line) <= most else f"{line[:most]}..."
 
 
-def _passing(reply: httpx.Response) -> bool:
-    """Whether the same request may do better later."""
+def _may_succeed_later(reply: httpx.Response) -> bool:
+    """Whether the same request may succeed later."""
     if reply.status_code == 429:
         return _about(reply).get("code") != "insufficient_quota"
     return reply.status_code >= 500
 
 
 def _about(reply: httpx.Response) -> dict[str, Any]:
-    """What an error says of itself: OpenAI has `error.message`, others have `error`, `message` or `detail`."""
+    """An error's fields: OpenAI has `error.message`, others have `error`, `message` or `detail`."""
     try:
         value = orjson.loads(reply.content)
     except orjson.JSONDecodeError:
@@ -268,7 +476,7 @@ def _about(reply: httpx.Response) -> dict[str, Any]:
 
 
 def _retry_after(reply: httpx.Response) -> float:
-    """Seconds that the server asks us to wait, as a number or a date; 0 where it does not say."""
+    """Seconds that the server asks us to wait (it gives a number or a date); 0 if it does not say."""
     told = reply.headers.get("Retry-After", "").strip()
     try:
         wait = float(told)
@@ -283,208 +491,3 @@ def _retry_after(reply: httpx.Response) -> float:
 def _count(counts: dict[str, Any], name: str) -> int:
     value = counts.get(name)
     return value if type(value) is int else 0
-
-
-OPENAI = "https://api.openai.com/v1"
-KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
-MOST_STOPS = 4  # OpenAI refuses more; those left out are looked for in the reply
-NEXT_USER = "\n\nUser:"  # where a completion of rendered messages would begin to speak for the user
-SEEDS = 2**31  # some servers keep a seed in 32 bits
-
-Finish = Literal["stop", "eos", "length"]
-
-
-@dataclass(frozen=True, slots=True)
-class ApiGeneration(Generation):
-    """With the tokens that the server counted for it."""
-
-    usage: Usage
-
-
-class ApiEngine:
-    """`model` at `base_url` (OPENAI_BASE_URL, else OpenAI itself) with `api_key` (OPENAI_API_KEY).
-
-    `chat` chooses chat completions over plain ones; `timeout` is seconds for one try, of which there are `retries`
-    more; `at_once` and `per_minute` bound the requests. `context` is the model's, in its own tokens: as an id here
-    is a byte, and a token is a byte or more, a rollout within it is within the model's. `usage` are running totals.
-    """
-
-    exact = False
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        chat: bool = True,
-        timeout: float = 60,
-        retries: int = 3,
-        at_once: int = 16,
-        per_minute: int | None = None,
-        context: int = 32768,
-    ) -> None:
-        if not model:
-            raise EngineError("an API engine needs the name of a model")
-        url = _base(base_url or os.environ.get(URL_VARIABLE, "").strip() or OPENAI)
-        key = _key(api_key)
-        if key is None and url.startswith(OPENAI):
-            raise EngineError(
-                f"there is no key for {OPENAI}: set {KEY_VARIABLE}, or pass api_key\n"
-                f"  For a server of your own set {URL_VARIABLE}, such as http://localhost:8000/v1."
-            )
-        self.model, self.context, self.chat, self.url = model, context, chat, url
-        self.tokens = ByteTokenizer()
-        self.at_once = at_once
-        self._client = Client(url, key, timeout=timeout, retries=retries, at_once=at_once, per_minute=per_minute)
-        self._loop = LoopThread("kgwalk-api", self._client.close)
-        # Also when the engine is forgotten without being closed: no connection stays open.
-        self._end = weakref.finalize(self, self._loop.close)
-
-    def __repr__(self) -> str:
-        return f"ApiEngine({self.model!r}, base_url={self._client.shown!r})"
-
-    @property
-    def usage(self) -> Usage:
-        return self._client.usage
-
-    async def generate(self, request: Request) -> ApiGeneration:
-        path, body, stops = self._body(request)
-        try:
-            reply, usage = await self._loop.run(lambda: self._client.complete(path, body))
-        except LoopClosed:
-            raise EngineError(f"{self!r} is closed") from None
-        text, finish = self._read(reply, stops)
-        ids = self.tokens.encode(text)
-        if finish == "eos":
-            ids.append(self.tokens.END)
-        return ApiGeneration(ids, [], finish, usage)
-
-    async def forget(self, session: str) -> None:
-        pass
-
-    async def close(self) -> None:
-        self._end()
-
-    def _body(self, request: Request) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-        sampling = request.sampling
-        messages = merge(request.messages)
-        stops = sampling.stop if self.chat else (NEXT_USER, *sampling.stop)
-        body: dict[str, Any] = {"model": self.model}
-        if self.chat:
-            body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
-        else:
-            body["prompt"] = render(messages)
-        body |= {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
-        if sampling.top_p != 1.0:
-            body["top_p"] = sampling.top_p
-        if stops:
-            body["stop"] = list(stops[:MOST_STOPS])
-        if sampling.seed is not None:
-            body["seed"] = sampling.seed % SEEDS
-        return "/chat/completions" if self.chat else "/completions", body, stops
-
-    def _read(self, reply: Any, stops: Sequence[str]) -> tuple[str, Finish]:
-        try:
-            choice = reply["choices"][0]
-            content = choice["message"].get("content") if self.chat else choice["text"]
-            finish = choice.get("finish_reason")
-            said = _text(content)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            told = self._client.clean(str(reply))
-            message = f"{self._client.shown} answered with something else than a completion: {told}"
-            raise EngineError(message) from error
-        if finish == "content_filter":
-            raise EngineError(f"{self._client.shown} withheld the reply (content_filter)")
-        text, ended = close_text(said, finish, stops, choice.get("stop_reason", choice.get("matched_stop")))
-        if text.endswith(NEXT_USER) and not self.chat:
-            return text.removesuffix(NEXT_USER), "eos"
-        return text, ended
-
-
-def merge(messages: Sequence[Message]) -> list[Message]:
-    """Neighbours of one role as one message, empty ones left out: some servers want roles to alternate.
-
-    >>> merge([Message("user", "a"), Message("assistant", ""), Message("user", "b")])
-    [Message(role='user', content='a\\nb')]
-    """
-    merged: list[Message] = []
-    for message in messages:
-        if merged and merged[-1].role == message.role and message.content:
-            merged[-1] = Message(message.role, f"{merged[-1].content}\n{message.content}")
-        elif message.content:
-            merged.append(message)
-    return merged
-
-
-def render(messages: Sequence[Message]) -> str:
-    """The messages as one text for a model without a chat format.
-
-    >>> render([Message("system", "Be brief."), Message("user", "Hi")])
-    'Be brief.\\n\\nUser: Hi\\n\\nAssistant:'
-    """
-    leads = {"system": "", "user": "User: ", "assistant": "Assistant: "}
-    return "\n\n".join([*(leads[one.role] + one.content.strip() for one in messages), "Assistant:"])
-
-
-def close_text(text: str, finish: object, stops: Sequence[str], reported: object = None) -> tuple[str, Finish]:
-    """The text up to its stop text, which is put back where the server took it off, and how it ended.
-
-    `reported` is the stop text that some servers (vLLM, SGLang) say they met. Without it a closing tag is taken to be
-    what is missing if its opening tag is there; of several the one opened last.
-
-    >>> close_text("<answer>$2", "stop", ["</kg-query>", "</answer>"])
-    ('<answer>$2</answer>', 'stop')
-    >>> close_text("I do not know.", "stop", ["</answer>"])
-    ('I do not know.', 'eos')
-    >>> close_text("<answer>$2</answer> and so on", "length", ["</answer>"])
-    ('<answer>$2</answer>', 'stop')
-    """
-    ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
-    if ends:
-        return text[: min(ends)], "stop"
-    if finish == "length":
-        return text, "length"
-    if finish == "stop":
-        missing = reported if isinstance(reported, str) and reported in stops else _missing(text, stops[:MOST_STOPS])
-        if missing:
-            return text + missing[_begun(text, missing) :], "stop"
-    return text, "eos"
-
-
-def _missing(text: str, stops: Sequence[str]) -> str:
-    opened = [(text.rfind(stop.replace("/", "", 1)), stop) for stop in stops if re.fullmatch(r"</[\w-]+>", stop)]
-    place, stop = max(opened, default=(-1, ""))
-    return stop if place >= 0 else ""
-
-
-def _begun(text: str, stop: str) -> int:
-    """How much of the stop text there is already at the end of the text: a model may end inside a tag."""
-    return next((size for size in range(len(stop) - 1, 1, -1) if text.endswith(stop[:size])), 0)
-
-
-def _text(content: object) -> str:
-    """A message's content: a text, nothing, or (some servers) parts of which some are text."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if not isinstance(content, list):
-        raise TypeError(content)
-    return "".join(part.get("text", "") for part in content if part.get("type") == "text")
-
-
-def _base(url: str) -> str:
-    try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL:
-        parsed = httpx.URL("")
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        hint = f"; write it like http://localhost:8000/v1 (base_url or {URL_VARIABLE})"
-        raise EngineError(f"{shorten(url)!r} is not the address of an API{hint}")
-    return str(parsed.copy_with(path=parsed.path.rstrip("/") or "/v1", fragment=None))
-
-
-def _key(given: str | None) -> str | None:
-    key = (given or os.environ.get(KEY_VARIABLE, "")).strip()
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise EngineError(f"the API key is not one: it has spaces or other than ASCII letters ({KEY_VARIABLE})")
-    return key or None

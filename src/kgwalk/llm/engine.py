@@ -1,8 +1,12 @@
-"""The `Engine` protocol: what a rollout asks of a language model, and nothing more.
+"""The `Engine` protocol: token ids go in, the sampled ids and their log-probabilities come out.
 
-A request is the whole context as token ids; what comes back are the ids the model chose, with their log-probabilities.
-An engine that can only send text (an API) reads `messages` instead and says so with `exact = False`: its episodes are
-for answering and evaluation, never for training. Knows nothing of graphs, tools or protocols.
+In this order: the protocol and what passes through it (`Sampling`, `Request`, `Generation`); `open_engine`, the one
+door to all kinds of engine; what engines that run a model here share about a request (checks, draws, stop texts); and
+`ScriptedEngine`, which replays turns for tests and documentation.
+
+An engine that can only send text (an API) reads `messages` instead of `ids` and says so with `exact = False`: its
+episodes are for answering and evaluation, never for training. Nothing here needs torch: each kind's libraries are
+imported when it is opened.
 """
 
 from __future__ import annotations
@@ -23,161 +27,10 @@ from kgwalk.llm.models import check_base, read_adapter
 from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer
 from kgwalk.types import EngineError, Message
 
-# ----------------------------------------------------------------------------------------------------
-# A request as an engine that runs here takes it: checked, with its luck drawn and its end watched for.
-#
-# What the engines `local` and `cpu` share before either runs a model. Needs no torch; knows nothing of models or
-# caches.
-
-
-# ----------------------------------------------------------------------------------------------------
-# Watches generations for their end: an end token, or the token that completes a stop text.
-#
-# Finds the same end as `first_stop` does in the whole, by decoding only the last tokens, and only when the last of them
-# holds the last character of a stop text. Remembers nothing: one watch serves all generations with the same stop texts.
-# Knows nothing of models.
-
-
-BROKEN = "\ufffd"  # how a decoder shows part of a character
-
-
-class StopWatch:
-    """`piece` gives the text of one token, if the caller has it at hand.
-
-    >>> from kgwalk.llm.tokenizers import ByteTokenizer
-    >>> watch, ids = StopWatch(ByteTokenizer(), ("</a>",)), list(b"x</a>")
-    >>> [watch.end(ids[:count]) for count in range(1, 6)]
-    [None, None, None, None, 'stop']
-    """
-
-    def __init__(self, tokens: Tokenizer, stops: Sequence[str], piece: Callable[[int], str] | None = None) -> None:
-        self._tokens = tokens
-        self._piece = piece or (lambda number: tokens.decode([number]))
-        self._stops = tuple(stop for stop in stops if stop)
-        self._lasts = frozenset(stop[-1] for stop in self._stops)
-        # A token has a byte of text or more; a few tokens more, so that the first one's beginning does not matter.
-        self._window = max((len(stop.encode("utf-8", "surrogatepass")) for stop in self._stops), default=0) + 4
-
-    def end(self, ids: Sequence[int], begin: int = 0) -> Literal["stop", "eos"] | None:
-        """How the generation ids[begin:] ends with its last token, which was not looked at yet; None if it goes on."""
-        if ids[-1] in self._tokens.end_ids:
-            return "eos"
-        if not self._stops:
-            return None
-        piece = self._piece(ids[-1])
-        if piece and BROKEN not in piece and self._lasts.isdisjoint(piece):
-            return None
-        text = self._tokens.decode(ids[self._from(ids, begin) :])
-        return "stop" if any(stop in text for stop in self._stops) else None
-
-    def _from(self, ids: Sequence[int], begin: int) -> int:
-        """Where the last tokens begin that can hold a stop text. One without text (a marker, or a space that shows only
-        among others) does not count.
-        """
-        at, left = len(ids), self._window
-        if at - begin <= left:
-            return begin
-        while at > begin and left:
-            at -= 1
-            left -= bool(self._piece(ids[at]))
-        return at
-
-
-@dataclass(slots=True, eq=False)
-class ActiveRequest:
-    """`ids` is the context and, after the first `prompt` of them, what was chosen so far."""
-
-    ids: list[int]
-    sampling: Sampling
-    most: int  # tokens to choose
-    draws: Sequence[float]
-    watch: StopWatch
-    session: str
-    prompt: int = 0
-    logprobs: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.prompt = len(self.ids)
-
-
-SequenceType = TypeVar("SequenceType", bound=ActiveRequest)
-
-
-def taken(
-    kind: type[SequenceType],
-    request: Request,
-    watch: StopWatch,
-    *,
-    seed: int | None,
-    context: int,
-    vocabulary: int,
-) -> SequenceType | None:
-    """The request as one of this kind; None if no token may be chosen. `seed` serves a request that has none."""
-    sampling, ids = request.sampling, list(request.ids)
-    most = tokens_to_choose(ids, sampling, context, vocabulary)
-    if most == 0:
-        return None
-    seed = seed if sampling.seed is None else sampling.seed
-    numbers = draws(seed_at(seed, len(ids)), most) if sampling.temperature > 0 else []
-    return kind(ids, sampling, most, numbers, watch, request.session)
-
-
-def tokens_to_choose(ids: list[int], sampling: Sampling, context: int, vocabulary: int) -> int:
-    """How many tokens may be chosen; EngineError for what the model cannot be asked."""
-    if not ids:
-        raise EngineError("a request without tokens: there is nothing to continue")
-    if len(ids) >= context:
-        raise EngineError(f"the prompt has {len(ids):,} tokens; with a context of {context:,} none can follow")
-    if min(ids) < 0 or max(ids) >= vocabulary:
-        raise EngineError(f"ids must be 0 to {vocabulary - 1:,}; there are {min(ids)} to {max(ids)}")
-    if not (sampling.temperature >= 0 and 0 < sampling.top_p <= 1):
-        raise EngineError(
-            f"temperature must be 0 or more and top_p in (0, 1]; they are {sampling.temperature} and {sampling.top_p}"
-        )
-    return max(0, min(sampling.max_tokens, context - len(ids)))
-
-
-def seed_at(seed: int | None, position: int) -> int:
-    """The seed of one generation; a random one for None.
-
-    `position` is the length of the context: the turns of an episode share its seed and must not share their luck.
-    """
-    if seed is None:
-        return secrets.randbits(63)
-    return int.from_bytes(hashlib.blake2b(f"{seed}/{position}".encode(), digest_size=8).digest()) >> 1
-
-
-def draws(seed: int, count: int) -> list[float]:
-    """The numbers in [0, 1) that choose the tokens of one generation."""
-    draw = random.Random(seed).random
-    return [draw() for _ in range(count)]
-
-
-# ----------------------------------------------------------------------------------------------------
-# Where a generation ends: with the token that completes a stop text.
-#
-# The token is kept whole: a model's tokens are never cut or encoded anew, so a stop text may be followed by the rest of
-# its last token, which the protocol's parser passes over.
-
-
-def first_stop(tokens: Tokenizer, ids: Sequence[int], stops: Sequence[str]) -> int | None:
-    """How many of the ids there are up to the one that completes the first stop text; None if none does."""
-    if not stops or not any(stop in tokens.decode(ids) for stop in stops):
-        return None
-    low, high = 1, len(ids)  # the text of more tokens holds the text of fewer
-    while low < high:
-        middle = (low + high) // 2
-        text = tokens.decode(ids[:middle])
-        if any(stop in text for stop in stops):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are chosen. Temperature 0 takes the likeliest token; the seed makes a draw repeatable."""
+    """How tokens are sampled. Temperature 0 takes the likeliest token; the same seed gives the same tokens again."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -188,7 +41,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`session` is the same for all turns of an episode: an engine may keep its cache of the common beginning."""
+    """`session` is the same for all turns of an episode: an engine may keep the cache of what the turns share."""
 
     ids: Sequence[int]
     messages: Sequence[Message]
@@ -201,12 +54,14 @@ class Generation:
     """`finish`: "stop" (a stop text), "eos" (an end token, which is the last of `ids`) or "length"."""
 
     ids: list[int]
-    logprobs: list[float]  # of the chosen tokens, at temperature 1 without top_p; empty if the engine is not exact
+    logprobs: list[float]  # of the sampled tokens, at temperature 1 without top_p; empty if the engine is not exact
     finish: Literal["stop", "eos", "length"]
 
 
 @runtime_checkable
 class Engine(Protocol):
+    """What a rollout asks of a language model, and nothing more."""
+
     @property
     def tokens(self) -> Tokenizer: ...
 
@@ -217,32 +72,28 @@ class Engine(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether ids and log-probabilities are the model's own."""
+        """Whether ids and log-probabilities are the model's own, so that its episodes can be trained on."""
         ...
 
     @property
     def at_once(self) -> int:
-        """How many episodes it serves well at the same time; the requests of more would wait for each other."""
+        """How many episodes it serves well at the same time; with more, requests wait for each other."""
         ...
 
     async def generate(self, request: Request) -> Generation:
-        """One continuation; raises EngineError if there is none to be had."""
+        """One continuation; raises EngineError if the engine cannot give one."""
         ...
 
     async def forget(self, session: str) -> None:
-        """The episode is over: what was kept for it may go."""
+        """The episode is over: what the engine cached for it may be dropped."""
         ...
 
     async def close(self) -> None: ...
 
 
-# ----------------------------------------------------------------------------------------------------
-# One door to the engines: a kind, a model, and the kind's own options. Each kind's libraries are imported when asked.
-#
-# Knows the engines by name only.
+# The door
 
-
-# the module and the class, and what it says of itself
+# Each kind's module, class and description.
 KINDS = {
     "auto": ("", "", "local with a GPU, else cpu where OpenVINO is installed, else local"),
     "cpu": (
@@ -254,7 +105,7 @@ KINDS = {
     "vllm": ("kgwalk.llm.vllm", "VllmEngine", "the same models, run here by vLLM"),
     "api": ("kgwalk.llm.api", "ApiEngine", "a model behind an OpenAI-compatible API"),
 }
-# what each kind must have installed, and how to get it
+# The packages each kind needs, and how to install them.
 PACKAGES = {
     "cpu": (("openvino", "transformers"), "pip install 'kgwalk[cpu]'"),
     "local": (("torch", "transformers"), "pip install 'kgwalk[local]'"),
@@ -263,7 +114,7 @@ PACKAGES = {
 
 
 def open_engine(kind: str, model: str | None = None, **options: object) -> Engine:
-    """The engine; without a model, the kind's default one. Options are those of its class."""
+    """An engine of this kind. Without `model` it has the kind's default one; `options` are those of its class."""
     _check_known(kind)
     make = _maker(kind)
     known = inspect.signature(make).parameters
@@ -282,9 +133,9 @@ def open_engine(kind: str, model: str | None = None, **options: object) -> Engin
 
 
 def check_kind(kind: str) -> None:
-    """EngineError if there is no such kind, or what it needs is not installed. Imports none of it."""
+    """Raises EngineError if there is no such kind, or a package it needs is missing. Imports none of them."""
     _check_known(kind)
-    if kind == "auto":  # whether there is a GPU is not asked: that would import torch
+    if kind == "auto":  # without asking whether there is a GPU: that would import torch
         kind = "local" if importlib.util.find_spec("openvino") is None else "cpu"
     packages, install = PACKAGES.get(kind, ((), ""))
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
@@ -298,18 +149,18 @@ def needs_model(kind: str) -> bool:
 
 
 def takes_adapter(kind: str) -> bool:
-    """Whether an engine of this kind adds a LoRA adapter to its model; an API's model is what it is."""
-    if kind == "auto":  # both that it may stand for; which one, only torch may know
+    """Whether an engine of this kind can add a LoRA adapter to its model; an API cannot."""
+    if kind == "auto":  # `cpu` and `local` both do; which of them it is, only torch may know
         return True
     return kind in KINDS and "adapter" in inspect.signature(_maker(kind)).parameters
 
 
-def kind_here() -> str:
-    """What `auto` stands for on this machine."""
+def auto_kind() -> str:
+    """The kind that `auto` stands for on this machine."""
     if importlib.util.find_spec("openvino") is None:
         return "local"
     if not [device for name in ("nvidia[0-9]*", "kfd") for device in Path("/dev").glob(name)]:
-        return "cpu"  # found without torch, which takes seconds to import
+        return "cpu"  # no GPU's device file: found without torch, which takes seconds to import
     import torch
 
     return "local" if torch.cuda.is_available() else "cpu"
@@ -322,32 +173,179 @@ def _check_known(kind: str) -> None:
 
 
 def _maker(kind: str) -> Callable[..., Engine]:
-    module, name, _ = KINDS[kind_here() if kind == "auto" else kind]
+    module, name, _ = KINDS[auto_kind() if kind == "auto" else kind]
     make: Callable[..., Engine] = getattr(importlib.import_module(module), name)
     return make
 
 
 def _near(word: str, words: Iterable[str]) -> str:
+    """A hint at the most similar word, to be added to an error message."""
     near = difflib.get_close_matches(word, list(words), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-# ----------------------------------------------------------------------------------------------------
-# An engine that says what it is told: for tests, documentation, and trying out a protocol without a model.
-#
-# It chooses its tokens as a model would (one after the other, until a stop text or the length), so an episode with it
-# has every property of a real one. Log-probabilities are made up but fixed: -1/8 for each token.
+# A request under way, in an engine that runs its model here
 
 
-LOGPROB = -0.125
+@dataclass(slots=True, eq=False)
+class ActiveRequest:
+    """What the engines `local` and `cpu` keep of a request while they generate; each adds its own fields.
+
+    `ids` is the context and, after the first `prompt_length` of them, what was sampled so far.
+    """
+
+    ids: list[int]
+    sampling: Sampling
+    max_new: int  # tokens to sample at most
+    draws: Sequence[float]  # a number in [0, 1) for each of them; none at temperature 0
+    stop_detector: StopDetector
+    session: str
+    prompt_length: int = 0
+    logprobs: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.prompt_length = len(self.ids)
+
+
+SequenceType = TypeVar("SequenceType", bound=ActiveRequest)
+
+
+def activate(
+    kind: type[SequenceType],
+    request: Request,
+    stop_detector: StopDetector,
+    *,
+    seed: int | None,
+    context: int,
+    vocabulary: int,
+) -> SequenceType | None:
+    """The request, checked and with its draws, as a sequence of this kind; None if it asks for no tokens.
+
+    `seed` serves a request that has none.
+    """
+    sampling, ids = request.sampling, list(request.ids)
+    max_new = tokens_to_choose(ids, sampling, context, vocabulary)
+    if max_new == 0:
+        return None
+    seed = seed if sampling.seed is None else sampling.seed
+    numbers = draws(seed_at(seed, len(ids)), max_new) if sampling.temperature > 0 else []
+    return kind(ids, sampling, max_new, numbers, stop_detector, request.session)
+
+
+def tokens_to_choose(ids: list[int], sampling: Sampling, context: int, vocabulary: int) -> int:
+    """How many tokens may be sampled; raises EngineError for a request that the model cannot serve."""
+    if not ids:
+        raise EngineError("a request without tokens: there is nothing to continue")
+    if len(ids) >= context:
+        raise EngineError(f"the prompt has {len(ids):,} tokens; with a context of {context:,} none can follow")
+    if min(ids) < 0 or max(ids) >= vocabulary:
+        raise EngineError(f"ids must be 0 to {vocabulary - 1:,}; there are {min(ids)} to {max(ids)}")
+    if not (sampling.temperature >= 0 and 0 < sampling.top_p <= 1):
+        raise EngineError(
+            f"temperature must be 0 or more and top_p in (0, 1]; they are {sampling.temperature} and {sampling.top_p}"
+        )
+    return max(0, min(sampling.max_tokens, context - len(ids)))
+
+
+def seed_at(seed: int | None, position: int) -> int:
+    """The seed of one generation; a random one for None.
+
+    `position` is the length of the context: the turns of an episode share its seed and must not share their draws.
+    """
+    if seed is None:
+        return secrets.randbits(63)
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{position}".encode(), digest_size=8).digest()) >> 1
+
+
+def draws(seed: int, count: int) -> list[float]:
+    """The numbers in [0, 1) that one generation's tokens are sampled with, one for each."""
+    draw = random.Random(seed).random
+    return [draw() for _ in range(count)]
+
+
+# Where a generation ends
+
+REPLACEMENT = "\ufffd"  # what a decoder shows for part of a character
+
+
+class StopDetector:
+    """Finds the end of a generation token by token: an end token, or the token that completes a stop text.
+
+    It finds the same end as `first_stop` does in the whole, but decodes only the last tokens, and only when the last of
+    them holds the last character of a stop text. It keeps no state: one detector serves all generations with the same
+    stop texts. `piece` gives the text of one token; a caller that caches these texts passes its own.
+
+    >>> from kgwalk.llm.tokenizers import ByteTokenizer
+    >>> detector, ids = StopDetector(ByteTokenizer(), ("</a>",)), list(b"x</a>")
+    >>> [detector.end(ids[:count]) for count in range(1, 6)]
+    [None, None, None, None, 'stop']
+    """
+
+    def __init__(self, tokens: Tokenizer, stops: Sequence[str], piece: Callable[[int], str] | None = None) -> None:
+        self._tokens = tokens
+        self._piece = piece or (lambda number: tokens.decode([number]))
+        self._stops = tuple(stop for stop in stops if stop)
+        self._lasts = frozenset(stop[-1] for stop in self._stops)
+        # A token has a byte of text or more. A few more, so that it does not matter where the first one begins.
+        self._window = max((len(stop.encode("utf-8", "surrogatepass")) for stop in self._stops), default=0) + 4
+
+    def end(self, ids: Sequence[int], begin: int = 0) -> Literal["stop", "eos"] | None:
+        """How the last token ends the generation ids[begin:]; None if it goes on. Earlier tokens did not end it."""
+        if ids[-1] in self._tokens.end_ids:
+            return "eos"
+        if not self._stops:
+            return None
+        piece = self._piece(ids[-1])
+        if piece and REPLACEMENT not in piece and self._lasts.isdisjoint(piece):
+            return None
+        text = self._tokens.decode(ids[self._window_start(ids, begin) :])
+        return "stop" if any(stop in text for stop in self._stops) else None
+
+    def _window_start(self, ids: Sequence[int], begin: int) -> int:
+        """Where the last tokens begin that can hold a stop text. A token without text (a marker, or a space that shows
+        only next to others) does not count.
+        """
+        at, left = len(ids), self._window
+        if at - begin <= left:
+            return begin
+        while at > begin and left:
+            at -= 1
+            left -= bool(self._piece(ids[at]))
+        return at
+
+
+def first_stop(tokens: Tokenizer, ids: Sequence[int], stops: Sequence[str]) -> int | None:
+    """The number of ids up to and with the one that completes the first stop text; None if none does.
+
+    That token is kept whole, as a model's tokens are never cut or encoded again. A stop text may therefore be followed
+    by the rest of its last token, which the protocol's parser ignores.
+    """
+    if not stops or not any(stop in tokens.decode(ids) for stop in stops):
+        return None
+    low, high = 1, len(ids)  # bisection: the text of more tokens contains the text of fewer
+    while low < high:
+        middle = (low + high) // 2
+        text = tokens.decode(ids[:middle])
+        if any(stop in text for stop in stops):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+# An engine without a model
+
+LOGPROB = -0.125  # of every token of a scripted engine
 
 
 class ScriptedEngine:
-    """Replays turns. `script` is a list of turns for every episode, a mapping from a text that occurs in the prompt
-    to such a list, or a function from a request to the next turn's text.
+    """Replays turns: for tests, documentation, and trying out a protocol without a model.
+
+    `script` is a list of turns for every episode, a mapping from a text that occurs in the prompt to such a list, or a
+    function from a request to the next turn's text. Turns end as a model's do, at a stop text or at the length, so an
+    episode has every property of a real one; only the log-probabilities are made up.
 
     >>> import asyncio
-    >>> from kgwalk.llm.engine import Sampling
     >>> engine = ScriptedEngine(["<a>x</a> and more"])
     >>> request = Request([1], [], Sampling(stop=("</a>",)), session="s")
     >>> engine.tokens.decode(asyncio.run(engine.generate(request)).ids)
@@ -367,7 +365,7 @@ class ScriptedEngine:
         self._script = script
         self.tokens: Tokenizer = tokens or ByteTokenizer()
         self.context = context
-        self._said: dict[str, int] = {}
+        self._turns_said: dict[str, int] = {}
 
     async def generate(self, request: Request) -> Generation:
         text = self._next(request)
@@ -387,14 +385,14 @@ class ScriptedEngine:
         if isinstance(turns, Mapping):
             prompt = "\n".join(message.content for message in request.messages)
             turns = next((lines for key, lines in turns.items() if key in prompt), ())
-        at = self._said.get(request.session, 0)
-        self._said[request.session] = at + 1
+        at = self._turns_said.get(request.session, 0)
+        self._turns_said[request.session] = at + 1
         if at >= len(turns):
             raise EngineError(f"the script has {len(turns)} turns and was asked for turn {at + 1}")
         return turns[at]
 
     async def forget(self, session: str) -> None:
-        self._said.pop(session, None)
+        self._turns_said.pop(session, None)
 
     async def close(self) -> None:
-        self._said.clear()
+        self._turns_said.clear()

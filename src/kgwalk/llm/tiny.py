@@ -1,6 +1,7 @@
-"""Small models made from scratch: random weights, and a tokenizer trained on the texts one has.
+"""Small models made from scratch: random weights, and a tokenizer trained on given texts.
 
-`tiny-random` is such a model by name, for trying things out: it runs anywhere in moments and knows nothing.
+`tiny-random` is such a model by name, for tests and for trying things out: it runs anywhere in moments, and its answers
+mean nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-_FORM = 3  # counts up when what `tiny-random` is changes
-# Words of prompts, calls and thoughts. What the tokenizer has seen is short in it, and a turn takes few steps.
+_FORM = 3  # to be raised when `tiny-random` changes
+# Words of prompts, calls and thoughts: they become short in tokens, so that a turn takes few steps.
 _TEXTS = [
     "Answer the question by walking a knowledge graph. Each turn is one call or the answer; think before each of them.",
     "The question, the entities to start from and the graph are given: a list of facts [head, relation, tail].",
@@ -59,7 +60,7 @@ def make_tiny(
     context: int = 8192,
     seed: int = 0,
 ) -> Path:
-    """A Llama with so many layers in a Hugging Face folder; its byte-level BPE learns its words from the texts."""
+    """A small Llama in a Hugging Face folder; its byte-level BPE tokenizer is trained on the texts."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -97,7 +98,7 @@ def make_tiny(
 
 
 def tiny_folder() -> Path:
-    """`tiny-random` in the cache, made when it is first wanted."""
+    """The folder of `tiny-random` in the cache, made at the first call."""
     place = cache_folder() / "models" / f"{TINY}-{_FORM}"
     with one_at_a_time(place):
         if not (place / "config.json").is_file():

@@ -1,7 +1,8 @@
-"""Text to token ids and back, with the chat's own markers as tokens that no text can forge.
+"""Text to token ids and back, with the chat's markers as tokens that no text can forge.
 
-`ByteTokenizer` needs no files: a token a byte, and five markers. It serves scripted episodes, tests, and engines that
-send text. Knows nothing of models.
+`ByteTokenizer` needs no files: a token is a byte, and there are four markers. It serves scripted episodes, tests, and
+engines that send text. `HfTokenizer` puts a Hugging Face tokenizer behind the same protocol, with turns cut out of the
+model's own chat template.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Tokenizer(Protocol):
+    """What rollouts and engines ask of a tokenizer."""
+
     @property
     def end_ids(self) -> frozenset[int]:
-        """Tokens by which a model ends its message."""
+        """Tokens with which a model ends its message."""
         ...
 
     def encode(self, text: str) -> list[int]:
-        """Plain text: what looks like a marker in it is text, too."""
+        """The ids of plain text: what looks like a marker in it is text, too."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -37,7 +40,9 @@ class Tokenizer(Protocol):
         ...
 
     def next_turn(self, text: str, *, ended: bool) -> list[int]:
-        """After the assistant: close its message (unless it `ended` it itself), say text, let it speak again."""
+        """What follows the assistant's message: its end (unless the model `ended` it itself), a user's message with
+        this text, and the beginning of the assistant's next one.
+        """
         ...
 
 
@@ -73,14 +78,7 @@ class ByteTokenizer:
         return [*closing, self.USER, *self.encode(text), self.END, self.ASSISTANT]
 
 
-# ----------------------------------------------------------------------------------------------------
-# A Hugging Face tokenizer behind the `Tokenizer` protocol, with turns cut out of the model's own chat template.
-#
-# A rendered chat is split at the special tokens that the template wrote. What lies between them is encoded whole, as
-# the model saw it in training, and as plain text: `<|im_end|>` in a name is seven ordinary tokens. What separates two
-# turns is found by rendering a chat of stand-ins and cutting it apart, so any template works that writes its messages
-# in order. Knows nothing of models but their end tokens, nor of what the messages say.
-
+# Hugging Face tokenizers
 
 # For a model without a chat template. `bos_token` is what the tokenizer itself would begin a text with.
 PLAIN_TEMPLATE = (
@@ -95,7 +93,7 @@ FIXED_DATE = (
     " | replace('%M', '00') | replace('%S', '00') }}{%- endmacro %}"
 )
 _QUESTION, _REPLY, _NEXT = "kgwalkquestion", "kgwalkreply", "kgwalknext"  # stand-ins: words of no template
-KNOWN = 1 << 14  # texts whose ids are kept
+KNOWN = 1 << 14  # texts whose ids are cached
 _PRIVATE = 0xF0000  # where Unicode's private characters begin
 
 _LONE = re.compile("[\ud800-\udfff]")
@@ -104,7 +102,15 @@ Piece = str | int  # plain text, or the id of a special token
 
 
 class HfTokenizer:
-    """`tokenizer` is a fast one (it has a tokenizer.json); `end_ids` are added to those found here."""
+    """A Hugging Face tokenizer with the model's own chat template.
+
+    A rendered chat is split at the special tokens that the template wrote. What is between them is encoded whole, as
+    the model saw it in training, and as plain text: `<|im_end|>` in a name is seven ordinary tokens. What separates two
+    turns is found by rendering a chat of stand-ins and cutting it apart, so any template works that writes its messages
+    in order.
+
+    `tokenizer` is a fast one (it has a tokenizer.json); `end_ids` are added to those found here.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *, end_ids: Iterable[int] = ()) -> None:
         backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -114,9 +120,9 @@ class HfTokenizer:
                 "a folder with a tokenizer.json is needed"
             )
         self.hf = tokenizer
-        # A copy: `encode_special_tokens` is a switch on the object, which other users of the tokenizer would find set.
+        # A copy, as `encode_special_tokens` is set on the object, which may have other users.
         self._backend: Any = copy.deepcopy(backend)
-        # Texts come again: instructions with every question, prompts and observations in every rollout of a group.
+        # Texts repeat: instructions with every question, prompts and observations in every rollout of a group.
         self._known: dict[str, tuple[int, ...]] = {}
         self._rendered: dict[tuple[Message, ...], str] = {}
         self._backend.encode_special_tokens = True  # "do encode them", that is, as text
@@ -126,7 +132,7 @@ class HfTokenizer:
         self._special = {token.content: (number, token) for number, token in added.items() if token.special}
         longest_first = sorted(self._special, key=len, reverse=True)
         self._split = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
-        # SentencePiece puts a space before a text, some of them also before what follows a special token.
+        # SentencePiece puts a space before a text; some tokenizers also put one after a special token.
         self._spaced = self._ids("a") != self._ids("\na")[len(self._ids("\n")) :]
         self._spaced_after_special = self._spaced and self._spaces_after_special(backend)
         self._template, self._bos = self._choose_template()
@@ -141,7 +147,7 @@ class HfTokenizer:
 
     @property
     def size(self) -> int:
-        """How many ids the tokenizer knows; a model's table may be longer."""
+        """How many ids the tokenizer knows; a model's embedding table may be longer."""
         return int(self._backend.get_vocab_size(with_added_tokens=True))
 
     def encode(self, text: str) -> list[int]:
@@ -153,9 +159,10 @@ class HfTokenizer:
 
     def open_chat(self, messages: Sequence[Message]) -> list[int]:
         chat = _fold(messages) if self._folds_system else list(messages)
-        marks = _marks(self._special, [message.content for message in chat])
-        hidden = [Message(message.role, _replace(message.content, marks)) for message in chat]
-        shown = {mark: text for text, mark in marks.items()}
+        # Special tokens in the messages are hidden from the template, and shown again as plain text.
+        hide = _stand_ins(self._special, [message.content for message in chat])
+        hidden = [Message(message.role, _replace(message.content, hide)) for message in chat]
+        shown = {stand_in: text for text, stand_in in hide.items()}
         pieces = self._cut(self._render(hidden))
         whole = [piece if isinstance(piece, int) else _replace(piece, shown) for piece in pieces]
         return self._join(whole, after_special=False, begins=True)
@@ -165,8 +172,8 @@ class HfTokenizer:
         return self._join([*between, text, *self._after], after_special=ended)
 
     def foresee(self, ask: Callable[[HfTokenizer], object]) -> None:
-        """Whoever is going to `ask` finds all texts known: they are encoded at once, by as many threads as there are
-        cores, while Python's other threads go on. Which they are is seen by asking a tokenizer that gives no ids.
+        """Encodes beforehand all texts that `ask` is going to encode: at once, with as many threads as there are cores,
+        while Python's other threads go on. `ask` is called with a tokenizer that only notes the texts.
         """
         listing = _Listing(self)
         ask(listing)
@@ -178,14 +185,14 @@ class HfTokenizer:
             self._known.clear()
         self._known.update((text, tuple(one.ids)) for text, one in zip(texts, found, strict=True))
 
-    # Set-up: what the tokenizer and the template do, found by trying.
+    # Set-up: what the tokenizer and the template do, found by trying
 
     def _spaces_after_special(self, backend: Any) -> bool:
         special = next(iter(self._special), "")
         return bool(backend.encode(special + "a", add_special_tokens=False).ids[1:] == self._ids("a"))
 
     def _choose_template(self) -> tuple[str, str]:
-        """The template, and what the built-in one begins with: the token the tokenizer itself begins a text with."""
+        """The template, and the token that the built-in one begins with, as the tokenizer begins a text."""
         if self.hf.chat_template:
             template = str(self.hf.get_chat_template())
             return (FIXED_DATE + template if "strftime_now" in template else template), ""
@@ -200,7 +207,7 @@ class HfTokenizer:
         return _NEXT not in shown
 
     def _cut_turns(self) -> tuple[list[Piece], list[Piece]]:
-        """What stands between a reply and the next question, and what after that question."""
+        """What is between a reply and the next question, and what comes after that question."""
         chat = [Message("user", _QUESTION), Message("assistant", _REPLY), Message("user", _NEXT)]
         shown = self._render(chat)
         if not 0 <= shown.find(_REPLY) < shown.find(_NEXT):
@@ -210,13 +217,13 @@ class HfTokenizer:
         between, after = shown.split(_REPLY, 1)[1].split(_NEXT, 1)
         return self._cut(between), self._cut(after)
 
-    # Text to pieces to ids.
+    # From text to pieces to ids
 
     def _render(self, messages: Sequence[Message]) -> str:
         from jinja2 import TemplateError
 
         key = tuple(messages)
-        if (known := self._rendered.get(key)) is not None:  # asked once: another thread may clear it
+        if (known := self._rendered.get(key)) is not None:  # looked up once: another thread may clear it
             return known
         chat = [{"role": message.role, "content": message.content} for message in messages]
         try:
@@ -246,7 +253,9 @@ class HfTokenizer:
         return [piece for piece in pieces if piece != ""]
 
     def _join(self, pieces: Sequence[Piece], *, after_special: bool, begins: bool = False) -> list[int]:
-        """Neighbouring texts are encoded as one: a token may reach across. The flags say what stands before."""
+        """The ids of pieces. Neighbouring texts are encoded as one, as a token may span both. The flags say what comes
+        before them.
+        """
         ids: list[int] = []
         text = ""
         for piece in [*pieces, None]:
@@ -273,7 +282,7 @@ class HfTokenizer:
 
 
 class _Listing(HfTokenizer):
-    """The same, but that it only notes which texts it is asked for that are not known."""
+    """A tokenizer that gives no ids, and notes the texts that it was asked for and did not know."""
 
     def __init__(self, of: HfTokenizer) -> None:
         self.__dict__ |= of.__dict__
@@ -286,12 +295,12 @@ class _Listing(HfTokenizer):
 
 
 def _whole(text: str) -> str:
-    """Half a character (json.loads gives lone surrogates) has no bytes to encode."""
+    """The text without halves of characters: json.loads gives lone surrogates, which have no bytes to encode."""
     return _LONE.sub("\ufffd", text)
 
 
 def _fold(messages: Sequence[Message]) -> list[Message]:
-    """System messages as the beginning of the first message that is none."""
+    """Puts system messages at the beginning of the first user message."""
     system = [message.content for message in messages if message.role == "system"]
     rest = [message for message in messages if message.role != "system"]
     if not system:
@@ -301,9 +310,9 @@ def _fold(messages: Sequence[Message]) -> list[Message]:
     return [Message("user", "\n\n".join([*system, rest[0].content])), *rest[1:]]
 
 
-def _marks(special: Iterable[str], texts: Sequence[str]) -> dict[str, str]:
-    """A private character for each special token that occurs in the texts; one that occurs in none of them."""
-    whole = "".join(texts)  # a token across two of them is marked for nothing: it occurs in neither
+def _stand_ins(special: Iterable[str], texts: Sequence[str]) -> dict[str, str]:
+    """For each special token that occurs in the texts, a private character that occurs in none of them."""
+    whole = "".join(texts)  # a token that spans two texts is in neither: its stand-in is not used
     found = sorted((token for token in special if token in whole), key=len, reverse=True)
     if not found:
         return {}

@@ -1,8 +1,7 @@
-"""vLLM behind the `Engine` protocol: for models and batches past what the local engine is for.
+"""The engine `vllm`: for models and batches too large for the engine `local`.
 
-vLLM batches, caches common beginnings and finds stop texts itself; token ids go in, token ids and the log-probabilities
-of the chosen ones come out, so its episodes can be trained on. It runs in an event loop of its own, which outlives
-those of its callers. Knows nothing of graphs, tools or protocols.
+vLLM batches, caches prefixes and finds stop texts itself. Token ids go in, token ids and their log-probabilities come
+out, so its episodes can be trained on. It runs in an event loop of its own, which outlives those of its callers.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kgwalk.config.runtime import LoopClosed, LoopThread
-from kgwalk.llm.engine import Generation, Request, first_stop
+from kgwalk.llm.engine import Generation, Request, first_stop, seed_at
 from kgwalk.llm.models import DEFAULT_MODEL, find_model, model_folder
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError
@@ -30,7 +29,7 @@ class VllmEngine:
     """
 
     exact = True
-    at_once = 1024  # it queues by itself, and well
+    at_once = 1024  # vLLM has a queue of its own
 
     def __init__(
         self,
@@ -94,8 +93,6 @@ class VllmEngine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        from kgwalk.llm.engine import seed_at
-
         sampling = request.sampling
         seed = self._seed if sampling.seed is None else sampling.seed
         parameters = SamplingParams(
@@ -106,7 +103,7 @@ class VllmEngine:
             include_stop_str_in_output=True,
             stop_token_ids=sorted(self.tokens.end_ids),
             seed=None if seed is None else seed_at(seed, len(request.ids)),
-            logprobs=0,  # of the chosen token alone
+            logprobs=0,  # of the sampled token alone
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
         prompt = {"prompt_token_ids": list(request.ids)}
@@ -124,7 +121,7 @@ class VllmEngine:
         return self._cut(ids, logprobs, sampling.stop)
 
     def _cut(self, ids: list[int], logprobs: list[float], stops: Sequence[str]) -> Generation:
-        """What follows the token that completes a stop text goes: vLLM may look for it only every few tokens."""
+        """Drops what follows the token that completes a stop text: vLLM may look for it only every few tokens."""
         stop = first_stop(self.tokens, ids, stops)
         if stop is not None:
             return Generation(ids[:stop], logprobs[:stop], "stop")
@@ -132,7 +129,7 @@ class VllmEngine:
         return Generation(ids, logprobs, finish)
 
     async def forget(self, session: str) -> None:
-        """vLLM drops what it has not used for longest by itself."""
+        """Nothing to do: vLLM drops what it has not used for longest by itself."""
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._end)

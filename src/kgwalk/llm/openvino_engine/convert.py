@@ -1,8 +1,10 @@
-"""A Hugging Face model as an OpenVINO graph: traced once, by whatever family it is, and checked against itself.
+"""Converts a Hugging Face model into an OpenVINO graph, checks it, and makes its weights int8.
 
-Only the attention is ours: it appends to keys and values that come from outside, which then become the graph's state.
-What a family does in its attention beside the common (soft caps, sinks) would be lost, so the graph has to give the
-module's own log-probabilities, or it is refused. Knows nothing of files, requests or 8 bits.
+The model is traced, whatever its family; only the attention is ours. It appends to keys and values that come from
+outside, which then become the graph's state. What a family adds to the usual attention (soft caps, sinks) would be
+lost, so `check` compares the graph's log-probabilities with the model's own. `compress` stores groups of 32 weights as
+int8 with a scale each: 1.125 bytes a weight in place of 4, and a step of a small model takes as long as reading its
+weights does. `converted` calls all three.
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ from kgwalk.llm.openvino_engine.runtime import op, ov
 from kgwalk.types import EngineError
 
 ATTENTION = "kgwalk_traced"
-TOLERANCE = 0.02  # in log-probability: float32 sums in another order differ by a thousandth; what is lost, by far more
+TOLERANCE = (
+    0.02  # in log-probability: summing in another order changes it by 0.001, a lost part of attention by far more
+)
+GROUP = 32  # weights that share a scale
+LARGEST = 127  # of an int8
 
 
 def export(module: PreTrainedModel) -> ov.Model:
-    """The graph, with weights in float32. Its state are the keys and values, which `PagedModel` lays into blocks."""
+    """The graph, with weights in float32. Its state is the keys and values, which `PagedModel` puts into blocks."""
     AttentionInterface.register(ATTENTION, _attention)
     AttentionMaskInterface.register(ATTENTION, lambda *_, **__: None)
     name = module.config.model_type
@@ -50,7 +56,7 @@ def export(module: PreTrainedModel) -> ov.Model:
 
 
 def check(module: PreTrainedModel, model: ov.Model) -> None:
-    """The same log-probabilities as the module's, for two sequences in two passes each; EngineError if they differ."""
+    """Raises EngineError if the graph's log-probabilities differ from the module's, for two sequences in two passes."""
     words = int(module.get_input_embeddings().num_embeddings)  # type: ignore[arg-type,unused-ignore]
     drawn = np.random.default_rng(0).integers(0, words, (2, 40)).tolist()
     paged = PagedModel(model.clone(), threads=1)
@@ -62,7 +68,7 @@ def check(module: PreTrainedModel, model: ov.Model) -> None:
     found = torch.log_softmax(torch.from_numpy(paged.forward(rows)), -1)
     with torch.no_grad():
         expected = torch.log_softmax(module(torch.tensor(drawn)).logits[:, -1].float().cpu(), -1)
-    likely = expected > -12  # what is never chosen need not be exact
+    likely = expected > -12  # what is never sampled need not be exact
     off = float((found - expected)[likely].abs().max())
     if not off < TOLERANCE:
         raise EngineError(
@@ -93,7 +99,7 @@ class _GrowingCache(Cache):
 
 
 class _Traced(torch.nn.Module):
-    """What is traced: all that changes comes in as an argument."""
+    """The module as it is traced: everything that changes from pass to pass is an argument."""
 
     def __init__(self, module: PreTrainedModel) -> None:
         super().__init__()
@@ -126,7 +132,7 @@ def _attention(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Grouped heads are spread out before the product: the form in which OpenVINO knows them again."""
+    """Grouped heads are repeated before the product: the form that OpenVINO recognises as paged attention."""
     groups = query.shape[1] // key.shape[1]
     key, value = _spread(key, groups), _spread(value, groups)
     out = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
@@ -141,7 +147,7 @@ def _spread(tensor: torch.Tensor, groups: int) -> torch.Tensor:
 
 
 def _shapes(module: PreTrainedModel) -> list[tuple[int, int]]:
-    """Heads and their size, for keys and values of every layer; found by a pass over two tokens."""
+    """The number and size of heads, for keys and values of every layer; found by a pass over two tokens."""
     cache = _GrowingCache(None)
     module(
         input_ids=torch.zeros(1, 2, dtype=torch.long),
@@ -154,13 +160,13 @@ def _shapes(module: PreTrainedModel) -> list[tuple[int, int]]:
 
 
 def _example(shapes: list[tuple[int, int]]) -> tuple[Any, ...]:
-    """Two sequences of three tokens before and two new ones; which sizes may change is found by tracing."""
+    """Two sequences with three cached and two new tokens; the tracer finds which sizes may change."""
     past = tuple(torch.zeros(2, heads, 3, size) for heads, size in shapes)
     return torch.ones(2, 2, dtype=torch.long), torch.zeros(2, 1, 2, 5), torch.tensor([[3, 4], [3, 4]]), past
 
 
 def _make_stateful(model: ov.Model, shapes: list[tuple[int, int]]) -> None:
-    """Keys and values become state, in the form that OpenVINO's own exporter gives it: paged attention wants that."""
+    """Makes keys and values state, in the form of OpenVINO's own exporter, which paged attention needs."""
     from openvino.passes import MakeStateful, Manager
 
     names = {}
@@ -194,7 +200,7 @@ def _make_stateful(model: ov.Model, shapes: list[tuple[int, int]]) -> None:
 
 
 def _check(module: PreTrainedModel) -> None:
-    """Models that attend with keys and values alone, at positions they are told."""
+    """Raises EngineError unless the model attends with keys and values alone, at positions that it is given."""
     kinds = set(getattr(module.config.get_text_config(), "layer_types", None) or [])
     kinds -= {"full_attention", "sliding_attention"}
     told = "position_ids" in inspect.signature(module.forward).parameters
@@ -207,7 +213,7 @@ def _check(module: PreTrainedModel) -> None:
 
 @contextmanager
 def _in_silence() -> Iterator[None]:
-    """The tracer warns of every size that it takes for fixed; `check` finds out whether that was wrong."""
+    """Without the tracer's warnings of every size that it takes for fixed: `check` finds out whether that was wrong."""
     logger = logging.getLogger("transformers")
     level = logger.level
     with warnings.catch_warnings():
@@ -219,20 +225,12 @@ def _in_silence() -> Iterator[None]:
             logger.setLevel(level)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Weights in 8 bits: groups of 32 numbers of a row, each with a scale; in an OpenVINO graph, and as plain arithmetic.
-#
-# A matrix of float32 takes 4 bytes a weight, this form 1.125, and a step of a small model takes as long as reading its
-# weights does. Knows nothing of models but their matrix products and tables. Shapes: O rows, I columns, G groups a row.
-
-
-GROUP = 32
-LARGEST = 127
+# int8
 
 
 def quantise(weights_OI: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Whole numbers (O, G, 32) and scales (O, G, 1) whose products are nearest to the weights; a row whose length is
-    no multiple of 32 is one group.
+    """Weights in int8: numbers (O, G, 32) and scales (O, G, 1) whose products are nearest to the weights. A row whose
+    length is no multiple of 32 is one group. Shapes: O rows, I columns, G groups a row.
 
     A group's largest number becomes 127: of 1.27, 0.50 and zeros the scale is 0.01, and the numbers 127, 50 and 0.
 
@@ -248,7 +246,7 @@ def quantise(weights_OI: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray
 
 
 def compress(model: ov.Model) -> None:
-    """Every constant matrix that is multiplied with, or looked up in, becomes 8 bits wide; the rest stays."""
+    """Makes every constant matrix int8 that is multiplied with, or looked up in; the rest stays as it is."""
     for node in list(model.get_ordered_ops()):
         kind, at = node.get_type_name(), {"MatMul": 1, "Gather": 0}.get(node.get_type_name())
         if at is None:
@@ -262,14 +260,14 @@ def compress(model: ov.Model) -> None:
 
 
 def _multiply(node: Any, numbers: NDArray[np.int8], scales: NDArray[np.float32]) -> None:
-    """The pattern that OpenVINO's processor plugin keeps in 8 bits and unpacks while it multiplies."""
+    """The pattern that OpenVINO's CPU plugin keeps in int8, and unpacks while it multiplies."""
     weights = op.multiply(op.convert(op.constant(numbers), np.float32), op.constant(scales))
     shape = np.array([numbers.shape[0], numbers.shape[1] * numbers.shape[2]])
     node.input(1).replace_source_output(op.reshape(weights, op.constant(shape), False).output(0))
 
 
 def _look_up(node: Any, numbers: NDArray[np.int8], scales: NDArray[np.float32]) -> None:
-    """First the rows, then their numbers: the table itself is never unpacked."""
+    """Looks up rows first and unpacks only those: the table itself stays int8."""
     index, axis = node.input_value(1), op.constant(0, np.int64)
     found = op.convert(op.gather(op.constant(numbers), index, axis), np.float32)
     rows = op.multiply(found, op.gather(op.constant(scales), index, axis))  # (..., G, 32)

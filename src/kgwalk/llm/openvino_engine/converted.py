@@ -1,8 +1,8 @@
-"""Models in the form that the cpu engine runs, made once and kept under the cache folder.
+"""Converted models: made once in the form that the engine `cpu` runs, and kept under the cache folder.
 
-A folder has the graph with its weights, the tokenizer, and in kgwalk.json what else the engine must know. Its name says
-what it was made from: the model's files, the adapters' content, the kind of number. Opening one needs no torch, making
-one does. Knows nothing of requests.
+A folder has the graph with its weights, the tokenizer, and in kgwalk.json what else the engine must know. Its name
+depends on what it was made from: the model's files, the adapters' content, the dtype. Making one needs torch (`convert`
+does it), opening one does not.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import xxhash
 
 from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
-from kgwalk.llm.models import LoadedModel, ModelFiles, find_model, load_model
+from kgwalk.llm.models import LoadedModel, ModelFiles, context_limit, find_model, load_model
 from kgwalk.llm.openvino_engine.runtime import ov
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError, Message
@@ -32,7 +31,7 @@ _PROBE = [Message("system", "Be brief."), Message("user", "Ünïcödé 東京 <|
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What the engine must know beside graph and tokenizer; kgwalk.json holds it."""
+    """What the engine must know besides graph and tokenizer; kgwalk.json holds it."""
 
     context: int
     vocabulary: int
@@ -41,7 +40,7 @@ class ModelFacts:
 
 
 def kept_folder(name: str | Path, adapter: str | Path | None, dtype: str) -> Path:
-    """Where the model lies as graph; it is made first, if it must be."""
+    """The folder of the converted model, which is made at the first call."""
     place = find_model(name)
     adapters = [folder for folder in (place.adapter, adapter) if folder is not None]
     stem = "".join(letter if letter.isalnum() or letter in ".-_" else "-" for letter in Path(place.name).name)
@@ -63,8 +62,8 @@ def _make(folder: Path, name: str | Path, adapter: str | Path | None, dtype: str
     started = time.monotonic()
     log.info("making %s ready for this processor; this is done once", name)
     model = load_model(name, adapter=adapter, dtype="float32")
-    beside = folder.with_name(f".{folder.name}.partial")  # of a process that was killed: this one has the lock
-    shutil.rmtree(beside, ignore_errors=True)
+    beside = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(beside, ignore_errors=True)  # left by a process that was killed: this one has the lock
     beside.mkdir(parents=True)
     graph, facts = graph_of(model, dtype)
     ov.save_model(graph, beside / "model.xml", compress_to_fp16=False)
@@ -77,7 +76,7 @@ def _make(folder: Path, name: str | Path, adapter: str | Path | None, dtype: str
 
 
 def graph_of(model: LoadedModel, dtype: str) -> tuple[ov.Model, ModelFacts]:
-    """The graph of a model in memory, which is left as it was."""
+    """The graph of a model in memory; the model itself does not change."""
     from kgwalk.llm.openvino_engine.convert import check, compress, export  # needs torch
 
     graph = export(model.module)
@@ -85,7 +84,7 @@ def graph_of(model: LoadedModel, dtype: str) -> tuple[ov.Model, ModelFacts]:
     if dtype == "int8":
         compress(graph)
     vocabulary = int(model.module.get_input_embeddings().num_embeddings)  # type: ignore[union-attr,arg-type,unused-ignore]
-    return graph, ModelFacts(_context(model.module.config), vocabulary, sorted(model.tokens.end_ids), False)
+    return graph, ModelFacts(context_limit(model.module.config), vocabulary, sorted(model.tokens.end_ids), False)
 
 
 def read_facts(folder: Path) -> ModelFacts:
@@ -93,7 +92,7 @@ def read_facts(folder: Path) -> ModelFacts:
 
 
 def open_tokenizer(folder: Path, facts: ModelFacts) -> HfTokenizer:
-    """The tokenizer in a kept folder, the quick way where it is the same."""
+    """The tokenizer in a converted model's folder, the quick way where that gives the same."""
     from transformers import PreTrainedTokenizerFast
 
     if facts.plain_tokenizer:
@@ -104,6 +103,7 @@ def open_tokenizer(folder: Path, facts: ModelFacts) -> HfTokenizer:
 
 
 def _opens_plainly(folder: Path, tokens: HfTokenizer) -> bool:
+    """Whether the quick way of opening the tokenizer gives the same ids."""
     plain = open_tokenizer(folder, ModelFacts(0, 0, sorted(tokens.end_ids), True))
     texts = [message.content for message in _PROBE]
     return (
@@ -115,7 +115,7 @@ def _opens_plainly(folder: Path, tokens: HfTokenizer) -> bool:
 
 
 def _digest(place: ModelFiles, adapters: list[Path]) -> str:
-    """Weights by path, size and time: they may be many gigabytes. Adapters by content."""
+    """A hash of the model's files by path, size and time, as they may be many gigabytes, and of adapters by content."""
     digest = xxhash.xxh3_128()
     files = sorted(place.path.glob("*")) if place.path.is_dir() else [place.path]
     for file in files:
@@ -128,14 +128,3 @@ def _digest(place: ModelFiles, adapters: list[Path]) -> str:
                 raise EngineError(f"the adapter {folder} has no {part}")
             digest.update((folder / part).read_bytes())
     return str(digest.hexdigest())[:16]
-
-
-def _context(config: Any) -> int:
-    """What the model was made for. Within its window, sliding attention is full attention; past it the two differ."""
-    text = config.get_text_config()
-    kinds = getattr(text, "layer_types", None)
-    slides = kinds is None or "sliding_attention" in kinds
-    bounds = [getattr(text, name, None) for name in ("max_position_embeddings", "n_positions")]
-    if slides and getattr(text, "use_sliding_window", True):
-        bounds.append(getattr(text, "sliding_window", None))
-    return min((bound for bound in bounds if isinstance(bound, int)), default=2048)

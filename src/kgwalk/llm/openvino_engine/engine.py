@@ -1,8 +1,8 @@
-"""Hugging Face causal language models on a processor, run by OpenVINO: answers without a GPU, and soon.
+"""The engine `cpu`: Hugging Face causal language models on a processor, run by OpenVINO.
 
-Weights are 8 bits wide unless told otherwise, so its log-probabilities are those of the rounded weights: for answering
-and evaluation that is as good, for training take `dtype="float32"` or the local engine. A model is made ready at its
-first use, with its adapter merged, and kept; from then on a start needs no torch. Knows nothing of graphs or protocols.
+Weights are int8 by default, so its log-probabilities are those of the rounded weights. For answering and evaluation
+that is as good; for training use `dtype="float32"` or the engine `local`. A model is converted at its first use, with
+its adapter merged, and the converted model is kept (`converted`); from then on a start needs no torch.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kgwalk.llm.engine import Generation, Request, StopWatch, taken
+from kgwalk.llm.engine import Generation, Request, StopDetector, activate
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
 from kgwalk.llm.openvino_engine.blocks import BlockTable
-from kgwalk.llm.openvino_engine.scheduler import PagedSequence, Runner
+from kgwalk.llm.openvino_engine.scheduler import PagedSequence, Scheduler
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError
 
-BATCH = 8  # rows at once
-GROUP = 512  # new tokens in one pass: the others wait for as long as it takes
-TOKENS = 32_768  # that the cache may hold, at least a context of them
-GUESSES = 3  # a pass of 4 tokens takes 1.2 times as long as one of 1; one of 5 takes 1.6
+BATCH = 8  # sequences at once
+PREFILL_TOKENS = 512  # new tokens in one pass; the next tokens of other sequences wait for it
+CACHE_TOKENS = 32_768  # that the cache may hold; at least a whole context
+DRAFT_TOKENS = 3  # a pass of 4 tokens takes 1.2 times as long as one of 1; one of 5 takes 1.6
 
 
 class CpuEngine:
     """`model` is a name (see `models`), or a model in memory; without one it is the adapter's own, else the default.
 
     `adapter` is a LoRA folder. `dtype` of weights is "int8" or "float32". `context` may be less than the model's own.
-    `batch` rows are run at once, and sessions keep their cache between turns while the cache has room for `tokens` of
-    them; its memory grows with need. `threads`: else OMP_NUM_THREADS, else the runtime's choice. `seed` serves requests
-    that have none. `guesses` of the next tokens go through the model with a row that is alone, and save it passes where
-    they are right; what it writes is the same without them.
+    `batch` sequences run at once. Sessions keep their cache between turns, as long as it has room for all their tokens
+    (`tokens`); its memory grows as needed. `threads` is by default OMP_NUM_THREADS, else the runtime's choice. `seed`
+    serves requests that have none. `guesses` draft tokens (prompt-lookup decoding) go through the model with a sequence
+    that is alone, and save a pass for each that is right; what is sampled is the same without them.
     """
 
     exact = True
@@ -48,26 +48,16 @@ class CpuEngine:
         dtype: str = "int8",
         context: int | None = None,
         batch: int = BATCH,
-        tokens: int = TOKENS,
+        tokens: int = CACHE_TOKENS,
         threads: int | None = None,
         seed: int | None = None,
-        guesses: int = GUESSES,
+        guesses: int = DRAFT_TOKENS,
     ) -> None:
-        if importlib.util.find_spec("openvino") is None:
-            raise EngineError(
-                "the engine cpu needs the package openvino, which is not installed: pip install 'kgwalk[cpu]'\n"
-                "  The engine local runs the same models with torch alone, more slowly."
-            )
-        need("transformers")
-        from kgwalk.llm.openvino_engine.converted import DTYPES, graph_of, kept_folder, open_tokenizer, read_facts
+        _need_openvino()
+        from kgwalk.llm.openvino_engine.converted import graph_of, kept_folder, open_tokenizer, read_facts
         from kgwalk.llm.openvino_engine.paged_model import PagedModel
 
-        if dtype not in DTYPES:
-            raise EngineError(f"unknown dtype {dtype!r} of the engine cpu; there are {', '.join(DTYPES)}")
-        if batch < 1:
-            raise EngineError(f"batch must be at least 1; it is {batch}")
-        if guesses < 0:
-            raise EngineError(f"guesses must be 0 or more; they are {guesses}")
+        _check(dtype, batch, guesses)
         threads = _threads() if threads is None else threads
         if isinstance(model, LoadedModel):
             if adapter is not None:
@@ -91,46 +81,70 @@ class CpuEngine:
         self.at_once = batch
         self._vocabulary = facts.vocabulary
         self._seed = seed
-        texts = self.tokens  # not self: what the runner holds must not keep the engine alive
+        texts = self.tokens  # not self: what the scheduler holds must not keep the engine alive
         self._piece = functools.lru_cache(maxsize=1 << 17)(lambda number: texts.decode([number]))
         blocks = -(-max(tokens, self.context) // run.size) + batch
-        self._runner = Runner(run, BlockTable(run.size, blocks), batch=batch, group=GROUP, guesses=guesses)
-        # Also when the engine is dropped without being closed: the thread ends, and the weights can go.
-        self._end = weakref.finalize(self, self._runner.close)
+        self._scheduler = Scheduler(
+            run, BlockTable(run.size, blocks), batch=batch, prefill_tokens=PREFILL_TOKENS, draft_tokens=guesses
+        )
+        # Also when the engine is dropped without being closed: the thread ends, and the weights are freed.
+        self._end = weakref.finalize(self, self._scheduler.close)
 
     async def generate(self, request: Request) -> Generation:
-        row = taken(
+        sequence = activate(
             PagedSequence,
             request,
-            StopWatch(self.tokens, request.sampling.stop, self._piece),
+            StopDetector(self.tokens, request.sampling.stop, self._piece),
             seed=self._seed,
             context=self.context,
             vocabulary=self._vocabulary,
         )
-        return Generation([], [], "length") if row is None else await asyncio.wrap_future(self._runner.submit(row))
+        if sequence is None:
+            return Generation([], [], "length")
+        return await asyncio.wrap_future(self._scheduler.submit(sequence))
 
     async def forget(self, session: str) -> None:
-        self._runner.forget(session)
+        self._scheduler.forget(session)
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._end)
 
     def kept_sessions(self) -> list[str]:
-        """Those whose cache is kept."""
-        return self._runner.kept()
+        """The sessions whose cache is kept."""
+        return self._scheduler.kept_sessions()
 
     @property
     def computed(self) -> int:
-        """Tokens that went through the model so far and were kept; those found in the cache did not."""
-        return self._runner.computed
+        """How many tokens went through the model so far and were kept; those found in the cache did not."""
+        return self._scheduler.computed
 
     @property
     def guessed(self) -> tuple[int, int]:
-        """Tokens that were guessed so far, and how many of them were right."""
-        return self._runner.guessed, self._runner.right
+        """How many draft tokens there were so far, and how many of them were right."""
+        return self._scheduler.drafted, self._scheduler.accepted
+
+
+def _need_openvino() -> None:
+    if importlib.util.find_spec("openvino") is None:
+        raise EngineError(
+            "the engine cpu needs the package openvino, which is not installed: pip install 'kgwalk[cpu]'\n"
+            "  The engine local runs the same models with torch alone, more slowly."
+        )
+    need("transformers")
+
+
+def _check(dtype: str, batch: int, guesses: int) -> None:
+    from kgwalk.llm.openvino_engine.converted import DTYPES
+
+    if dtype not in DTYPES:
+        raise EngineError(f"unknown dtype {dtype!r} of the engine cpu; there are {', '.join(DTYPES)}")
+    if batch < 1:
+        raise EngineError(f"batch must be at least 1; it is {batch}")
+    if guesses < 0:
+        raise EngineError(f"guesses must be 0 or more; they are {guesses}")
 
 
 def _threads() -> int:
-    """As many as whoever started us allows; 0 is the runtime's choice."""
+    """OMP_NUM_THREADS; 0, which is the runtime's choice, if it is not set."""
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(asked) if asked.isdigit() else 0

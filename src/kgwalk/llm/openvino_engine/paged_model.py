@@ -1,7 +1,7 @@
-"""A graph of `export` run by OpenVINO over a cache of blocks: any sequences in one pass, each with tokens of its own.
+"""A converted model run by OpenVINO over a cache of blocks: any sequences in one pass.
 
-The blocks lie in tensors of ours, one for keys and one for values a layer, which the runtime reads and writes in place;
-which blocks a sequence has, the caller says with every pass. Knows nothing of requests, sessions or sampling.
+The blocks are in tensors of ours, one for keys and one for values a layer, which the runtime reads and writes in place.
+Which blocks a sequence has, the caller says with every pass (`blocks` keeps account of them).
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from kgwalk.llm.openvino_engine.runtime import op, ov
 from kgwalk.types import EngineError
 
-PagedPass = tuple[
-    Sequence[int], int, Sequence[int]
-]  # new tokens, the position of the first of them, blocks up to the last
+# What a pass computes of a sequence: new tokens, the position of the first of them, blocks up to the last.
+PagedPass = tuple[Sequence[int], int, Sequence[int]]
 
 
 class PagedModel:
-    """`model` is such a graph, or the .xml file of one. `threads` 0 leaves their number to the runtime.
+    """`model` is a graph made by `convert.export`, or the .xml file of one. With `threads` 0 the runtime chooses.
 
-    Sums are made in float32, whatever the processor could do: log-probabilities are to be those of the weights.
+    Sums are in float32 even where the processor has something faster: log-probabilities must be those of the weights.
     """
 
     def __init__(self, model: ov.Model | Path, *, threads: int = 0) -> None:
@@ -32,7 +31,7 @@ class PagedModel:
         try:
             graph = core.read_model(model) if isinstance(model, Path) else model
             _to_paged(graph)
-            _keep_rows(graph)
+            _keep_wanted_logits(graph)
             self._compiled = core.compile_model(graph, "CPU", _settings(threads))
         except RuntimeError as error:
             raise EngineError(f"OpenVINO {ov.__version__} cannot run the model: {_first_line(error)}") from error
@@ -43,20 +42,20 @@ class PagedModel:
         self.release()
 
     def release(self) -> None:
-        """Give the cache's memory back."""
+        """Gives the cache's memory back."""
         self._tensors: dict[str, Any] = {}
         self.blocks = 0
         self.reserve(1)
 
     def reserve(self, blocks: int) -> None:
-        """Room for so many blocks; what they hold stays."""
+        """Makes room for so many blocks; what they hold stays."""
         if blocks <= self.blocks:
             return
         for store in self._stores:
             name, shape = store.get_any_name(), store.get_partial_shape()
             sizes = [shape[axis].get_length() for axis in (1, 2, 3)]
             larger = ov.Tensor(store.get_element_type(), ov.Shape([blocks, *sizes]))
-            larger.data[self.blocks :] = 0  # what was in that memory may be no numbers, and 0 x NaN is NaN
+            larger.data[self.blocks :] = 0  # that memory may hold NaN, and 0 x NaN is NaN
             if self.blocks:
                 larger.data[: self.blocks] = self._tensors[name].data
             self._tensors[name] = larger
@@ -64,22 +63,24 @@ class PagedModel:
         self.blocks = blocks
 
     def wipe(self, blocks: Sequence[int]) -> None:
-        """No trace of what was there, NaN included."""
+        """Overwrites all of these blocks, NaN included."""
         for tensor in self._tensors.values():
             tensor.data[list(blocks)] = 0
 
-    def forward(self, rows: Sequence[PagedPass], wanted: Sequence[int] | None = None) -> NDArray[np.float32]:
-        """Logits (P, V) after the last `wanted` new tokens of each row, the last one unless told, row after row. They
-        are the caller's own.
+    def forward(self, sequences: Sequence[PagedPass], wanted: Sequence[int] | None = None) -> NDArray[np.float32]:
+        """Logits (P, V) after the last `wanted` new tokens of each sequence, one sequence after the other; by default
+        after the last token of each. The array is the caller's own.
         """
-        wanted = [1] * len(rows) if wanted is None else wanted
-        ends = np.cumsum([len(ids) for ids, _, _ in rows])
-        lengths = [start + len(ids) for ids, start, _ in rows]
-        used = [list(blocks[: -(-length // self.size)]) for (_, _, blocks), length in zip(rows, lengths, strict=True)]
-        places = [np.arange(start, start + len(ids)) for ids, start, _ in rows]
-        self._set("input_ids", np.concatenate([np.asarray(ids) for ids, _, _ in rows]), np.int64)
+        wanted = [1] * len(sequences) if wanted is None else wanted
+        ends = np.cumsum([len(ids) for ids, _, _ in sequences])
+        lengths = [start + len(ids) for ids, start, _ in sequences]
+        used = [
+            list(blocks[: -(-length // self.size)]) for (_, _, blocks), length in zip(sequences, lengths, strict=True)
+        ]
+        places = [np.arange(start, start + len(ids)) for ids, start, _ in sequences]
+        self._set("input_ids", np.concatenate([np.asarray(ids) for ids, _, _ in sequences]), np.int64)
         self._set("position_ids", np.concatenate(places), np.int64)
-        self._set("past_lens", np.array([start for _, start, _ in rows]), np.int32)
+        self._set("past_lens", np.array([start for _, start, _ in sequences]), np.int32)
         self._set("subsequence_begins", np.array([0, *ends]), np.int32)
         self._set("block_indices", np.concatenate([np.asarray(blocks) for blocks in used]), np.int32)
         self._set("block_indices_begins", np.cumsum([0, *map(len, used)]), np.int32)
@@ -107,7 +108,7 @@ def _settings(threads: int) -> dict[str, Any]:
 
 def _to_paged(model: ov.Model) -> None:
     try:
-        # The one name here that OpenVINO does not document; its GenAI pipelines and vLLM's plugin stand on it.
+        # The one name here that OpenVINO does not document; its GenAI pipelines and vLLM's plugin use it.
         from openvino._offline_transformations import paged_attention_transformation
     except ImportError as error:
         raise EngineError(f"OpenVINO {ov.__version__} has no paged attention; the engine cpu knows 2026.4") from error
@@ -115,8 +116,10 @@ def _to_paged(model: ov.Model) -> None:
     model.validate_nodes_and_infer_types()
 
 
-def _keep_rows(model: ov.Model) -> None:
-    """Logits of the wanted tokens alone: a fifth of a small model's work, and a prompt has hundreds of them."""
+def _keep_wanted_logits(model: ov.Model) -> None:
+    """Computes the logits of the wanted tokens alone: they are a fifth of a small model's work, and a prompt has
+    hundreds of tokens.
+    """
     node = model.output("logits").get_node().input_value(0).get_node()
     while node.get_type_name() != "MatMul":
         node = node.input_value(0).get_node()

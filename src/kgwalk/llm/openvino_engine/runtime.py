@@ -1,14 +1,14 @@
 """OpenVINO itself, imported in one place and kept from reporting its use.
 
 Its package `openvino-telemetry` sends an event over the network with every import, unasked. An answer from a bundled
-graph needs no network, so that package is made to look absent, which OpenVINO provides for. Knows nothing of models.
+graph needs no network, so that package is made to look absent, which OpenVINO allows for.
 """
 
 from __future__ import annotations
 
 import sys
 
-if "openvino" not in sys.modules:  # else whoever imported it has decided
+if "openvino" not in sys.modules:  # otherwise its importer has decided
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 import openvino as ov

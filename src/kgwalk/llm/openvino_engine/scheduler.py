@@ -1,9 +1,10 @@
-"""Runs a paged model for many requests at once, in a thread of its own: rows join and leave between passes.
+"""The scheduler of the engine `cpu`: runs a paged model for many requests at once, in a thread.
 
-A pass takes the next token of every row that waits for one, and as many tokens of new prompts as fit beside them. A
-prompt that begins like one that is being computed waits for it, and shares its blocks. Where rows are few, a pass takes
-guesses of the tokens after them too, and what the model would not have chosen is dropped. A failing pass fails the
-requests under way and is logged; the next request starts afresh. Knows nothing of event loops or of OpenVINO.
+Sequences join and leave between passes. A pass takes the next token of every sequence that waits for one, and as many
+tokens of new prompts as fit beside them. A prompt that begins like one that is being computed waits for it, and shares
+its blocks. Where sequences are few, a pass takes draft tokens as well (`prompt_lookup`), and those that the model would
+not have sampled are dropped. A pass that fails ends the requests under way and is logged; the next request starts
+afresh.
 """
 
 from __future__ import annotations
@@ -20,113 +21,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgwalk.llm.engine import ActiveRequest, Generation
-from kgwalk.llm.openvino_engine.blocks import BlockTable, Held
-from kgwalk.llm.openvino_engine.prompt_lookup import Followers, guess
+from kgwalk.llm.openvino_engine.blocks import BlockTable, CachedSequence
+from kgwalk.llm.openvino_engine.prompt_lookup import Followers, draft
 from kgwalk.llm.torch_engine.sequence import common_length
 from kgwalk.types import EngineError
 
-# ----------------------------------------------------------------------------------------------------
-# Which token comes next, without torch: the local engine's rules on NumPy arrays, with the same draws.
-#
-# Knows nothing of requests or models. Shape: V tokens of the vocabulary.
-
-
-FloatArray = NDArray[np.floating]
-
-
-def choose(logits_V: FloatArray, temperature: float, top_p: float, draw: float) -> tuple[int, float]:
-    """A token, and its log-probability at temperature 1 without top_p.
-
-    Temperature 0 takes the likeliest token. Else the tokens are laid end to end on [0, 1), each as long as it is
-    likely, and the draw points to one: in the vocabulary's order, or with top_p in that of likelihood.
-
-    With probabilities 0.5, 0.1 and 0.4 a draw of 0.55 points into [0.5, 0.6), the second token's part:
-
-    >>> number, logprob = choose(np.log(np.array([0.5, 0.1, 0.4])), 1.0, 1.0, 0.55)
-    >>> number, round(float(np.exp(logprob)), 6)
-    (1, 0.1)
-    """
-    numbers_V = logits_V.astype(np.float64)
-    top = float(numbers_V.max())
-    chosen = int(numbers_V.argmax()) if temperature == 0 else _pointed((numbers_V - top) / temperature, top_p, draw)
-    logprob = float(numbers_V[chosen]) - top - float(np.log(np.exp(numbers_V - top).sum()))
-    return chosen, logprob
-
-
-def _pointed(scaled_V: NDArray[np.float64], top_p: float, draw: float) -> int:
-    lengths_V = np.exp(scaled_V)
-    if top_p >= 1:
-        return _point(lengths_V, draw)
-    order = np.argsort(-lengths_V, kind="stable")
-    likely = lengths_V[order] / lengths_V.sum()
-    before = np.cumsum(likely) - likely  # the fewest likeliest tokens that have top_p together; there is always one
-    return int(order[_point(np.where(before < top_p, likely, 0.0), draw)])
-
-
-def _point(lengths_V: NDArray[np.float64], draw: float) -> int:
-    ends = np.cumsum(lengths_V)
-    return min(int(np.searchsorted(ends, draw * ends[-1], side="right")), len(ends) - 1)
-
-
 log = logging.getLogger(__name__)
 
-OWN = 2048  # of a row's last tokens that its guesses come from; to note so many takes 3 ms
+OWN_TOKENS = 2048  # the last tokens of a sequence that its drafts come from; indexing so many takes 3 ms
 
 
 class Model(Protocol):
-    """What a runner asks of a model; `PagedModel` is one."""
+    """What the scheduler asks of a model; `PagedModel` is one."""
 
     def reserve(self, blocks: int) -> None: ...
     def release(self) -> None: ...
     def wipe(self, blocks: Sequence[int]) -> None: ...
     def forward(
-        self, rows: Sequence[tuple[Sequence[int], int, Sequence[int]]], wanted: Sequence[int]
+        self, sequences: Sequence[tuple[Sequence[int], int, Sequence[int]]], wanted: Sequence[int]
     ) -> NDArray[np.float32]: ...
 
 
 @dataclass(slots=True, eq=False)
 class PagedSequence(ActiveRequest):
-    """A request under way."""
+    """A request under way in the engine `cpu`."""
 
     future: Future[Generation] = field(default_factory=Future)
-    held: Held = field(default_factory=Held)
-    own: Followers = field(default_factory=Followers)
-    noted: int = 0  # of `ids`, those that `own` knows
+    cache: CachedSequence = field(default_factory=CachedSequence)
+    own_ngrams: Followers = field(default_factory=Followers)
+    indexed: int = 0  # how many of `ids` are in `own_ngrams`
 
     @property
-    def todo(self) -> list[int]:
-        """Tokens that the model has not seen; the last chosen one, at least."""
-        return self.ids[len(self.held.ids) :]
+    def uncomputed(self) -> list[int]:
+        """The tokens that the model has not seen: at least the last sampled one."""
+        return self.ids[len(self.cache.ids) :]
 
 
-class Runner:
-    """`batch` rows at once; at most `group` new tokens in one pass, and `guesses` beside a row that is alone.
+class Scheduler:
+    """At most `batch` sequences at once and `prefill_tokens` new tokens in one pass, and `draft_tokens` beside a
+    sequence that is alone.
 
-    `computed` counts the tokens that went through the model and were kept; of `guessed` tokens, `right` ones were.
+    `computed` counts the tokens that went through the model and were kept. Of `drafted` tokens, `accepted` were kept.
     """
 
-    def __init__(self, model: Model, table: BlockTable, *, batch: int, group: int, guesses: int = 0) -> None:
-        self._model, self._table, self._batch, self._group, self._guesses = model, table, batch, group, guesses
-        self.computed = self.guessed = self.right = 0
-        self._written = Followers()
-        self._came: list[PagedSequence] = []
+    def __init__(
+        self, model: Model, table: BlockTable, *, batch: int, prefill_tokens: int, draft_tokens: int = 0
+    ) -> None:
+        self._model, self._table = model, table
+        self._batch, self._prefill_tokens, self._draft_tokens = batch, prefill_tokens, draft_tokens
+        self.computed = self.drafted = self.accepted = 0
+        self._written_ngrams = Followers()  # of what earlier generations wrote
+        self._new: list[PagedSequence] = []
         self._forgotten: list[str] = []
         self._waiting: list[PagedSequence] = []
-        self._rows: list[PagedSequence] = []
+        self._running: list[PagedSequence] = []
         self._closed = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._main, name="kgwalk-cpu", daemon=True)
         self._thread.start()
 
-    # Called from other threads.
+    # Called from other threads
 
-    def submit(self, row: PagedSequence) -> Future[Generation]:
+    def submit(self, sequence: PagedSequence) -> Future[Generation]:
         with self._wake:
             if self._closed:
                 raise EngineError("the engine is closed")
-            self._came.append(row)
+            self._new.append(sequence)
             self._wake.notify()
-        return row.future
+        return sequence.future
 
     def forget(self, session: str) -> None:
         with self._wake:
@@ -140,11 +102,11 @@ class Runner:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
-    def kept(self) -> list[str]:
-        """The sessions whose tokens are held, for tests and for the curious."""
-        return [one.session for one in list(self._table.held) if one.session]
+    def kept_sessions(self) -> list[str]:
+        """The sessions whose cache is kept."""
+        return [one.session for one in list(self._table.sequences) if one.session]
 
-    # The thread.
+    # The thread
 
     def _main(self) -> None:
         try:
@@ -152,144 +114,151 @@ class Runner:
                 try:
                     self._round()
                 except Exception as error:
-                    log.exception("the model failed with %d requests under way", len(self._rows))
+                    log.exception("the model failed with %d requests under way", len(self._running))
                     self._start_over(EngineError(f"the model failed: {type(error).__name__}: {error}"))
         finally:
             with self._wake:
                 self._closed = True
-                self._waiting += self._came
-                self._came = []
+                self._waiting += self._new
+                self._new = []
             self._start_over(EngineError("the engine was closed"))
 
     def _take_in(self) -> bool:
-        """Wait for something to do, and note what has come; False when it is time to stop."""
+        """Waits for something to do, and takes what other threads asked for; False when it is time to stop."""
         with self._wake:
-            while not (self._came or self._forgotten or self._rows or self._waiting or self._closed):
+            while not (self._new or self._forgotten or self._running or self._waiting or self._closed):
                 self._wake.wait()
-            self._waiting += self._came
-            forgotten, self._came, self._forgotten = self._forgotten, [], []
+            self._waiting += self._new
+            forgotten, self._new, self._forgotten = self._forgotten, [], []
             closed = self._closed
         for session in forgotten:
             self._table.forget(session)
         return not closed
 
     def _round(self) -> None:
-        self._waiting = [row for row in self._waiting if not row.future.done()]
-        for row in [row for row in self._rows if row.future.done()]:  # whoever asked has gone
-            self._leave(row)
+        self._waiting = [sequence for sequence in self._waiting if not sequence.future.done()]
+        for sequence in [one for one in self._running if one.future.done()]:  # cancelled
+            self._leave(sequence)
         self._admit()
-        if self._rows:
-            self._pass(self._next_rows())
+        if self._running:
+            self._pass(self._next_pass())
 
     def _admit(self) -> None:
-        """Those whose session is held first: they cost least, and end sooner."""
-        self._waiting.sort(key=lambda row: self._table.of(row.session) is None)
-        for row in list(self._waiting):
-            if len(self._rows) == self._batch:
+        """Gives blocks to those that wait; first those whose session has some: they cost least, and end sooner."""
+        self._waiting.sort(key=lambda sequence: self._table.idle_sequence(sequence.session) is None)
+        for sequence in list(self._waiting):
+            if len(self._running) == self._batch:
                 return
-            if self._spared_by_waiting(row):
+            if self._waits_for_prefix(sequence):
                 continue
-            held = self._table.take(row.session, row.ids, len(row.ids) + row.most)
-            if held is None:
-                if self._rows:
+            room = len(sequence.ids) + sequence.max_new
+            cache = self._table.take(sequence.session, sequence.ids, room)
+            if cache is None:
+                if self._running:
                     return  # until one of them leaves
-                raise RuntimeError(f"no blocks for {len(row.ids) + row.most} tokens with nobody at work")
-            row.held = held
+                raise RuntimeError(f"no blocks for {room} tokens with nobody at work")
+            sequence.cache = cache
             self._model.reserve(self._table.count)
-            self._waiting.remove(row)
-            self._rows.append(row)
+            self._waiting.remove(sequence)
+            self._running.append(sequence)
 
-    def _spared_by_waiting(self, row: PagedSequence) -> bool:
-        """Whether a prompt under way will hold a block more of this one's beginning than anyone does now."""
-        behind = [other for other in self._rows if len(other.todo) > 1]
-        if not behind:
+    def _waits_for_prefix(self, sequence: PagedSequence) -> bool:
+        """Whether a prompt under way will hold at least a block more of this one's beginning than is cached now."""
+        prefilling = [other for other in self._running if len(other.uncomputed) > 1]
+        if not prefilling:
             return False
-        known = self._table.of(row.session)
-        now = max(self._table.shared(row.ids), 0 if known is None else common_length(known.ids, row.ids))
-        soon = max(common_length(other.ids[:-1], row.ids) for other in behind)
+        known = self._table.idle_sequence(sequence.session)
+        now = max(self._table.shared(sequence.ids), 0 if known is None else common_length(known.ids, sequence.ids))
+        soon = max(common_length(other.ids[:-1], sequence.ids) for other in prefilling)
         return soon >= now + self._table.size
 
-    def _next_rows(self) -> list[tuple[PagedSequence, list[int]]]:
-        """What the next pass computes of each row; rows that wait for their next token come before prompts."""
-        left = self._group
-        chosen: list[tuple[PagedSequence, list[int]]] = []
-        for row in sorted(self._rows, key=lambda row: len(row.todo) > 1):
-            new = row.todo[: max(left, 0)]
+    def _next_pass(self) -> list[tuple[PagedSequence, list[int]]]:
+        """The new tokens of each sequence in the next pass; those that sample come before prompts."""
+        left = self._prefill_tokens
+        parts: list[tuple[PagedSequence, list[int]]] = []
+        for sequence in sorted(self._running, key=lambda one: len(one.uncomputed) > 1):
+            new = sequence.uncomputed[: max(left, 0)]
             if new:
-                chosen.append((row, new))
+                parts.append((sequence, new))
                 left -= len(new)
-        return chosen
+        return parts
 
-    def _pass(self, rows: list[tuple[PagedSequence, list[int]]]) -> None:
-        ahead = self._ahead(rows)
+    def _pass(self, parts: list[tuple[PagedSequence, list[int]]]) -> None:
+        drafts = self._drafts(parts)
         passes = [
-            ([*new, *guesses], len(row.held.ids), row.held.blocks)
-            for (row, new), guesses in zip(rows, ahead, strict=True)
+            ([*new, *drafted], len(sequence.cache.ids), sequence.cache.blocks)
+            for (sequence, new), drafted in zip(parts, drafts, strict=True)
         ]
-        wanted = [1 + len(guesses) for guesses in ahead]
+        wanted = [1 + len(drafted) for drafted in drafts]
         logits_PV = self._model.forward(passes, wanted)
-        for (row, new), guesses, end in zip(rows, ahead, np.cumsum(wanted), strict=True):
+        for (sequence, new), drafted, end in zip(parts, drafts, np.cumsum(wanted), strict=True):
             self.computed += len(new)
-            self.guessed += len(guesses)
-            row.held.ids += new
-            if not row.todo:
-                self._choose_all(row, guesses, logits_PV[end - 1 - len(guesses) : end])
+            self.drafted += len(drafted)
+            sequence.cache.ids += new
+            if not sequence.uncomputed:
+                self._sample_and_verify(sequence, drafted, logits_PV[end - 1 - len(drafted) : end])
 
-    def _ahead(self, rows: list[tuple[PagedSequence, list[int]]]) -> list[list[int]]:
-        """Guesses for each row, dealt in turn: a row more is a guess less, so that a pass has no more tokens than with
-        one row. With 3 guesses and two rows each has one; with four rows there are none.
+    def _drafts(self, parts: list[tuple[PagedSequence, list[int]]]) -> list[list[int]]:
+        """The draft tokens of each sequence, dealt in turn. One more sequence is one draft token less, so that a pass
+        has no more tokens than with one sequence: of 3 draft tokens two sequences get one each, and four get none.
         """
-        room = 1 + self._guesses - len(rows)
-        return [self._guess(row, new, len(range(at, room, len(rows)))) for at, (row, new) in enumerate(rows)]
+        room = 1 + self._draft_tokens - len(parts)
+        return [
+            self._draft(sequence, new, len(range(at, room, len(parts)))) for at, (sequence, new) in enumerate(parts)
+        ]
 
-    def _guess(self, row: PagedSequence, new: list[int], count: int) -> list[int]:
-        count = min(count, row.most - len(row.logprobs) - 1)  # beside the one that is chosen in any case
-        if count <= 0 or len(new) < len(row.todo):
+    def _draft(self, sequence: PagedSequence, new: list[int], count: int) -> list[int]:
+        count = min(count, sequence.max_new - len(sequence.logprobs) - 1)  # one is sampled in any case
+        if count <= 0 or len(new) < len(sequence.uncomputed):
             return []
-        row.own.note(row.ids, max(row.noted, len(row.ids) - OWN))
-        row.noted = len(row.ids)
-        return guess(row.ids, (self._written, row.own), count)
+        sequence.own_ngrams.note(sequence.ids, max(sequence.indexed, len(sequence.ids) - OWN_TOKENS))
+        sequence.indexed = len(sequence.ids)
+        return draft(sequence.ids, (self._written_ngrams, sequence.own_ngrams), count)
 
-    def _choose_all(self, row: PagedSequence, guesses: list[int], logits_KV: NDArray[np.float32]) -> None:
-        """The model's choice after the last token, and after each guess for as long as the guesses are its choices."""
-        for right, logits_V in enumerate(logits_KV):
-            self._choose(row, logits_V)
-            if right == len(guesses) or row.future.done() or row.ids[-1] != guesses[right]:
+    def _sample_and_verify(self, sequence: PagedSequence, drafted: list[int], logits_KV: NDArray[np.float32]) -> None:
+        """Samples after the last token, and after each draft token for as long as these are what was sampled."""
+        for accepted, logits_V in enumerate(logits_KV):
+            self._sample(sequence, logits_V)
+            if accepted == len(drafted) or sequence.future.done() or sequence.ids[-1] != drafted[accepted]:
                 return
-            row.held.ids.append(row.ids[-1])
+            sequence.cache.ids.append(sequence.ids[-1])
             self.computed += 1
-            self.right += 1
+            self.accepted += 1
 
-    def _choose(self, row: PagedSequence, logits_V: NDArray[np.float32]) -> None:
-        sampling = row.sampling
-        draw = row.draws[len(row.logprobs)] if row.draws else 0.0
-        number, logprob = choose(logits_V, sampling.temperature, sampling.top_p, draw)
+    def _sample(self, sequence: PagedSequence, logits_V: NDArray[np.float32]) -> None:
+        sampling = sequence.sampling
+        draw = sequence.draws[len(sequence.logprobs)] if sequence.draws else 0.0
+        number, logprob = sample(logits_V, sampling.temperature, sampling.top_p, draw)
         if not math.isfinite(logprob):
-            self._model.wipe(row.held.blocks)
-            row.held.ids = []
-            self._leave(row)
-            _settle(row.future, EngineError("the model's numbers overflowed (NaN); its weights may be broken"))
+            self._model.wipe(sequence.cache.blocks)
+            sequence.cache.ids = []
+            self._leave(sequence)
+            _settle(sequence.future, EngineError("the model's numbers overflowed (NaN); its weights may be broken"))
             return
-        row.ids.append(number)
-        row.logprobs.append(logprob)
-        finish = row.watch.end(row.ids, row.prompt) or ("length" if len(row.logprobs) == row.most else None)
+        sequence.ids.append(number)
+        sequence.logprobs.append(logprob)
+        finish = sequence.stop_detector.end(sequence.ids, sequence.prompt_length) or (
+            "length" if len(sequence.logprobs) == sequence.max_new else None
+        )
         if finish is not None:
-            self._leave(row)
-            if self._guesses:
-                self._written.note(row.ids, row.prompt)
-            _settle(row.future, Generation(row.ids[row.prompt :], row.logprobs, finish))
+            self._leave(sequence)
+            if self._draft_tokens:
+                self._written_ngrams.note(sequence.ids, sequence.prompt_length)
+            made = Generation(sequence.ids[sequence.prompt_length :], sequence.logprobs, finish)
+            _settle(sequence.future, made)
 
-    def _leave(self, row: PagedSequence) -> None:
-        self._rows.remove(row)
-        self._table.release(row.held)
+    def _leave(self, sequence: PagedSequence) -> None:
+        self._running.remove(sequence)
+        self._table.release(sequence.cache)
 
     def _start_over(self, error: EngineError) -> None:
-        rows, self._rows = self._rows + self._waiting, []
+        """Ends all requests with this error, and empties the cache."""
+        sequences, self._running = self._running + self._waiting, []
         self._waiting = []
         self._table.clear()
         self._model.release()
-        for row in rows:
-            _settle(row.future, error)
+        for sequence in sequences:
+            _settle(sequence.future, error)
 
 
 def _settle(future: Future[Generation], outcome: Generation | EngineError) -> None:
@@ -299,4 +268,41 @@ def _settle(future: Future[Generation], outcome: Generation | EngineError) -> No
         else:
             future.set_exception(outcome)
     except InvalidStateError:
-        pass  # whoever asked has gone
+        pass  # the request was cancelled
+
+
+# Sampling by NumPy: the rules and draws of the local engine. Shape: V tokens of the vocabulary.
+
+
+def sample(logits_V: NDArray[np.floating], temperature: float, top_p: float, draw: float) -> tuple[int, float]:
+    """A token, and its log-probability at temperature 1 without top_p.
+
+    Temperature 0 takes the likeliest token. Otherwise the tokens are laid end to end on [0, 1), each as long as it is
+    likely, and the draw points to one: in the vocabulary's order, or with top_p in that of likelihood.
+
+    With probabilities 0.5, 0.1 and 0.4 a draw of 0.55 points into [0.5, 0.6), the second token's part:
+
+    >>> number, logprob = sample(np.log(np.array([0.5, 0.1, 0.4])), 1.0, 1.0, 0.55)
+    >>> number, round(float(np.exp(logprob)), 6)
+    (1, 0.1)
+    """
+    numbers_V = logits_V.astype(np.float64)
+    top = float(numbers_V.max())
+    sampled = int(numbers_V.argmax()) if temperature == 0 else _by_draw((numbers_V - top) / temperature, top_p, draw)
+    logprob = float(numbers_V[sampled]) - top - float(np.log(np.exp(numbers_V - top).sum()))
+    return sampled, logprob
+
+
+def _by_draw(scaled_V: NDArray[np.float64], top_p: float, draw: float) -> int:
+    lengths_V = np.exp(scaled_V)
+    if top_p >= 1:
+        return _invert_cdf(lengths_V, draw)
+    order = np.argsort(-lengths_V, kind="stable")
+    likely = lengths_V[order] / lengths_V.sum()
+    before = np.cumsum(likely) - likely  # the fewest likeliest tokens that have top_p together; there is always one
+    return int(order[_invert_cdf(np.where(before < top_p, likely, 0.0), draw)])
+
+
+def _invert_cdf(lengths_V: NDArray[np.float64], draw: float) -> int:
+    ends = np.cumsum(lengths_V)
+    return min(int(np.searchsorted(ends, draw * ends[-1], side="right")), len(ends) - 1)

@@ -1,8 +1,9 @@
 """Passes of a model recorded as CUDA graphs: a thousand kernel launches become one.
 
-A graph has fixed shapes and fixed addresses: one is recorded for each size of pass that occurs (few, as sizes are
-rounded up), with inputs that are written into before it is replayed. What a pass has too much of is filled up with
-tokens of nobody's. Knows nothing of sessions.
+A graph has fixed shapes and fixed addresses. One is recorded for each size of pass that occurs (few, as sizes are
+rounded up), with inputs that are overwritten before it is replayed. A smaller pass is filled up with tokens in nobody's
+slot. `SlotModel` runs its passes through here on a GPU. `gpu_free` says how much of a GPU's memory may be taken.
+Shapes as in `kv_cache`; J jobs of a prefill, B blocks of queries, P pairs of slots.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
 
 
 Int64Array = npt.NDArray[np.int64]
-WARM_UPS = 2  # some kernels choose their algorithm, and Triton's are compiled, at first
+WARM_UPS = 2  # runs before recording: some kernels choose their algorithm, and Triton's are compiled, when first run
+VARIABLE = "KGWALK_GPU_SHARE"
 
 
 def size_above(count: int, sizes: Sequence[int]) -> int:
-    """The least size that is enough; past the last one, its next multiple.
+    """The smallest size that is enough; past the last size, its next multiple.
 
     >>> size_above(9, (8, 16)), size_above(33, (8, 16))
     (16, 48)
@@ -41,7 +43,7 @@ def size_above(count: int, sizes: Sequence[int]) -> int:
 
 @dataclass(slots=True)
 class Recorded:
-    """How a pass is run again, and the tensor that it reads its inputs from."""
+    """A recorded pass: how it is run again, and the tensor that it reads its inputs from."""
 
     replay: Callable[[], None]
     inputs: torch.Tensor
@@ -62,18 +64,18 @@ class CudaGraphs:
 
     def steps(self, model: SlotModel, slots_R: Int64Array, count: int, *, nucleus: bool) -> None:
         """So many steps, one after the other."""
-        from kgwalk.llm.torch_engine.model import ROWS
+        from kgwalk.llm.torch_engine.model import STEP_SIZES
 
-        rows = size_above(len(slots_R), ROWS)
-        key = ("steps", rows, nucleus)
+        size = size_above(len(slots_R), STEP_SIZES)
+        key = ("steps", size, nucleus)
         if key not in self._recorded:
-            inputs = torch.full((rows,), model.most_slots, device=self._device)
+            inputs = torch.full((size,), model.max_slots, device=self._device)
             self._recorded[key] = self._record(inputs, lambda: _step(model, inputs, nucleus=nucleus))
         one = self._recorded[key]
-        filled = np.full(rows, model.most_slots)
+        filled = np.full(size, model.max_slots)
         filled[: len(slots_R)] = slots_R
         one.fill(torch.from_numpy(filled))
-        model.state.turn.zero_()  # only now: to record a step runs it
+        model.state.step.zero_()  # only now: recording a step runs it
         for _ in range(count):
             one.replay()
 
@@ -88,25 +90,27 @@ class CudaGraphs:
         slots: Int64Array,
         nucleus: bool,
     ) -> None:
-        """New tokens of the jobs, and a choice for each of the slots, after the token at its place in `last`."""
-        from kgwalk.llm.torch_engine.model import TOKENS
+        """Computes new tokens of the jobs, and samples one for each of the `slots`, after the token at its place in
+        `last`.
+        """
+        from kgwalk.llm.torch_engine.model import PREFILL_SIZES
 
         count = int(lengths_J.sum())
-        tokens, rows = size_above(count, TOKENS), model.most_jobs
-        blocks = tokens // QUERIES + rows
+        tokens, jobs = size_above(count, PREFILL_SIZES), model.max_jobs
+        blocks = tokens // QUERIES + jobs
         key = ("prefill", tokens, nucleus)
-        empty = model.most_slots
+        empty = model.max_slots
         if key not in self._recorded:
-            inputs = torch.zeros(3 * tokens + 4 * blocks + 2 * rows, dtype=torch.long, device=self._device)
+            inputs = torch.zeros(3 * tokens + 4 * blocks + 2 * jobs, dtype=torch.long, device=self._device)
             inputs[tokens : 2 * tokens] = empty
-            inputs[-rows:] = empty
+            inputs[-jobs:] = empty
             self._recorded[key] = self._record(
-                inputs, lambda: _prefill(model, inputs, tokens, blocks, rows, nucleus=nucleus)
+                inputs, lambda: _prefill(model, inputs, tokens, blocks, jobs, nucleus=nucleus)
             )
         one = self._recorded[key]
         flat = np.zeros(len(one.inputs), np.int64)
         ids_T, slot_T, at_T, table, last_R, slots_R = np.split(
-            flat, np.cumsum([tokens, tokens, tokens, 4 * blocks, rows])
+            flat, np.cumsum([tokens, tokens, tokens, 4 * blocks, jobs])
         )
         slot_T[:], slots_R[:] = empty, empty
         ids_T[:count] = np.fromiter(chain.from_iterable(ids), np.int64, count)
@@ -117,27 +121,29 @@ class CudaGraphs:
         table[: filled.size] = filled.ravel()
         last_R[: len(last)], slots_R[: len(slots)] = last, slots
         one.fill(torch.from_numpy(flat))
-        model.state.turn.zero_()
+        model.state.step.zero_()
         one.replay()
 
     def copy(self, model: SlotModel, pairs_P3: Int64Array) -> None:
-        """For each (from, to, length) of slots: the beginning. Two kernels a layer, which are recorded as well."""
-        from kgwalk.llm.torch_engine.model import ROWS, TOKENS
+        """For each (from, to, length): copies the beginning of a slot. It takes two kernels a layer, which are recorded
+        as well.
+        """
+        from kgwalk.llm.torch_engine.model import PREFILL_SIZES, STEP_SIZES
 
-        rows, longest = size_above(len(pairs_P3), ROWS), size_above(int(pairs_P3[:, 2].max()), TOKENS)
-        key = ("prefill", "copy", rows, longest)
+        size, longest = size_above(len(pairs_P3), STEP_SIZES), size_above(int(pairs_P3[:, 2].max()), PREFILL_SIZES)
+        key = ("prefill", "copy", size, longest)
         if key not in self._recorded:
-            inputs = torch.zeros(rows, 3, dtype=torch.long, device=self._device)  # nothing of slot 0 to slot 0
+            inputs = torch.zeros(size, 3, dtype=torch.long, device=self._device)  # nothing of slot 0 to slot 0
             self._recorded[key] = self._record(inputs, lambda: _copy(model, inputs, longest))
         one = self._recorded[key]
-        filled = np.zeros((rows, 3), np.int64)
+        filled = np.zeros((size, 3), np.int64)
         filled[: len(pairs_P3)] = pairs_P3
         one.fill(torch.from_numpy(filled))
         one.replay()
 
     def _record(self, inputs: torch.Tensor, run: Callable[[], None]) -> Recorded:
-        """The inputs are those of nobody's while it is recorded: what is run then changes nothing. Without a GPU there
-        is nothing to record.
+        """Records a pass while its inputs are of nobody's slot, so that running it changes nothing. Without a GPU it is
+        only run.
         """
         if self._device.type != "cuda":
             run()
@@ -149,7 +155,7 @@ class CudaGraphs:
                 run()
         torch.cuda.current_stream(self._device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        # Another thread may use the device meanwhile: only this one's mistakes count.
+        # Another thread may use the device meanwhile; only this thread's forbidden calls are errors.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             run()
         self._pool = graph.pool()
@@ -177,25 +183,25 @@ def blocks_of(lengths_J: Int64Array, places_J: Int64Array, slots_J: Int64Array, 
 
 
 def _step(model: SlotModel, slots_R: torch.Tensor, *, nucleus: bool) -> None:
-    """One token for each row. A row that has stopped has no queries, and costs nothing."""
+    """One token for each sequence. One that has stopped has no queries, and costs nothing."""
     state = model.state
     at_R = state.at[slots_R]
     live_R = (state.left[slots_R] > 0).long()
     place_R = torch.arange(len(slots_R), device=slots_R.device)
-    # What a stopped row would write goes to nobody's slot.
-    put_R = torch.where(live_R > 0, slots_R, model.most_slots)
+    # What a stopped sequence would write goes to nobody's slot.
+    put_R = torch.where(live_R > 0, slots_R, model.max_slots)
     now = SlotPass(put_R, at_R, torch.stack([place_R, live_R, slots_R, at_R], 1), 1)
     logits = model._run(now, state.last[slots_R], None)
-    _choose(model, logits, slots_R, move=True, nucleus=nucleus)
-    state.turn.add_(1).remainder_(state.out_ids.shape[0])
+    _sample(model, logits, slots_R, move=True, nucleus=nucleus)
+    state.step.add_(1).remainder_(state.out_ids.shape[0])
 
 
-def _prefill(model: SlotModel, inputs: torch.Tensor, tokens: int, blocks: int, rows: int, *, nucleus: bool) -> None:
+def _prefill(model: SlotModel, inputs: torch.Tensor, tokens: int, blocks: int, jobs: int, *, nucleus: bool) -> None:
     ids_T, slot_T, at_T, table, last_R, slots_R = torch.split(  # type: ignore[no-untyped-call,unused-ignore]
-        inputs, [tokens, tokens, tokens, 4 * blocks, rows, rows]
+        inputs, [tokens, tokens, tokens, 4 * blocks, jobs, jobs]
     )
     logits = model._run(SlotPass(slot_T, at_T, table.view(blocks, 4), QUERIES), ids_T, last_R)
-    _choose(model, logits, slots_R, move=False, nucleus=nucleus)
+    _sample(model, logits, slots_R, move=False, nucleus=nucleus)
 
 
 def _copy(model: SlotModel, pairs_P3: torch.Tensor, longest: int) -> None:
@@ -205,32 +211,29 @@ def _copy(model: SlotModel, pairs_P3: torch.Tensor, longest: int) -> None:
         copy(store, pairs_P3, longest)
 
 
-def _choose(model: SlotModel, logits: torch.Tensor, slots_R: torch.Tensor, *, move: bool, nucleus: bool) -> None:
-    if nucleus:
+def _sample(model: SlotModel, logits: torch.Tensor, slots_R: torch.Tensor, *, move: bool, nucleus: bool) -> None:
+    if nucleus:  # the kernel has no top_p
         model.state.advance(logits, slots_R, move=move, sampled=True, nucleus=True)
         return
-    from kgwalk.llm.torch_engine.kernels import choose
+    from kgwalk.llm.torch_engine.kernels import sample
 
-    choose(logits, slots_R, model.state, move=move)
-
-
-# ----------------------------------------------------------------------------------------------------
-# What of a GPU's memory a process may take: all that is free, or its share where several run on one GPU.
-#
-# KGWALK_GPU_SHARE is that share of the whole, such as 0.25 for each of four. Knows nothing of models.
+    sample(logits, slots_R, model.state, move=move)
 
 
-VARIABLE = "KGWALK_GPU_SHARE"
+# How much of a GPU's memory this process may take
 
 
 def gpu_free(device: torch.device | str) -> int:
-    """Bytes that are not taken yet, of this process's share."""
+    """Bytes that this process may still take: all that are free, or what is left of its share.
+
+    Where several processes run on one GPU, KGWALK_GPU_SHARE is each one's share of the whole, such as 0.25 of four.
+    """
     free, total = torch.cuda.mem_get_info(device)
     return left_of(total, free, torch.cuda.memory_reserved(device), share())
 
 
 def left_of(total: int, free: int, own: int, share: float) -> int:
-    """Of a share nothing is left that this process has taken, nor more than is free at all.
+    """A share of the total less what this process has taken (`own`), but no more than is free.
 
     >>> left_of(total=100, free=90, own=10, share=1.0), left_of(total=100, free=90, own=10, share=0.25)
     (90, 15)
@@ -241,6 +244,7 @@ def left_of(total: int, free: int, own: int, share: float) -> int:
 
 
 def share() -> float:
+    """KGWALK_GPU_SHARE; 1 if it is not set."""
     given = os.environ.get(VARIABLE)
     try:
         found = 1.0 if given is None else float(given)

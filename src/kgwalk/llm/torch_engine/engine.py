@@ -1,9 +1,9 @@
-"""Any Hugging Face causal language model, run here by torch, for many requests at once.
+"""The engine `local`: Hugging Face causal language models, run by torch for many requests at once.
 
-Requests come one by one from any number of tasks and event loops; a thread runs them together (`batcher`). Ids and
+Requests come one by one from any number of tasks and event loops; a thread runs them together (`scheduler`). Ids and
 log-probabilities are the model's own, so its episodes can be trained on. What a request gets does not depend on the
-others in the batch, but for the rounding of floating-point sums, which can decide between two tokens that are as good
-as equally likely. Knows nothing of graphs, tools or protocols.
+others in the batch, except that sums may be rounded differently, which can decide between two almost equally likely
+tokens.
 """
 
 from __future__ import annotations
@@ -16,43 +16,44 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgwalk.llm.engine import BROKEN, Generation, Request, Sampling, StopWatch, taken
+from kgwalk.llm.engine import REPLACEMENT, Generation, Request, Sampling, StopDetector, activate
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model, need
 from kgwalk.types import EngineError
 
 if TYPE_CHECKING:
     from kgwalk.llm.tokenizers import HfTokenizer
+    from kgwalk.llm.torch_engine.scheduler import SchedulerLimits
     from kgwalk.llm.torch_engine.sequence import Ended
 
 
-# Rows at once, new tokens in one pass, rounds to wait for more of them, steps in a round, and rounds begun before the
-# last is read: a processor is busy with a few rows; to a GPU a pass is nearly the same for one row and for many, and it
-# must not wait for Python.
+# The scheduler's limits (see `SchedulerLimits`) by device. A CPU is busy with a few sequences; on a GPU a pass takes
+# nearly as long for one sequence as for many, and the GPU must not wait for Python.
 BATCH = {"cpu": 16, "cuda": 1024}
-GROUP = {"cpu": 512, "cuda": 16384}
+PREFILL_TOKENS = {"cpu": 512, "cuda": 16384}
 PATIENCE = {"cpu": 0, "cuda": 2}
 STEPS = {"cpu": 1, "cuda": 4}
 AHEAD = {"cpu": 0, "cuda": 1}
+# Slots for each sequence of the batch: sessions keep theirs while they wait for a tool.
+SLOTS_PER_SEQUENCE = {"cpu": 2, "cuda": 1}
 SETTLE = 8  # turns of the event loop from a generation's end to its episode's next request, and some to spare
-SLOTS_A_ROW = {"cpu": 2, "cuda": 1}  # sessions whose cache is kept while they wait for a tool, beside those at work
-
-KEPT_WATCHES = 64  # stop texts for which a watch, and the tokens that may end them, are kept
+KEPT_DETECTORS = 64  # sets of stop texts whose detector and possible end tokens are kept
 
 
-# A request from one who has no event loop: whom it is for, its session, tokens to choose, ids, draws and marks.
-GenerationRow = tuple[Any, str, int, list[int], Sequence[float], Sequence[int]]
+# A request of `LocalEngine.ask`: receiver, session, number of tokens to sample, ids, draws and prefix hashes.
+PreparedRequest = tuple[Any, str, int, list[int], Sequence[float], Sequence[int]]
 
 
 class LocalEngine:
     """`model` is a name (see `models`), or a model in memory; without one it is the adapter's own, else the default.
 
     `adapter` is a LoRA folder. `device` "auto" is the GPU if there is one; `dtype` "auto" is bfloat16 there and float32
-    elsewhere. `context` may be less than the model's own. `batch` rows are run at once, and `slots` sessions keep their
-    cache between turns: memory grows with those that are used, up to slots x context. `seed` serves requests that have
-    none. `steps` are taken before results are read: with more of them the host has less to do, and the device computes
-    more that nobody wants. Threads are torch's to set (OMP_NUM_THREADS). In `lockstep` a step is taken when all tasks
-    of the event loop wait for it: which rows run together, and so every rounding, is the same in every run; the loop
-    does nothing else.
+    elsewhere. `context` may be less than the model's own. `batch` sequences run at once, and `slots` sessions keep
+    their cache between turns: memory grows with those in use, up to slots x context. `seed` serves requests that have
+    none. `steps` is how many steps are made before results are read: with more of them the host has less to do, and the
+    device computes more tokens past the end. The number of threads is torch's (OMP_NUM_THREADS).
+
+    In `lockstep` there is no thread: a round runs when all tasks of the event loop wait for the engine. Which sequences
+    run together, and so every rounding, is then the same in every run; the loop must do nothing else.
     """
 
     exact = True
@@ -72,29 +73,21 @@ class LocalEngine:
         lockstep: bool = False,
     ) -> None:
         need("torch", "transformers")
-        from kgwalk.llm.torch_engine.model import STEPS as MOST_STEPS
-        from kgwalk.llm.torch_engine.model import SlotModel
-        from kgwalk.llm.torch_engine.scheduler import Batcher, SchedulerLimits
+        from kgwalk.llm.torch_engine.model import MAX_STEPS, SlotModel
+        from kgwalk.llm.torch_engine.scheduler import Batcher
 
-        if model is None:
-            model, adapter = adapter or DEFAULT_MODEL, None  # an adapter's folder names its base
-        if not isinstance(model, LoadedModel):
-            device = _device(device)
-            dtype = ("float32" if device.startswith("cpu") else "bfloat16") if dtype == "auto" else dtype
-            model = load_model(model, adapter=adapter, device=device, dtype=dtype)
-        elif adapter is not None:
-            raise EngineError("an adapter is merged when a model is loaded; this one is in memory already")
+        model = _loaded(model, adapter, device, dtype)
         self.model = model.name
         self.tokens: HfTokenizer = model.tokens
         kind = model.module.device.type
         batch = BATCH.get(kind, BATCH["cpu"]) if batch is None else batch
-        slots = batch * SLOTS_A_ROW.get(kind, 1) if slots is None else slots
+        slots = batch * SLOTS_PER_SEQUENCE.get(kind, 1) if slots is None else slots
         if not 1 <= batch <= slots:
             raise EngineError(f"batch must be at least 1 and slots at least as many; they are {batch} and {slots}")
-        if steps is not None and not 1 <= steps <= MOST_STEPS:
-            raise EngineError(f"steps must be 1 to {MOST_STEPS}; {steps} was asked for")
-        run = SlotModel(model.module, most_slots=slots, context=context)
-        self.at_once = run.most_slots  # those that wait for a tool keep their cache
+        if steps is not None and not 1 <= steps <= MAX_STEPS:
+            raise EngineError(f"steps must be 1 to {MAX_STEPS}; {steps} was asked for")
+        run = SlotModel(model.module, max_slots=slots, context=context)
+        self.at_once = run.max_slots  # more than run at once: sessions that wait for a tool keep their slot
         self.context = run.context
         self._vocabulary = run.vocabulary
         self._seed = seed
@@ -103,109 +96,114 @@ class LocalEngine:
         self._batcher = Batcher(
             run,
             functools.partial(_deliver, self._answered),
-            SchedulerLimits(
-                batch=batch,
-                slots=run.most_slots,
-                group=GROUP.get(kind, GROUP["cpu"]),
-                patience=PATIENCE.get(kind, PATIENCE["cpu"]),
-                steps=STEPS.get(kind, STEPS["cpu"]) if steps is None else steps,
-                ahead=AHEAD.get(kind, AHEAD["cpu"]),
-                lockstep=lockstep,
-            ),
+            _limits(kind, batch=batch, slots=run.max_slots, steps=steps, lockstep=lockstep),
         )
-        self._watches: dict[tuple[tuple[str, ...], frozenset[int]], tuple[StopWatch, frozenset[int]]] = {}
+        self._detectors: dict[tuple[tuple[str, ...], frozenset[int]], tuple[StopDetector, frozenset[int]]] = {}
         self._refresh = model.refresh
         self._lockstep = lockstep
         self._pumping: asyncio.Task[None] | None = None
-        # Also when the engine is dropped without being closed: the thread ends, and the weights can go.
+        # Also when the engine is dropped without being closed: the thread ends, and the weights are freed.
         self._end = weakref.finalize(self, self._batcher.close)
 
     async def generate(self, request: Request) -> Generation:
         from kgwalk.llm.torch_engine.sequence import SlotSequence
 
-        watch, ends = self._watch(request.sampling.stop)
-        row = taken(SlotSequence, request, watch, seed=self._seed, context=self.context, vocabulary=self._vocabulary)
-        if row is None:
+        detector, ends = self._stop_detector(request.sampling.stop)
+        sequence = activate(
+            SlotSequence, request, detector, seed=self._seed, context=self.context, vocabulary=self._vocabulary
+        )
+        if sequence is None:
             return Generation([], [], "length")
         future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        row.ends, row.cancelled, row.whom = ends, future.done, future
-        self._batcher.submit([row])
+        sequence.ends, sequence.cancelled, sequence.receiver = ends, future.done, future
+        self._batcher.submit([sequence])
         if self._lockstep and (self._pumping is None or self._pumping.done()):
             self._pumping = asyncio.create_task(self._pump())
         return await future
 
-    # For one who has no event loop and runs the rounds himself, in lockstep.
+    # Without an event loop, in lockstep: the caller submits prepared requests, runs the rounds and takes the answers.
 
     @property
     def vocabulary(self) -> int:
         """How many ids the model knows."""
         return self._vocabulary
 
-    def ask(self, sampling: Sampling, wanted: Iterable[GenerationRow], cancelled: Callable[[], bool]) -> None:
-        """Requests that were checked already, each with what `asked` and `slots` give for it; see `answers`. What is
-        chosen is added to their `ids`. The next request of a session may bring the same list, if it has only grown.
+    def ask(self, sampling: Sampling, requests: Iterable[PreparedRequest], cancelled: Callable[[], bool]) -> None:
+        """Submits requests that were checked already and have their draws and prefix hashes; `answers` has the results.
+
+        Sampled tokens are added to a request's own list of ids. The next request of the session may bring the same
+        list, if it has only grown.
         """
         from kgwalk.llm.torch_engine.sequence import SlotSequence
 
-        watch, ends = self._watch(sampling.stop)
+        detector, ends = self._stop_detector(sampling.stop)
         self._batcher.submit(
             [
                 SlotSequence(
-                    ids, sampling, most, draws, watch, session, ends=ends, cancelled=cancelled, whom=whom, marks=marks
+                    ids,
+                    sampling,
+                    max_new,
+                    draws,
+                    detector,
+                    session,
+                    ends=ends,
+                    cancelled=cancelled,
+                    receiver=receiver,
+                    prefix_hashes=hashes,
                 )
-                for whom, session, most, ids, draws, marks in wanted
+                for receiver, session, max_new, ids, draws, hashes in requests
             ]
         )
 
     def begin_round(self) -> bool:
-        """A round that has to be ended; False if there was nothing to do, and none was begun."""
+        """Begins a round, which must be ended; False if there was nothing to do."""
         return self._batcher.begin_round()
 
     def there(self) -> bool:
         """Whether the round can be ended without waiting for the device."""
-        return self._batcher.there()
+        return self._batcher.results_ready()
 
     def end_round(self) -> None:
-        """Waits for the device, and has answers then."""
+        """Waits for the device; `answers` has what ended in the round."""
         self._batcher.end_round()
 
     def turn(self) -> bool:
-        """A whole round."""
-        return self._batcher.turn()
+        """A whole round; False if there was nothing to do."""
+        return self._batcher.run_round()
 
     def answers(self) -> list[tuple[Any, Generation | EngineError]]:
-        """What has come of requests since this was last called, with whom they were for."""
-        answers = [(row.whom, outcome) for row, outcome in self._answered]
+        """The receivers and outcomes of requests that have ended since this was last called."""
+        answers = [(sequence.receiver, outcome) for sequence, outcome in self._answered]
         self._answered.clear()
         return answers
 
     def drop(self, sessions: Sequence[str]) -> None:
-        """As `forget`, of several."""
+        """As `forget`, for several sessions."""
         self._batcher.forget(sessions)
 
-    def _watch(self, stops: tuple[str, ...]) -> tuple[StopWatch, frozenset[int]]:
-        """What finds the end of a generation, and the tokens with which it may end: end tokens, and those that hold a
-        stop text's last character, or that show only among others.
+    def _stop_detector(self, stops: tuple[str, ...]) -> tuple[StopDetector, frozenset[int]]:
+        """The detector for these stop texts, and the tokens that may end a generation: end tokens, those that hold a
+        stop text's last character, and those without text of their own.
         """
         key = stops, self.tokens.end_ids
-        if key not in self._watches:
-            if len(self._watches) == KEPT_WATCHES:
-                self._watches.clear()
-            lasts = {stop[-1] for stop in stops if stop} | {BROKEN}
+        if key not in self._detectors:
+            if len(self._detectors) == KEPT_DETECTORS:
+                self._detectors.clear()
+            lasts = {stop[-1] for stop in stops if stop} | {REPLACEMENT}
             pieces = enumerate(map(self._piece, range(self._vocabulary))) if len(lasts) > 1 else ()
             found = {number for number, piece in pieces if not piece or not lasts.isdisjoint(piece)}
-            self._watches[key] = StopWatch(self.tokens, stops, self._piece), self.tokens.end_ids | found
-        return self._watches[key]
+            self._detectors[key] = StopDetector(self.tokens, stops, self._piece), self.tokens.end_ids | found
+        return self._detectors[key]
 
     async def _pump(self) -> None:
-        """Rounds of the batcher, each when no task of the loop has a request to add."""
+        """In lockstep: runs rounds, each when no task of the event loop has a request to add."""
         while True:
             known = -1
             while known != self._batcher.submitted:
                 known = self._batcher.submitted
                 for _ in range(SETTLE):
                     await asyncio.sleep(0)
-            if not self._batcher.turn():
+            if not self._batcher.run_round():
                 return
 
     async def forget(self, session: str) -> None:
@@ -215,31 +213,61 @@ class LocalEngine:
         await asyncio.get_running_loop().run_in_executor(None, self._end)
 
     def weights_changed(self) -> None:
-        """To be called by whoever trains the model in memory, when no request is under way: no cache holds now."""
+        """To be called after training the model in memory, when no request is under way: all caches are dropped."""
         self._batcher.clear(self._refresh)
 
     def kept_sessions(self) -> list[str]:
-        """Those whose cache is kept."""
-        return self._batcher.kept()
+        """The sessions whose cache is kept."""
+        return self._batcher.kept_sessions()
+
+
+def _loaded(model: str | Path | LoadedModel | None, adapter: str | Path | None, device: str, dtype: str) -> LoadedModel:
+    """The model in memory: as given, or loaded with its adapter merged."""
+    if isinstance(model, LoadedModel):
+        if adapter is not None:
+            raise EngineError("an adapter is merged when a model is loaded; this one is in memory already")
+        return model
+    if model is None:
+        model, adapter = adapter or DEFAULT_MODEL, None  # an adapter's folder names its base
+    device = _device(device)
+    dtype = ("float32" if device.startswith("cpu") else "bfloat16") if dtype == "auto" else dtype
+    return load_model(model, adapter=adapter, device=device, dtype=dtype)
+
+
+def _limits(kind: str, *, batch: int, slots: int, steps: int | None, lockstep: bool) -> SchedulerLimits:
+    """The scheduler's limits on this kind of device."""
+    from kgwalk.llm.torch_engine.scheduler import SchedulerLimits
+
+    return SchedulerLimits(
+        batch=batch,
+        slots=slots,
+        prefill_tokens=PREFILL_TOKENS.get(kind, PREFILL_TOKENS["cpu"]),
+        patience=PATIENCE.get(kind, PATIENCE["cpu"]),
+        steps=STEPS.get(kind, STEPS["cpu"]) if steps is None else steps,
+        ahead=AHEAD.get(kind, AHEAD["cpu"]),
+        lockstep=lockstep,
+    )
 
 
 def _deliver(answered: list[Ended], ended: list[Ended]) -> None:
-    """What has ended, to those who wait: an event loop is called once for all that are its own. Others come for it."""
+    """Hands results to their receivers: each event loop is called once, with all futures of its own. The results of
+    other receivers are kept in `answered`, for `answers`.
+    """
     of_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Generation], Generation | EngineError]]] = {}
-    for row, outcome in ended:
-        if not isinstance(row.whom, asyncio.Future):
-            answered.append((row, outcome))
+    for sequence, outcome in ended:
+        if not isinstance(sequence.receiver, asyncio.Future):
+            answered.append((sequence, outcome))
             continue
-        of_loop.setdefault(row.whom.get_loop(), []).append((row.whom, outcome))
-    for loop, some in of_loop.items():
-        with suppress(RuntimeError):  # the loop is closed: whoever asked has gone
-            loop.call_soon_threadsafe(_settle, some)
+        of_loop.setdefault(sequence.receiver.get_loop(), []).append((sequence.receiver, outcome))
+    for loop, results in of_loop.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_settle, results)
 
 
-def _settle(some: list[tuple[asyncio.Future[Generation], Generation | EngineError]]) -> None:
-    for future, outcome in some:
+def _settle(results: list[tuple[asyncio.Future[Generation], Generation | EngineError]]) -> None:
+    for future, outcome in results:
         if future.done():
-            continue  # whoever asked has gone
+            continue  # the request was cancelled
         if isinstance(outcome, Generation):
             future.set_result(outcome)
         else:

@@ -1,9 +1,9 @@
-"""A decoder's layers with fewer and larger kernels, for passes over slots on a GPU.
+"""Changes to a model's layers: fewer and larger kernels on a GPU, and logits in float32.
 
-Projections of the same input become one, their weights lying one after the other (the model's own tensors are views of
-that, so that new numbers put into them are seen); normalisation, rotation and gating are one kernel each. What a layer
-is made of is found by the names that transformers gives its parts, and the model's words before and after are compared:
-where they differ, the layers stay as they are. Knows no model by name, nor what it is asked.
+`fuse` makes one projection of those with the same input, and one kernel each of normalisation, rotation and gating. It
+finds a layer's parts by the names that transformers gives them and compares the logits before and after: where they
+differ, the layers stay as they were. `widen_head` serves the trainer, too, so that both round alike.
+Shapes: N tokens, D width, V vocabulary; others as in `kv_cache`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How far logits may lie apart, of their size. Rounding alone moves SmolLM2's in bfloat16 by up to 0.042, as adapters
-# differ; another activation, scale or norm than it has, by 0.29, 0.23 and 1.35.
-FAR = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 1e-2}
+# How far fused logits may be from the plain ones, relative to their size. In bfloat16 rounding alone moves SmolLM2's by
+# up to 0.042, depending on the adapter; a wrong activation, scale or norm moves them by 0.29, 0.23 and 1.35.
+MAX_DIFFERENCE = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 1e-2}
 
 
 def fuse(module: PreTrainedModel, run: Callable[[], torch.Tensor]) -> bool:
-    """Change the layers in place; `run` gives logits of some pass. False if they were put back."""
+    """Changes the layers in place; `run` gives the logits of some pass. False if the change was undone."""
     before = run()
     changed = [part for part in module.modules() if _fused_norm(part) or _fused_attention(part) or _fused_mlp(part)]
     after = run()
     apart = ((after - before).float().norm() / before.float().norm()).item()
-    if apart <= FAR[module.dtype]:  # false for NaN; the logits themselves may be of a wider type
+    if apart <= MAX_DIFFERENCE[module.dtype]:  # false for NaN; not the logits' dtype, which may be wider
         return True
     log.warning(
         "this model's layers are not what they look like (logits differ by %.2g); they are run as written", apart
@@ -73,7 +73,7 @@ def _fused_mlp(part: Any) -> bool:
 
 
 def _fused_attention(part: Any) -> bool:
-    """Queries, keys and values in one; rotated and put into their places in one."""
+    """Queries, keys and values in one product; rotated and written to the cache in one kernel."""
     layers = _linears(part, "q_proj", "k_proj", "v_proj", "o_proj")
     if layers is None or getattr(part, "layer_idx", None) is None or getattr(part, "head_dim", None) is None:
         return False
@@ -112,7 +112,9 @@ def _linears(part: Any, *names: str) -> list[torch.nn.Linear] | None:
 
 
 def _together(layers: Sequence[torch.nn.Linear]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Their weights as one tensor, of which their own become views; and their biases."""
+    """The layers' weights as one tensor, and their biases. Their own become views of it, so that new numbers put into
+    them are seen.
+    """
     weight = torch.cat([one.weight.data for one in layers])
     biases = [one.bias.data for one in layers if one.bias is not None]
     bias = torch.cat(biases) if len(biases) == len(layers) else None
@@ -125,24 +127,19 @@ def _together(layers: Sequence[torch.nn.Linear]) -> tuple[torch.Tensor, torch.Te
     return weight, bias
 
 
-# ----------------------------------------------------------------------------------------------------
-# A model's head with logits in float32, where the model computes in bfloat16 or float16.
-#
-# Products of numbers in half precision are summed in float32 anyway; a plain layer then rounds the sum. In bfloat16 a
-# logit between 16 and 32 is a multiple of 0.125, and one between 32 and 64 of 0.25: a log-probability is off by as
-# much, and tokens that are not equally likely look so. What the head multiplies stays as it was. The local engine and
-# the trainer both have their heads from here, so that neither is rounded otherwise than the other. Knows nothing of
-# sampling or losses. Shapes: N tokens, D width, V vocabulary.
+# The head
 
-
-PART = 8192  # tokens of the vocabulary whose weights exist in float32 at once, where the product has no other way
+PART = 8192  # tokens of the vocabulary whose weights are in float32 at once, where the product has no other way
 HALF = (torch.bfloat16, torch.float16)
 
 
 def widen_head(module: Any) -> bool:
-    """From now on the logits of a causal language model come in float32; False where its head is no plain layer, which
-    stays as it is. What a family does to its logits after the head it does in float32, too. Where all is float32
-    nothing changes. May be called again.
+    """From now on the model's logits are float32; False if its head is not a plain layer, which stays as it is.
+
+    Products of numbers in half precision are summed in float32 anyway; a plain layer then rounds the sum. In bfloat16 a
+    logit between 16 and 32 is a multiple of 0.125, and one between 32 and 64 of 0.25: a log-probability is off by as
+    much, and tokens that are not equally likely look so. What the head multiplies stays in half precision. What a model
+    does to its logits after the head is in float32, too. A float32 model does not change. May be called again.
     """
     head: Any = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
     plain = type(head) is torch.nn.Linear

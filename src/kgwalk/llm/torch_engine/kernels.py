@@ -1,8 +1,8 @@
-"""Kernels for a GPU, in Triton: attention over slots, keys and values put into their places, tokens chosen.
+"""Triton kernels for a GPU: attention over slots, writing keys and values, sampling, copying prefixes.
 
 Attention reads no more of a slot than its sequence is long, so its cost follows the real lengths; the heads that share
-a key are computed together, so every key is read once. Each function has its equal in torch in `slot_cache` or
-`choosing`, which the tests compare. Knows nothing of requests. Shapes as in `slot_cache`; V tokens of the vocabulary.
+a key are computed together, so every key is read once. Each function has an equivalent in torch, in `kv_cache` or
+`sampling`, and the tests compare the two. Shapes as in `kv_cache`; V tokens of the vocabulary.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kgwalk.llm.torch_engine.kv_cache import SlotState
+from kgwalk.llm.torch_engine.sampling import SlotState
 
 WIDTH = 4096  # logits that a program reads at a time
 
@@ -37,7 +37,7 @@ def store(
     slot_T: torch.Tensor,
     at_T: torch.Tensor,
 ) -> None:
-    """New keys and values (1, H, T, D) to (slot, head, position) of the cache (N+1, H, S, D)."""
+    """Writes new keys and values (1, H, T, D) to (slot, head, position) of the cache (N+1, H, S, D)."""
     _, H, T, D = new_keys.shape
     _store[(T, H)](
         keys, values, new_keys, new_values, slot_T, at_T, *keys.stride()[:3],
@@ -84,8 +84,10 @@ def rotate_and_store(
     slot_T: torch.Tensor,
     at_T: torch.Tensor,
 ) -> torch.Tensor:
-    """Rotary positions, the second half of a width against the first (cos and sin are (T, D)): queries (T, HG, D)
-    rotated are returned, keys (T, H, D) rotated and values go to the cache."""
+    """Rotary positions, the second half of a width against the first; cos and sin are (T, D).
+
+    Returns the rotated queries (T, HG, D), and writes the rotated keys (T, H, D) and the values to the cache.
+    """
     T, HQ, D = query.shape
     out = torch.empty(T, HQ, D, dtype=query.dtype, device=query.device)
     _rotate_and_store[(T, HQ + key.shape[1])](
@@ -167,13 +169,13 @@ def _attend(
 def attend(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, blocks_B4: torch.Tensor, queries: int, scale: float
 ) -> torch.Tensor:
-    """(1, T, HG, D): each query over its slot, from the beginning to its own position."""
+    """Attention (1, T, HG, D) of each query over its slot, from the beginning to its own position."""
     _, heads, T, D = query.shape
     H = keys.shape[1]
     G = heads // H
     GP = triton.next_power_of_2(G)
     Q = max(queries, 16 // GP)  # the matrix unit takes 16 rows or more
-    out = query.new_empty(1, T, heads, D)  # of tokens in no block it stays as it is: nobody reads those
+    out = query.new_empty(1, T, heads, D)  # tokens in no block are not written: nobody reads those
     _attend[(H, blocks_B4.shape[0])](
         query, keys, values, out, blocks_B4, scale, *query.stride()[1:3], *keys.stride()[:3], *out.stride()[1:3],
         G, GP, D, max(16, triton.next_power_of_2(D)), Q, 64,
@@ -183,13 +185,13 @@ def attend(
 
 
 @triton.jit
-def _choose(
-    logits, slots, last, at, left, used, temperature, kind, draws, stops, out_ids, out_logprobs, turn, l_row, V, M, C,
-    MOVE: tl.constexpr, W: tl.constexpr,
+def _sample(
+    logits, slots, last, at, left, used, temperature, end_set, draws, end_table, out_ids, out_logprobs, step_number,
+    l_row, V, M, C, MOVE: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + row).to(tl.int64)
-    step = tl.load(turn).to(tl.int64)
+    step = tl.load(step_number).to(tl.int64)
     remaining = tl.load(left + slot)
     if remaining <= 0:
         tl.store(out_ids + step * C + row, -1)
@@ -211,7 +213,7 @@ def _choose(
         plain = plain * tl.exp(highest - higher) + tl.sum(tl.exp(x - higher), 0)
         warmed = warmed * tl.exp((highest - higher) / warm) + tl.sum(tl.exp((x - higher) / warm), 0)
         highest = higher
-    chosen = best
+    sampled = best
     if heat > 0:
         count = tl.load(used + slot)
         wanted = tl.load(draws + slot * M + count).to(tl.float32) * warmed
@@ -222,34 +224,34 @@ def _choose(
             ends = passed + tl.cumsum(tl.exp((x - highest) / warm), 0)
             here = tl.max(ends, 0)
             if (here > wanted) & (sought == 1):
-                chosen = low + tl.sum((ends <= wanted).to(tl.int32), 0)
+                sampled = low + tl.sum((ends <= wanted).to(tl.int32), 0)
                 sought = tl.full([], 0, tl.int32)
             passed = here
-        # A draw so near to 1 that the sums' rounding leaves nothing for it takes the likeliest token.
+        # A draw so near to 1 that rounded sums never reach it takes the likeliest token.
         tl.store(used + slot, count + 1)
-    x = tl.load(logits + row * l_row + chosen).to(tl.float32)
-    tl.store(out_ids + step * C + row, chosen)
+    x = tl.load(logits + row * l_row + sampled).to(tl.float32)
+    tl.store(out_ids + step * C + row, sampled)
     tl.store(out_logprobs + step * C + row, x - highest - tl.log(plain))
-    tl.store(last + slot, chosen.to(tl.int64))
+    tl.store(last + slot, sampled.to(tl.int64))
     if MOVE:
         tl.store(at + slot, tl.load(at + slot) + 1)
-    ends_here = tl.load(stops + tl.load(kind + slot).to(tl.int64) * V + chosen)
+    ends_here = tl.load(end_table + tl.load(end_set + slot).to(tl.int64) * V + sampled)
     tl.store(left + slot, tl.where(ends_here != 0, 0, remaining - 1))
 
 
-def choose(
+def sample(
     logits_RV: torch.Tensor,
     slots_R: torch.Tensor,
     state: SlotState,
     *,
     move: bool,
 ) -> None:
-    """The next token of each row that has some left, into the state and into its lines of `out_ids`, `out_logprobs`."""
+    """As `SlotState.advance` without top_p: the next token of each sequence that has some left, into the state."""
     R, V = logits_RV.shape
     assert state.out_ids.shape[1] >= R, (R, state.out_ids.shape)
-    _choose[(R,)](
-        logits_RV, slots_R, state.last, state.at, state.left, state.used, state.temperature, state.kind, state.draws,
-        state.stops, state.out_ids, state.out_logprobs, state.turn, logits_RV.stride(0), V, state.draws.shape[1],
+    _sample[(R,)](
+        logits_RV, slots_R, state.last, state.at, state.left, state.used, state.temperature, state.end_set, state.draws,
+        state.ends, state.out_ids, state.out_logprobs, state.step, logits_RV.stride(0), V, state.draws.shape[1],
         state.out_ids.shape[1], move, WIDTH, num_warps=8,
     )  # fmt: skip
 
@@ -266,7 +268,7 @@ def _copy(store, table, c_slot, c_head, c_at, D: tl.constexpr, DP: tl.constexpr,
 
 
 def copy(store: torch.Tensor, table_P3: torch.Tensor, longest: int) -> None:
-    """For each (from, to, length): the first positions of one slot of (N+1, H, S, D) to another's."""
+    """For each (from, to, length): copies the first positions of one slot of (N+1, H, S, D) to another."""
     H, D = store.shape[1], store.shape[3]
     grid = (len(table_P3), H, triton.cdiv(longest, 64))
     _copy[grid](store, table_P3, *store.stride()[:3], D, triton.next_power_of_2(D), 64, num_warps=4)

@@ -1,10 +1,10 @@
-"""A causal language model over a cache of slots: what torch does for the local engine, and nothing else.
+"""A causal language model over a cache of slots: the passes that the scheduler asks for.
 
-Two kinds of passes: `prefill` computes new tokens of any rows and chooses the next of those that are complete, `steps`
-computes one token a row several times over. Both run without a word to the host; what was chosen comes back as a
-`Chosen`, to be read when it is there. On a GPU both are recorded in a few sizes and replayed (`graphs`), as launching
-their thousand kernels one by one takes longer than running them. Knows nothing of requests or sessions. Shapes as in
-`slot_cache`.
+There are two kinds of passes. `prefill` computes new tokens of some sequences and samples the next token of those whose
+context is complete. `steps` computes one token a sequence, several times over. Neither asks the host anything; what was
+sampled comes back as `SampledTokens`, to be read when the device is done. On a GPU both are recorded in a few sizes and
+replayed (`cuda_graphs`), as launching their thousand kernels one by one takes longer than running them.
+Shapes as in `kv_cache`; J jobs of a prefill.
 """
 
 from __future__ import annotations
@@ -20,18 +20,11 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from kgwalk.llm.models import context_limit
 from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, gpu_free, size_above
 from kgwalk.llm.torch_engine.fused import fuse, widen_head
-from kgwalk.llm.torch_engine.kv_cache import (
-    KINDS,
-    QUERIES,
-    SlotCache,
-    SlotPass,
-    SlotStart,
-    SlotState,
-    side_by_side,
-    slot_attention,
-)
+from kgwalk.llm.torch_engine.kv_cache import QUERIES, SlotCache, SlotPass, pad_rows, slot_attention
+from kgwalk.llm.torch_engine.sampling import END_SETS, SlotStart, SlotState
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
@@ -39,45 +32,50 @@ log = logging.getLogger(__name__)
 ATTENTION = "kgwalk_slots"
 FIRST_LENGTH, FIRST_SLOTS = 256, 8  # of a cache that grows
 SHARE = 0.5  # of a GPU's free memory that the cache may take
-STEPS = 8  # at most, in one call
-MOST_DRAWS = 8192  # tokens of a generation before the host is asked for more luck
-ROWS = (8, 32, 128, 256, 512, 768, 1024, 1536, 2048, 4096)
-TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384)
-MOST_JOBS = 1024  # rows of a prefill
+MAX_STEPS = 8  # in one call
+MAX_DRAWS = 8192  # tokens of a generation before the host is asked for more draws
+MAX_JOBS = 1024  # sequences of a prefill
+# Passes are recorded in these sizes: sequences of a step, and tokens of a prefill.
+STEP_SIZES = (8, 32, 128, 256, 512, 768, 1024, 1536, 2048, 4096)
+PREFILL_SIZES = (64, 256, 1024, 2048, 4096, 8192, 16384)
 
 
-class Job(NamedTuple):
-    """New tokens of a row: `ids` go to its slot's positions from `start` on. `then`, if they are the last of them."""
+class PrefillJob(NamedTuple):
+    """New tokens of a sequence: `ids` go to its slot's positions from `position` on. `sampling` is given with the last
+    of its context, after which it samples.
+    """
 
     slot: int
     ids: Sequence[int]
-    start: int
-    then: SlotStart | None = None
+    position: int
+    sampling: SlotStart | None = None
 
 
-class Chosen:
-    """Tokens on their way from the device: a line for each step, -1 where a row had stopped."""
+class SampledTokens:
+    """Tokens on their way from the device: a line for each step, -1 where a sequence had stopped."""
 
     def __init__(self, slots_R: Int64Array, ids: torch.Tensor, logprobs: torch.Tensor, event: Any = None) -> None:
         self.slots_R, self._ids, self._logprobs, self._event = slots_R, ids, logprobs, event
 
-    def there(self) -> bool:
+    def ready(self) -> bool:
+        """Whether they can be read without waiting."""
         return self._event is None or bool(self._event.query())
 
     def read(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """Tokens and their log-probabilities, (steps, rows); waits for them."""
+        """Tokens and their log-probabilities, (steps, sequences); waits for them."""
         if self._event is not None:
             self._event.synchronize()
         return self._ids.numpy(), self._logprobs.numpy()
 
 
 class SlotModel:
-    """`context` is bounded by what the model was made for. `most_slots` bounds the cache. `kernels`: Triton's, which a
-    GPU wants; elsewhere they run in its interpreter, for tests.
+    """`context` may be at most what the model was made for. `max_slots` bounds the cache; where memory is short there
+    are fewer. `kernels`: whether Triton's are used. By default they are on a GPU; elsewhere they run in Triton's
+    interpreter, for tests.
     """
 
     def __init__(
-        self, module: PreTrainedModel, *, most_slots: int, context: int | None = None, kernels: bool | None = None
+        self, module: PreTrainedModel, *, max_slots: int, context: int | None = None, kernels: bool | None = None
     ) -> None:
         self.module = module
         self.device = module.device
@@ -90,44 +88,46 @@ class SlotModel:
         widen_head(module)
         self._keeps_logits = "logits_to_keep" in inspect.signature(module.forward).parameters
         self._mask = torch.zeros(1, 1, 1, 1, dtype=module.dtype, device=self.device)  # given, so that none is made
-        self.most_slots = most_slots
+        self.max_slots = max_slots
         self.on_gpu = self.device.type == "cuda"
         self._kernels = self.on_gpu if kernels is None else kernels
         self._fused = False
-        self._most_length = -(-self.context // 64) * 64
-        self.most_draws = min(self.context, MOST_DRAWS)
+        self._max_length = -(-self.context // 64) * 64
+        self.max_draws = min(self.context, MAX_DRAWS)
         self.release()
 
     @property
-    def most_jobs(self) -> int:
-        """Rows of a prefill: no more than there are slots, for there is no place in `state.out_ids` for others."""
-        return min(self.most_slots, MOST_JOBS)
+    def max_jobs(self) -> int:
+        """Jobs of a prefill: no more than there are slots, as `state.out_ids` has no place for others."""
+        return min(self.max_slots, MAX_JOBS)
 
     def release(self) -> None:
-        """Give the cache's memory back; the next pass starts with an empty one, which may have fewer slots."""
+        """Gives the cache's memory back; the next pass starts with an empty cache, which may have fewer slots."""
         self._graphs: CudaGraphs | None = None
         if self._kernels:
-            self.cache = SlotCache(0, 0)  # what it held is free before a new one is measured
+            self.cache = SlotCache(0, 0)  # its memory must be free before room for a new one is measured
             if self.on_gpu:
                 torch.cuda.empty_cache()
             self._take_memory()
             return
-        self.cache = SlotCache(min(FIRST_SLOTS, self.most_slots), min(FIRST_LENGTH, self._most_length))
+        self.cache = SlotCache(min(FIRST_SLOTS, self.max_slots), min(FIRST_LENGTH, self._max_length))
         self._new_state()
 
     def _new_state(self) -> None:
-        rows = size_above(self.most_slots, ROWS)  # of a recorded step, some of them nobody's
-        self.state = SlotState(self.most_slots, self.most_draws, rows, STEPS, self.vocabulary, self.device)
-        self._kinds: dict[frozenset[int], int] = {}
+        sequences = size_above(self.max_slots, STEP_SIZES)  # of a recorded step, some of them nobody's
+        self.state = SlotState(self.max_slots, self.max_draws, sequences, MAX_STEPS, self.vocabulary, self.device)
+        self._end_sets: dict[frozenset[int], int] = {}
 
     def _take_memory(self) -> None:
-        """The whole cache at once: recorded passes read it where it lies. Fewer slots where there is no room."""
+        """Allocates the whole cache at once, as recorded passes read it where it lies; with fewer slots if there is no
+        room.
+        """
         if self.on_gpu:
             room = int(SHARE * gpu_free(self.device) / self._slot_bytes())
-            self.most_slots = min(self.most_slots, max(8, room))
+            self.max_slots = min(self.max_slots, max(8, room))
         while True:
             try:
-                self.cache = SlotCache(self.most_slots, self._most_length)
+                self.cache = SlotCache(self.max_slots, self._max_length)
                 self._new_state()
                 self._try()
                 if not self._fused:
@@ -138,49 +138,49 @@ class SlotModel:
             except torch.OutOfMemoryError:
                 self.cache = SlotCache(0, 0)
                 torch.cuda.empty_cache()
-                if self.most_slots <= 8:
+                if self.max_slots <= 8:
                     raise EngineError(
-                        f"the GPU has no room for a cache of 8 x {self._most_length:,} tokens beside the model; "
+                        f"the GPU has no room for a cache of 8 x {self._max_length:,} tokens beside the model; "
                         "give a shorter context or a smaller model"
                     ) from None
-                log.warning("no room for a cache of %d slots; trying %d", self.most_slots, self.most_slots // 2)
-                self.most_slots //= 2
+                log.warning("no room for a cache of %d slots; trying %d", self.max_slots, self.max_slots // 2)
+                self.max_slots //= 2
 
     def _slot_bytes(self) -> int:
         config = self.module.config.get_text_config()
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return int(2 * config.num_hidden_layers * heads * width * self.module.dtype.itemsize * self._most_length)
+        return int(2 * config.num_hidden_layers * heads * width * self.module.dtype.itemsize * self._max_length)
 
     def weights_changed(self) -> None:
-        """Recorded passes read the weights where they lay: new numbers there are seen, new tensors are not."""
+        """Records passes anew if weights lie elsewhere now. New numbers in the same tensors need nothing."""
         if self._graphs is not None and self._graphs.weights != self._where_weights_lie():
             self._graphs = CudaGraphs(self.device, self._where_weights_lie())
 
     def _where_weights_lie(self) -> list[int]:
         return [weight.data_ptr() for weight in self.module.parameters()]
 
-    def kind_of(self, ends: frozenset[int]) -> int:
-        """The number of a kind of generation: those that may end with one of these tokens. The first KINDS are told
-        apart; KINDS is for all others, which stop at every token for the host to look.
+    def end_set(self, ends: frozenset[int]) -> int:
+        """The number on the device of the set of tokens that may end a generation. The first END_SETS sets have one
+        each; all others have END_SETS, and stop at every token for the host to look.
         """
-        found = self._kinds.get(ends, KINDS)
-        if found == KINDS and len(self._kinds) < KINDS:
-            found = self._kinds[ends] = len(self._kinds)
-            self.state.set_kind(found, sorted(ends))
+        found = self._end_sets.get(ends, END_SETS)
+        if found == END_SETS and len(self._end_sets) < END_SETS:
+            found = self._end_sets[ends] = len(self._end_sets)
+            self.state.define_end_set(found, sorted(ends))
         return found
 
     @torch.no_grad()
-    def prefill(self, jobs: Sequence[Job]) -> Chosen | None:
-        """Compute the jobs' tokens; the first choices of those that have a `then`, in their order."""
-        slots_J, starts_J = np.array([job.slot for job in jobs]), np.array([job.start for job in jobs])
+    def prefill(self, jobs: Sequence[PrefillJob]) -> SampledTokens | None:
+        """Computes the jobs' tokens; samples a first token for those with a `sampling`, in their order."""
+        slots_J, starts_J = np.array([job.slot for job in jobs]), np.array([job.position for job in jobs])
         counts_J = np.array([len(job.ids) for job in jobs])
         self._reserve(int(slots_J.max()) + 1, int((starts_J + counts_J).max()))
-        starts = [job.then for job in jobs if job.then is not None]
+        starts = [job.sampling for job in jobs if job.sampling is not None]
         if starts:
             self.state.begin(starts)
         ends_J = counts_J.cumsum() - 1
-        whole_J = np.array([job.then is not None for job in jobs])
+        whole_J = np.array([job.sampling is not None for job in jobs])
         slots_R, last_R = slots_J[whole_J], ends_J[whole_J]
         if self._graphs is not None:
             nucleus = any(one.top_p < 1 for one in starts)
@@ -189,54 +189,55 @@ class SlotModel:
             counts, begins = counts_J.tolist(), starts_J.tolist()
             ids = torch.tensor([number for job in jobs for number in job.ids])
             slot_T = torch.from_numpy(np.repeat(slots_J, counts_J))
-            at_T = torch.tensor([job.start + n for job in jobs for n in range(len(job.ids))])
-            rows = side_by_side(slots_J.tolist(), counts, begins, self.module.dtype, self.cache.capacity)
+            at_T = torch.tensor([job.position + n for job in jobs for n in range(len(job.ids))])
+            rows = pad_rows(slots_J.tolist(), counts, begins, self.module.dtype, self.cache.capacity)
             logits = self._run(
                 SlotPass(slot_T, at_T, rows=rows), ids, torch.from_numpy(last_R if starts else ends_J[:1])
             )
             if starts:
                 self._advance(logits, torch.from_numpy(slots_R), starts, move=False)
-        return self._chosen(slots_R, 1) if starts else None
+        return self._sampled(slots_R, 1) if starts else None
 
     @torch.no_grad()
-    def steps(self, slots: Sequence[int] | Int64Array, count: int, *, sampled: bool, nucleus: bool) -> Chosen:
-        """So many steps of the rows in these slots."""
-        rows_R = np.asarray(slots, np.int64)
+    def steps(self, slots: Sequence[int] | Int64Array, count: int, *, sampled: bool, nucleus: bool) -> SampledTokens:
+        """So many steps of the sequences in these slots."""
+        numbers_R = np.asarray(slots, np.int64)
         if self._graphs is not None:
-            self._graphs.steps(self, rows_R, count, nucleus=nucleus)
-            return self._chosen(rows_R, count)
-        slots_R = torch.from_numpy(rows_R)
-        self.state.turn.zero_()
+            self._graphs.steps(self, numbers_R, count, nucleus=nucleus)
+            return self._sampled(numbers_R, count)
+        slots_R = torch.from_numpy(numbers_R)
+        self.state.step.zero_()
         for _ in range(count):
             at_R = self.state.at[slots_R]
             starts = at_R.tolist()
             self._reserve(0, max(starts) + 1)
-            rows = side_by_side(rows_R.tolist(), [1] * len(rows_R), starts, self.module.dtype, self.cache.capacity)
+            rows = pad_rows(numbers_R.tolist(), [1] * len(numbers_R), starts, self.module.dtype, self.cache.capacity)
             logits = self._run(SlotPass(slots_R, at_R, rows=rows), self.state.last[slots_R], None)
             self.state.advance(logits, slots_R, move=True, sampled=sampled, nucleus=nucleus)
-            self.state.turn += 1
-        return self._chosen(rows_R, count)
+            self.state.step += 1
+        return self._sampled(numbers_R, count)
 
     def _advance(self, logits: torch.Tensor, slots_R: torch.Tensor, starts: Sequence[SlotStart], *, move: bool) -> None:
-        self.state.turn.zero_()
+        self.state.step.zero_()
         warm, nucleus = any(one.temperature > 0 for one in starts), any(one.top_p < 1 for one in starts)
         self.state.advance(logits, slots_R, move=move, sampled=warm, nucleus=nucleus)
 
-    def _chosen(self, slots_R: Int64Array, count: int) -> Chosen:
+    def _sampled(self, slots_R: Int64Array, count: int) -> SampledTokens:
+        """The results of a pass, whose copy to the host is begun."""
         ids, logprobs = self.state.out_ids[:count, : len(slots_R)], self.state.out_logprobs[:count, : len(slots_R)]
         if not self.on_gpu:
-            return Chosen(slots_R, ids.clone(), logprobs.clone())
-        there = [
+            return SampledTokens(slots_R, ids.clone(), logprobs.clone())
+        on_host = [
             torch.empty(one.shape, dtype=one.dtype, pin_memory=True).copy_(one, non_blocking=True)
             for one in (ids, logprobs)
         ]
         event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call,unused-ignore]
         event.record()
-        return Chosen(slots_R, there[0], there[1], event)
+        return SampledTokens(slots_R, on_host[0], on_host[1], event)
 
     def _run(self, now: SlotPass, ids_T: torch.Tensor, last_R: torch.Tensor | None) -> torch.Tensor:
         """Logits (R, V) after the tokens at `last_R`, or after all."""
-        if self.module.training:  # whoever trains it turns it back
+        if self.module.training:  # its trainer sets it back
             self.module.eval()  # type: ignore[no-untyped-call,unused-ignore]
         self.cache.current = now
         keep: Any = 0 if last_R is None else last_R
@@ -255,31 +256,33 @@ class SlotModel:
 
     @torch.no_grad()
     def _try(self) -> torch.Tensor:
-        """Logits of a few tokens in nobody's slot."""
+        """Logits of a few tokens in nobody's slot: shows whether a pass fits into memory, and what it computes."""
         at_T = torch.arange(QUERIES, device=self.device)
-        blocks_B4 = torch.tensor([[0, QUERIES, self.most_slots, 0]], device=self.device)
-        now = SlotPass(torch.full_like(at_T, self.most_slots), at_T, blocks_B4, QUERIES)
+        blocks_B4 = torch.tensor([[0, QUERIES, self.max_slots, 0]], device=self.device)
+        now = SlotPass(torch.full_like(at_T, self.max_slots), at_T, blocks_B4, QUERIES)
         return self._run(now, at_T * 7919 % self.vocabulary, None)
 
     def _reserve(self, slots: int, length: int) -> None:
-        """Room for so many slots of so many positions; doubles, so that it is seldom done."""
-        if slots > self.most_slots or length > self._most_length:  # a kernel would write into somebody's memory
+        """Makes room for so many slots of so many positions; sizes double, so that it is seldom done."""
+        if slots > self.max_slots or length > self._max_length:  # a kernel would write into others' memory
             raise EngineError(
-                f"a pass over {slots:,} slots of {length:,} positions; there is room for {self.most_slots:,} of "
-                f"{self._most_length:,}"
+                f"a pass over {slots:,} slots of {length:,} positions; there is room for {self.max_slots:,} of "
+                f"{self._max_length:,}"
             )
         cache = self.cache
         many, far = cache.slots, cache.capacity
         if slots > many:
-            many = min(max(slots, 2 * many), self.most_slots)
+            many = min(max(slots, 2 * many), self.max_slots)
         if length > far:
-            far = min(max(-(-length // 64) * 64, 2 * far), self._most_length)
+            far = min(max(-(-length // 64) * 64, 2 * far), self._max_length)
         if (many, far) != (cache.slots, cache.capacity):
             cache.grow(many, far)
 
     @torch.no_grad()
     def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
-        """For each (from, to, length): the first `length` positions, and perhaps some that do not count after them."""
+        """For each (from, to, length): copies the first `length` positions of a slot, and perhaps a few more, which do
+        not matter.
+        """
         self._reserve(max(target for _, target, _ in pairs) + 1, 0)
         if self._graphs is not None:
             self._graphs.copy(self, np.array(pairs))
@@ -290,7 +293,7 @@ class SlotModel:
 
     @torch.no_grad()
     def wipe(self, slot: int) -> None:
-        """No trace of what was there, NaN included."""
+        """Overwrites all of a slot, NaN included."""
         for store in (*self.cache.keys, *self.cache.values):
             store[slot] = 0
 
@@ -305,20 +308,12 @@ def _context(module: PreTrainedModel, asked: int | None) -> int:
 
 
 def longest_context(module: PreTrainedModel) -> int:
-    """The most tokens that the model was made for, or 2,048 if it does not say."""
-    config = module.config.get_text_config()
-    bounds = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
-    if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []) or (
-        getattr(config, "layer_types", None) is None
-    ):
-        # Within the window, sliding attention is full attention; past it the two differ.
-        bounds.append(getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None)
-    known = [bound for bound in bounds if isinstance(bound, int)]
-    return min(known, default=2048)
+    """The most tokens that the model was made for; 2,048 if its config does not say."""
+    return context_limit(module.config)
 
 
 def _check(module: PreTrainedModel) -> None:
-    """Models that attend with keys and values alone, at positions they are told."""
+    """Raises EngineError unless the model attends with keys and values alone, at positions that it is given."""
     config = module.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or []) - {"full_attention", "sliding_attention"}
     told = "position_ids" in inspect.signature(module.forward).parameters

@@ -1,59 +1,171 @@
-"""Which token comes next: pure functions from logits to ids and their log-probabilities.
+"""Sampling on the device: from logits to the next tokens, and the state of each slot.
 
-A sampled token needs one number in [0, 1), drawn beforehand from the request's own seed: what else is in the batch
-changes nothing. Knows nothing of requests or models. Shapes: B rows, V tokens of the vocabulary.
+`sample` is a pure function. A sampled token needs one number in [0, 1), its draw, made beforehand from the request's
+own seed: what else is in the batch changes nothing. `SlotState` says where each slot's generation stands: its last
+token, how many are left, its draws, its end set. A step reads and writes all of it without asking the host.
+
+Shapes: B sequences (R in a pass), V tokens of the vocabulary, N slots, M draws of a generation, K end sets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 import torch
 
-AT_ONCE = 128  # rows for which V numbers are held in double precision
+AT_ONCE = 128  # sequences for which V numbers are held in double precision
+# An end set is the set of tokens that may end a generation. So many are told apart on the device; in any other one,
+# which has this number, every token may be an end.
+END_SETS = 8
 
 
-def choose_rows(
+def sample(
     logits_BV: torch.Tensor, temperature_B: torch.Tensor | None, top_p_B: torch.Tensor | None, draw_B: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A token for each row, and its log-probability at temperature 1 without top_p.
+    """A token for each sequence, and its log-probability at temperature 1 without top_p.
 
-    Temperature 0 takes the likeliest token. Else the tokens are laid end to end on [0, 1), each as long as it is
-    likely, and the row's draw points to one: in the vocabulary's order, or with top_p in that of likelihood.
+    Temperature 0 takes the likeliest token. Otherwise the tokens are laid end to end on [0, 1), each as long as it is
+    likely, and the draw points to one: in the vocabulary's order, or with top_p in that of likelihood.
     Without `temperature_B` it is 0 for all, without `top_p_B` 1. Asks the host nothing, so that it can be recorded.
     """
     logits_BV = logits_BV.float()
-    chosen_B = logits_BV.argmax(-1)
+    sampled_B = logits_BV.argmax(-1)
     if temperature_B is not None:
-        chosen_B = torch.where(temperature_B > 0, _pointed(logits_BV, temperature_B, top_p_B, draw_B), chosen_B)
-    return chosen_B, logits_BV.gather(1, chosen_B[:, None])[:, 0] - logits_BV.logsumexp(-1)
+        sampled_B = torch.where(temperature_B > 0, _by_draw(logits_BV, temperature_B, top_p_B, draw_B), sampled_B)
+    return sampled_B, logits_BV.gather(1, sampled_B[:, None])[:, 0] - logits_BV.logsumexp(-1)
 
 
-def _pointed(
+def _by_draw(
     logits_BV: torch.Tensor, temperature_B: torch.Tensor, top_p_B: torch.Tensor | None, draw_B: torch.Tensor
 ) -> torch.Tensor:
     warm_B = torch.where(temperature_B > 0, temperature_B, 1.0).to(logits_BV.dtype)
-    pointed: list[torch.Tensor] = []
-    for rows in range(0, len(logits_BV), AT_ONCE):
-        some = slice(rows, rows + AT_ONCE)
+    sampled: list[torch.Tensor] = []
+    for start in range(0, len(logits_BV), AT_ONCE):
+        some = slice(start, start + AT_ONCE)
         probs = torch.softmax(logits_BV[some] / warm_B[some, None], -1)
-        pointed.append(
-            _point(probs, draw_B[some, None])
+        sampled.append(
+            _invert_cdf(probs, draw_B[some, None])
             if top_p_B is None
-            else _point_in_nucleus(probs, draw_B[some, None], top_p_B[some, None].double())
+            else _in_nucleus(probs, draw_B[some, None], top_p_B[some, None].double())
         )
-    return torch.cat(pointed)
+    return torch.cat(sampled)
 
 
-def _point(probs_BV: torch.Tensor, draw_B1: torch.Tensor) -> torch.Tensor:
+def _invert_cdf(probs_BV: torch.Tensor, draw_B1: torch.Tensor) -> torch.Tensor:
     ends = probs_BV.double().cumsum(-1)  # float32 would round away the unlikely
     found = torch.searchsorted(ends, draw_B1 * ends[:, -1:], right=True)
     return found[:, 0].clamp(max=probs_BV.shape[-1] - 1)
 
 
-def _point_in_nucleus(probs_BV: torch.Tensor, draw_B1: torch.Tensor, top_p_B1: torch.Tensor) -> torch.Tensor:
-    """Only the fewest likeliest tokens that have top_p together; there is always one. A row whose top_p is 1 is pointed
-    to in the vocabulary's order, as without a nucleus."""
+def _in_nucleus(probs_BV: torch.Tensor, draw_B1: torch.Tensor, top_p_B1: torch.Tensor) -> torch.Tensor:
+    """From the fewest likeliest tokens that have top_p together; there is always one. With a top_p of 1 tokens are in
+    the vocabulary's order, as without a nucleus."""
     probs, order = probs_BV.sort(descending=True, stable=True)
     before = probs.double().cumsum(-1) - probs.double()
     kept = torch.where(before < top_p_B1, probs.double(), 0.0)
-    inside = order.gather(1, _point(kept, draw_B1)[:, None])[:, 0]
-    return torch.where(top_p_B1[:, 0] < 1, inside, _point(probs_BV, draw_B1))
+    inside = order.gather(1, _invert_cdf(kept, draw_B1)[:, None])[:, 0]
+    return torch.where(top_p_B1[:, 0] < 1, inside, _invert_cdf(probs_BV, draw_B1))
+
+
+class SlotStart(NamedTuple):
+    """From where a sequence samples on: its cache holds `at` tokens, and `last` is the one after them, if it is known
+    already. It may sample `max_new` tokens, with as many draws.
+    """
+
+    slot: int
+    last: int
+    at: int
+    max_new: int
+    temperature: float
+    top_p: float
+    draws: Sequence[float]
+    end_set: int
+
+
+class SlotState:
+    """What a step reads and writes of each slot. The last slot is nobody's, and never has tokens left.
+
+    A sequence stops when it has no tokens left, or when it sampled one that may complete a stop text: then the host
+    looks at the text and lets it go on, or not. `out_ids` and `out_logprobs` have a line for each step of a pass.
+    """
+
+    def __init__(
+        self, slots: int, draws: int, sequences: int, steps: int, vocabulary: int, device: torch.device
+    ) -> None:
+        def zeros(*shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
+            return torch.zeros(*shape, dtype=dtype, device=device)
+
+        self.device = device
+        self.last, self.at = zeros(slots + 1), zeros(slots + 1)
+        self.left, self.used, self.end_set = zeros(slots + 1), zeros(slots + 1), zeros(slots + 1)
+        self.temperature, self.top_p = (
+            zeros(slots + 1, dtype=torch.float32),
+            torch.ones(slots + 1, dtype=torch.float32, device=device),
+        )
+        self.draws = zeros(slots + 1, draws, dtype=torch.float64)
+        self.ends = zeros(END_SETS + 1, vocabulary, dtype=torch.uint8)
+        self.ends[END_SETS] = 1
+        self.ends_KV = np.zeros((END_SETS + 1, vocabulary), np.bool_)  # the same, for the host
+        self.ends_KV[END_SETS] = True
+        self.step = zeros(1)
+        self.out_ids = torch.full((steps, sequences), -1, device=device)
+        self.out_logprobs = zeros(steps, sequences, dtype=torch.float32)
+
+    def define_end_set(self, number: int, ends: Sequence[int]) -> None:
+        """The tokens that may end a generation with this end set."""
+        self.ends_KV[number, list(ends)] = True
+        self.ends[number].copy_(torch.from_numpy(self.ends_KV[number]))
+
+    def begin(self, starts: Sequence[SlotStart]) -> None:
+        """From here on these sequences sample."""
+        most = max((len(one.draws) for one in starts), default=0)
+        parts = np.zeros((len(starts), 2 + most))
+        parts[:, :2] = [(one.temperature, one.top_p) for one in starts]
+        for row, one in zip(parts, starts, strict=True):
+            row[2 : 2 + len(one.draws)] = one.draws
+        whole = np.array([(one.slot, one.at, one.max_new, one.end_set, one.last) for one in starts], np.int64)
+        numbers, reals = self.put(torch.from_numpy(whole)), self.put(torch.from_numpy(parts))
+        slots = numbers[:, 0]
+        self.at[slots], self.left[slots], self.end_set[slots] = numbers[:, 1], numbers[:, 2], numbers[:, 3]
+        self.last[slots] = numbers[:, 4]
+        self.used.index_fill_(0, slots, 0)  # `used[slots] = 0` would wait for the device
+        self.temperature[slots], self.top_p[slots] = reals[:, 0].float(), reals[:, 1].float()
+        if most:
+            self.draws[slots, :most] = reals[:, 2:]
+
+    def put(self, numbers: torch.Tensor) -> torch.Tensor:
+        """On the device, without waiting for its work: a copy from memory that is not pinned would wait."""
+        if self.device.type != "cuda":
+            return numbers.to(self.device)
+        return numbers.pin_memory().to(self.device, non_blocking=True)
+
+    def set_left(self, slots: Sequence[int], left: Sequence[int]) -> None:
+        """How many more tokens each may sample; 0 stops it."""
+        self.left[self.put(torch.tensor(slots))] = self.put(torch.tensor(left))
+
+    def advance(
+        self, logits_RV: torch.Tensor, slots_R: torch.Tensor, *, move: bool, sampled: bool, nucleus: bool
+    ) -> None:
+        """Samples a token for each sequence that has some left. `move`: the token before it has just been computed.
+
+        `sampled` and `nucleus` say whether any sequence has a temperature, and whether any has a top_p.
+        """
+        draw_R = self.draws.gather(1, self.used[:, None].clamp(max=self.draws.shape[1] - 1))[slots_R, 0]
+        ids_R, logprobs_R = sample(
+            logits_RV,
+            self.temperature[slots_R] if sampled else None,
+            self.top_p[slots_R] if nucleus else None,
+            draw_R,
+        )
+        left_R = self.left[slots_R]
+        live_R = left_R > 0
+        self.out_ids[self.step, : len(ids_R)] = torch.where(live_R, ids_R, -1)[None]
+        self.out_logprobs[self.step, : len(ids_R)] = logprobs_R[None]
+        ends_R = self.ends[self.end_set[slots_R], ids_R] != 0
+        self.last[slots_R] = torch.where(live_R, ids_R, self.last[slots_R])
+        self.left[slots_R] = torch.where(live_R & ~ends_R, left_R - 1, 0)
+        self.used[slots_R] += live_R.long()
+        if move:
+            self.at[slots_R] += live_R.long()

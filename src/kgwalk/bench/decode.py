@@ -1,0 +1,245 @@
+"""Decoding: tokens a second by batch, beside `generate` of transformers and the least time a step can take.
+
+The engine's figure is of its passes over slots, without requests, texts and tools. `generate` is timed with few and
+with more new tokens: the difference is decoding without the prompt. The least time of a step (the roofline) is the
+bytes that it must move and the operations that it must do, over the machine's measured rates.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from kgwalk.bench.rows import Figure, Machine
+from kgwalk.llm.torch_engine.engine import PREFILL_TOKENS, STEPS
+from kgwalk.llm.torch_engine.model import PrefillJob, SlotModel
+from kgwalk.llm.torch_engine.sampling import SlotStart
+from kgwalk.types import KgwalkError
+
+log = logging.getLogger(__name__)
+
+FEW, MANY = 4, 36  # new tokens of `generate`
+TIMED = MANY - FEW  # steps in a round
+COMPARED = 256  # besides the largest batch, the only one that `generate` runs on a GPU: it is slow
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeSpeed:
+    """Seconds of a step, of the prompts alone (None if too short to measure), and of the prompts and MANY tokens."""
+
+    step: float
+    prompts: float | None
+    whole: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the machine was measured to do in a second."""
+
+    bandwidth: float  # bytes
+    rate: float  # operations
+
+
+def decoder_of(module: Any) -> Decoder:
+    """The sizes of a Hugging Face decoder."""
+    config = module.config.get_text_config()
+    heads = config.num_attention_heads
+    table = module.get_input_embeddings().weight
+    head = module.get_output_embeddings()
+    looked_up = 0 if head is not None and head.weight is table else table.numel()
+    return Decoder(
+        weights=sum(value.numel() for value in module.parameters()) - looked_up,
+        layers=config.num_hidden_layers,
+        key_heads=getattr(config, "num_key_value_heads", None) or heads,
+        query_heads=heads,
+        width=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        vocabulary=table.shape[0],
+        itemsize=module.dtype.itemsize,
+    )
+
+
+def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rounds: int) -> DecodeSpeed:
+    """The engine's passes: prompts of `context` random tokens, then steps."""
+    if batch > model.max_slots:
+        raise KgwalkError(f"there is memory for {model.max_slots:,} rows; give --batch no more than that")
+    chance = random.Random(batch)
+    ids = torch.randint(model.vocabulary, (batch, context)).tolist()
+    end_set = model.end_set(frozenset())  # no token is an end
+    slots = list(range(batch))
+    a_pass = min(max(1, PREFILL_TOKENS.get(machine.kind, PREFILL_TOKENS["cpu"]) // context), model.max_jobs)  # prompts
+    a_call = STEPS.get(machine.kind, STEPS["cpu"])
+
+    def start(slot: int, at: int) -> SlotStart:
+        last = ids[slot][min(at, context - 1)]
+        return SlotStart(slot, last, at, MANY, 1.0, 1.0, [chance.random() for _ in range(MANY)], end_set)
+
+    jobs = [PrefillJob(slot, ids[slot], 0, start(slot, context)) for slot in slots]
+
+    def prefill() -> None:
+        for begin in range(0, batch, a_pass):
+            model.prefill(jobs[begin : begin + a_pass])
+
+    def steps(count: int) -> None:
+        for done in range(0, count, a_call):
+            chosen = model.steps(slots, min(a_call, count - done), sampled=True, nucleus=False)
+        chosen.read()
+
+    def back() -> None:
+        """Sets the sequences back, so that they are `context` long in the mean of the steps."""
+        at = max(1, context - TIMED // 2)
+        model.state.begin([start(slot, at) for slot in slots])
+
+    def whole() -> None:
+        prefill()
+        steps(MANY - 1)  # the first token comes with the prompt
+
+    whole()  # records, compiles
+    return DecodeSpeed(
+        step=machine.median(lambda: steps(TIMED), rounds, back) / TIMED,
+        prompts=machine.median(prefill, rounds),
+        whole=machine.median(whole, rounds),
+    )
+
+
+def generate_speed(module: Any, machine: Machine, batch: int, context: int, rounds: int) -> DecodeSpeed | None:
+    """The same by transformers; None if the device has no room for it, or the difference cannot be measured."""
+    ids = torch.randint(module.config.get_text_config().vocab_size, (batch, context), device=machine.device)
+    mask = torch.ones_like(ids)
+
+    def generate(count: int) -> None:
+        out = module.generate(
+            ids,
+            attention_mask=mask,
+            max_new_tokens=count,
+            do_sample=True,
+            temperature=1.0,
+            top_k=0,
+            top_p=1.0,
+            pad_token_id=0,
+        )
+        if out.shape[1] != context + count:
+            raise KgwalkError(f"generate was to write {count} tokens and wrote {out.shape[1] - context}")
+
+    ends, module.generation_config.eos_token_id = module.generation_config.eos_token_id, None  # none ends early
+    try:
+        generate(FEW)
+        few, many = (machine.median(partial(generate, count), rounds) for count in (FEW, MANY))
+    except torch.OutOfMemoryError:
+        log.warning("no room for generate with %d rows of %d tokens: no baseline for it", batch, context)
+        return None
+    finally:
+        module.generation_config.eos_token_id = ends
+    step = (many - few) / TIMED
+    if step <= 0:
+        log.warning("%d tokens took generate no longer than %d: no baseline for %d rows", MANY, FEW, batch)
+        return None
+    prompts = few - (FEW - 1) * step
+    return DecodeSpeed(step, prompts if prompts > 0 else None, many)
+
+
+def compared(batches: tuple[int, ...], machine: Machine) -> set[int]:
+    """The batches that `generate` runs, too."""
+    return {batch for batch in batches if batch in (COMPARED, max(batches))} if machine.on_gpu else set(batches)
+
+
+def speed_rows(
+    batch: int, context: int, ours: DecodeSpeed, theirs: DecodeSpeed | None, model: Decoder, limits: Limits
+) -> list[Figure]:
+    """The figures of one batch."""
+    label = f"batch {batch:,}, context {context:,}"
+    tokens = batch * context
+    # In the mean of the steps, sequences are `context` tokens long and half a token more, that of the step itself.
+    moved, operations = step_bytes(model, batch, context + 0.5), step_operations(model, batch, context + 0.5)
+    floor = floor_seconds(moved, operations, bandwidth=limits.bandwidth, rate=limits.rate)
+    decode = Figure(f"decode, {label}", batch / ours.step, "tokens/s", _beside(theirs, lambda one: batch / one.step))
+    times = [] if decode.ratio is None else [Figure(f"decode, {label}: times generate", decode.ratio, "x")]
+    return [
+        decode,
+        *times,
+        Figure(f"decode, {label}: step", 1e3 * ours.step, "ms", _beside(theirs, lambda one: 1e3 * one.step)),
+        Figure(f"decode, {label}: floor of a step", 1e3 * floor, "ms"),
+        Figure(f"decode, {label}: share of the roofline", floor / ours.step, "share"),
+        Figure(f"prefill, {label}", _rate(tokens, ours) or 0.0, "tokens/s", _beside(theirs, partial(_rate, tokens))),
+        Figure(
+            f"prompt and {MANY} tokens, {label}",
+            batch * MANY / ours.whole,
+            "tokens/s",
+            _beside(theirs, lambda one: batch * MANY / one.whole),
+        ),
+    ]
+
+
+def _rate(tokens: int, speed: DecodeSpeed) -> float | None:
+    """Tokens of prompts in a second."""
+    return None if speed.prompts is None else tokens / speed.prompts
+
+
+def _beside(theirs: DecodeSpeed | None, figure: Callable[[DecodeSpeed], float | None]) -> float | None:
+    return None if theirs is None else figure(theirs)
+
+
+# The roofline
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """The sizes of a decoder that decide what a step costs."""
+
+    weights: int  # that a step multiplies with: all but a table of embeddings that is not the head, too
+    layers: int
+    key_heads: int
+    query_heads: int
+    width: int  # of a head
+    vocabulary: int
+    itemsize: int  # bytes of a number: 2 for bfloat16
+
+
+def step_bytes(model: Decoder, batch: int, length: float) -> float:
+    """Bytes that a step of `batch` sequences moves, which see `length` tokens each, the new one among them.
+
+    Weights are read once for all, keys and values once for each sequence, logits are written and read once.
+
+    1,000 weights, 2 layers, 1 key head of width 4, 10 tokens of vocabulary, 2 bytes a number; 3 sequences of 5 tokens:
+        weights           1000 x 2                          = 2000
+        keys and values   3 x 5 x (2 x 2 x 1 x 4) x 2       =  480
+        logits            2 x 3 x 10 x 2                    =  120
+
+    >>> step_bytes(Decoder(1000, 2, 1, 2, 4, 10, 2), batch=3, length=5)
+    2600
+    """
+    token = 2 * model.layers * model.key_heads * model.width  # numbers: a key and a value in each layer
+    logits = 2 * batch * model.vocabulary
+    return model.itemsize * (model.weights + batch * length * token + logits)
+
+
+def step_operations(model: Decoder, batch: int, length: float) -> float:
+    """Multiplications and additions of one step.
+
+    A weight costs 2 for each sequence; attention 2 for a query with a key and 2 for a share of a value, at each width.
+
+    The same model with 2 query heads; 3 sequences of 5 tokens:
+        weights     2 x 1000 x 3                 = 6000
+        attention   4 x 2 x 2 x 4 x 5 x 3        =  960
+
+    >>> step_operations(Decoder(1000, 2, 1, 2, 4, 10, 2), batch=3, length=5)
+    6960
+    """
+    attention = 4 * model.layers * model.query_heads * model.width * length
+    return batch * (2 * model.weights + attention)
+
+
+def floor_seconds(bytes_moved: float, operations: float, *, bandwidth: float, rate: float) -> float:
+    """The larger of the two times, as moving and computing go on at the same time.
+
+    2,600 bytes at 1,300 a second are 2 s, 6,960 operations at 6,960 a second 1 s:
+
+    >>> floor_seconds(2600, 6960, bandwidth=1300, rate=6960)
+    2.0
+    """
+    return max(bytes_moved / bandwidth, operations / rate)
