@@ -25,9 +25,9 @@ from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.kg.store import open_graph
 from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.openvino_engine.engine import CpuEngine
-from kgwalk.llm.openvino_engine.prompt_lookup import Followers
+from kgwalk.llm.openvino_engine.prompt_lookup import NgramIndex
 from kgwalk.walk.adapters import shipped
-from kgwalk.walk.agent import ask_async
+from kgwalk.walk.agent import answer_question
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
@@ -39,8 +39,8 @@ class Heard(CpuEngine):
         super().__init__(**options)
         self.asked: list[Request] = []
         self.clock, self.prompts = clock, 0.0
-        self._one_pass = self._runner._pass
-        self._runner._pass = self._timed  # type: ignore[method-assign]
+        self._one_pass = self._scheduler._pass
+        self._scheduler._pass = self._timed  # type: ignore[method-assign]
 
     def _timed(self, rows: Any) -> None:
         started = self.clock()
@@ -54,7 +54,7 @@ class Heard(CpuEngine):
 
     def fresh(self) -> None:
         """As an engine that has written nothing yet."""
-        self._runner._written = Followers()
+        self._scheduler._written_ngrams = NgramIndex()
 
 
 async def walked(engine: Heard, count: int) -> list[list[Request]]:
@@ -62,7 +62,9 @@ async def walked(engine: Heard, count: int) -> list[list[Request]]:
     graph, found = open_graph(world_path()), []
     for question in random.Random(0).sample(list(world_questions("dev")), count):
         engine.asked.clear()
-        await ask_async(question.question, graph, protocol="kgwalk", engine=engine, topics=question.topic_entities)
+        await answer_question(
+            question.question, graph, protocol="kgwalk", engine=engine, topics=question.topic_entities
+        )
         found.append(list(engine.asked))
     await engine.close()  # its cache holds the prompts
     return found

@@ -1,4 +1,4 @@
-"""How big the house is: modules, their sizes, names used twice, and the files that a question and a training step run through.
+"""How big the house is: modules, their sizes, names used twice, and the files that three commands run through.
 
     python scripts/house.py            # the counts, in a second
     python scripts/house.py --trace    # also runs `ask`, one GRPO step and `kg build`, and counts the files they enter

@@ -19,7 +19,7 @@ from kgwalk.config.run_folder import read_json, write_json
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.llm.engine import open_engine
-from kgwalk.llm.torch_engine.cuda_graphs import VARIABLE
+from kgwalk.llm.torch_engine.cuda_graphs import SHARE_VARIABLE
 from kgwalk.training.fit.fit import fit
 from kgwalk.training.pipeline import REPORT, train
 from kgwalk.types import KgwalkError
@@ -40,7 +40,7 @@ class Bench:
         self._began = time.monotonic()
         self._until = float("inf") if minutes is None else self._began + 60 * minutes
         if beside > 1:
-            os.environ.setdefault(VARIABLE, str(1 / beside))
+            os.environ.setdefault(SHARE_VARIABLE, str(1 / beside))
 
     def run(self, names: Sequence[str]) -> list[str]:
         """The names of those that failed, or were not begun; the others have their turn all the same."""

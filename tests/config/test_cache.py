@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kgwalk.config.cache import cache_folder, one_at_a_time, share
+from kgwalk.config.cache import cache_folder, exclusive, use_write_ahead_log
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def _hold(place: Path, began: Event) -> None:
-    with one_at_a_time(place):
+    with exclusive(place):
         began.set()
         time.sleep(600)
 
@@ -43,7 +43,7 @@ def test_a_process_that_dies_frees_its_lock(tmp_path: Path) -> None:
     entered = threading.Event()
 
     def wait() -> None:
-        with one_at_a_time(place):
+        with exclusive(place):
             entered.set()
 
     second = threading.Thread(target=wait)
@@ -61,7 +61,7 @@ def test_threads_take_turns_too(tmp_path: Path) -> None:
     most: list[int] = []
 
     def work() -> None:
-        with one_at_a_time(tmp_path / "made"):
+        with exclusive(tmp_path / "made"):
             inside.append(1)
             most.append(len(inside))
             time.sleep(0.01)
@@ -83,11 +83,11 @@ def test_one_that_has_the_file_for_itself_is_waited_for(tmp_path: Path) -> None:
     first, second = connect(tmp_path / "db"), connect(tmp_path / "db")
     first.execute("BEGIN EXCLUSIVE")
     with pytest.raises(sqlite3.OperationalError, match="locked"):
-        share(second, 0.05)
+        use_write_ahead_log(second, 0.05)
     soon = threading.Timer(0.2, lambda: first.execute("COMMIT"))
     soon.start()
     began = time.monotonic()
-    share(second, 30)
+    use_write_ahead_log(second, 30)
     assert 0.1 < time.monotonic() - began < 20
     assert second.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     soon.join()
@@ -96,7 +96,7 @@ def test_one_that_has_the_file_for_itself_is_waited_for(tmp_path: Path) -> None:
 def _open(path: Path, together: Barrier) -> None:
     together.wait()
     db = connect(path)
-    share(db, 30)
+    use_write_ahead_log(db, 30)
     db.execute("CREATE TABLE IF NOT EXISTS made (at INTEGER PRIMARY KEY)")
 
 
@@ -114,4 +114,4 @@ def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
 def test_what_is_no_database_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "db").write_bytes(b"no database, and long enough to be looked at" * 30)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
-        share(connect(tmp_path / "db"), 600)
+        use_write_ahead_log(connect(tmp_path / "db"), 600)

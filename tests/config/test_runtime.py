@@ -13,7 +13,7 @@ from kgwalk.training import updater as updating
 from kgwalk.training.fit import plan
 from kgwalk.training.fit.plan import GENTLY, MORE_GENTLY, rate_after
 from kgwalk.training.memory import host_free
-from kgwalk.training.probes import half_is_quicker
+from kgwalk.training.probes import bf16_is_faster
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
 from training_helpers import policy, sequences, updater_of
@@ -90,23 +90,23 @@ def test_instructions_that_are_announced_and_missing_kill_another_process(
     def trial(ending: str) -> str:
         return f"open({str(counted)!r}, 'a').write('x')\n{ending}"
 
-    assert half_is_quicker(info, trial("print(2.5)"))
+    assert bf16_is_faster(info, trial("print(2.5)"))
     info.write_text(has.format(3000))
-    assert half_is_quicker(info, trial("print(2.5)"))
+    assert bf16_is_faster(info, trial("print(2.5)"))
     assert counted.read_text() == "x"  # tried once on a machine: a run that is resumed computes as it did
-    assert not half_is_quicker(info, trial("print(1.1)"))  # not worth it
-    assert not half_is_quicker(info, trial("import os, signal; os.kill(os.getpid(), signal.SIGILL)"))
-    assert not half_is_quicker(info, trial("print('soon')"))
+    assert not bf16_is_faster(info, trial("print(1.1)"))  # not worth it
+    assert not bf16_is_faster(info, trial("import os, signal; os.kill(os.getpid(), signal.SIGILL)"))
+    assert not bf16_is_faster(info, trial("print('soon')"))
     assert counted.read_text() == "xxxx"
     info.write_text("model name : A\nflags : fpu avx512f avx512_bf16x")
-    assert not half_is_quicker(info, trial("print(2.6)"))
-    assert not half_is_quicker(tmp_path / "another system", trial("print(2.7)"))
+    assert not bf16_is_faster(info, trial("print(2.6)"))
+    assert not bf16_is_faster(tmp_path / "another system", trial("print(2.7)"))
     assert counted.read_text() == "xxxx"  # where nobody claims to have them nothing is tried
 
 
 def test_passes_in_half_learn_what_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same demonstrations, 8 updates: bfloat16 has 8 bits, so the losses are alike to some percent, not equal."""
-    monkeypatch.setattr(updating, "half_is_quicker", lambda: True)
+    monkeypatch.setattr(updating, "bf16_is_faster", lambda: True)
 
     def losses(half: bool) -> list[float]:
         updater = updater_of(policy(stirred=False), lr=1e-2, half=half)

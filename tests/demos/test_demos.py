@@ -20,7 +20,7 @@ from conftest import FILMS, awkward_names, store_of, temporary_store
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.demos.demo import Demo, RoughTokenizer, encode, end_id, read_demos, turn_ids, write_line
-from kgwalk.demos.filter import DemoSettings, Fallen, Walked, reason_against
+from kgwalk.demos.filter import CandidateWalk, DemoSettings, Rejects, reason_against
 from kgwalk.demos.make import DemoSources, make_demos, teacher_demos
 from kgwalk.demos.voice import STYLES, TEMPLATES
 from kgwalk.demos.writer import WRITERS
@@ -76,7 +76,7 @@ def made(
     budget: Budget = WIDE,
     seed: int = 0,
     **settings: Any,
-) -> tuple[list[Demo], Fallen]:
+) -> tuple[list[Demo], Rejects]:
     if isinstance(protocol, str):
         protocol = protocol_named(protocol)
     demos, rejects = make_demos(
@@ -340,11 +340,11 @@ def test_an_entity_without_the_relation_is_asked_and_not_imitated(store: Callabl
     assert 'get_tail_entities("b", "is")' in untrained[0]
 
 
-def _walked(turns: list[Turn], **more: Any) -> Walked:
+def _walked(turns: list[Turn], **more: Any) -> CandidateWalk:
     episode = Episode(
         HANKS, ["Tom Hanks"], [], more.pop("prompt", "<answer>"), turns, ["Big"], stop=StopReason.answered
     )
-    return Walked(episode, more.pop("protocol", "kg-r1"), **{"f1": 1.0, **more})
+    return CandidateWalk(episode, more.pop("protocol", "kg-r1"), **{"f1": 1.0, **more})
 
 
 def test_the_filters() -> None:
@@ -487,7 +487,7 @@ def test_rough_tokens_are_four_bytes(one: str, two: str) -> None:
 # Teachers
 
 
-def _teacher(turns: Sequence[str], graph: StoredGraph, **settings: Any) -> tuple[list[Demo], Fallen]:
+def _teacher(turns: Sequence[str], graph: StoredGraph, **settings: Any) -> tuple[list[Demo], Rejects]:
     agent = ProtocolPolicy(protocol_named("kgwalk"), ScriptedEngine(turns), WIDE)
     demos, rejects = teacher_demos(
         [HANKS], lambda question: graph, agent, settings=DemoSettings(**settings), name="big"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgwalk.demos.demo import Demo, encode
-from kgwalk.demos.filter import DemoSettings, Fallen
+from kgwalk.demos.filter import DemoSettings, Rejects
 from kgwalk.demos.make import make_demos, teacher_demos
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
@@ -67,7 +67,7 @@ def made(
     question: Question = QUESTION,
     name: str = "graph-rft",
     **settings: Any,
-) -> tuple[list[Demo], Fallen]:
+) -> tuple[list[Demo], Rejects]:
     demos, rejects = make_demos(
         [question],
         lambda question: graph,

@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 from transformers import AutoTokenizer
 
 from kgwalk.data.bundled import world_path, world_questions
-from kgwalk.demos.demo import Demo, Lessons, encode, read_demos, write_line
+from kgwalk.demos.demo import Demo, EncodedDemos, encode, read_demos, write_line
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.demos.writer import WRITERS
@@ -62,7 +62,7 @@ def test_lessons_are_what_encoding_gives(protocol: str, kind: str, tmp_path: Pat
     assert len(demos) > 10
     (tmp_path / "demos.jsonl").write_bytes(b"".join(map(write_line, demos)))
     expected = one_by_one(demos, HfTokenizer(tiny_tokenizer(kind)))  # of its own: nothing is known to both
-    lessons = Lessons(read_demos(tmp_path / "demos.jsonl"), HfTokenizer(tiny_tokenizer(kind)))
+    lessons = EncodedDemos(read_demos(tmp_path / "demos.jsonl"), HfTokenizer(tiny_tokenizer(kind)))
     lessons.ahead(range(0, len(demos), 2))
     assert lessons[:] == expected
     assert list(lessons) == expected  # and so when they are asked for again
@@ -76,7 +76,7 @@ def test_lessons_are_what_encoding_gives(protocol: str, kind: str, tmp_path: Pat
 def test_lessons_with_a_model_s_tokenizer() -> None:
     demos = demos_of("kgwalk")
     own = AutoTokenizer.from_pretrained(str(model_folder()))
-    assert Lessons(demos, HfTokenizer(own))[:] == one_by_one(demos, HfTokenizer(own))
+    assert EncodedDemos(demos, HfTokenizer(own))[:] == one_by_one(demos, HfTokenizer(own))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -87,7 +87,7 @@ def test_neither_order_nor_what_a_tokenizer_knows_makes_a_difference(
     demos = demos_of("kgwalk")
     expected = one_by_one(demos, HfTokenizer(tiny_tokenizer()))
     monkeypatch.setattr(tokenizers, "KNOWN", 5)
-    lessons = Lessons(demos, HfTokenizer(tiny_tokenizer()))
+    lessons = EncodedDemos(demos, HfTokenizer(tiny_tokenizer()))
     chance = random.Random(seed)
     for _ in range(30):
         asked = chance.sample(range(len(demos)), 3)
@@ -100,8 +100,8 @@ def test_what_cannot_be_encoded_is_told() -> None:
     mistral = HfTokenizer(tiny_tokenizer("mistral"))
     twice = replace(demo, messages=[{"role": "user", "content": "hear me"}, *demo.messages[1:]])
     with pytest.raises(EngineError, match="roles must alternate"):  # at once, though nobody asked for it yet
-        Lessons([demo, twice], mistral)
-    lessons = Lessons([demo, replace(demo, protocol="kgwlak")], mistral)
+        EncodedDemos([demo, twice], mistral)
+    lessons = EncodedDemos([demo, replace(demo, protocol="kgwlak")], mistral)
     lessons.ahead([1])
     with pytest.raises(KgwalkError, match="did you mean `kgwalk`"):
         lessons[0]
@@ -116,11 +116,11 @@ def test_a_course_of_lessons_is_that_of_sequences_and_goes_on_anywhere() -> None
     for begin in (None, 1, 4):
         model = policy()
         flats: Sequence[Flat] = one_by_one(demos, model.tokens)
-        lessons = Lessons(demos, model.tokens)
+        lessons = EncodedDemos(demos, model.tokens)
         plain = Sft(updater_of(model), flats, lessons.names, settings, seed=3)
         told: list[list[int]] = []
 
-        def ahead(asked: Sequence[int], lessons: Lessons = lessons, told: list[list[int]] = told) -> None:
+        def ahead(asked: Sequence[int], lessons: EncodedDemos = lessons, told: list[list[int]] = told) -> None:
             told.append(list(asked))
             lessons.ahead(asked)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kgwalk.demos import path_search
 from kgwalk.demos import path_search as searching
-from kgwalk.demos.path_search import EdgeSource, FactEdges, FoundChain, GraphEdges, back, fact, search
+from kgwalk.demos.path_search import EdgeSource, FactEdges, FoundChain, GraphEdges, fact, reverse, search
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
 from kgwalk.llm.engine import Request, ScriptedEngine
@@ -36,7 +36,7 @@ from kgwalk.training.paths import (
     without_names,
 )
 from kgwalk.types import Question, Triple
-from kgwalk.walk.facts import Chain, Way
+from kgwalk.walk.facts import Chain, DirectedRelation
 
 Stores = Callable[..., StoredGraph]
 
@@ -49,7 +49,7 @@ SIX = [
     ("Cast Away", "writer", "Robert Zemeckis"),
     ("Big", "year", "1988"),
 ]
-STAR, DIRECTOR, WRITER, YEAR = (Way(name, True) for name in ("star", "director", "writer", "year"))
+STAR, DIRECTOR, WRITER, YEAR = (DirectedRelation(name, True) for name in ("star", "director", "writer", "year"))
 WHO = Question("q", "who directed the films of Tom Hanks?", ["Tom Hanks"], ["Penny Marshall", "Robert Zemeckis"])
 
 
@@ -57,7 +57,7 @@ def edges(facts: list[tuple[str, str, str]]) -> FactEdges:
     return FactEdges(Triple(*one) for one in facts)
 
 
-def ways_of(around: EdgeSource, topic: str, answers: list[str], hops: int) -> list[tuple[Way, ...]]:
+def ways_of(around: EdgeSource, topic: str, answers: list[str], hops: int) -> list[tuple[DirectedRelation, ...]]:
     return [one.chain.ways for one in search(around, topic, answers, hops).chains]
 
 
@@ -76,8 +76,8 @@ def test_the_chains_of_six_facts_by_hand(store: Stores) -> None:
     for around in (edges(SIX), GraphEdges(store(SIX))):
         found = search(around, "Tom Hanks", WHO.answers, 3)
         assert [(one.chain.ways, one.answers) for one in found.chains] == [
-            ((back(STAR), DIRECTOR), ("Penny Marshall", "Robert Zemeckis")),
-            ((back(STAR), WRITER), ("Robert Zemeckis",)),
+            ((reverse(STAR), DIRECTOR), ("Penny Marshall", "Robert Zemeckis")),
+            ((reverse(STAR), WRITER), ("Robert Zemeckis",)),
         ]
         assert found.whole
         assert found.chains[0].paths == (
@@ -90,7 +90,7 @@ def test_the_chains_of_six_facts_by_hand(store: Stores) -> None:
 def test_no_step_takes_back_the_one_before() -> None:
     """From Big by its star to the star's films is Cast Away alone; back to Big would be the same fact twice."""
     around = edges(SIX)
-    assert ways_of(around, "Big", ["Cast Away"], 2) == [(STAR, back(STAR))]
+    assert ways_of(around, "Big", ["Cast Away"], 2) == [(STAR, reverse(STAR))]
     assert ways_of(around, "Big", ["Big"], 3) == []
     assert ways_of(around, "Big", ["1988"], 3) == [(YEAR,)]
 
@@ -99,8 +99,8 @@ def test_a_topic_that_is_its_own_answer() -> None:
     """Who are the children of his parents? He himself, by two different facts; one fact and back is no path."""
     facts = [("Ann", "parent", "Bea"), ("Bea", "child", "Ann")]
     assert ways_of(edges(facts), "Ann", ["Ann"], 2) == [
-        (Way("child", False), Way("parent", False)),
-        (Way("parent", True), Way("child", True)),
+        (DirectedRelation("child", False), DirectedRelation("parent", False)),
+        (DirectedRelation("parent", True), DirectedRelation("child", True)),
     ]
     assert ways_of(edges(facts[:1]), "Ann", ["Ann"], 4) == []
 
@@ -108,17 +108,17 @@ def test_a_topic_that_is_its_own_answer() -> None:
 def test_cycles_are_walked_as_far_as_the_hops_go() -> None:
     """a -> b -> c -> a: to b it is one fact, or two against the arrows, or four around."""
     facts = [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")]
-    out, in_ = Way("r", True), Way("r", False)
+    out, in_ = DirectedRelation("r", True), DirectedRelation("r", False)
     assert ways_of(edges(facts), "a", ["b"], 3) == [(out,), (in_, in_)]
     assert ways_of(edges(facts), "a", ["b"], 4) == [(out,), (in_, in_), (out,) * 4]
     loop = [("a", "r", "a"), ("a", "s", "b")]
-    assert (out, out, Way("s", True)) in ways_of(edges(loop), "a", ["b"], 3)
+    assert (out, out, DirectedRelation("s", True)) in ways_of(edges(loop), "a", ["b"], 3)
 
 
 def test_a_path_that_meets_no_entity_twice_is_shown_first() -> None:
     """Of Ann's parent's children's homes there is her own and her sister's: the same place."""
     facts = [("Ann", "parent", "Bea"), ("Bea", "child", "Ann"), ("Ann", "home", "Oslo"), ("Cay", "home", "Oslo")]
-    ways = (Way("parent", True), Way("child", True), Way("home", True))
+    ways = (DirectedRelation("parent", True), DirectedRelation("child", True), DirectedRelation("home", True))
     [own] = [one for one in search(edges(facts), "Ann", ["Oslo"], 3).chains if one.chain.ways == ways]
     assert own.paths[0][1:] == (Triple("Bea", "child", "Ann"), Triple("Ann", "home", "Oslo"))
     [sister] = [
@@ -134,7 +134,7 @@ class Counting(GraphEdges):
 
     listed = 0
 
-    def others(self, entity: str, way: Way) -> list[str]:
+    def others(self, entity: str, way: DirectedRelation) -> list[str]:
         names = super().others(entity, way)
         self.listed += len(names)
         return names
@@ -145,13 +145,13 @@ def test_a_path_through_a_hub_is_found_and_the_hub_is_not_listed(store: Stores) 
     films = [(f"Film {number}", "genre", "Drama") for number in range(10_000)]
     graph = store([*films, ("Film 7", "director", "Ann"), ("Film 9", "star", "Cay")])
     around = Counting(graph)
-    genre = Way("genre", True)
-    assert ways_of(around, "Film 9", ["Ann"], 3) == [(genre, back(genre), DIRECTOR)]
+    genre = DirectedRelation("genre", True)
+    assert ways_of(around, "Film 9", ["Ann"], 3) == [(genre, reverse(genre), DIRECTOR)]
     assert around.listed < 100
     hub = Counting(graph)
-    assert ways_of(hub, "Drama", ["Ann"], 3) == [(back(genre), DIRECTOR)]
+    assert ways_of(hub, "Drama", ["Ann"], 3) == [(reverse(genre), DIRECTOR)]
     assert hub.listed < 100
-    assert ways_of(Counting(graph), "Cay", ["Ann"], 4) == [(back(STAR), genre, back(genre), DIRECTOR)]
+    assert ways_of(Counting(graph), "Cay", ["Ann"], 4) == [(reverse(STAR), genre, reverse(genre), DIRECTOR)]
 
 
 def test_a_search_that_would_look_at_too_much_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_a_search_that_would_look_at_too_much_says_so(monkeypatch: pytest.Monkey
     assert len(search(edges(facts), "a", ["b"], 3).chains) == 2
     monkeypatch.setattr(searching, "MOST", 20)
     found = search(edges(facts), "a", ["b"], 3)
-    assert [one.chain.ways for one in found.chains] == [(Way("s", True),)]
+    assert [one.chain.ways for one in found.chains] == [(DirectedRelation("s", True),)]
     assert not found.whole
 
 
@@ -169,17 +169,21 @@ names = st.sampled_from("abcde")
 little = st.lists(st.tuples(names, st.sampled_from("rs"), names), max_size=9)
 
 
-def chains_by_force(around: EdgeSource, topic: str, answers: set[str], hops: int) -> dict[tuple[Way, ...], set[str]]:
+def chains_by_force(
+    around: EdgeSource, topic: str, answers: set[str], hops: int
+) -> dict[tuple[DirectedRelation, ...], set[str]]:
     """Every walk, one after the other."""
-    found: dict[tuple[Way, ...], set[str]] = {}
-    walks: list[tuple[tuple[Way, ...], list[str]]] = [((), [topic])]
+    found: dict[tuple[DirectedRelation, ...], set[str]] = {}
+    walks: list[tuple[tuple[DirectedRelation, ...], list[str]]] = [((), [topic])]
     for _ in range(hops):
         walks = [
             ((*ways, way), [*walk, other])
             for ways, walk in walks
             for way in around.ways(walk[-1])
             for other in around.others(walk[-1], way)
-            if not (ways and way == back(ways[-1]) and fact(walk[-1], way, other) == fact(walk[-2], ways[-1], walk[-1]))
+            if not (
+                ways and way == reverse(ways[-1]) and fact(walk[-1], way, other) == fact(walk[-2], ways[-1], walk[-1])
+            )
         ]
         for ways, walk in walks:
             if walk[-1] in answers:
@@ -229,7 +233,7 @@ def test_what_each_rule_goes_by() -> None:
 def a_chain(
     *names: str, answers: int = 2, reached: int = 2, ends: int = 2, typed: float = 1.0, near: float = 0.5
 ) -> Any:
-    ways = tuple(Way(name, True) for name in names)
+    ways = tuple(DirectedRelation(name, True) for name in names)
     found = FoundChain(Chain("t", ways), tuple("ab"[:reached]), ((Triple("t", names[0], "a"),),))
     return MeasuredChain(found, answers, ends, typed, near)
 
@@ -254,7 +258,7 @@ def test_each_rule_removes_its_kind(rule: str, goes: MeasuredChain, stays: Measu
 
 def test_questions_worded_alike_agree() -> None:
     """Four of five have the director; the writer fits one by accident. Another question is asked differently."""
-    director, writer, year = (back(STAR), DIRECTOR), (back(STAR), WRITER), (back(STAR), YEAR)
+    director, writer, year = (reverse(STAR), DIRECTOR), (reverse(STAR), WRITER), (reverse(STAR), YEAR)
     texts = ["who directed the films of"] * 5 + ["when were they made"]
     topics = [[name] for name in ("a", "b", "c", "d", "e", "f")]
     chains = [{director, writer}, {director}, {director}, {director}, {writer}, {year, writer}]
@@ -327,8 +331,8 @@ def test_each_of_several_topics_has_chains_of_its_own(store: Stores) -> None:
     finding.search()
     finding.apply_rules()
     assert {topic: [one.found.chain.ways for one in left] for topic, left in finding.asked[0].chains.items()} == {
-        "Tom Hanks": [(back(STAR),)],
-        "1988": [(back(YEAR),)],
+        "Tom Hanks": [(reverse(STAR),)],
+        "1988": [(reverse(YEAR),)],
     }
 
 
@@ -368,7 +372,7 @@ def test_a_model_keeps_what_it_calls_right(store: Stores) -> None:
         return "1 says who directed, 2 who wrote.\n[1]"
 
     finding = with_model(store(SIX), ScriptedEngine(reply))
-    assert [one.found.chain.ways for one in finding.asked[0].left] == [(back(STAR), DIRECTOR)]
+    assert [one.found.chain.ways for one in finding.asked[0].left] == [(reverse(STAR), DIRECTOR)]
     assert finding.stages[-1] == {"stage": "engine", "removed": 1, "left": 1}
     [request] = asked
     prompt = request.messages[1].content

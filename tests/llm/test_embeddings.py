@@ -11,7 +11,7 @@ import pytest
 
 from conftest import FILMS
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embeddings import CachedEmbedder, entity_file, make_entities, open_entities, words
+from kgwalk.llm.embeddings import CachedEmbedder, entity_file, make_entities, open_entities, split_words
 from letters import Letters
 
 Stores = Callable[..., StoredGraph]
@@ -33,7 +33,7 @@ def test_names_are_embedded_once_and_found_by_their_words(store: Stores) -> None
 
     second = Letters()
     again = CachedEmbedder(second, graph.store)
-    rows = again.embed([words("big_studio"), "Tom Hanks", "directed by", "who?"])
+    rows = again.embed([split_words("big_studio"), "Tom Hanks", "directed by", "who?"])
     assert sorted(second.asked) == ["directed by", "release year", "starred actors", "studio", "who?"]
     # half precision: three digits
     np.testing.assert_allclose(rows, Letters().embed(["big studio", "Tom Hanks", "directed by", "who?"]), atol=1e-3)
@@ -53,10 +53,10 @@ def test_what_was_stopped_goes_on(store: Stores, monkeypatch: pytest.MonkeyPatch
         return letters.embed(texts)
 
     with pytest.raises(KeyboardInterrupt):
-        make_entities(graph.store, "letters", words, failing, lambda *_: None)
+        make_entities(graph.store, "letters", split_words, failing, lambda *_: None)
     assert open_entities(graph.store, "letters") is None
     rest = Letters()
-    found = make_entities(graph.store, "letters", words, rest.embed, lambda *_: None)
+    found = make_entities(graph.store, "letters", split_words, rest.embed, lambda *_: None)
     assert (found.places(["a", "nobody"]) >= 0).tolist() == [True, False]
     assert (asked, rest.asked) == (["a", "bb", "ccc", "dddd"], ["eeeee", "ffffff"])
     np.testing.assert_allclose(found.rows_ED[found.places(["ccc"])], letters.embed(["ccc"]), atol=1e-3)

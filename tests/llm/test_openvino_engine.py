@@ -28,7 +28,7 @@ from kgwalk.config.cache import CACHE_VARIABLE
 from kgwalk.llm.engine import Engine, Generation, auto_kind, draws, first_stop, open_engine, seed_at
 from kgwalk.llm.openvino_engine.blocks import BlockTable
 from kgwalk.llm.openvino_engine.convert import check, quantise
-from kgwalk.llm.openvino_engine.converted import kept_folder
+from kgwalk.llm.openvino_engine.converted import converted_folder
 from kgwalk.llm.openvino_engine.engine import CpuEngine
 from kgwalk.llm.openvino_engine.runtime import ov
 from kgwalk.llm.openvino_engine.scheduler import sample
@@ -348,7 +348,7 @@ def test_options_that_do_not_exist_are_named() -> None:
 
 
 def test_a_copy_that_is_not_the_model_is_refused(folder: Path) -> None:
-    graph = ov.Core().read_model(kept_folder(folder, None, "float32") / "model.xml")
+    graph = ov.Core().read_model(converted_folder(folder, None, "float32") / "model.xml")
     check(tiny_module(), graph)
     other = tiny_module()
     with torch.no_grad():

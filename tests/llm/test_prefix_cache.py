@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgwalk.llm.engine import Sampling, StopDetector
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.llm.torch_engine.prefix_cache import WORTH_COPYING, PrefixCache, PrefixIndex
-from kgwalk.llm.torch_engine.sequence import SlotSequence, marks
+from kgwalk.llm.torch_engine.sequence import SlotSequence, prefix_hashes
 from kgwalk.llm.torch_engine.slots import Slot, SlotTable
 
 PROMPT = list(range(100, 164))  # four blocks of 16 tokens
@@ -59,10 +59,10 @@ def test_prefixes_are_found_and_removed() -> None:
     one = table.take("one")
     assert one is not None
     one.ids, one.cached = list(range(50)), 50
-    index.add(one, marks(one.ids))
+    index.add(one, prefix_hashes(one.ids))
 
     def longest(ids: list[int]) -> tuple[Slot, int] | None:
-        return index.longest(ids, marks(ids))
+        return index.longest(ids, prefix_hashes(ids))
 
     assert longest(list(range(60))) == (one, 48)  # three blocks of 16
     assert longest([*range(20), 99, *range(21, 60)]) == (one, 16)

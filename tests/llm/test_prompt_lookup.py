@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kgwalk.llm.engine import Generation, Sampling, StopDetector, draws
 from kgwalk.llm.openvino_engine.blocks import BlockTable
-from kgwalk.llm.openvino_engine.prompt_lookup import LONGEST, Followers, draft
+from kgwalk.llm.openvino_engine.prompt_lookup import LONGEST, NgramIndex, draft
 from kgwalk.llm.openvino_engine.scheduler import PagedSequence, Scheduler
 from kgwalk.llm.tokenizers import ByteTokenizer
 
@@ -171,7 +171,7 @@ def test_sequences_that_come_together_are_the_same_with_and_without(prompts: lis
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 6))
 def test_draft_tokens_are_what_followed_the_longest_match_last(ids: list[int], count: int) -> None:
-    followers = Followers()
+    followers = NgramIndex()
     followers.note(ids)
     expected = []
     while len(expected) < count:
@@ -190,7 +190,7 @@ def test_draft_tokens_are_what_followed_the_longest_match_last(ids: list[int], c
 
 def test_what_is_noted_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgwalk.llm.openvino_engine.prompt_lookup.MAX_ENTRIES", 3)
-    followers = Followers()
+    followers = NgramIndex()
     followers.note([1, 2, 3, 4])  # six beginnings: 1; 2, 1 2; 3, 2 3, 1 2 3
     followers.note([7, 8])
     assert followers.after([3]) == (0, -1)

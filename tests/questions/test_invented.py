@@ -25,26 +25,26 @@ from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.invented.concepts import (
     LABEL_STYLES,
     ConceptPool,
+    Exclusions,
     LabelStyle,
-    LeftOut,
     PlacedConcept,
     abbreviated,
     asked_as,
-    asked_in,
-    keys_of,
     label_key,
+    label_keys,
+    phrasings_of,
     style_of,
 )
 from kgwalk.questions.invented.facts import InventedLexicon, MediatorEnd, draw_entities, draw_facts, passes_mediators
 from kgwalk.questions.invented.graph import (
+    InventedDataReport,
+    InventedDataSettings,
     InventedGraph,
     InventedSettings,
     InventedWording,
-    JoinReport,
-    JoinSettings,
     make_invented,
     make_invented_graph,
-    write_worlds,
+    write_invented,
 )
 from kgwalk.questions.invented.names import PATTERNS, SPELLINGS, Namer, NamingStyle, family_of
 from kgwalk.questions.invented.values import LATER, LITERALS, NARROWER, SYMMETRIC, Span, ValueStyle, random_span
@@ -56,7 +56,7 @@ from kgwalk.questions.wording.speaker import Wording
 from kgwalk.score.answers import gold_of
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, KgwalkError, Question
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.protocol import Environment as Surroundings
 from kgwalk.walk.protocol import Task
 from kgwalk.walk.sets import Sets, number_of
@@ -164,7 +164,7 @@ def test_a_graph_writes_in_its_style(style: str) -> None:
 def test_labels_that_are_not_free_are_not_used() -> None:
     chance = random.Random(4)
     director = BANK["film-director"]
-    taken = keys_of(["directed_by", "director"])
+    taken = label_keys(["directed_by", "director"])
     for _ in range(50):
         label = LabelStyle.of(chance).label(director, False, chance, lambda text: label_key(text) not in taken)
         assert label is not None
@@ -280,7 +280,7 @@ def test_settings_that_make_no_sense() -> None:
     with pytest.raises(KgwalkError, match="entities from 9 to 3: give a range from 1 up"):
         InventedSettings(entities=(9, 3))
     with pytest.raises(KgwalkError, match="0 worlds of 60 questions"):
-        JoinSettings(worlds=0)
+        InventedDataSettings(worlds=0)
     with pytest.raises(KgwalkError, match="no concept is left to make worlds of"):
         ConceptPool([concept for concept in BANK.values() if concept.tail == "year"])
 
@@ -294,10 +294,10 @@ TO_NODE, TO_PERSON = (Call("tail_entities", (number, label)) for number, label i
 
 def test_two_hops_over_a_node_are_said_as_one() -> None:
     lexicon = InventedLexicon({}, ENDS)
-    assert lexicon.templates(Way("film.film.starring", True)).nouns == ("{}",)
-    assert lexicon.templates(Way("film.starring.person", True)).questions == ACTOR.forward
-    assert lexicon.templates(Way("film.starring.person", False)).nouns == ("{}",)
-    assert lexicon.templates(Way("film.film.starring", False)).questions == ACTOR.backward
+    assert lexicon.templates(DirectedRelation("film.film.starring", True)).nouns == ("{}",)
+    assert lexicon.templates(DirectedRelation("film.starring.person", True)).questions == ACTOR.forward
+    assert lexicon.templates(DirectedRelation("film.starring.person", False)).nouns == ("{}",)
+    assert lexicon.templates(DirectedRelation("film.film.starring", False)).questions == ACTOR.backward
     plan = QuestionPlan("chain", ("The House",), (TO_NODE, TO_PERSON))
     text = Wording(lexicon, level=0).say(plan, random.Random(0))
     assert text is not None
@@ -332,19 +332,19 @@ def test_mediator_nodes_of_a_graph() -> None:
 
 def test_leaving_out() -> None:
     questions = [Question("1", "who directed the_house ?", ["the_house"], []), Question("2", "and now?", ["x"], [])]
-    left_out = LeftOut(keys_of(["directedBy", "film.film.written_by"]), asked_in(questions))
+    left_out = Exclusions(label_keys(["directedBy", "film.film.written_by"]), phrasings_of(questions))
     (concept,), counts = left_out.of([BANK["film-director"]])
     assert counts == {"labels": 4, "phrasings": 1, "concepts": 0}
     assert {"directed_by", "film.film.directed_by", "directed by", "DIRECTED_BY"} & set(concept.labels) == set()
     assert "director" in concept.labels
     assert "Who directed {}?" not in concept.forward
-    every = LeftOut(keys_of(concept.labels + BANK["film-director"].labels))
+    every = Exclusions(label_keys(concept.labels + BANK["film-director"].labels))
     assert every.of([BANK["film-director"]]) == ([], {"labels": 10, "phrasings": 0, "concepts": 1})
 
 
 def test_what_is_left_out_does_not_come_back_in_another_style() -> None:
-    banned = keys_of(label for concept in load_bank(["film"]) for label in concept.labels[:2])
-    left_out = LeftOut(banned)
+    banned = label_keys(label for concept in load_bank(["film"]) for label in concept.labels[:2])
+    left_out = Exclusions(banned)
     concepts, _ = left_out.of(load_bank(["film", "person"]))
     for number in range(4):
         made = make_invented_graph(
@@ -368,21 +368,21 @@ def test_nothing_is_asked_as_a_question_that_is_left_out() -> None:
 
 # Many graphs
 
-JOINED = JoinSettings(
+JOINED = InventedDataSettings(
     worlds=6, per_world=20, noise=0.0, world=InventedSettings(entities=(80, 150), relations=(9, 14)), dev=0.2, test=0.2
 )
 
 
 @pytest.fixture(scope="module")
-def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Dataset, JoinReport]]:
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Dataset, InventedDataReport]]:
     folder = tmp_path_factory.mktemp("worlds")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KGWALK_CACHE", str(folder / "cache"))
-        report = write_worlds(folder / "made", JOINED, list(BANK.values()))
+        report = write_invented(folder / "made", JOINED, list(BANK.values()))
         yield load_dataset(folder / "made"), report
 
 
-def test_whole_graphs_go_to_one_split(joined: tuple[Dataset, JoinReport]) -> None:
+def test_whole_graphs_go_to_one_split(joined: tuple[Dataset, InventedDataReport]) -> None:
     dataset, report = joined
     assert dataset.splits() == ["train", "dev", "test"]
     assert report.worlds == {"train": 4, "dev": 1, "test": 1}
@@ -392,7 +392,7 @@ def test_whole_graphs_go_to_one_split(joined: tuple[Dataset, JoinReport]) -> Non
     assert report.questions.total() == sum(len(dataset.questions(split)) for split in dataset.splits()) >= 100
 
 
-def test_training_has_nothing_of_the_concepts_that_are_held_out(joined: tuple[Dataset, JoinReport]) -> None:
+def test_training_has_nothing_of_the_concepts_that_are_held_out(joined: tuple[Dataset, InventedDataReport]) -> None:
     dataset, report = joined
     unseen = JOINED.unseen(list(BANK.values()))
     assert len(unseen) == round(0.1 * len(BANK))
@@ -406,7 +406,7 @@ def test_training_has_nothing_of_the_concepts_that_are_held_out(joined: tuple[Da
     assert report.unseen["train"] == 0 < report.unseen["dev"] + report.unseen["test"]
 
 
-def test_a_question_is_answered_in_its_own_graph(joined: tuple[Dataset, JoinReport]) -> None:
+def test_a_question_is_answered_in_its_own_graph(joined: tuple[Dataset, InventedDataReport]) -> None:
     """The program of every question, walked over the joined dataset, gives its answers."""
     dataset, _ = joined
     for split in dataset.splits():
@@ -421,7 +421,7 @@ def test_a_question_is_answered_in_its_own_graph(joined: tuple[Dataset, JoinRepo
             assert sorted(sets.made[number - 1].members) == sorted(question.answers), question.question
 
 
-def test_a_prompt_shows_nothing_of_other_graphs(joined: tuple[Dataset, JoinReport]) -> None:
+def test_a_prompt_shows_nothing_of_other_graphs(joined: tuple[Dataset, InventedDataReport]) -> None:
     dataset, _ = joined
     lines = pa.input_stream(str(dataset.path / "graphs.jsonl.zst"), compression="zstd").read().splitlines()
     facts = {row["id"]: row["graph"] for row in map(orjson.loads, lines)}
@@ -444,7 +444,7 @@ def test_a_prompt_shows_nothing_of_other_graphs(joined: tuple[Dataset, JoinRepor
     assert max(map(len, around)) > 1
 
 
-def test_an_evaluation_tells_unseen_concepts_apart(joined: tuple[Dataset, JoinReport]) -> None:
+def test_an_evaluation_tells_unseen_concepts_apart(joined: tuple[Dataset, InventedDataReport]) -> None:
     dataset, report = joined
     for split in dataset.splits():
         lines = Counter(dict(groups(one, gold_of(one)))["unseen"] for one in dataset.questions(split))
@@ -453,7 +453,7 @@ def test_an_evaluation_tells_unseen_concepts_apart(joined: tuple[Dataset, JoinRe
 
 
 def test_the_same_settings_make_the_same_graphs() -> None:
-    few = JoinSettings(worlds=1, per_world=6, world=InventedSettings(entities=(40, 50), relations=(9, 10)))
+    few = InventedDataSettings(worlds=1, per_world=6, world=InventedSettings(entities=(40, 50), relations=(9, 10)))
     one, two = (next(make_invented(few, list(BANK.values()))) for _ in range(2))
     assert one == two
     assert [question.id for question in one.questions[:2]] == ["w0000-00001", "w0000-00002"]

@@ -12,7 +12,7 @@ from kgwalk.questions.schema import Inverses, survey
 from kgwalk.questions.wording.name_lexicon import NameLexicon
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import Triple
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 # Ann and Bob have Cid and Dot; Dot has Eve. Of Eve nobody wrote down the parents, and of Cid one only.
 FAMILY = [
@@ -57,21 +57,21 @@ def test_a_part_of_a_relation_is_no_inverse_of_it(store: Callable[..., StoredGra
     facts = [Triple(who, "plays_for", "Rovers") for who in ("Ann", "Bob", "Cid")] + [Triple("Rovers", "captain", "Ann")]
     graph = store(facts)
     assert Inverses(graph).of("captain") == Inverses(graph).of("plays_for") == frozenset()
-    assert Way("plays_for", False) in WalkSampler(graph, MakeSettings()).around("Rovers")
+    assert DirectedRelation("plays_for", False) in WalkSampler(graph, MakeSettings()).around("Rovers")
 
 
 def test_ways_go_forwards_where_they_can(store: Callable[..., StoredGraph]) -> None:
     sampler = WalkSampler(store(FAMILY), MakeSettings())
 
-    def around(name: str) -> set[Way]:
+    def around(name: str) -> set[DirectedRelation]:
         return {way for way in sampler.around(name) if way.relation in ("children", "parents", "spouse")}
 
     # Ann has children, so nobody is asked for by having Ann for a parent; her spouse is asked for forwards
-    assert around("Ann") == {Way("children", True), Way("spouse", True)}
+    assert around("Ann") == {DirectedRelation("children", True), DirectedRelation("spouse", True)}
     # Dot has both: whose child Dot is, is said by parents
-    assert around("Dot") == {Way("children", True), Way("parents", True)}
+    assert around("Dot") == {DirectedRelation("children", True), DirectedRelation("parents", True)}
     # Eve's parents are nowhere: the way back by children is all there is
-    assert around("Eve") == {Way("children", False)}
+    assert around("Eve") == {DirectedRelation("children", False)}
 
 
 def test_no_question_goes_backwards_where_a_relation_goes_forwards(store: Callable[..., StoredGraph]) -> None:
@@ -93,9 +93,12 @@ def test_topics_that_can_be_walked_either_way(store: Callable[..., StoredGraph])
     graph = store(facts)
     sampler = WalkSampler(graph, MakeSettings(either=1.0))
     for out in (True, False):
-        assert {sampler.topic(Way("reports_to", out)) for _ in range(20)} == {"Bob"}
-    assert sampler.topic(Way("works_in", True)) == "Ann"  # no place works anywhere
-    names = {WalkSampler(graph, MakeSettings(either=0.0, seed=n)).topic(Way("reports_to", True)) for n in range(20)}
+        assert {sampler.topic(DirectedRelation("reports_to", out)) for _ in range(20)} == {"Bob"}
+    assert sampler.topic(DirectedRelation("works_in", True)) == "Ann"  # no place works anywhere
+    names = {
+        WalkSampler(graph, MakeSettings(either=0.0, seed=n)).topic(DirectedRelation("reports_to", True))
+        for n in range(20)
+    }
     assert names == {"Ann", "Bob"}
 
 

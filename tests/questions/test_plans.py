@@ -32,7 +32,7 @@ from kgwalk.questions.schema import survey
 from kgwalk.questions.wording import measures
 from kgwalk.questions.wording.measures import in_words, round_between
 from kgwalk.types import Call, KgwalkError, Question, Triple
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.sets import COMPARISONS, number_of
 
 FILMS = [
@@ -48,7 +48,11 @@ FILMS = [
     ("Contact", "release_year", "1997"),
     ("Flight", "release_year", "2012"),
 ]
-DIRECTED, BY, STARRED = Way("directed_by", False), Way("directed_by", True), Way("starred_actors", False)
+DIRECTED, BY, STARRED = (
+    DirectedRelation("directed_by", False),
+    DirectedRelation("directed_by", True),
+    DirectedRelation("starred_actors", False),
+)
 
 
 class Programs:
@@ -168,12 +172,12 @@ def test_what_says_nothing_is_refused(films: StoredGraph) -> None:
 def test_a_set_too_large_to_go_on_from_is_not_made(films: StoredGraph) -> None:
     settings = MakeSettings(most_onward=1)
     with pytest.raises(PlanRejected, match="a set on the way is too large"):
-        PlanBuilder(films, ["Robert Zemeckis"], settings).follow(1, [DIRECTED, Way("release_year", True)])
+        PlanBuilder(films, ["Robert Zemeckis"], settings).follow(1, [DIRECTED, DirectedRelation("release_year", True)])
     last = PlanBuilder(films, ["Robert Zemeckis"], settings)
     assert len(last.members(last.follow(1, [DIRECTED]))) == 3  # nothing goes on from there
     # two films, of which the start is one: it is left out, and the walk goes on from the other
     builder = PlanBuilder(films, ["Big"], settings)
-    builder.follow(1, [Way("starred_actors", True), STARRED, Way("release_year", True)])
+    builder.follow(1, [DirectedRelation("starred_actors", True), STARRED, DirectedRelation("release_year", True)])
     assert builder.members(5) == ("2000",)
 
 
@@ -374,6 +378,6 @@ def test_a_hop_by_facts_of_a_time_goes_on_from_few(tmp_path: Path) -> None:
     towns = [("Hub", "has", f"Town {number}") for number in range(300)]
     visits = [("Town 299", "visited", "Rome", "2001"), ("Town 299", "visited", "Oslo", "2002")]
     builder = PlanBuilder(store_of(tmp_path, [*towns, *visits]), ["Hub"], MakeSettings())
-    number = builder.follow(1, [Way("has", True)])
+    number = builder.follow(1, [DirectedRelation("has", True)])
     with pytest.raises(PlanRejected, match="goes on from too many"):
         builder.between(number, "visited", "2001", "2001", start=1)

@@ -18,7 +18,7 @@ from kgwalk.questions.wording.name_lexicon import NameLexicon
 from kgwalk.questions.wording.reading import Acts, By, DoneTo, Event, Noun, PlacedIn, Whole, read
 from kgwalk.questions.wording.relation_names import read_name
 from kgwalk.questions.wording.templates import Ends
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 
 @pytest.mark.parametrize(
@@ -296,8 +296,8 @@ def test_a_unit_is_said_where_it_tells_two_relations_apart(tmp_path: Path) -> No
     build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
     mugs = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
     assert mugs.value_words("price_eur") == ("price in EUR",)
-    assert "the price in USD of {}" in mugs.templates(Way("price_usd", True)).plain_nouns
-    assert "the weight of {}" in mugs.templates(Way("weight_kg", True)).plain_nouns
+    assert "the price in USD of {}" in mugs.templates(DirectedRelation("price_usd", True)).plain_nouns
+    assert "the weight of {}" in mugs.templates(DirectedRelation("weight_kg", True)).plain_nouns
 
 
 def test_a_verb_that_leads_to_a_value() -> None:
@@ -319,7 +319,7 @@ def test_people_are_known_by_their_births(tmp_path: Path) -> None:
     (tmp_path / "facts.tsv").write_text("".join(facts), "utf-8")
     build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
     team = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
-    assert "Who is on call for {}?" in team.templates(Way("on_call", True)).plain_questions
+    assert "Who is on call for {}?" in team.templates(DirectedRelation("on_call", True)).plain_questions
 
 
 @pytest.mark.parametrize("relation", ["birth_rate", "gender_ratio", "people_born", "nationality", "births"])
@@ -331,9 +331,9 @@ def test_countries_are_no_people_by_their_births(tmp_path: Path, relation: str) 
     (tmp_path / "facts.tsv").write_text("".join(facts), "utf-8")
     build([tmp_path / "facts.tsv"], tmp_path / "facts.kg")
     countries = NameLexicon(survey(load_graph(tmp_path / "facts.kg")))
-    said = [countries.templates(Way(name, out)) for name in ("capital", "ally") for out in (True, False)]
+    said = [countries.templates(DirectedRelation(name, out)) for name in ("capital", "ally") for out in (True, False)]
     if relation in ("birth_rate", "gender_ratio"):
-        said.append(countries.templates(Way(relation, False)))
+        said.append(countries.templates(DirectedRelation(relation, False)))
     for text in (text for one in said for text in one.plain_questions + one.plain_nouns):
         assert re.search(r"\b(people|who|whom)\b", text, re.IGNORECASE) is None, text
 

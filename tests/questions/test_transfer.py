@@ -12,11 +12,17 @@ from pathlib import Path
 import pytest
 
 from conftest import store_of
-from kgwalk.demos.path_search import back
+from kgwalk.demos.path_search import reverse
 from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.invented.facts import InventedLexicon, MediatorEnd, passes_mediators
-from kgwalk.questions.invented.graph import InventedGraph, InventedPart, InventedSettings, JoinSettings, make_invented
+from kgwalk.questions.invented.graph import (
+    InventedDataSettings,
+    InventedGraph,
+    InventedPart,
+    InventedSettings,
+    make_invented,
+)
 from kgwalk.questions.invented.values import HAPPENS, LASTS
 from kgwalk.questions.patterns import DRAWS
 from kgwalk.questions.plan import MakeSettings, PlanBuilder, PlanRejected, QuestionPlan
@@ -25,7 +31,7 @@ from kgwalk.questions.wording.bank_lexicon import BankLexicon, ConceptNouns
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.questions.wording.values import value_words
 from kgwalk.types import Call, Question
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 BANK = {concept.id: concept for concept in load_bank()}
 OUT, IN = "tail_entities", "head_entities"
@@ -59,7 +65,11 @@ FAMILY = [
     ("Ann", "religion", "Sunism"),
     ("Cid", "religion", "Moonism"),
 ]
-PARENTS, CHILDREN, SPOUSE = Way("parents", True), Way("children", True), Way("spouse", True)
+PARENTS, CHILDREN, SPOUSE = (
+    DirectedRelation("parents", True),
+    DirectedRelation("children", True),
+    DirectedRelation("spouse", True),
+)
 
 
 def test_a_walk_that_keeps_its_start(tmp_path: Path) -> None:
@@ -80,7 +90,7 @@ def test_a_walk_that_keeps_its_start(tmp_path: Path) -> None:
 def test_a_walk_that_is_where_it_was(tmp_path: Path) -> None:
     """The religion of Ann's husband's wife is Ann's: it is asked for, as people do, if the walk may come back so."""
     graph, settings = store_of(tmp_path, FAMILY), MakeSettings()
-    ways = [SPOUSE, SPOUSE, Way("religion", True)]
+    ways = [SPOUSE, SPOUSE, DirectedRelation("religion", True)]
     with pytest.raises(PlanRejected, match="comes back to its start alone"):
         PlanBuilder(graph, ["Ann"], settings).follow(1, ways)
     with pytest.raises(PlanRejected, match="comes back to where it was"):
@@ -99,7 +109,7 @@ def test_a_turn_may_come_back_by_another_relation(tmp_path: Path) -> None:
         except PlanRejected:
             continue
     assert {(PARENTS, CHILDREN), (CHILDREN, PARENTS)} <= found
-    assert (PARENTS, back(PARENTS)) not in found  # `children` says it forwards
+    assert (PARENTS, reverse(PARENTS)) not in found  # `children` says it forwards
     assert all(sampler.path(1).ways for _ in range(5))
 
 
@@ -128,7 +138,7 @@ def test_a_turn_leans_to_where_another_relation_could_be_meant(tmp_path: Path) -
     middles: Counter[str] = Counter()
     for _ in range(400):
         path = sampler.path(2, turns=True)
-        if path.topic[0] in "AZ" and path.ways[0] == Way("directed_by", True):
+        if path.topic[0] in "AZ" and path.ways[0] == DirectedRelation("directed_by", True):
             middles[path.entities[1]] += 1
     assert middles["Ada"] > 2 * middles["Zed"] > 0
 
@@ -251,11 +261,11 @@ def test_two_conditions_in_one_clause() -> None:
 
 def test_a_topic_before_the_noun() -> None:
     players = BankLexicon(meaning(team="sport-player-team", position="sport-player-position"))
-    assert players.alone(Way("team", True))
+    assert players.alone(DirectedRelation("team", True))
     texts = said(players, both("team", "position"), 1500)
     assert any(re.search(r"\b(?:kade|lumen) players?\b", text) for text in texts)
     two = BankLexicon(meaning(directed_by="film-director", written_by="film-screenwriter"))
-    assert not two.alone(Way("directed_by", True))  # films that Kade directed, or those that he wrote?
+    assert not two.alone(DirectedRelation("directed_by", True))  # films that Kade directed, or those that he wrote?
     assert not any("kade films" in text for text in said(two, both("directed_by", "written_by"), 600))
 
 
@@ -375,7 +385,7 @@ def test_tables_of_times_name_what_the_bank_has() -> None:
 
 
 def test_shares_of_invented_questions() -> None:
-    settings = JoinSettings(
+    settings = InventedDataSettings(
         worlds=4, per_world=50, dev=0, test=0, noise=0.0, world=InventedSettings(entities=(150, 300))
     )
     made = list(make_invented(settings, list(BANK.values())))

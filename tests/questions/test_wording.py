@@ -22,7 +22,7 @@ from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, is_man
 from kgwalk.questions.wording.relation_names import read_name
 from kgwalk.questions.wording.speaker import Wording, add_noise, apply_manner
 from kgwalk.types import Call, KgwalkError
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 FACTS = """Rooks\tdirected_by\tAda Lumen
 Glass Tide\tdirected_by\tAda Lumen
@@ -138,10 +138,13 @@ def test_heads_of_noun_phrases() -> None:
 def test_the_bank_speaks_for_its_labels() -> None:
     director = concept("film-director")
     lexicon = BankLexicon({"directed_by": (director, False), "films_directed": (director, True)})
-    out, back = lexicon.templates(Way("directed_by", True)), lexicon.templates(Way("directed_by", False))
+    out, back = (
+        lexicon.templates(DirectedRelation("directed_by", True)),
+        lexicon.templates(DirectedRelation("directed_by", False)),
+    )
     assert (out.questions, out.nouns, out.kind) == (director.forward, director.forward_nouns, "person")
     assert (back.questions, back.nouns, back.kind) == (director.backward, director.backward_nouns, "film")
-    assert lexicon.templates(Way("films_directed", True)).questions == director.backward
+    assert lexicon.templates(DirectedRelation("films_directed", True)).questions == director.backward
     assert "Who directed {}?" in out.plain_questions
     assert out.bare == ("director", "filmmaker", "helmer", "film director", "movie director")
     assert out.plain_bare == ("director",)
@@ -161,8 +164,10 @@ def test_labels_that_make_no_sentence_leave_it_to_the_bank() -> None:
     for relation, name in (("can_open", "software-reads-format"), ("endstation", "transport-rail-line-terminus")):
         known = [one for one in load_bank() if one.id == name]
         for one in known:
-            assert not BankLexicon({relation: (one, False)}).templates(Way(relation, True)).plain_questions
-    editor = BankLexicon({"film_editor": (concept("film-editor"), False)}).templates(Way("film_editor", True))
+            assert not BankLexicon({relation: (one, False)}).templates(DirectedRelation(relation, True)).plain_questions
+    editor = BankLexicon({"film_editor": (concept("film-editor"), False)}).templates(
+        DirectedRelation("film_editor", True)
+    )
     assert "the film editor of {}" in editor.plain_nouns
 
 
@@ -185,13 +190,15 @@ def test_a_graph_is_matched_with_the_bank(lexicon: NameLexicon) -> None:
     } | {
         name: found[0].id for name, found in meant.items() if found is not None and name in ("population", "in_country")
     }
-    assert "Who called the shots on the set of {}?" in lexicon.templates(Way("directed_by", True)).questions
-    assert lexicon.templates(Way("kn_q7", True)).questions == ()
-    assert "the kn q7 of {}" in lexicon.templates(Way("kn_q7", True)).plain_nouns
+    assert (
+        "Who called the shots on the set of {}?" in lexicon.templates(DirectedRelation("directed_by", True)).questions
+    )
+    assert lexicon.templates(DirectedRelation("kn_q7", True)).questions == ()
+    assert "the kn q7 of {}" in lexicon.templates(DirectedRelation("kn_q7", True)).plain_nouns
     assert "release year" in lexicon.value_words("release_year")
     without = NameLexicon(lexicon.schema, bank=False)
     assert without.concept_of("directed_by") is None
-    assert without.templates(Way("directed_by", True)).questions == ()
+    assert without.templates(DirectedRelation("directed_by", True)).questions == ()
 
 
 def test_of_two_names_for_a_concept_the_nearer_one_has_it() -> None:

@@ -164,8 +164,8 @@ def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) ->
     """Three steps of GRPO, the path paid from the second on. Rollouts are told what to say; all the rest is real."""
     from kgwalk.training.curriculum import Curriculum, CurriculumSettings
     from kgwalk.training.grpo import EPISODES, Grpo
-    from kgwalk.training.loop import Care, run_stage
-    from kgwalk.training.rollouts import Course, Walker
+    from kgwalk.training.loop import CheckpointPolicy, run_stage
+    from kgwalk.training.rollouts import TrainingSet, Walker
     from kgwalk.training.settings import GrpoSettings
     from training_helpers import policy, updater_of, worlds_over
 
@@ -182,7 +182,7 @@ def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) ->
     protocol = Eog(graph_tokens=60)
 
     class Told(Walker):
-        def walk(self, course: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
+        def walk(self, course: TrainingSet, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
             turns = iter(said * len(asked))
             engine = ScriptedEngine(lambda request: next(turns), tokens=self.engine.tokens)
             tasks = [(Task(questions[number], ["Big"], key), Environment(graph)) for number, key in asked]
@@ -191,14 +191,14 @@ def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) ->
     grpo = Grpo(
         updater_of(model),
         Told(model, protocol, Budget()),
-        Course(questions, worlds_over(graph)),
+        TrainingSet(questions, worlds_over(graph)),
         RewardFunction.of(load_recipe("eog").with_values(values)),
         Curriculum(questions, CurriculumSettings(), batch=1),
         GrpoSettings(steps=3, questions=1, group=2, advantage="trajectory"),
         0,
         tmp_path,
     )
-    care = Care(save_every=10, keep=1, eval_every=0)
+    care = CheckpointPolicy(save_every=10, keep=1, eval_every=0)
     run_stage(grpo.stage(), grpo.updater, tmp_path, care, seed=0, card={}, resume=False, report_to="none")
     rows = list(read_rows(tmp_path / EPISODES))
     assert [(one["step"], round(one["rewards"]["parts"]["eog"], 6)) for one in rows] == [(1, 0.0), (2, 0.1), (3, 0.1)]

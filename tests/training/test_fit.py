@@ -24,7 +24,7 @@ from kgwalk.training.fit.plan import GENTLY, FitPlan, FitTime, MachineSpeed, a_w
 from kgwalk.training.fit.questions import make, rehearsal_sets
 from kgwalk.training.fit.result import First
 from kgwalk.types import KgwalkError
-from kgwalk.walk.adapters import choose, place_of
+from kgwalk.walk.adapters import choose_adapter, place_of
 from tiny_models import SIZES  # also: one thread for torch
 
 assert SIZES
@@ -137,7 +137,7 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     assert json.loads((beside / "kgwalk.json").read_text())["data"] == "graph"
     assert {"adapter_model.safetensors", "kgwalk.json", "README.md"} <= {file.name for file in beside.iterdir()}
     store = Path(graph.store.folder.path)
-    choice = choose(None, store, load_recipe("kgwalk"), model=None, engine="local")
+    choice = choose_adapter(None, store, load_recipe("kgwalk"), model=None, engine="local")
     assert (choice.folder, place_of(store)) == (str(beside), beside)
 
     # another fit goes on from it, whatever the rank that the recipe would have

@@ -21,11 +21,11 @@ from kgwalk.llm.engine import Sampling
 from kgwalk.score.rewards import Outcome, RewardFunction, WeightedReward
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
 from kgwalk.training.grpo import EPISODES, Grpo
-from kgwalk.training.loop import Care, run_stage
+from kgwalk.training.loop import CheckpointPolicy, run_stage
 from kgwalk.training.loss import Totals
 from kgwalk.training.microbatch import Batch
 from kgwalk.training.model import PolicyModel
-from kgwalk.training.rollouts import VALIDATED, Course, Walker
+from kgwalk.training.rollouts import VALIDATED, TrainingSet, Walker
 from kgwalk.training.settings import GrpoSettings, ModelSettings
 from kgwalk.training.shards import Processes
 from kgwalk.types import Episode, KgwalkError, Question, StopReason
@@ -67,7 +67,7 @@ def grpo_of(
     own = GrpoSettings(**values)
     walker = Walker(model, VANILLA, Budget(turn_tokens=8))
     curriculum = Curriculum(QUESTIONS, CurriculumSettings(), batch=own.questions)
-    training_set = Course(QUESTIONS, worlds_over(graph))
+    training_set = TrainingSet(QUESTIONS, worlds_over(graph))
     return Grpo(updater_of(model, lr=lr), walker, training_set, reward_of(reward), curriculum, own, 0, folder)
 
 
@@ -138,7 +138,7 @@ def test_a_rollout_that_failed_is_left_out_of_its_group(graph: Graph, tmp_path: 
         grpo = grpo_of(graph, tmp_path, reward=pay)
         walk = grpo.walker.walk
 
-        def failed(training_set: Course, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
+        def failed(training_set: TrainingSet, asked: Sequence[tuple[int, str]], sampling: Sampling) -> list[Episode]:
             episodes = walk(training_set, asked, sampling)
             for number, episode in enumerate(episodes):
                 if which(number):
@@ -160,7 +160,7 @@ def test_a_rollout_that_failed_is_left_out_of_its_group(graph: Graph, tmp_path: 
 def test_a_model_whose_numbers_overflow_stops_the_run(graph: Graph, tmp_path: Path) -> None:
     """Its weights are as they were in the last checkpoint, which the message names."""
     grpo = grpo_of(graph, tmp_path, steps=3)
-    saving = Care(save_every=1, keep=1, eval_every=0)
+    saving = CheckpointPolicy(save_every=1, keep=1, eval_every=0)
     step = grpo.step
 
     def broken(number: int) -> dict[str, float]:
@@ -183,7 +183,7 @@ def test_an_advantage_that_is_no_number_stops_the_run_and_leaves_the_weights(gra
 
     grpo = grpo_of(graph, tmp_path, reward=rich, std=False)
     before = weights_of(grpo.updater.model)
-    saving = Care(save_every=1, keep=1, eval_every=0)
+    saving = CheckpointPolicy(save_every=1, keep=1, eval_every=0)
     with pytest.raises(KgwalkError, match="training of grpo stopped in step 1: the loss is "):
         run_stage(grpo.stage(), grpo.updater, tmp_path, saving, seed=0, card={}, resume=False, report_to="none")
     assert same(weights_of(grpo.updater.model), before)
@@ -217,7 +217,7 @@ def test_every_walk_is_the_same_whatever_the_engine_did_before(graph: Graph) -> 
     protocol = protocol_of(load_recipe("kg-r1").with_values(["protocol.turns=1"]))
 
     def walk(walker: Walker, count: int, key: str) -> list[list[float]]:
-        training_set = Course(QUESTIONS, worlds_over(graph))
+        training_set = TrainingSet(QUESTIONS, worlds_over(graph))
         asked = [(number % 4, f"{key} {number}") for number in range(count)]
         episodes = walker.walk(training_set, asked, Sampling(temperature=1.0, seed=1))
         return [turn.logprobs for episode in episodes for turn in episode.turns]
@@ -261,7 +261,7 @@ def test_a_slow_tool_changes_no_bit(graph: Graph) -> None:
     for seed in (1, 2):
         slow = SlowGraph(graph, seed)
         walker = Walker(policy(), protocol, Budget(turn_tokens=4))
-        training_set = Course(QUESTIONS, worlds_over(slow))  # type: ignore[arg-type]
+        training_set = TrainingSet(QUESTIONS, worlds_over(slow))  # type: ignore[arg-type]
         episodes = walker.walk(training_set, [(n, str(n)) for n in range(4)], Sampling(temperature=1.0, seed=1))
         assert all(episode.stop == StopReason.turns for episode in episodes), episodes[0].failure
         assert slow.threads == {threading.get_ident()}
@@ -276,7 +276,7 @@ def test_a_failing_tool_fails_its_episode_in_place_too() -> None:
             raise KgwalkError("the graph is away")
 
     walker = Walker(policy(), protocol_of(load_recipe("eog")), Budget(turn_tokens=4))
-    training_set = Course(QUESTIONS, worlds_over(Away()))  # type: ignore[arg-type]
+    training_set = TrainingSet(QUESTIONS, worlds_over(Away()))  # type: ignore[arg-type]
     episodes = walker.walk(training_set, [(0, "key")], Sampling())
     assert (episodes[0].stop, episodes[0].trainable) == (StopReason.tool_failed, False)
     assert "the graph is away" in str(episodes[0].failure)
@@ -285,7 +285,7 @@ def test_a_failing_tool_fails_its_episode_in_place_too() -> None:
 
 def test_validation_is_greedy_and_the_same_again(graph: Graph) -> None:
     walker = Walker(policy(), VANILLA, Budget(turn_tokens=5))
-    training_set = Course(QUESTIONS[:3], worlds_over(graph))
+    training_set = TrainingSet(QUESTIONS[:3], worlds_over(graph))
     first = walker.validate(training_set, Processes("cpu"))
     assert first.keys() == set(VALIDATED)
     assert first["generated_tokens"] == 5
@@ -313,11 +313,11 @@ def test_episodes_are_written_once_a_step_whatever_was_written_before(graph: Gra
 def test_questions_to_train_on_have_a_topic_and_an_answer(graph: Graph) -> None:
     good = Question("a", "?", ["Big"], ["x"])
     with pytest.raises(KgwalkError, match="there are no questions to train on"):
-        Course([], worlds_over(graph))
+        TrainingSet([], worlds_over(graph))
     with pytest.raises(KgwalkError, match="question 'b' has no topic entity; `kgwalk data check` lists all such"):
-        Course([good, Question("b", "?", [], ["x"])], worlds_over(graph))
+        TrainingSet([good, Question("b", "?", [], ["x"])], worlds_over(graph))
     with pytest.raises(KgwalkError, match="question 'c' has no answer; `kgwalk data check` lists all such"):
-        Course([good, Question("c", "?", ["Big"], [])], worlds_over(graph))
+        TrainingSet([good, Question("c", "?", ["Big"], [])], worlds_over(graph))
 
 
 def test_the_engine_follows_a_model_with_all_weights_trained(graph: Graph, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 
 from kgwalk.config.run_folder import read_json, read_rows
 from kgwalk.training.checkpoint import STATE, Checkpoints
-from kgwalk.training.loop import Care, Metrics, Stage, Tracking, keep_rows, run_stage
+from kgwalk.training.loop import CheckpointPolicy, Metrics, Stage, Tracking, keep_rows, run_stage
 from kgwalk.training.microbatch import collate
 from kgwalk.training.updater import Updater, rate
 from kgwalk.types import KgwalkError
@@ -44,8 +44,10 @@ class Toy:
     def restore(self, state: dict[str, Any]) -> None:
         self.seen = list(state["seen"])
 
-    def run(self, folder: Path, saving: Care | None = None, *, resume: bool = True, **options: Any) -> Weights:
-        saving = saving or Care(save_every=1, keep=2, eval_every=0)
+    def run(
+        self, folder: Path, saving: CheckpointPolicy | None = None, *, resume: bool = True, **options: Any
+    ) -> Weights:
+        saving = saving or CheckpointPolicy(save_every=1, keep=2, eval_every=0)
         run_stage(
             self.stage,
             self.updater,
@@ -81,7 +83,7 @@ METRICS = "metrics.jsonl"
 
 @pytest.mark.parametrize("save_every", [1, 3])
 def test_a_run_that_is_killed_and_resumed_is_the_run_that_was_not(save_every: int, tmp_path: Path) -> None:
-    saving = Care(save_every, 2, 0)
+    saving = CheckpointPolicy(save_every, 2, 0)
     whole = Toy(7).run(tmp_path / "whole", saving)
     for step in (1, 3, 4, 7):
         toy = Toy(7)
@@ -111,7 +113,7 @@ def scores(*values: float) -> Callable[[], Metrics]:
 def test_the_best_is_kept_beside_the_latest_and_of_equals_the_later(tmp_path: Path) -> None:
     told: list[tuple[str, int, int, Metrics]] = []
     toy = Toy(6)
-    saving = Care(save_every=100, keep=1, eval_every=1, validate=scores(0.1, 0.5, 0.5, 0.2, 0.4, 0.1))
+    saving = CheckpointPolicy(save_every=100, keep=1, eval_every=1, validate=scores(0.1, 0.5, 0.5, 0.2, 0.4, 0.1))
     toy.run(tmp_path, saving, progress=lambda *one: told.append(one))
     assert read_json(tmp_path / "best" / STATE)["step"] == 3
     assert [path.name for path in Checkpoints(tmp_path).all()] == ["checkpoint-6"]  # the last step is always saved
@@ -125,12 +127,12 @@ def test_the_best_is_kept_beside_the_latest_and_of_equals_the_later(tmp_path: Pa
     ("every", "validated"), [(0, [5]), (2, [2, 4, 5]), (5, [5]), (100, [5])], ids=["end", "two", "five", "never"]
 )
 def test_validation_is_due_every_so_many_steps_and_at_the_end(every: int, validated: list[int], tmp_path: Path) -> None:
-    Toy(5).run(tmp_path, Care(10, 1, every, scores(*[0.0] * 5)))
+    Toy(5).run(tmp_path, CheckpointPolicy(10, 1, every, scores(*[0.0] * 5)))
     assert [row["step"] for row in rows_of(tmp_path) if "eval_f1" in row] == validated
 
 
 def test_a_run_resumed_before_its_first_validation_knows_no_best(tmp_path: Path) -> None:
-    saving = Care(1, 2, 4, scores(0.0, 0.3))
+    saving = CheckpointPolicy(1, 2, 4, scores(0.0, 0.3))
     toy = Toy(5)
     toy.before = killed_in(3)
     with pytest.raises(Killed):
@@ -144,7 +146,7 @@ def test_a_run_resumed_before_its_first_validation_knows_no_best(tmp_path: Path)
 def test_a_best_that_was_being_copied_when_the_run_was_killed_is_copied_again(left: str, tmp_path: Path) -> None:
     toy = Toy(4)
     toy.before = killed_in(3)
-    saving = Care(1, 2, 1, scores(0.1, 0.9, 0.2, 0.3))
+    saving = CheckpointPolicy(1, 2, 1, scores(0.1, 0.9, 0.2, 0.3))
     with pytest.raises(Killed):
         toy.run(tmp_path, saving)
     checkpoints = Checkpoints(tmp_path)
@@ -220,7 +222,7 @@ def test_asked_to_stop_it_finishes_the_step_and_saves(number: int, tmp_path: Pat
     toy = Toy(4)
     toy.before = lambda step: os.kill(os.getpid(), number) if step == 2 else None
     with pytest.raises(KeyboardInterrupt, match=r"stopped after step 2 of toy; the last good checkpoint is .*-2$"):
-        toy.run(tmp_path / "cut", Care(save_every=100, keep=1, eval_every=0))
+        toy.run(tmp_path / "cut", CheckpointPolicy(save_every=100, keep=1, eval_every=0))
     assert {one: signal.getsignal(one) for one in handlers} == handlers
     assert [path.name for path in Checkpoints(tmp_path / "cut").all()] == ["checkpoint-2"]
     assert same(Toy(4).run(tmp_path / "cut"), whole)

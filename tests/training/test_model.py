@@ -20,7 +20,7 @@ from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loss import LossStats, Totals, policy_loss, token_weights
 from kgwalk.training.microbatch import Batch, collate, pack
 from kgwalk.training.model import PolicyModel
-from kgwalk.training.rollouts import Course, Walker
+from kgwalk.training.rollouts import TrainingSet, Walker
 from kgwalk.training.settings import ModelSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import Diverged, Updater
@@ -172,7 +172,7 @@ def test_a_loss_that_is_no_number_or_explodes_leaves_the_weights_alone() -> None
 
 def _episodes(walker: Walker, folder: Path) -> list[Episode]:
     store = store_of(folder, FILMS)
-    training_set = Course(
+    training_set = TrainingSet(
         [Question(str(n), f"Who directed {n}?", ["Big"], ["x"]) for n in range(6)], worlds_over(store)
     )
     asked = [(number % 6, f"key {number}") for number in range(7)]

@@ -13,7 +13,7 @@ import pytest
 from kgwalk.cli.main import main
 from kgwalk.config.run_folder import read_json, read_rows
 from kgwalk.training.checkpoint import STATE, Checkpoints
-from kgwalk.training.loop import Care, Metrics, Stage, run_stage
+from kgwalk.training.loop import CheckpointPolicy, Metrics, Stage, run_stage
 from kgwalk.training.microbatch import collate
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
@@ -137,7 +137,7 @@ class Toy:
 
     def run(self, folder: Path, *, save_every: int = 100, eval_every: int = 0) -> Weights:
         stage = Stage("toy", 20, self.step, time_budget=self.time_budget)
-        saving = Care(save_every, 1, eval_every, self.validate)
+        saving = CheckpointPolicy(save_every, 1, eval_every, self.validate)
         run_stage(stage, self.updater, folder, saving, seed=3, card={}, resume=True, report_to="none")
         return weights_of(self.updater.model)
 

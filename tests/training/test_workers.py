@@ -21,11 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import FILMS, store_of
-from kgwalk.config.runtime import without_collecting
+from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.systems.kgwalk.protocol import Kgwalk
-from kgwalk.training.curriculum import Course, MeasuredEpisode
+from kgwalk.training.curriculum import MeasuredEpisode, TrainingSet
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.workers.messages import IDS, Frames, framed, pack, pack_episode, unpack_episode, unpacked
 from kgwalk.training.workers.process import RemoteEngine
@@ -45,10 +45,10 @@ ASKED = [(number, f"{number}:{rollout}") for number in range(4) for rollout in r
 
 
 @pytest.fixture(scope="module")
-def training_set(tmp_path_factory: pytest.TempPathFactory) -> Course:
+def training_set(tmp_path_factory: pytest.TempPathFactory) -> TrainingSet:
     folder = tmp_path_factory.mktemp("films")
     store_of(folder, FILMS)
-    return Course(QUESTIONS, Environments(Opened(folder / "graph.kg"), EnvironmentSettings(), Environment))
+    return TrainingSet(QUESTIONS, Environments(Opened(folder / "graph.kg"), EnvironmentSettings(), Environment))
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def gone(pid: int, *, within: float = 0.0) -> bool:
 # The same walks.
 
 
-def test_an_episode_from_a_worker_is_the_one_walked_here(walker: Walker, training_set: Course) -> None:
+def test_an_episode_from_a_worker_is_the_one_walked_here(walker: Walker, training_set: TrainingSet) -> None:
     """Token for token; log-probabilities up to which rows ran together. Questions are those that were asked."""
     here = Walker(policy(), Kgwalk(turns=2), BUDGET, workers=0)
     theirs, ours = walker.measured(training_set, ASKED, SAMPLED), here.measured(training_set, ASKED, SAMPLED)
@@ -102,7 +102,7 @@ def like(episode: Episode) -> Episode:
     return replace(episode, seconds=0.0, turns=turns)
 
 
-def test_walks_with_new_weights_and_fewer_questions_than_workers(walker: Walker, training_set: Course) -> None:
+def test_walks_with_new_weights_and_fewer_questions_than_workers(walker: Walker, training_set: TrainingSet) -> None:
     walker.walk(training_set, ASKED[:2], SAMPLED)  # they are started by now
     before = pids(walker)
     assert len(before) == 2
@@ -113,7 +113,7 @@ def test_walks_with_new_weights_and_fewer_questions_than_workers(walker: Walker,
 
 
 def test_a_tool_that_fails_in_a_worker_is_recorded_on_the_episode(walker: Walker) -> None:
-    broken = Course(QUESTIONS, Environments(away, EnvironmentSettings(), Environment))
+    broken = TrainingSet(QUESTIONS, Environments(away, EnvironmentSettings(), Environment))
     episodes = walker.walk(broken, ASKED[:4], SAMPLED)
     assert {one.stop for one in episodes} == {StopReason.tool_failed}
     assert episodes[0].failure == "the prompt: the graph is away"
@@ -123,7 +123,7 @@ def test_a_world_that_cannot_be_is_an_error_of_the_run(walker: Walker) -> None:
     """As in one process: what cannot be begun at all is told, with the same words."""
     settings = EnvironmentSettings(drop=0.5)
     hidden = replace(QUESTIONS[0], gold_paths=[[Triple("Big", "directed_by", "Penny Marshall")]])
-    training_set = Course([hidden], Environments(away, settings, Environment))
+    training_set = TrainingSet([hidden], Environments(away, settings, Environment))
     with pytest.raises(KgwalkError, match="facts can be hidden in a store only, not in a Away"):
         walker.walk(training_set, [(0, "key")], SAMPLED)
 
@@ -132,7 +132,7 @@ def test_a_world_that_cannot_be_is_an_error_of_the_run(walker: Walker) -> None:
 
 
 def test_what_cannot_be_given_to_a_worker_is_walked_here(
-    training_set: Course, caplog: pytest.LogCaptureFixture
+    training_set: TrainingSet, caplog: pytest.LogCaptureFixture
 ) -> None:
     graph = training_set.environments.graph_for(QUESTIONS[0])
     for environments, why in (
@@ -143,7 +143,7 @@ def test_what_cannot_be_given_to_a_worker_is_walked_here(
         ),  # found out in the worker
     ):
         walker = Walker(policy(), Kgwalk(turns=1), BUDGET, workers=1)
-        asked = Course(QUESTIONS, environments)
+        asked = TrainingSet(QUESTIONS, environments)
         with caplog.at_level(logging.WARNING):
             if why == "local object":
                 assert len(walker.measured(asked, ASKED[:2], SAMPLED)) == 2
@@ -182,7 +182,7 @@ def test_a_protocol_of_a_file_is_found_by_a_worker() -> None:
     assert done.stdout == b"Go(turns=3)\n"
 
 
-def test_a_worker_that_is_killed_ends_the_walk_and_is_named(walker: Walker, training_set: Course) -> None:
+def test_a_worker_that_is_killed_ends_the_walk_and_is_named(walker: Walker, training_set: TrainingSet) -> None:
     walker.walk(training_set, ASKED[:1], SAMPLED)
     one, two = pids(walker)
     named = rf"worker 2 of 2 \(process {two}\) was killed by SIGKILL"
@@ -196,7 +196,7 @@ def test_a_worker_that_is_killed_ends_the_walk_and_is_named(walker: Walker, trai
     assert not {one, two} & set(pids(walker))
 
 
-def test_ctrl_c_is_for_the_first_process_and_ends_all(walker: Walker, training_set: Course) -> None:
+def test_ctrl_c_is_for_the_first_process_and_ends_all(walker: Walker, training_set: TrainingSet) -> None:
     walker.walk(training_set, ASKED[:1], SAMPLED)
     there = pids(walker)
     for pid in there:
@@ -212,7 +212,7 @@ def test_ctrl_c_is_for_the_first_process_and_ends_all(walker: Walker, training_s
     assert all(map(gone, there))
 
 
-def test_a_bug_in_a_worker_is_a_traceback(training_set: Course) -> None:
+def test_a_bug_in_a_worker_is_a_traceback(training_set: TrainingSet) -> None:
     walker = Walker(policy(), Buggy(), BUDGET, workers=1)
     with pytest.raises(RuntimeError, match=r"(?s)worker 1 of 1 .* failed:\nTraceback.*ZeroDivisionError: our own bug"):
         walker.walk(training_set, ASKED[:1], SAMPLED)
@@ -297,9 +297,9 @@ def test_of_a_context_only_what_is_new_is_sent() -> None:
 
 
 def test_what_is_collected_waits_until_the_walk_is_over() -> None:
-    with without_collecting():
+    with without_garbage_collection():
         assert not gc.isenabled()
-        with without_collecting():
+        with without_garbage_collection():
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -307,7 +307,7 @@ def test_what_is_collected_waits_until_the_walk_is_over() -> None:
 
 def test_where_no_circles_were_made_all_counts_as_old() -> None:
     for circles in (True, False):
-        with without_collecting(circles=circles):
+        with without_garbage_collection(circles=circles):
             made: list[object] = [[] for _ in range(10)]
         assert any(one is made for one in gc.get_objects(generation=2)) is not circles
     assert gc.isenabled()

@@ -29,7 +29,7 @@ from kgwalk.llm.models import read_adapter
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import EngineError, KgwalkError
-from kgwalk.walk.adapters import Choice, choose, place_of, shipped, store_of
+from kgwalk.walk.adapters import Choice, choose_adapter, place_of, shipped, store_of
 from kgwalk.walk.agent import Agent, NoTopic
 from training_helpers import stir
 
@@ -63,7 +63,7 @@ def films(store: Callable[..., StoredGraph]) -> Path:
 
 
 def found(store: Path | None, **options: Any) -> Choice:
-    return choose(None, store, options.pop("recipe", KGWALK), **{"model": None, "engine": "local", **options})
+    return choose_adapter(None, store, options.pop("recipe", KGWALK), **{"model": None, "engine": "local", **options})
 
 
 def test_without_any_agent_the_model_walks_as_it_is(films: Path) -> None:
@@ -80,9 +80,9 @@ def test_beside_the_graph_before_the_shipped_one(films: Path, tiny: Path, monkey
     shutil.copytree(tiny, beside)
     assert found(films).folder == str(beside)
     assert found(films).words == (f"agent: {beside}, beside the graph",)
-    assert choose("none", films, KGWALK, model=None, engine="local") == Choice()
+    assert choose_adapter("none", films, KGWALK, model=None, engine="local") == Choice()
     for word in (str(tiny), "shipped"):  # which is, here, what KGWALK_AGENT names
-        asked = choose(word, films, KGWALK, model=None, engine="local")
+        asked = choose_adapter(word, films, KGWALK, model=None, engine="local")
         assert (asked.folder, asked.words) == (str(tiny), ())
 
 
@@ -106,7 +106,7 @@ def test_a_bundled_graph_has_its_agent_in_the_cache(tiny: Path) -> None:
 
 def test_what_cannot_be(films: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineError, match="there is no adapter's folder nowhere"):
-        choose("nowhere", films, KGWALK, model=None, engine="local")
+        choose_adapter("nowhere", films, KGWALK, model=None, engine="local")
     both = r"adapter was made for the model tiny-random, and the model asked for is Qwen/Qwen2\.5-3B; leave the model"
     with pytest.raises(EngineError, match=both):
         open_engine("local", "Qwen/Qwen2.5-3B", adapter=str(tiny))

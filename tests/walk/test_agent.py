@@ -20,7 +20,7 @@ from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
 from kgwalk.walk import agent as agent_module
 from kgwalk.walk.adapters import Choice
-from kgwalk.walk.agent import Agent, NoTopic, as_json, ask, ask_async, start_of
+from kgwalk.walk.agent import Agent, NoTopic, answer_question, as_json, ask, start_of
 from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment
@@ -196,7 +196,7 @@ def test_questions_at_once_do_not_share_sessions() -> None:
     engine = ScriptedEngine(WALK)
 
     async def both() -> None:
-        questions = (ask_async(QUESTION, GRAPH, protocol="kgwalk", engine=engine) for _ in range(5))
+        questions = (answer_question(QUESTION, GRAPH, protocol="kgwalk", engine=engine) for _ in range(5))
         for asked in await asyncio.gather(*questions):
             assert asked.answers == ["Penny Marshall", "Robert Zemeckis"]
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from conftest import few_names, temporary_store
 from kgwalk.config.recipe import load_recipe
 from kgwalk.demos.demo import Demo
-from kgwalk.demos.filter import DemoSettings, Fallen
+from kgwalk.demos.filter import DemoSettings, Rejects
 from kgwalk.demos.make import make_demos
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
@@ -232,7 +232,7 @@ MAYOR = Question(
 )
 
 
-def demos_of(name: str, graph: Graph, seeds: range = range(8), **protocol: Any) -> tuple[list[Demo], Fallen]:
+def demos_of(name: str, graph: Graph, seeds: range = range(8), **protocol: Any) -> tuple[list[Demo], Rejects]:
     """One demonstration for each seed, all with a mistake if there can be one."""
     made: list[Demo] = []
     own = DemoSettings(wrong=1.0, styles=("plain",))

@@ -15,7 +15,7 @@ from conftest import FILMS, store_of
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
-from kgwalk.llm.embeddings import CachedEmbedder, MiniLM, relation_file, words
+from kgwalk.llm.embeddings import CachedEmbedder, MiniLM, relation_file, split_words
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.systems.graph_rft.plan import PlanError, read_plan
 from kgwalk.systems.kg_hopper.protocol import KgHopper
@@ -79,7 +79,7 @@ def test_relations_are_embedded_once_and_kept_beside_the_store(store: Stores) ->
 
     second = Letters()
     again = CachedEmbedder(second, graph.store)
-    np.testing.assert_array_equal(again.embed([words("directed_by"), "who?"]), rows[:2])
+    np.testing.assert_array_equal(again.embed([split_words("directed_by"), "who?"]), rows[:2])
     again.embed(["who?"])
     assert second.asked == ["who?"]
     assert again.embed([]).shape == (0, 26)

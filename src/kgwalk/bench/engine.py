@@ -18,7 +18,7 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model
 from kgwalk.llm.torch_engine.model import SlotModel
 from kgwalk.types import Progress, silent
-from kgwalk.walk.adapters import choose
+from kgwalk.walk.adapters import choose_adapter
 
 SOAKED = 10_000  # episodes
 PARTS = ("decode", "episodes", "check")
@@ -86,7 +86,7 @@ class EngineBench:
 
     def _named(self, recipe: Recipe) -> tuple[str, str | None]:
         """Model and adapter. Without a model the adapter's folder is given as one, as it names its base."""
-        adapter = choose(self.adapter, None, recipe, model=self.model, engine="local").folder
+        adapter = choose_adapter(self.adapter, None, recipe, model=self.model, engine="local").folder
         return (adapter or DEFAULT_MODEL, None) if self.model is None else (self.model, adapter)
 
     def _load(self, recipe: Recipe) -> LoadedModel:

@@ -20,7 +20,7 @@ from typing import Any
 from kgwalk.bench.rows import Figure, Machine, growth_rows
 from kgwalk.bench.timers import DeviceWatch, ProcessorClock, TimedProtocol, TimedTokens, engine_times
 from kgwalk.config.recipe import Recipe
-from kgwalk.config.runtime import without_collecting
+from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.data.dataset import Dataset
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.models import LoadedModel
@@ -120,7 +120,7 @@ class Rollouts:
             except CannotTravel as why:
                 raise KgwalkError(f"{workload.label} cannot be walked by workers: {why}; give --workers 0") from why
         agent = ProtocolPolicy(protocol or workload.protocol, self.engine, workload.budget, sampling)
-        with without_collecting():
+        with without_garbage_collection():
             return _unbroken(asyncio.run(agent.walk(workload.tasks(asked), lambda episode, turn: None)))
 
     def processor_seconds(self) -> tuple[float, float]:

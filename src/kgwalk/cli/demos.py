@@ -25,7 +25,7 @@ from kgwalk.cli.output import counted, err, out, print_json, print_table, progre
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
-    from kgwalk.demos.filter import Fallen
+    from kgwalk.demos.filter import Rejects
     from kgwalk.demos.make import DemoSources
 
 EXAMPLES = (
@@ -205,7 +205,7 @@ def _show(report: dict[str, Any], sources: DemoSources) -> None:
     out.print(f"mean F1 {report['mean_f1']}, {report['seconds']:.1f} s")
 
 
-def _reasons(title: str, fallen: Fallen) -> Any:
+def _reasons(title: str, fallen: Rejects) -> Any:
     from rich.table import Table
 
     table = Table(title=f"{title}: {fallen.tried - fallen.kept:,} of {fallen.tried:,}", title_justify="left")

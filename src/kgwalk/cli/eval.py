@@ -139,11 +139,13 @@ def _agent(
 ) -> str | None:
     """The adapter's folder: the one asked for, else what is found for the dataset's graph."""
     from kgwalk.config.recipe import load_recipe
-    from kgwalk.walk.adapters import choose, store_of
+    from kgwalk.walk.adapters import choose_adapter, store_of
 
     chosen = load_recipe(recipe)
     looks = asked is None and "protocol" in chosen.sections and dataset.has_graph()
-    choice = choose(asked, store_of(dataset.graph(building)) if looks else None, chosen, model=model, engine=engine)
+    choice = choose_adapter(
+        asked, store_of(dataset.graph(building)) if looks else None, chosen, model=model, engine=engine
+    )
     for words in choice.words:
         err.print(words)
     return choice.folder

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from kgwalk import __version__
-from kgwalk.config.runtime import settle
+from kgwalk.config.runtime import set_thread_count
 from kgwalk.types import KgwalkError
 
 # Each is a module here: a group has `app`; a command has a function of its name, and EXAMPLES for the end of its help.
@@ -72,7 +72,7 @@ def _options(
 
 def main() -> None:
     """The console script. A KgwalkError becomes a message for a person; anything else is our bug, with a traceback."""
-    settle()
+    set_thread_count()
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
     except KgwalkError as error:

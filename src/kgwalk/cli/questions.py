@@ -16,7 +16,7 @@ from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
     from kgwalk.kg.store import StoredGraph
-    from kgwalk.questions.invented.graph import JoinReport
+    from kgwalk.questions.invented.graph import InventedDataReport
     from kgwalk.types import Progress, Question
 
 app = typer.Typer(help="Make questions from a graph, or from invented graphs.", no_args_is_help=True)
@@ -85,19 +85,21 @@ def worlds(
     """
     from kgwalk.data.folder import check_target
     from kgwalk.questions.bank import load_bank
-    from kgwalk.questions.invented.concepts import LeftOut, asked_in, keys_of
-    from kgwalk.questions.invented.graph import InventedSettings, JoinSettings, write_worlds
+    from kgwalk.questions.invented.concepts import Exclusions, label_keys, phrasings_of
+    from kgwalk.questions.invented.graph import InventedDataSettings, InventedSettings, write_invented
 
     check_target(output, replace=force)
     started = time.perf_counter()
     names = [*_lines(without_labels), *(name for graph in without_graph or () for name in _relations(graph))]
     questions = (question for name in without_phrasings or () for question in _questions(name))
-    left_out = LeftOut(keys_of(names), asked_in(questions))
+    left_out = Exclusions(label_keys(names), phrasings_of(questions))
     chosen = None if domains is None else [name.strip() for name in domains.split(",") if name.strip()]
     concepts, gone = left_out.of(load_bank(chosen))
-    settings = JoinSettings(worlds, per_world, seed, dev, test, held_out, noise, world=InventedSettings(dated=dated))
+    settings = InventedDataSettings(
+        worlds, per_world, seed, dev, test, held_out, noise, world=InventedSettings(dated=dated)
+    )
     with progress_bar(quiet=quiet or json) as progress:
-        report = write_worlds(output, settings, concepts, left_out, replace_target=force, progress=progress)
+        report = write_invented(output, settings, concepts, left_out, replace_target=force, progress=progress)
     seconds = round(time.perf_counter() - started, 1)
     if json:
         print_json({"path": str(output), "seconds": seconds, "left_out": dict(gone), **_plain(report)})
@@ -135,12 +137,12 @@ def _questions(name: str) -> Iterable[Question]:
     return read_questions(name, with_graph=False) if Path(name).is_file() else load_dataset(name).questions("test")
 
 
-def _plain(report: JoinReport) -> dict[str, Any]:
+def _plain(report: InventedDataReport) -> dict[str, Any]:
     values = {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(report).items()}
     return {**values, "examples": [example(text, answers) for text, answers in report.examples[:SHOWN]]}
 
 
-def _print_worlds(folder: Path, report: JoinReport, seconds: float) -> None:
+def _print_worlds(folder: Path, report: InventedDataReport, seconds: float) -> None:
     from rich.table import Table
 
     table = Table("split", "worlds", "questions", "about unseen concepts")

@@ -128,7 +128,7 @@ def _agent(
     """
     from kgwalk.config.recipe import load_recipe
     from kgwalk.llm.engine import check_kind
-    from kgwalk.walk.adapters import choose, store_of
+    from kgwalk.walk.adapters import choose_adapter, store_of
 
     chosen = load_recipe(recipe)
     stores: list[Path | None] = [Path(path) for path in graphs.values()]
@@ -137,12 +137,12 @@ def _agent(
 
         dataset = load_dataset(data)
         stores.append(store_of(dataset.graph()) if dataset.has_graph() else None)
-    choices = [choose(asked, store, chosen, model=model, engine=engine) for store in stores]
+    choices = [choose_adapter(asked, store, chosen, model=model, engine=engine) for store in stores]
     words: list[str] = []
     choice = choices[0]
     if any(other.folder != choice.folder for other in choices):
         words.append("not used: agents beside the graphs, since they differ; choose one with --adapter")
-        choice = choose(asked, None, chosen, model=model, engine=engine)
+        choice = choose_adapter(asked, None, chosen, model=model, engine=engine)
     words += choice.words
     if choice.adapter is None:
         return None, model, words

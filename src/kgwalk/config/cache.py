@@ -25,7 +25,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def one_at_a_time(place: Path) -> Iterator[None]:
+def exclusive(place: Path) -> Iterator[None]:
     """While one process makes `place`, others that want to wait here. The kernel frees the lock of a dead one."""
     from filelock import FileLock  # slow to import, and mostly there is nothing to make
 
@@ -34,7 +34,7 @@ def one_at_a_time(place: Path) -> Iterator[None]:
         yield
 
 
-def share(db: sqlite3.Connection, wait: float) -> None:
+def use_write_ahead_log(db: sqlite3.Connection, wait: float) -> None:
     """Put a SQLite file into write-ahead mode, in which many readers and one writer use it at the same time.
 
     To begin the log, SQLite wants the file for itself and does not wait for it, as it waits for a write: when several

@@ -24,14 +24,14 @@ VARIABLE = "OMP_NUM_THREADS"  # torch and OpenVINO go by it
 _ours: list[str] = []  # what this process set it to, if nobody else had
 
 
-def settle() -> None:
+def set_thread_count() -> None:
     """Half of the cores for torch and OpenVINO, unless the variable is set. To be called before torch is imported."""
     if VARIABLE not in os.environ:
         os.environ[VARIABLE] = str(max(1, (os.cpu_count() or 1) // 2))
         _ours.append(os.environ[VARIABLE])
 
 
-def most() -> int | None:
+def most_threads() -> int | None:
     """How many threads may be tried: one for each core that this process may use. None if a person has set a number."""
     told = os.environ.get(VARIABLE)
     return None if told is not None and told not in _ours else cores()
@@ -157,7 +157,7 @@ class LoopThread:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def without_progress_bars() -> Iterator[None]:
     """No progress bars of transformers' own: standard error belongs to the command line."""
     from transformers import utils
 
@@ -172,7 +172,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def without_collecting(*, circles: bool = True) -> Iterator[None]:
+def without_garbage_collection(*, circles: bool = True) -> Iterator[None]:
     """No garbage collection inside. Every few thousand new objects Python looks through all there are, which took more
     than half of the time of a thousand episodes, all of which stay. Objects in no reference cycle are freed as ever.
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import xxhash
 
-from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
+from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, exclusive
 from kgwalk.config.episode_rows import row_of
 from kgwalk.config.plugins import unknown
 from kgwalk.data.bundled import BUNDLED, world_folder
@@ -206,7 +206,7 @@ def cached_store(
     if _is_there(place, on_error):
         return place
     try:
-        with one_at_a_time(place):
+        with exclusive(place):
             if not _is_there(place, on_error):
                 _build(sources, place, labels, progress, on_error)
     except (OSError, StoreError) as error:

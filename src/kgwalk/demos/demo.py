@@ -1,6 +1,6 @@
 """A demonstration: the messages of one good walk, as a line of JSONL for people, and as token ids for a trainer.
 
-    lessons = Lessons(read_demos(file), tokens)     # each is encoded when it is first asked for
+    lessons = EncodedDemos(read_demos(file), tokens)     # each is encoded when it is first asked for
     lessons.ahead([7, 3])                           # another thread encodes these meanwhile
     lessons[7]                                      # the same as `encode` of the demonstration
 
@@ -175,7 +175,7 @@ class _PackedFlat(NamedTuple):
         return Flat(list(self.ids), list(self.mask), [0.0] * len(self.ids), list(self.turn_index))
 
 
-class Lessons(Sequence[Flat]):
+class EncodedDemos(Sequence[Flat]):
     """Demonstrations as ids, each encoded when it is first asked for, so that training begins at once.
 
     What was encoded is kept in seven bytes a token in place of the text. The order of requests changes no result.

@@ -28,7 +28,7 @@ _COMMON = {"think", "answer"}
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class CandidateWalk:
     """A walk, and what the filters need to know of it."""
 
     episode: Episode
@@ -40,10 +40,10 @@ class Walked:
     lacking: bool = False  # the graph lacked a fact, and there was a web to ask
 
 
-FILTERS: Parts[Callable[[Walked], str | None]] = Parts("filter", "demos")  # a system's own are in its demos.py
+FILTERS: Parts[Callable[[CandidateWalk], str | None]] = Parts("filter", "demos")  # a system's own are in its demos.py
 
 
-def reason_against(walked: Walked, filters: Sequence[str]) -> str | None:
+def reason_against(walked: CandidateWalk, filters: Sequence[str]) -> str | None:
     """Why the walk is not a demonstration, by the first filter that it fails; None if it passes all."""
     for name in filters:
         why = FILTERS.named(name)(walked)
@@ -53,13 +53,13 @@ def reason_against(walked: Walked, filters: Sequence[str]) -> str | None:
 
 
 @FILTERS.add("length")
-def by_length(walked: Walked) -> str | None:
+def by_length(walked: CandidateWalk) -> str | None:
     reasons = {StopReason.tokens: "the context is full", StopReason.prompt: "the prompt is too long"}
     return reasons.get(walked.episode.stop)
 
 
 @FILTERS.add("format")
-def by_format(walked: Walked) -> str | None:
+def by_format(walked: CandidateWalk) -> str | None:
     episode = walked.episode
     for place, turn in enumerate(episode.turns):
         if not turn.ok and place not in walked.untrained:
@@ -75,12 +75,12 @@ def by_format(walked: Walked) -> str | None:
 
 
 @FILTERS.add("answer")
-def by_answer(walked: Walked) -> str | None:
+def by_answer(walked: CandidateWalk) -> str | None:
     return None if walked.f1 >= walked.answer_f1 else f"F1 below {walked.answer_f1:g}"
 
 
 @FILTERS.add("retrieval")
-def by_retrieval(walked: Walked) -> str | None:
+def by_retrieval(walked: CandidateWalk) -> str | None:
     """Every answer was shown: in a set that a tool made, as an entity, in a document, or as a number of entities."""
     episode, web = walked.episode, web_turns(walked.episode)
     if walked.lacking and not web:
@@ -177,12 +177,12 @@ EXAMPLES = 5  # question ids kept for each reason
 
 
 @dataclass
-class Fallen:
+class Rejects:
     """Counts of the walks that were kept, and of those that were rejected, by reason; filled while demos are made.
 
     A reason is a filter's name and what it found, such as `answer: F1 below 1`.
 
-    >>> rejects = Fallen()
+    >>> rejects = Rejects()
     >>> rejects.add("route: none was found", "q7"); rejects.keep(wrong=True)
     >>> rejects.as_json()
     {'tried': 2, 'kept': 1, 'wrong': 1, 'web': 0, 'fallen': {'route: none was found': {'count': 1, 'examples': ['q7']}}}

@@ -19,7 +19,7 @@ from itertools import islice
 
 from kgwalk.config.plugins import unknown
 from kgwalk.demos.demo import Demo, RoughTokenizer, messages_of
-from kgwalk.demos.filter import DemoSettings, Fallen, Walked, lacking, reason_against, web_turns
+from kgwalk.demos.filter import CandidateWalk, DemoSettings, Rejects, lacking, reason_against, web_turns
 from kgwalk.demos.route import (
     Route,
     RouteBuilder,
@@ -58,14 +58,14 @@ def make_demos(
     tokens: Tokenizer | None = None,
     seed: int = 0,
     environment_of: Callable[[Question], Environment] | None = None,
-) -> tuple[Iterator[Demo], Fallen]:
+) -> tuple[Iterator[Demo], Rejects]:
     """Demos as they are made, and the counts of rejects, which fill meanwhile.
 
     `graph_for` gives the whole graph of a question, in which its route is found; `environment_of` the environment in
     which it is walked, if facts are hidden there. `tokens` is the learner's tokenizer, which decides where observations
     are cut and how long a demo may be. With a limit, the demos are of a seeded sample of the questions.
     """
-    rejects = Fallen()
+    rejects = Rejects()
     maker = _DemoMaker(
         protocol,
         settings or DemoSettings(),
@@ -87,7 +87,7 @@ class _DemoMaker:
         tokens: Tokenizer,
         seed: int,
         environment_of: Callable[[Question], Environment],
-        rejects: Fallen,
+        rejects: Rejects,
     ) -> None:
         self.writer = WRITERS.named(protocol.name)
         for style in settings.styles:
@@ -155,7 +155,7 @@ class _DemoMaker:
         episode = played.episode
         score = f1(episode.answers, builder.gold, builder.graph)
         counted = route.steps[-1].tool == "count"
-        walked = Walked(
+        walked = CandidateWalk(
             episode,
             self.protocol.name,
             score,
@@ -222,14 +222,14 @@ def teacher_demos(
     seed: int = 0,
     watch: Watch = lambda episode, turn: None,
     environment_of: Callable[[Question], Environment] | None = None,
-) -> tuple[Iterator[Demo], Fallen]:
+) -> tuple[Iterator[Demo], Rejects]:
     """Demos as they are made, and the counts of rejects. The teacher's `name` becomes the demos' style.
 
     The shortest `per_question` samples of a question that pass are kept. `graph_for` gives the whole graph of a
     question, `environment_of` the environment in which it is walked, if its graph is not the whole one. The teacher may
     be any engine: its text is kept, and the learner's tokenizer makes ids of it.
     """
-    rejects = Fallen()
+    rejects = Rejects()
     settings = (settings or DemoSettings()).checked()
     sampling = replace(teacher.sampling, temperature=settings.temperature, seed=seed)
     environment_of = environment_of or (lambda question: teacher.environment(graph_for(question)))
@@ -245,7 +245,7 @@ class _TeacherDemos:
     settings: DemoSettings
     name: str
     watch: Watch
-    rejects: Fallen
+    rejects: Rejects
     graph_for: Callable[[Question], Graph]
     environment_of: Callable[[Question], Environment]
 
@@ -282,7 +282,7 @@ class _TeacherDemos:
             return f"teacher: {episode.stop}"
         question, protocol = episode.question, self.teacher.protocol
         score = f1(episode.answers, gold_of(question), self.graph_for(question))
-        walked = Walked(
+        walked = CandidateWalk(
             episode,
             protocol.name,
             score,
@@ -347,8 +347,8 @@ class DemoSources:
     teacher_name: str = "teacher"
     seed: int = 0
     environment_of: Callable[[Question], Environment] | None = None
-    written: Fallen = field(default_factory=Fallen)
-    taught: Fallen = field(default_factory=Fallen)
+    written: Rejects = field(default_factory=Rejects)
+    taught: Rejects = field(default_factory=Rejects)
 
     def __post_init__(self) -> None:
         if "teacher" in self.settings.sources and self.teacher is None:

@@ -18,14 +18,16 @@ from typing import Protocol
 
 from kgwalk.kg.graph import Graph
 from kgwalk.types import Triple
-from kgwalk.walk.facts import Chain, Way, ways_of
+from kgwalk.walk.facts import Chain, DirectedRelation, directed_relations
 
 MOST = 300_000  # facts looked at for one hop; beyond that the search stops short, and says so
 CALL = 16  # asking for another entity costs as much as listing so many names
 
-Ways = tuple[Way, ...]
+Ways = tuple[DirectedRelation, ...]
 Level = dict[Ways, dict[str, list[str]]]  # by part of a chain: its entities, each with those it was reached from
-Meeting = tuple[str, Way | None, str]  # the two ends of the fact in the middle; None: the parts meet at one entity
+Meeting = tuple[
+    str, DirectedRelation | None, str
+]  # the two ends of the fact in the middle; None: the parts meet at one entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class _Side:
         for ways, entities in self.levels[-1].items():
             for entity in entities:
                 for way in edges.ways(entity):
-                    longer = (*ways, way) if self.forward else (back(way), *ways)
+                    longer = (*ways, way) if self.forward else (reverse(way), *ways)
                     reached = level.setdefault(longer, {})
                     for other in edges.others(entity, way):
                         reached.setdefault(other, []).append(entity)
@@ -149,27 +151,29 @@ class _BothEnds:
         for way, sources in _by_way(self.edges, few).items():
             cost, turned = sum(sources.values()), False
             if cost > CALL * len(many):
-                totals = {entity: self.edges.total(entity, back(way)) for entity in many}
+                totals = {entity: self.edges.total(entity, reverse(way)) for entity in many}
                 if sum(totals.values()) < cost:
                     sources, cost, turned = {entity: total for entity, total in totals.items() if total}, 0, True
                     cost = sum(sources.values())
             if cost > MOST:
                 self.whole = False
                 continue
-            step = way if forward else back(way)  # as walked from topic to answer
+            step = way if forward else reverse(way)  # as walked from topic to answer
             from_starts = forward != turned
             for entity in sources:
-                for other in self.edges.others(entity, step if from_starts else back(step)):
+                for other in self.edges.others(entity, step if from_starts else reverse(step)):
                     one, two = (entity, other) if from_starts else (other, entity)
                     if one in starts and two in ends:
                         self._add_all(starts[one], step, ends[two], one, two)
 
-    def _add_all(self, lefts: Sequence[Ways], way: Way | None, rights: Sequence[Ways], one: str, two: str) -> None:
+    def _add_all(
+        self, lefts: Sequence[Ways], way: DirectedRelation | None, rights: Sequence[Ways], one: str, two: str
+    ) -> None:
         for left in lefts:
             for right in rights:
                 self._add(left, way, right, one, two)
 
-    def _add(self, left: Ways, way: Way | None, right: Ways, one: str, two: str) -> None:
+    def _add(self, left: Ways, way: DirectedRelation | None, right: Ways, one: str, two: str) -> None:
         whole = (*left, *right) if way is None else (*left, way, *right)
         self.meetings.setdefault(whole, {})[one, way, two] = left, right
 
@@ -209,9 +213,9 @@ def _chains_by_entity(level: Level) -> dict[str, list[Ways]]:
     return found
 
 
-def _by_way(edges: EdgeSource, entities: Iterable[str]) -> dict[Way, dict[str, int]]:
+def _by_way(edges: EdgeSource, entities: Iterable[str]) -> dict[DirectedRelation, dict[str, int]]:
     """For each directed relation the entities that have it, and how many each leads to."""
-    found: dict[Way, dict[str, int]] = {}
+    found: dict[DirectedRelation, dict[str, int]] = {}
     for entity in entities:
         for way in edges.ways(entity):
             found.setdefault(way, {})[entity] = edges.total(entity, way)
@@ -224,15 +228,15 @@ def _by_way(edges: EdgeSource, entities: Iterable[str]) -> dict[Way, dict[str, i
 class EdgeSource(Protocol):
     def __contains__(self, entity: object) -> bool: ...
 
-    def ways(self, entity: str) -> list[Way]:
+    def ways(self, entity: str) -> list[DirectedRelation]:
         """The entity's relations in both directions."""
         ...
 
-    def total(self, entity: str, way: Way) -> int:
+    def total(self, entity: str, way: DirectedRelation) -> int:
         """How many entities a directed relation leads to, without listing them."""
         ...
 
-    def others(self, entity: str, way: Way) -> list[str]:
+    def others(self, entity: str, way: DirectedRelation) -> list[str]:
         """The entities that it leads to; none where the entity lacks the relation."""
         ...
 
@@ -242,25 +246,25 @@ class GraphEdges:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._ways: dict[str, list[Way]] = {}
-        self._total: dict[tuple[str, Way], int] = {}
-        self._others: dict[tuple[str, Way], list[str]] = {}
+        self._ways: dict[str, list[DirectedRelation]] = {}
+        self._total: dict[tuple[str, DirectedRelation], int] = {}
+        self._others: dict[tuple[str, DirectedRelation], list[str]] = {}
 
     def __contains__(self, entity: object) -> bool:
         return entity in self.graph
 
-    def ways(self, entity: str) -> list[Way]:
+    def ways(self, entity: str) -> list[DirectedRelation]:
         if entity not in self._ways:
-            self._ways[entity] = ways_of(self.graph, entity)
+            self._ways[entity] = directed_relations(self.graph, entity)
         return self._ways[entity]
 
-    def total(self, entity: str, way: Way) -> int:
+    def total(self, entity: str, way: DirectedRelation) -> int:
         key = entity, way
         if key not in self._total:
             self._total[key] = self.graph.neighbors(entity, way.relation, out=way.out, limit=0).total
         return self._total[key]
 
-    def others(self, entity: str, way: Way) -> list[str]:
+    def others(self, entity: str, way: DirectedRelation) -> list[str]:
         key = entity, way
         if key not in self._others:
             self._others[key] = self.graph.neighbors(entity, way.relation, out=way.out).names
@@ -276,29 +280,29 @@ class FactEdges:
     """
 
     def __init__(self, facts: Iterable[Triple]) -> None:
-        self._around: dict[str, dict[Way, dict[str, None]]] = {}
+        self._around: dict[str, dict[DirectedRelation, dict[str, None]]] = {}
         for head, relation, tail, _ in facts:
-            self._around.setdefault(head, {}).setdefault(Way(relation, True), {})[tail] = None
-            self._around.setdefault(tail, {}).setdefault(Way(relation, False), {})[head] = None
+            self._around.setdefault(head, {}).setdefault(DirectedRelation(relation, True), {})[tail] = None
+            self._around.setdefault(tail, {}).setdefault(DirectedRelation(relation, False), {})[head] = None
 
     def __contains__(self, entity: object) -> bool:
         return entity in self._around
 
-    def ways(self, entity: str) -> list[Way]:
+    def ways(self, entity: str) -> list[DirectedRelation]:
         return list(self._around.get(entity, ()))
 
-    def total(self, entity: str, way: Way) -> int:
+    def total(self, entity: str, way: DirectedRelation) -> int:
         return len(self.others(entity, way))
 
-    def others(self, entity: str, way: Way) -> list[str]:
+    def others(self, entity: str, way: DirectedRelation) -> list[str]:
         return list(self._around.get(entity, {}).get(way, ()))
 
 
-def back(way: Way) -> Way:
+def reverse(way: DirectedRelation) -> DirectedRelation:
     """The same relation in the other direction."""
-    return Way(way.relation, not way.out)
+    return DirectedRelation(way.relation, not way.out)
 
 
-def fact(entity: str, way: Way, other: str) -> Triple:
+def fact(entity: str, way: DirectedRelation, other: str) -> Triple:
     """The fact of a step, in the graph's own direction."""
     return Triple(entity, way.relation, other) if way.out else Triple(other, way.relation, entity)

@@ -17,10 +17,10 @@ from itertools import islice, product
 
 from kgwalk.demos.path_search import EdgeSource, FactEdges, FoundChain, GraphEdges, search
 from kgwalk.kg.graph import Graph
-from kgwalk.llm.embeddings import words
+from kgwalk.llm.embeddings import split_words
 from kgwalk.score.answers import Gold, f1, gold_of
 from kgwalk.types import Call, Question
-from kgwalk.walk.facts import Chain, Way, chain_of
+from kgwalk.walk.facts import Chain, DirectedRelation, chain_of
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.sets import DATED_TOOLS, TOOLS, Reference, SetError, Sets
 
@@ -66,9 +66,9 @@ def longest_chain(steps: Iterable[Call], topics: int, hops: Collection[str]) -> 
     return depth[-1]
 
 
-def way_of(step: Call) -> Way:
+def way_of(step: Call) -> DirectedRelation:
     """The relation that a hop follows, and its direction."""
-    return Way(str(step.args[1]), step.tool == "tail_entities")
+    return DirectedRelation(str(step.args[1]), step.tool == "tail_entities")
 
 
 def topics_of(question: Question, graph: Graph) -> list[str]:
@@ -248,7 +248,7 @@ def _best(builder: RouteBuilder, edges: EdgeSource, hops: int) -> Route | None:
 
 def _rank(question: Question, found: Sequence[FoundChain]) -> list[Chain]:
     """Chains that reach most answers first, then the shortest, then those nearest to the question's words."""
-    texts = [" ".join(words(way.relation) for way in one.chain.ways) for one in found]
+    texts = [" ".join(split_words(way.relation) for way in one.chain.ways) for one in found]
     near = scores(question.question, texts).tolist()
     order = sorted(range(len(found)), key=lambda at: (-len(found[at].answers), len(found[at].chain.ways), -near[at]))
     return [found[at].chain for at in order[:WALKED]]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgwalk.config.plugins import unknown
-from kgwalk.llm.embeddings import words
+from kgwalk.llm.embeddings import split_words
 
 STYLES = ("none", "terse", "plain", "reflective")
 LISTED = 3  # names in a sentence; of more, only the first are given
@@ -279,7 +279,7 @@ def spoken(relation: str) -> str:
     ('place of birth', 'borders', 'time Zone')
     """
     last = relation.rstrip(".").rsplit(".", 1)[-1] if " " not in relation else relation
-    return words(last) or relation
+    return split_words(last) or relation
 
 
 def listed(names: Sequence[str], most: int = LISTED) -> str:

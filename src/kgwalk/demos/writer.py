@@ -29,7 +29,7 @@ from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.types import Answer, Call, Episode, Message, Neighbors, Question, StopReason, Triple, Turn, UnknownName
 from kgwalk.walk.budget import Budget
-from kgwalk.walk.facts import Way, ways_of
+from kgwalk.walk.facts import DirectedRelation, directed_relations
 from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
 from kgwalk.walk.ranking import rank
 from kgwalk.walk.rollout import EpisodeRun
@@ -95,7 +95,7 @@ class Writer(ABC):
             steps=outline(self.route.steps),
         )
 
-    def intention(self, way: Way, entity: str) -> str:
+    def intention(self, way: DirectedRelation, entity: str) -> str:
         occasion = "forwards" if way.out else "backwards"
         return self.voice.say(occasion, entity=entity, relation=way.relation, words=spoken(way.relation))
 
@@ -245,7 +245,7 @@ class Explorer(Writer):
 
     members: list[tuple[str, ...]] = field(default_factory=list)  # of the route's sets, as far as they were told
     sizes: list[int] = field(default_factory=list)  # of the route's sets, in the whole graph
-    told: dict[tuple[str, Way], dict[str, None]] = field(default_factory=dict)
+    told: dict[tuple[str, DirectedRelation], dict[str, None]] = field(default_factory=dict)
     read: int = 0  # facts of the walk that are in `told`
     left: int = 0  # calls that may still be made
     astray: int | None = None  # the step before which a wrong turn is taken
@@ -273,7 +273,7 @@ class Explorer(Writer):
         yield from ()
 
     @abstractmethod
-    def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
+    def reach(self, at: int, source: Sequence[str], way: DirectedRelation) -> Script:
         """Turns that get the facts of this relation for the entities, or for as many as there is room for."""
 
     @abstractmethod
@@ -295,8 +295,8 @@ class Explorer(Writer):
         self.read = len(self.walk.seen)
 
     def tell(self, fact: Triple) -> None:
-        self.told.setdefault((fact.head, Way(fact.relation, True)), {})[fact.tail] = None
-        self.told.setdefault((fact.tail, Way(fact.relation, False)), {})[fact.head] = None
+        self.told.setdefault((fact.head, DirectedRelation(fact.relation, True)), {})[fact.tail] = None
+        self.told.setdefault((fact.tail, DirectedRelation(fact.relation, False)), {})[fact.head] = None
 
     def needed(self, at: int) -> int:
         """The calls needed from this step on: one for each entity that a relation is followed from."""
@@ -317,7 +317,7 @@ class Explorer(Writer):
             found = tuple(dict.fromkeys(name for entity in source for name in self.told.get((entity, way), ())))
             self.gist = self.finding(found, way.relation)
         elif step.tool in CHOICES:
-            source, way = self._source(step), Way(str(step.args[1]), True)
+            source, way = self._source(step), DirectedRelation(str(step.args[1]), True)
             self._whole(step)
             yield from self.reach(at, source, way)
             found = self._chosen(at, source, way)
@@ -349,7 +349,7 @@ class Explorer(Writer):
         if isinstance(first, int) and len(self.members[first - 1]) != self.sizes[first - 1]:
             raise Unwritable(NOT_SHOWN)
 
-    def _chosen(self, at: int, source: Sequence[str], way: Way) -> tuple[str, ...]:
+    def _chosen(self, at: int, source: Sequence[str], way: DirectedRelation) -> tuple[str, ...]:
         """The members that a step chooses. All their values must have been told, so the whole graph decides."""
         if any((name, way) not in self.told for name in source):
             raise Unwritable(NOT_SHOWN)
@@ -362,11 +362,11 @@ class Explorer(Writer):
             return tuple(dict.fromkeys([*one, *two]))
         return tuple(name for name in one if (name in two) == (step.tool == "intersect"))
 
-    def entity_thought(self, place: int, entity: str, way: Way) -> str:
+    def entity_thought(self, place: int, entity: str, way: DirectedRelation) -> str:
         """The thought before a call for one entity of a set: the intention for the first, "the same for" the others."""
         return self.before(self.intention(way, entity) if place == 0 else self.voice.say("another", entity=entity))
 
-    def mistaken(self, names: Sequence[str], way: Way, *, ok: bool) -> str:
+    def mistaken(self, names: Sequence[str], way: DirectedRelation, *, ok: bool) -> str:
         """The sentence after a wrong turn."""
         if not ok:
             return self.voice.say("error")
@@ -380,14 +380,14 @@ NEAR = 4  # a wrong relation is drawn from so many that are nearest to the right
 
 
 def wrong_way(
-    graph: Graph, entities: Sequence[str], right: Way, answers: Collection[str], chance: random.Random
-) -> Way | None:
+    graph: Graph, entities: Sequence[str], right: DirectedRelation, answers: Collection[str], chance: random.Random
+) -> DirectedRelation | None:
     """Another relation of the first entity, close in its words, that leads elsewhere; None if there is none.
 
     It must not lead to an answer: that would not be wrong.
     """
     first = entities[0]
-    others = [way for way in ways_of(graph, first) if way.relation != right.relation]
+    others = [way for way in directed_relations(graph, first) if way.relation != right.relation]
     order = rank(spoken(right.relation), [spoken(way.relation) for way in others])
     near = [others[at] for at in order[:NEAR]]
     chance.shuffle(near)
@@ -399,18 +399,18 @@ def wrong_way(
     return None
 
 
-def turned(graph: Graph, entities: Sequence[str], right: Way) -> Way | None:
+def turned(graph: Graph, entities: Sequence[str], right: DirectedRelation) -> DirectedRelation | None:
     """The same relation in the other direction, if that leads nowhere, else None."""
-    other = Way(right.relation, not right.out)
+    other = DirectedRelation(right.relation, not right.out)
     return None if any(_ends(graph, entity, other) for entity in entities) else other
 
 
-def has(graph: Graph, entity: str, way: Way) -> bool:
+def has(graph: Graph, entity: str, way: DirectedRelation) -> bool:
     """Whether the entity has a fact of this relation, in this direction."""
     return bool(_ends(graph, entity, way))
 
 
-def ends_of(graph: Graph, entity: str, way: Way, limit: int = 20) -> Neighbors:
+def ends_of(graph: Graph, entity: str, way: DirectedRelation, limit: int = 20) -> Neighbors:
     """Where a relation leads; nowhere if the graph lacks the entity or the relation."""
     try:
         return graph.neighbors(entity, way.relation, out=way.out, limit=limit)
@@ -418,12 +418,12 @@ def ends_of(graph: Graph, entity: str, way: Way, limit: int = 20) -> Neighbors:
         return Neighbors([], 0)
 
 
-def with_way(graph: Graph, entities: Sequence[str], way: Way) -> str:
+def with_way(graph: Graph, entities: Sequence[str], way: DirectedRelation) -> str:
     """The first entity that has the relation, else the first entity."""
     return next((entity for entity in entities if has(graph, entity, way)), entities[0])
 
 
-def _ends(graph: Graph, entity: str, way: Way) -> set[str]:
+def _ends(graph: Graph, entity: str, way: DirectedRelation) -> set[str]:
     return set(ends_of(graph, entity, way).names)
 
 
@@ -443,7 +443,7 @@ class SearchWriter(Explorer):
 
     searched: set[str] = field(default_factory=set)
 
-    def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
+    def reach(self, at: int, source: Sequence[str], way: DirectedRelation) -> Script:
         missing = [entity for entity in source if (entity, way) not in self.told and entity not in self.searched]
         if self._may_stray(at) and missing and self.left - self.needed(at) >= self.cost():
             missing = yield from self._wrong(missing, way)
@@ -486,13 +486,15 @@ class SearchWriter(Explorer):
         """Whether to take the wrong turn now: at the step that was drawn, or at a later one if it was impossible."""
         return self.astray is not None and at >= self.astray and not self.strayed and bool(self.searched)
 
-    def _wrong(self, right: Sequence[str], way: Way) -> Generator[WrittenTurn, Turn, list[str]]:
+    def _wrong(self, right: Sequence[str], way: DirectedRelation) -> Generator[WrittenTurn, Turn, list[str]]:
         """Searches an entity that was shown beside the right ones, notices that it is wrong, and leaves it."""
         route = {name for members in self.members for name in members} | {*right, *self.question.answers}
         beside = (name for name in self.beside(right) if name not in route and name not in self.searched)
         # A number or a code has only the fact that led to it: nobody would search that.
         astray = list(
-            islice((name for name in beside if len(ways_of(self.walk.environment.graph, name)) > 1), MOST_BESIDE)
+            islice(
+                (name for name in beside if len(directed_relations(self.walk.environment.graph, name)) > 1), MOST_BESIDE
+            )
         )
         if not astray:
             return list(right)

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from kgwalk.config.cache import cache_folder, one_at_a_time
+from kgwalk.config.cache import cache_folder, exclusive
 from kgwalk.kg.store import Store
 from kgwalk.types import EngineError, Progress, silent
 
@@ -50,7 +50,7 @@ _BETWEEN_WORDS = re.compile(r"[._/#:-]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def words(name: str) -> str:
+def split_words(name: str) -> str:
     """The words that a name written as one word is made of; a text with spaces stays as it is.
 
     >>> words("people.person.place_of_birth"), words("timeZone"), words("/film/HTMLPage"), words("J.K. Rowling")
@@ -113,13 +113,13 @@ class MiniLM:
             try:
                 from transformers import AutoModel, AutoTokenizer
 
-                from kgwalk.config.runtime import quiet
+                from kgwalk.config.runtime import without_progress_bars
             except ImportError as error:
                 raise EngineError(
                     f"the embedding model needs torch and transformers ({error}); pip install 'kgwalk[local]'"
                 ) from error
             try:
-                with quiet():
+                with without_progress_bars():
                     tokenizer = AutoTokenizer.from_pretrained(self.source)
                     self._loaded = tokenizer, AutoModel.from_pretrained(self.source).eval()
             except (OSError, ValueError) as error:
@@ -182,7 +182,7 @@ class CachedEmbedder:
         """Embeds the names of all entities of the store and keeps them on disk, unless that was done before."""
         if self._store is not None:
             with self._lock:
-                self._entities = make_entities(self._store, self.name, words, self.inner.embed, progress)
+                self._entities = make_entities(self._store, self.name, split_words, self.inner.embed, progress)
 
     def _stored(self, texts: Sequence[str]) -> list[Any]:
         """The vector of each text that is on disk; None for the others."""
@@ -211,7 +211,7 @@ class CachedEmbedder:
         self._opened = True
 
     def _read_relations(self, store: Store) -> None:
-        texts = [words(name) for name in store.relation.several(range(len(store.relation)))]
+        texts = [split_words(name) for name in store.relation.several(range(len(store.relation)))]
         path = relation_file(store, self.name)
         kept = read_rows(path, len(texts), np.float32)
         if kept is None:
@@ -271,7 +271,7 @@ def make_entities(
     That takes minutes for a hundred thousand names; after an interruption it goes on where it was.
     """
     path = entity_file(store, model)
-    with one_at_a_time(cache_folder() / "vectors" / path.name):
+    with exclusive(cache_folder() / "vectors" / path.name):
         found = open_entities(store, model)
         if found is not None:
             return found

@@ -224,7 +224,7 @@ def activate(
     `seed` serves a request that has none.
     """
     sampling, ids = request.sampling, list(request.ids)
-    max_new = tokens_to_choose(ids, sampling, context, vocabulary)
+    max_new = max_new_tokens(ids, sampling, context, vocabulary)
     if max_new == 0:
         return None
     seed = seed if sampling.seed is None else sampling.seed
@@ -232,7 +232,7 @@ def activate(
     return kind(ids, sampling, max_new, numbers, stop_detector, request.session)
 
 
-def tokens_to_choose(ids: list[int], sampling: Sampling, context: int, vocabulary: int) -> int:
+def max_new_tokens(ids: list[int], sampling: Sampling, context: int, vocabulary: int) -> int:
     """How many tokens may be sampled; raises EngineError for a request that the model cannot serve."""
     if not ids:
         raise EngineError("a request without tokens: there is nothing to continue")

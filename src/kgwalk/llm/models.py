@@ -26,7 +26,7 @@ import orjson
 import xxhash
 
 from kgwalk.config.cache import CACHE_VARIABLE, cache_folder
-from kgwalk.config.runtime import quiet
+from kgwalk.config.runtime import without_progress_bars
 from kgwalk.llm.tiny import TINY, tiny_folder
 from kgwalk.types import EngineError
 
@@ -109,7 +109,7 @@ def model_folder(name: str | Path = DEFAULT_MODEL, dtype: str = "float32") -> Pa
     if place.path.suffix != ".gguf":
         return place.path
     need("torch", "transformers", "gguf")
-    with quiet():
+    with without_progress_bars():
         return gguf_folder(place.path, dtype)
 
 
@@ -124,7 +124,7 @@ def load_model(
     adapters = [folder for folder in (place.adapter, None if adapter is None else Path(adapter)) if folder is not None]
     for folder in adapters:
         read_adapter(folder)
-    with quiet():
+    with without_progress_bars():
         folder = gguf_folder(place.path, dtype) if place.path.suffix == ".gguf" else place.path
         return _load_folder(place.name, folder, adapters, device, dtype)
 

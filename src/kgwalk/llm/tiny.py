@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from kgwalk.config.cache import cache_folder, one_at_a_time
-from kgwalk.config.runtime import quiet
+from kgwalk.config.cache import cache_folder, exclusive
+from kgwalk.config.runtime import without_progress_bars
 
 TINY = "tiny-random"
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -91,7 +91,7 @@ def make_tiny(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)  # type: ignore[no-untyped-call,unused-ignore]
-    with quiet():
+    with without_progress_bars():
         model.save_pretrained(str(folder), safe_serialization=True)
     tokenizer.save_pretrained(str(folder))
     return folder
@@ -100,7 +100,7 @@ def make_tiny(
 def tiny_folder() -> Path:
     """The folder of `tiny-random` in the cache, made at the first call."""
     place = cache_folder() / "models" / f"{TINY}-{_FORM}"
-    with one_at_a_time(place):
+    with exclusive(place):
         if not (place / "config.json").is_file():
             beside = place.with_name(f".{place.name}.partial")
             shutil.rmtree(beside, ignore_errors=True)

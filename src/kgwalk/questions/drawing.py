@@ -21,13 +21,13 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from kgwalk.demos.path_search import back
+from kgwalk.demos.path_search import reverse
 from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.plan import MakeSettings, PlanBuilder, PlanRejected
 from kgwalk.questions.schema import ID, MOSTLY, NAME, Inverses, Relation, Schema, askable, survey
 from kgwalk.types import Found, Neighbors, Triple, UnknownName
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 COMPARED = 2000  # entities, at most, that are compared to tell whether two directed relations lead to one kind
 TRIES = 8  # draws of a topic before a directed relation is given up
@@ -61,7 +61,7 @@ class SampledWalk(NamedTuple):
     A walk may come back over its start.
     """
 
-    ways: tuple[Way, ...]
+    ways: tuple[DirectedRelation, ...]
     entities: tuple[str, ...]
     keeps: bool = False  # the start stays in sets on the way: "the genres of the films by X's director"
     again: bool = False  # a set may equal an earlier one: "the children of X's wife's husband"
@@ -90,7 +90,7 @@ class WalkSampler:
         self.starts = StartIndex(graph)
         self.inverses = Inverses(graph)
         self.chance = random.Random(settings.seed)
-        self.used: Counter[Way] = Counter()
+        self.used: Counter[DirectedRelation] = Counter()
         relations = self.schema.relations
         asked = [way for way in self.starts.ways if not _HOUSEKEEPING.match(way.relation)]
         self._weight = {way: math.log(2 + relations[way.relation].facts) * self._either(way.relation) for way in asked}
@@ -109,16 +109,16 @@ class WalkSampler:
         self.valued_things = [way for way in self.valued if way not in self.at_nodes]
         self.dated_things = [way for way in self.dated if way not in self.at_nodes]
         self.dated_nodes = [way for way in self.dated if way in self.at_nodes]
-        self._leaving: dict[str, tuple[Way, ...]] = {}
-        self._leading: dict[tuple[str, float], tuple[Way, ...]] = {}
-        self._onwards: dict[tuple[str, Way, bool, bool], tuple[Way, ...]] = {}
-        self._back_by: dict[Way, frozenset[Way]] = {}
+        self._leaving: dict[str, tuple[DirectedRelation, ...]] = {}
+        self._leading: dict[tuple[str, float], tuple[DirectedRelation, ...]] = {}
+        self._onwards: dict[tuple[str, DirectedRelation, bool, bool], tuple[DirectedRelation, ...]] = {}
+        self._back_by: dict[DirectedRelation, frozenset[DirectedRelation]] = {}
 
     def _either(self, relation: str) -> float:
         """The weight of a relation: more if it can be walked in both directions from the same entities."""
-        return 1 + EITHER * len(self.starts.both(relation)) / len(self.starts.of(Way(relation, True)))
+        return 1 + EITHER * len(self.starts.both(relation)) / len(self.starts.of(DirectedRelation(relation, True)))
 
-    def choose(self, ways: Sequence[Way]) -> Way:
+    def choose(self, ways: Sequence[DirectedRelation]) -> DirectedRelation:
         if not ways:
             raise PlanRejected("no way to go on")
         drawn = self.chance.choices(ways, k=CHOSEN_FROM)
@@ -126,7 +126,7 @@ class WalkSampler:
         self.used[chosen] += 1  # whatever comes of it: a way that leads nowhere must not be tried for ever
         return chosen
 
-    def topic(self, way: Way) -> str:
+    def topic(self, way: DirectedRelation) -> str:
         for _ in range(TRIES):
             both = self.chance.random() < self.settings.either
             name = self.starts.draw(way, self.chance, self.settings.known, both=both)
@@ -152,11 +152,11 @@ class WalkSampler:
                 break
         ends = turn + 1 == hops
         keeps = not ends and self.chance.random() < KEPT
-        again = hops > 2 and (keeps or ends) and self.alike(ways[turn - 1], back(ways[turn - 1]))
+        again = hops > 2 and (keeps or ends) and self.alike(ways[turn - 1], reverse(ways[turn - 1]))
         return SampledWalk(ways, entities, keeps, again)
 
     def _walk(self, hops: int, turn: int | None, to_name: bool) -> SampledWalk:
-        ways: list[Way] = []
+        ways: list[DirectedRelation] = []
         entities: list[str] = []
         by_name = self.chance.random() < BY_NAME
         forth = by_name and self.chance.random() < FORTH
@@ -178,35 +178,35 @@ class WalkSampler:
             entities.append(self.step(entities[-1], way))
         return SampledWalk(tuple(ways), tuple(entities))
 
-    def _back(self, entities: Sequence[str], came: Way) -> Way:
+    def _back(self, entities: Sequence[str], came: DirectedRelation) -> DirectedRelation:
         """The way back to where the walk came from: the same relation reversed, or another one.
 
         Another one, as `children` after `parents`, is drawn at times, and always where it says the same forwards.
         """
         before, here = entities[-2:]
-        straight = back(came) in self.around(here)
+        straight = reverse(came) in self.around(here)
         if not straight or self.chance.random() < OTHER_BACK:
-            ways = [way for way in self.around(here) if way in self.to_things and way != back(came)]
+            ways = [way for way in self.around(here) if way in self.to_things and way != reverse(came)]
             leading = [way for way in ways if before in self._neighbours(here, way)]
             if leading:
                 return self.chance.choice(leading)
         if not straight:
             raise PlanRejected(FORWARDS)
-        return back(came)
+        return reverse(came)
 
-    def _rivalled(self, entity: str, came: Way) -> bool:
+    def _rivalled(self, entity: str, came: DirectedRelation) -> bool:
         """Whether other relations than the one that led here lead back to the same kind, too.
 
         From a director who also writes, only the question's words tell that the way back is `directed_by`.
         """
-        returning = back(came)
+        returning = reverse(came)
         return any(self.alike(way, returning) for way in self.onward(entity, came))
 
-    def alike(self, one: Way, two: Way) -> bool:
+    def alike(self, one: DirectedRelation, two: DirectedRelation) -> bool:
         """Whether two directed relations lead to entities of one kind."""
         return self.starts.alike(one, two) >= ALIKE
 
-    def _start(self, *, to_things: bool, by_name: bool, forth: bool) -> tuple[str, Way]:
+    def _start(self, *, to_things: bool, by_name: bool, forth: bool) -> tuple[str, DirectedRelation]:
         """A topic and the first step: from a relation, so that each has its share, or by a random entity's name."""
         if by_name:
             allowed = self._may_start[to_things, forth]
@@ -218,7 +218,9 @@ class WalkSampler:
         way = self.choose(self._first_to_things if to_things else self.first_ways)
         return self.topic(way), way
 
-    def _ways_from(self, entity: str, came: Way, to_things: bool, forth: bool) -> Sequence[Way]:
+    def _ways_from(
+        self, entity: str, came: DirectedRelation, to_things: bool, forth: bool
+    ) -> Sequence[DirectedRelation]:
         found = self._onwards.get(key := (entity, came, to_things, forth))
         if found is None:
             ways = (way for way in self.onward(entity, came) if way.out or not forth)
@@ -228,27 +230,27 @@ class WalkSampler:
 
     def path_to(self, end: str, hops: int, *, fan: float = 0.0, avoid: str = "") -> SampledWalk:
         """A walk of so many hops to an entity, from a topic other than `avoid`; `fan` is the least of the last hop."""
-        ways: list[Way] = []
+        ways: list[DirectedRelation] = []
         entities = [end]
         for place in range(hops):
-            came = back(ways[-1]) if ways else None
+            came = reverse(ways[-1]) if ways else None
             around = self._into(entities[-1], 0.0 if ways else fan)
             ways.append(self.choose([way for way in around if way != came]))
-            entities.append(self.step(entities[-1], back(ways[-1]), topic=place + 1 == hops, avoid=avoid))
+            entities.append(self.step(entities[-1], reverse(ways[-1]), topic=place + 1 == hops, avoid=avoid))
         return SampledWalk(tuple(reversed(ways)), tuple(reversed(entities)))
 
-    def around(self, entity: str) -> tuple[Way, ...]:
+    def around(self, entity: str) -> tuple[DirectedRelation, ...]:
         """The directed relations of an entity; backwards only where no relation says the same forwards."""
         found = self._leaving.get(entity)
         return remember(self._leaving, entity, self._around(entity)) if found is None else found
 
-    def _around(self, entity: str) -> tuple[Way, ...]:
+    def _around(self, entity: str) -> tuple[DirectedRelation, ...]:
         leaving, entering = self._relations(entity)
-        ways = [Way(name, True) for name in leaving]
-        ways += [Way(name, False) for name in entering if not self.inverses.said_forwards(name, leaving)]
+        ways = [DirectedRelation(name, True) for name in leaving]
+        ways += [DirectedRelation(name, False) for name in entering if not self.inverses.said_forwards(name, leaving)]
         return tuple(way for way in ways if way in self._weight)
 
-    def _into(self, entity: str, fan: float) -> tuple[Way, ...]:
+    def _into(self, entity: str, fan: float) -> tuple[DirectedRelation, ...]:
         """The directed relations that lead to an entity; backwards only where none says the same forwards.
 
         None starts from a value, which would join unrelated entities: those of one age, those with one number.
@@ -256,11 +258,11 @@ class WalkSampler:
         found = self._leading.get((entity, fan))
         return remember(self._leading, (entity, fan), self._leading_to(entity, fan)) if found is None else found
 
-    def _leading_to(self, entity: str, fan: float) -> tuple[Way, ...]:
+    def _leading_to(self, entity: str, fan: float) -> tuple[DirectedRelation, ...]:
         leaving, entering = self._relations(entity)
-        ways = [Way(name, True) for name in entering]
-        ways += [Way(name, False) for name in leaving if not self.inverses.said_forwards(name, entering)]
-        from_things = [way for way in ways if self.settings.literal_topics or back(way) in self.to_things]
+        ways = [DirectedRelation(name, True) for name in entering]
+        ways += [DirectedRelation(name, False) for name in leaving if not self.inverses.said_forwards(name, entering)]
+        from_things = [way for way in ways if self.settings.literal_topics or reverse(way) in self.to_things]
         return tuple(way for way in from_things if way in self._weight and self.fan(way) >= fan)
 
     def _relations(self, entity: str) -> tuple[list[str], list[str]]:
@@ -279,15 +281,17 @@ class WalkSampler:
                 if self.inverses.said_forwards(str(relation), builder.around(source)[0]):
                     raise PlanRejected(FORWARDS)
 
-    def onward(self, entity: str, came: Way) -> list[Way]:
+    def onward(self, entity: str, came: DirectedRelation) -> list[DirectedRelation]:
         """The directed relations that do not lead straight back, under any name. A symmetric relation may go on."""
         returning = self._back_by.get(came)
         if returning is None:
             others = self.inverses.of(came.relation) - {came.relation}
-            returning = self._back_by[came] = frozenset({back(came), *(Way(other, came.out) for other in others)})
+            returning = self._back_by[came] = frozenset(
+                {reverse(came), *(DirectedRelation(other, came.out) for other in others)}
+            )
         return [way for way in self.around(entity) if way not in returning]
 
-    def step(self, entity: str, way: Way, *, topic: bool = False, avoid: str = "") -> str:
+    def step(self, entity: str, way: DirectedRelation, *, topic: bool = False, avoid: str = "") -> str:
         """A random neighbour; with `topic`, one that a question can name."""
         names = self._neighbours(entity, way)
         if topic:
@@ -296,15 +300,15 @@ class WalkSampler:
             raise PlanRejected("no topic that can be named" if topic else "no way to go on")
         return self.chance.choice(names)
 
-    def _neighbours(self, entity: str, way: Way) -> Sequence[str]:
+    def _neighbours(self, entity: str, way: DirectedRelation) -> Sequence[str]:
         return self.graph.neighbors(entity, way.relation, out=way.out, limit=LOOKED_AT).names
 
-    def fan(self, way: Way) -> float:
+    def fan(self, way: DirectedRelation) -> float:
         """How many entities a directed relation leads to, on average."""
         relation = self.schema.relations[way.relation]
         return relation.fan_out if way.out else relation.fan_in
 
-    def _askable_from(self, way: Way) -> bool:
+    def _askable_from(self, way: DirectedRelation) -> bool:
         relation: Relation = self.schema.relations[way.relation]
         kinds = relation.head_kinds if way.out else relation.tail_kinds
         return self.settings.literal_topics or kinds.get(NAME, 0.0) >= LEAST_NAMES
@@ -328,18 +332,18 @@ class StartIndex:
         self._number = {store.relation_name(number): number for number in np.unique(relations_E).tolist()}
         self._pairs = tuple(np.unique(relations_E * self._entities + ends) for ends in (tails_E, heads_E))
         self._all, self._heads = np.unique(np.concatenate((heads_E, tails_E))), np.unique(heads_E)
-        self.ways = [Way(relation, out) for relation in self._number for out in (True, False)]
-        self._spans: dict[Way, tuple[int, int]] = {}  # the place of its entities among the pairs
-        self._likeness: dict[tuple[Way, Way], float] = {}
+        self.ways = [DirectedRelation(relation, out) for relation in self._number for out in (True, False)]
+        self._spans: dict[DirectedRelation, tuple[int, int]] = {}  # the place of its entities among the pairs
+        self._likeness: dict[tuple[DirectedRelation, DirectedRelation], float] = {}
         self._in_both: dict[str, I64] = {}
 
-    def of(self, way: Way) -> I64:
+    def of(self, way: DirectedRelation) -> I64:
         """The numbers of the entities that have this directed relation, ascending."""
         low, high = self._span(way)
         found: I64 = self._pairs[way.out][low:high] - self._number[way.relation] * self._entities
         return found
 
-    def _span(self, way: Way) -> tuple[int, int]:
+    def _span(self, way: DirectedRelation) -> tuple[int, int]:
         found = self._spans.get(way)
         if found is None:
             first = self._number[way.relation] * self._entities
@@ -347,7 +351,7 @@ class StartIndex:
             found = self._spans[way] = (low, high)
         return found
 
-    def draw(self, way: Way, chance: random.Random, known: float, *, both: bool = False) -> str:
+    def draw(self, way: DirectedRelation, chance: random.Random, known: float, *, both: bool = False) -> str:
         """One of them, at u ** (1 + known) of the list for a uniform u: a `known` of 0 draws all alike.
 
         With `both`, one that has the relation in the other direction too, if there is one.
@@ -367,17 +371,17 @@ class StartIndex:
         """The numbers of the entities that a relation leaves and enters: people with a boss and reports."""
         found = self._in_both.get(relation)
         if found is None:
-            heads, tails = self.of(Way(relation, True)), self.of(Way(relation, False))
+            heads, tails = self.of(DirectedRelation(relation, True)), self.of(DirectedRelation(relation, False))
             found = remember(self._in_both, relation, np.intersect1d(heads, tails, assume_unique=True))
         return found
 
-    def alike(self, one: Way, two: Way) -> float:
+    def alike(self, one: DirectedRelation, two: DirectedRelation) -> float:
         """The share of the entities that two directed relations both lead to, of the smaller set."""
         found = self._likeness.get((one, two))
         return remember(self._likeness, (one, two), self._alike(one, two)) if found is None else found
 
-    def _alike(self, one: Way, two: Way) -> float:
-        ends = [self.of(Way(way.relation, not way.out)) for way in (one, two)]
+    def _alike(self, one: DirectedRelation, two: DirectedRelation) -> float:
+        ends = [self.of(DirectedRelation(way.relation, not way.out)) for way in (one, two)]
         small, large = sorted(ends, key=len)
         sample = small[:: max(1, len(small) // COMPARED)]
         places = np.minimum(np.searchsorted(large, sample), len(large) - 1)  # both are ascending

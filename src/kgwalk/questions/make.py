@@ -43,7 +43,7 @@ from kgwalk.questions.plan import (
 )
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
 from kgwalk.types import KgwalkError, Progress, Question, silent
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.sets import Sets
 
 PER_PROGRAM = 20  # a program has at most one in so many of its cell's questions...
@@ -329,11 +329,11 @@ class RelationShares:
     taken: Counter[str] = field(default_factory=Counter)
     total: int = 0
 
-    def take(self, ways: Sequence[Way]) -> None:
+    def take(self, ways: Sequence[DirectedRelation]) -> None:
         self.taken.update(way.relation for way in ways)
         self.total += len(ways)
 
-    def exceeded(self, ways: Sequence[Way]) -> bool:
+    def exceeded(self, ways: Sequence[DirectedRelation]) -> bool:
         even = self.total / max(1, self.relations)
         return any(self.taken[way.relation] > PER_RELATION * (even + 1) for way in ways)
 
@@ -347,7 +347,7 @@ class QuotaCell(Generic[Item]):
     shares: RelationShares
     finish: Callable[[Item], bool] = lambda item: True  # makes a question of an item; False if it cannot
     taken: list[Item] = field(default_factory=list)
-    waiting: list[tuple[Item, Sequence[Way]]] = field(default_factory=list)
+    waiting: list[tuple[Item, Sequence[DirectedRelation]]] = field(default_factory=list)
     offered: int = 0
     _of_size: Counter[str] = field(default_factory=Counter)
     _of_program: Counter[str] = field(default_factory=Counter)
@@ -360,7 +360,7 @@ class QuotaCell(Generic[Item]):
         """Whether `patience` times what is wanted was offered, and what waits would fill the cell."""
         return self.offered >= patience * self.wanted and len(self.taken) + len(self.waiting) >= self.wanted
 
-    def offer(self, item: Item, size: str, program: str, ways: Sequence[Way]) -> bool:
+    def offer(self, item: Item, size: str, program: str, ways: Sequence[DirectedRelation]) -> bool:
         """Takes an item if it keeps the balance, else lets it wait; returns whether it was taken."""
         share = self.sizes.get(size, 0.0) / sum(self.sizes.values())
         most_of_program = max(LEAST_OF_PROGRAM, math.ceil(self.wanted / PER_PROGRAM))
@@ -385,7 +385,7 @@ class QuotaCell(Generic[Item]):
             tried += 1
         del self.waiting[:tried]
 
-    def _take(self, item: Item, ways: Sequence[Way]) -> bool:
+    def _take(self, item: Item, ways: Sequence[DirectedRelation]) -> bool:
         if not self.finish(item):
             return False
         self.taken.append(item)

@@ -28,7 +28,7 @@ from kgwalk.questions.plan import (
 )
 from kgwalk.questions.schema import Relation
 from kgwalk.questions.wording.measures import round_between
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.sets import number_of
 
 LEAST_FAN = 1.5  # entities that the last hop leads to on average, if one of them is to be chosen
@@ -139,7 +139,7 @@ def _of_year(builder: PlanBuilder, number: int, relation: Relation, year: int) -
     return builder
 
 
-def _held_in(sampler: WalkSampler, dated: Way) -> PlanBuilder:
+def _held_in(sampler: WalkSampler, dated: DirectedRelation) -> PlanBuilder:
     """Who governed X in 2009? The dates are those of nameless nodes: a start and an end, or one date."""
     chance, graph = sampler.chance, sampler.graph
     node = sampler.starts.draw(dated, chance, sampler.settings.known)
@@ -193,7 +193,7 @@ def _window(sampler: WalkSampler, date: str, dates: list[str]) -> tuple[str, str
     return cut, cut
 
 
-def _measure(sampler: WalkSampler, hops: int) -> tuple[Way, bool]:
+def _measure(sampler: WalkSampler, hops: int) -> tuple[DirectedRelation, bool]:
     """A relation to choose by, and whether one more hop follows; always so after a choice of nameless nodes."""
     ways = sampler.valued if hops > 1 else sampler.valued_things
     if not ways:
@@ -203,7 +203,7 @@ def _measure(sampler: WalkSampler, hops: int) -> tuple[Way, bool]:
     return chosen, onward or chosen in sampler.at_nodes
 
 
-def _valued_set(sampler: WalkSampler, chosen: Way, hops: int) -> tuple[PlanBuilder, Relation, SampledWalk]:
+def _valued_set(sampler: WalkSampler, chosen: DirectedRelation, hops: int) -> tuple[PlanBuilder, Relation, SampledWalk]:
     """A set whose members have values of the chosen relation; its builder, that relation, and the walk to the set."""
     member = sampler.starts.draw(chosen, sampler.chance, sampler.settings.known)
     path = sampler.path_to(member, hops, fan=LEAST_FAN)
@@ -222,7 +222,7 @@ def _values(builder: PlanBuilder, number: int, relation: Relation) -> list[float
     return values
 
 
-def _onward(sampler: WalkSampler, builder: PlanBuilder, number: int, came: Way) -> None:
+def _onward(sampler: WalkSampler, builder: PlanBuilder, number: int, came: DirectedRelation) -> None:
     """Adds a hop, but not by the relation that chose the members: never "how old are those older than 34?"."""
     member = sampler.chance.choice(builder.members(number))
     chosen_by = {step.args[1] for step in builder.steps if step.tool in CHOICES}

@@ -23,7 +23,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.questions.schema import ID, LITERALS, literal_kind
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, KgwalkError, Triple
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.sets import SetError, Sets, TooMany
 
 CHAIN, INTERSECTION, UNION, DIFFERENCE = "chain", "intersection", "union", "difference"
@@ -68,7 +68,7 @@ class QuestionPlan:
         """
         return longest_chain(self.steps, len(self.topics), HOPS)
 
-    def ways(self) -> Iterator[Way]:
+    def ways(self) -> Iterator[DirectedRelation]:
         """The directed relations that are followed, and those whose values choose, in order."""
         for step in self.steps:
             if step.tool in HOPS + CHOICES:
@@ -87,9 +87,9 @@ class QuestionPlan:
         return " ".join(map(_without_values, self.steps))
 
 
-def way_of(step: Call) -> Way:
+def way_of(step: Call) -> DirectedRelation:
     """The relation that a step follows or compares by, and its direction."""
-    return Way(str(step.args[1]), step.tool != "head_entities")
+    return DirectedRelation(str(step.args[1]), step.tool != "head_entities")
 
 
 def _without_values(step: Call) -> str:
@@ -211,7 +211,14 @@ class PlanBuilder:
     # Steps
 
     def hop(
-        self, source: int, way: Way, start: int, *, keeps: bool = False, again: bool = False, goes_on: bool = False
+        self,
+        source: int,
+        way: DirectedRelation,
+        start: int,
+        *,
+        keeps: bool = False,
+        again: bool = False,
+        goes_on: bool = False,
     ) -> int:
         """Follows a relation. If the new set has the start of the walk, that is left out, as people mean it.
 
@@ -228,7 +235,7 @@ class PlanBuilder:
             raise PlanRejected("comes back to where it was")  # the country of the players of a country
         return number
 
-    def follow(self, start: int, ways: Sequence[Way], *, keeps: bool = False, again: bool = False) -> int:
+    def follow(self, start: int, ways: Sequence[DirectedRelation], *, keeps: bool = False, again: bool = False) -> int:
         """A chain of hops from a topic. `keeps` is for the sets on the way; the answer never has the topic."""
         number = start
         for place, way in enumerate(ways, 1):

@@ -128,12 +128,12 @@ class AgentService:
         check_characters(len(wanted.question), budget.total_tokens)
 
         async def walk() -> AskResult:
-            from kgwalk.walk.agent import ask_async
+            from kgwalk.walk.agent import answer_question
 
             engine = await self._engine.opened()
             check_question(wanted.question, engine, budget)
             left = max(0.0, deadline - monotonic()) * SOFT
-            return await ask_async(
+            return await answer_question(
                 wanted.question,
                 graph,
                 protocol=protocol,

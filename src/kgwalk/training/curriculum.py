@@ -258,7 +258,7 @@ class MeasuredEpisode:
 
 
 @dataclass(frozen=True)
-class Course:
+class TrainingSet:
     """The training set: the questions of a run and the environment that each is asked in."""
 
     questions: Sequence[Question]

@@ -24,7 +24,7 @@ from kgwalk.config.run_folder import RowFile
 from kgwalk.llm.engine import Sampling
 from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
 from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
-from kgwalk.training.curriculum import Course, Curriculum, MeasuredEpisode
+from kgwalk.training.curriculum import Curriculum, MeasuredEpisode, TrainingSet
 from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loop import Metrics, Stage, keep_rows
 from kgwalk.training.loss import LossStats, Totals, policy_loss, token_weights
@@ -67,7 +67,7 @@ class Grpo:
 
     updater: Updater
     walker: Walker
-    training_set: Course
+    training_set: TrainingSet
     reward: RewardFunction
     curriculum: Curriculum
     settings: GrpoSettings

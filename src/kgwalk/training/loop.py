@@ -54,7 +54,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Care:
+class CheckpointPolicy:
     """The checkpoint policy: how often a stage is saved and validated, and how many checkpoints are kept.
 
     `score` names the validation metric that decides which checkpoint is best. Of two equal ones the later wins.
@@ -85,7 +85,7 @@ def run_stage(
     stage: Stage,
     updater: Updater,
     folder: Path,
-    checkpoint_policy: Care,
+    checkpoint_policy: CheckpointPolicy,
     *,
     seed: int,
     card: dict[str, Any],
@@ -147,7 +147,9 @@ def _restored(stage: Stage, updater: Updater, checkpoints: Checkpoints, *, resum
     return int(state["step"]), best
 
 
-def _validate(stage: Stage, step: int, checkpoint_policy: Care, processes: Processes, metrics: Metrics) -> bool:
+def _validate(
+    stage: Stage, step: int, checkpoint_policy: CheckpointPolicy, processes: Processes, metrics: Metrics
+) -> bool:
     """Validate if it is time to, adding to `metrics`; returns whether this was the last step."""
     time_budget = stage.time_budget
     time_budget.mark(STEP, processes.gathered)

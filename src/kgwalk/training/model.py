@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from kgwalk.config.run_folder import read_json, write_json
-from kgwalk.config.runtime import quiet
+from kgwalk.config.runtime import without_progress_bars
 from kgwalk.llm.models import LoadedModel, load_model, need, same_model
 from kgwalk.training.settings import ModelSettings
 from kgwalk.training.shards import Shards, put, whole
@@ -210,7 +210,7 @@ class PolicyModel:
 
         `weights` are what `gathered` returned.
         """
-        with quiet():
+        with without_progress_bars():
             # The embeddings are not trained. To see whether they grew, peft would look for the model on the hub.
             options: dict[str, Any] = {"save_embedding_layers": False}
             if self._peft is None:

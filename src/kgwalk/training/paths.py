@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kgwalk.demos.path_search import EdgeSource, FoundChain, GraphEdges, back, search
+from kgwalk.demos.path_search import EdgeSource, FoundChain, GraphEdges, reverse, search
 from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
@@ -36,7 +36,7 @@ from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import EngineError, Message, Progress, Question, Triple, silent
 from kgwalk.walk.budget import ids_a_token
 from kgwalk.walk.environment import environment_for
-from kgwalk.walk.facts import Chain, Way
+from kgwalk.walk.facts import Chain, DirectedRelation
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.tagged_text import escape, quote
 
@@ -245,7 +245,7 @@ def measure(
     measured = []
     for one in chains:
         ways = one.chain.ways
-        last = back(ways[-1])
+        last = reverse(ways[-1])
         ends = max(len(one.answers), count_ends(edges, one.chain, ENDS * len(answers)))
         typed = sum(last in edges.ways(answer) for answer in answers) / len(answers)
         sounds = sum(near[way.relation] for way in ways) / len(ways)
@@ -266,7 +266,7 @@ def count_ends(edges: EdgeSource, chain: Chain, enough: int) -> int:
     level: dict[str, set[str]] = {chain.topic: set()}  # entity, and from where
     looked = 0
     for at, way in enumerate(chain.ways):
-        turns = at > 0 and way == back(chain.ways[at - 1])
+        turns = at > 0 and way == reverse(chain.ways[at - 1])
         last = at == len(chain.ways) - 1
         reached: dict[str, set[str]] = {}
         for entity, before in level.items():
@@ -346,7 +346,7 @@ SHARE = 0.5  # of the most common chain's votes, or a chain is dropped
 ROWS_AT_ONCE = 512  # rows of a similarity matrix in memory
 
 F32 = npt.NDArray[np.float32]
-Ways = tuple[Way, ...]
+Ways = tuple[DirectedRelation, ...]
 
 
 def agreed(

@@ -23,16 +23,16 @@ from typing import Any
 from kgwalk.config.plugins import unknown
 from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting
 from kgwalk.config.run_folder import RUN, RunFolder, open_run, read_json, write_json
-from kgwalk.config.runtime import outside_a_loop, without_collecting
+from kgwalk.config.runtime import outside_a_loop, without_garbage_collection
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import OF, load_data
-from kgwalk.demos.demo import Lessons, read_demos, write_line
+from kgwalk.demos.demo import EncodedDemos, read_demos, write_line
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
-from kgwalk.training.loop import Care, Stage, check_tracker, run_stage
+from kgwalk.training.loop import CheckpointPolicy, Stage, check_tracker, run_stage
 from kgwalk.training.run import TrainingRun, check_device, check_recipe
 from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.training.sft import Sft
@@ -212,15 +212,17 @@ def sft(run: TrainingRun) -> dict[str, Any]:
     updater = _updater(run, settings)
     stage = Sft(updater, lessons, lessons.names, settings, run.seed, time_budget=time_budget, ahead=lessons.ahead)
     validate = run.validation(settings.eval_questions)
-    _carry_out(run, stage.stage(), updater, Care(settings.save_every, 1, settings.eval_every, validate))
+    _carry_out(run, stage.stage(), updater, CheckpointPolicy(settings.save_every, 1, settings.eval_every, validate))
     if run.processes.main:
         write_json(run.folder.file("sft") / LOSSES, stage.losses)
     return run.finish("sft", stage.steps, time_budget)
 
 
-def _lessons(run: TrainingRun, file: Path) -> Lessons:
+def _lessons(run: TrainingRun, file: Path) -> EncodedDemos:
     """Read the demonstrations; raises unless all of them follow the recipe's protocol."""
-    with without_collecting(circles=False):  # they hold no garbage, and looking for it takes a third of the time
+    with without_garbage_collection(
+        circles=False
+    ):  # they hold no garbage, and looking for it takes a third of the time
         demonstrations = list(read_demos(file))
     for demo in demonstrations:
         if demo.protocol != run.protocol.name:
@@ -228,7 +230,7 @@ def _lessons(run: TrainingRun, file: Path) -> Lessons:
                 f"{file}: the demonstration {demo.id!r} follows {demo.protocol}, and the recipe {run.recipe.name} "
                 f"follows {run.protocol.name}; make others with `kgwalk demos`"
             )
-    return Lessons(demonstrations, run.model.tokens)
+    return EncodedDemos(demonstrations, run.model.tokens)
 
 
 def grpo(run: TrainingRun) -> dict[str, Any]:
@@ -261,7 +263,12 @@ def grpo(run: TrainingRun) -> dict[str, Any]:
             time_budget,
         )
         validate = run.validation(settings.eval_questions)
-        _carry_out(run, stage.stage(), updater, Care(settings.save_every, settings.keep, settings.eval_every, validate))
+        _carry_out(
+            run,
+            stage.stage(),
+            updater,
+            CheckpointPolicy(settings.save_every, settings.keep, settings.eval_every, validate),
+        )
     return run.finish("grpo", settings.steps, time_budget)
 
 
@@ -357,7 +364,7 @@ def _updater(run: TrainingRun, settings: SftSettings | GrpoSettings) -> Updater:
     )
 
 
-def _carry_out(run: TrainingRun, stage: Stage, updater: Updater, checkpoint_policy: Care) -> None:
+def _carry_out(run: TrainingRun, stage: Stage, updater: Updater, checkpoint_policy: CheckpointPolicy) -> None:
     run_stage(
         stage,
         updater,

@@ -3,7 +3,7 @@
 - `head_is_last`: are the model's logits its head's, unchanged?
 - `takes_trees`: may several branches stand in one row?
 - `probe_gradients`, with `relative_difference` and `is_rounding`: do two ways of computing a model agree?
-- `half_is_quicker`: is this CPU faster in bfloat16 than in float32?
+- `bf16_is_faster`: is this CPU faster in bfloat16 than in float32?
 
 Dropout is off in all of them.
 """
@@ -201,7 +201,7 @@ print(seconds(left, right) / seconds(left.bfloat16(), right.bfloat16()))
 """
 
 
-def half_is_quicker(cpu: Path = CPU, script: str = BF16_PROBE) -> bool:
+def bf16_is_faster(cpu: Path = CPU, script: str = BF16_PROBE) -> bool:
     """The bf16 probe: whether this CPU is faster in bfloat16 than in float32, by enough to be worth it.
 
     Many CPUs multiply two to eight times as many 16-bit numbers as 32-bit ones. But virtual machines announce

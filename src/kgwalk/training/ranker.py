@@ -29,7 +29,7 @@ from kgwalk.evaluation.ranking import Expansion, GoldStep, expansions, sample
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import CachedEmbedder
 from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.ranker import Network, NetworkShape, gather, save_ranker, score
 from kgwalk.walk.ranker_features import I64, Encoder, LabelledRows, Near, Texts, joined
 from kgwalk.walk.ranking import Candidate, Recalls, best_first
@@ -220,8 +220,8 @@ def example(expansion: Expansion, encoder: Encoder, *, negatives: int, siblings:
     return Example(every.only(chosen), label_R[chosen])
 
 
-def _way(fact: Triple, entity: str) -> Way:
-    return Way(fact.relation, fact.head == entity)
+def _way(fact: Triple, entity: str) -> DirectedRelation:
+    return DirectedRelation(fact.relation, fact.head == entity)
 
 
 # Fitting the network

@@ -14,12 +14,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kgwalk.config.runtime import without_collecting
+from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.data.mixture import OF
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import longest_context
-from kgwalk.training.curriculum import Course, MeasuredEpisode
+from kgwalk.training.curriculum import MeasuredEpisode, TrainingSet
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.shards import Processes
 from kgwalk.training.workers.messages import CannotTravel
@@ -74,13 +74,13 @@ class Walker:
         self._gather()
         self.engine.weights_changed()
 
-    def walk(self, training_set: Course, asked: Asked, sampling: Sampling) -> list[Episode]:
+    def walk(self, training_set: TrainingSet, asked: Asked, sampling: Sampling) -> list[Episode]:
         """An episode for each (question's number, key); the key decides its draws."""
         self.weights_changed()
         walked = self._in_workers(training_set, asked, sampling)
         return self._here(training_set, asked, sampling) if walked is None else [one.episode for one in walked]
 
-    def measured(self, training_set: Course, asked: Asked, sampling: Sampling) -> list[MeasuredEpisode]:
+    def measured(self, training_set: TrainingSet, asked: Asked, sampling: Sampling) -> list[MeasuredEpisode]:
         """The same with their metrics, which the workers compute where there are any."""
         if self._pool is None:
             episodes = self.walk(training_set, asked, sampling)
@@ -92,7 +92,7 @@ class Walker:
             episodes = self._here(training_set, asked, sampling)
         return [MeasuredEpisode.of(episode, training_set.environments) for episode in episodes]
 
-    def _in_workers(self, training_set: Course, asked: Asked, sampling: Sampling) -> list[MeasuredEpisode] | None:
+    def _in_workers(self, training_set: TrainingSet, asked: Asked, sampling: Sampling) -> list[MeasuredEpisode] | None:
         """None if there are no workers, or they cannot be given what the walks need."""
         if self._pool is None:
             return None
@@ -105,16 +105,16 @@ class Walker:
             self._pool = None
             return None
 
-    def _here(self, training_set: Course, asked: Asked, sampling: Sampling) -> list[Episode]:
+    def _here(self, training_set: TrainingSet, asked: Asked, sampling: Sampling) -> list[Episode]:
         agent = ProtocolPolicy(self.protocol, self.engine, self.budget, sampling)
         tasks = []
         for number, key in asked:
             question = training_set.questions[number]
             tasks.append((Task(question, question.topic_entities, key), training_set.environments.of(question)))
-        with without_collecting(), asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
+        with without_garbage_collection(), asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
             return runner.run(agent.walk(tasks, lambda episode, turn: None))
 
-    def validate(self, held_out: Course, processes: Processes) -> dict[str, float]:
+    def validate(self, held_out: TrainingSet, processes: Processes) -> dict[str, float]:
         """Mean metrics of greedy walks; each process walks its share. For a mixture of datasets `f1/NAME` as well."""
         own = processes.share(len(held_out.questions))
         walked = self.measured(held_out, [(number, f"validate:{number}") for number in own], Sampling())

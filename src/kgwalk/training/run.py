@@ -29,7 +29,7 @@ from kgwalk.score.judge.judge import Judge, name_of
 from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
-from kgwalk.training.curriculum import Course, CurriculumSettings
+from kgwalk.training.curriculum import CurriculumSettings, TrainingSet
 from kgwalk.training.grpo import Judged
 from kgwalk.training.loop import METRICS
 from kgwalk.training.model import PolicyModel
@@ -148,8 +148,8 @@ class TrainingRun:
         )
 
     @cached_property
-    def training_set(self) -> Course:
-        return Course(self.questions, self.training_environments)
+    def training_set(self) -> TrainingSet:
+        return TrainingSet(self.questions, self.training_environments)
 
     @cached_property
     def reward(self) -> RewardFunction:
@@ -165,7 +165,7 @@ class TrainingRun:
         if not count or self.dev not in self.dataset.splits():
             return None
         sample = evenly(self.dataset.questions(self.dev), count, self.seed)
-        held_out = Course(sample, self.environments)
+        held_out = TrainingSet(sample, self.environments)
         return lambda: self.walker.validate(held_out, self.processes)
 
     @contextmanager

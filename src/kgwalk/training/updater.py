@@ -21,7 +21,7 @@ from kgwalk.training.loss import LossStats, Totals
 from kgwalk.training.memory import pairs_a_token, tokens_that_fit
 from kgwalk.training.microbatch import Batch, Packed, collate, pack
 from kgwalk.training.model import PolicyModel
-from kgwalk.training.probes import half_is_quicker
+from kgwalk.training.probes import bf16_is_faster
 from kgwalk.training.shards import Processes, whole
 from kgwalk.types import Flat, KgwalkError
 
@@ -59,7 +59,7 @@ class Updater:
         self.clock = model.clock
         self.processes = Processes(model.device)
         self.on_gpu = model.device.startswith("cuda")
-        self.half = half and model.device == "cpu" and model.shards is None and half_is_quicker()
+        self.half = half and model.device == "cpu" and model.shards is None and bf16_is_faster()
         self.threads = 0 if self.on_gpu else threads
         self._blank = _blank(self._pad).to(model.device)
         self.scorer = self._scorer()

@@ -42,7 +42,7 @@ class Choice:
         return None if self.adapter is None else str(self.adapter.folder)
 
 
-def choose(asked: str | None, store: Path | None, recipe: Recipe, *, model: str | None, engine: str) -> Choice:
+def choose_adapter(asked: str | None, store: Path | None, recipe: Recipe, *, model: str | None, engine: str) -> Choice:
     """The agent for a graph; `store` is its folder, if it has one. `asked` is a folder, `shipped` or `none`."""
     if asked == NONE:
         return Choice()

@@ -33,7 +33,7 @@ from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.open import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine
 from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
-from kgwalk.walk.adapters import Choice, choose, store_of
+from kgwalk.walk.adapters import Choice, choose_adapter, store_of
 from kgwalk.walk.budget import Budget, Counted, tokens_used
 from kgwalk.walk.environment import environment_for, environment_settings, opened_web
 from kgwalk.walk.linking import Mention, link, nearest
@@ -95,7 +95,7 @@ def ask(
                     "`protocol` needs an open `engine` and no `recipe`; give only `recipe` to choose both"
                 )
             return _run(
-                lambda: ask_async(
+                lambda: answer_question(
                     question,
                     place,
                     protocol=protocol,
@@ -146,7 +146,7 @@ class Agent:
         beside the graph, else the shipped one (walk/adapters.py). Loads nothing.
         """
         check_kind(engine)
-        return choose(adapter, store_of(self.graph), self.recipe, model=model, engine=engine)
+        return choose_adapter(adapter, store_of(self.graph), self.recipe, model=model, engine=engine)
 
     def opened(self, adapter: str | Choice | None = None, *, model: str | None = None, engine: str = "auto") -> Agent:
         """Load the model, which takes seconds; the default one is small and runs on a CPU. Returns the agent.
@@ -190,7 +190,7 @@ class Agent:
         """`ask` inside a running event loop."""
         if self.engine is None:
             raise KgwalkError("the agent's model is not open: call `opened()` first")
-        return await ask_async(
+        return await answer_question(
             question,
             self._place,
             protocol=self.protocol,
@@ -218,7 +218,7 @@ class Agent:
         self.close()
 
 
-async def ask_async(
+async def answer_question(
     question: str,
     graph: Graph | Environment,
     *,

@@ -22,7 +22,7 @@ from kgwalk.walk.ranking import Candidate, rank
 from kgwalk.walk.tagged_text import escape, quote, split_arguments, unescape
 
 
-class Way(NamedTuple):
+class DirectedRelation(NamedTuple):
     """A relation of an entity, and its direction: `out` where the entity is the head."""
 
     relation: str
@@ -51,19 +51,21 @@ def entity_named(graph: Graph, text: str) -> str:
     raise with_nearest(graph, UnknownEntity(text))
 
 
-def ways_of(graph: Graph, entity: str) -> list[Way]:
+def directed_relations(graph: Graph, entity: str) -> list[DirectedRelation]:
     """The entity's relations, the outgoing ones first."""
-    return [Way(relation, out) for out in (True, False) for relation in graph.relations(entity, out=out)]
+    return [DirectedRelation(relation, out) for out in (True, False) for relation in graph.relations(entity, out=out)]
 
 
-def relevant_ways(graph: Graph, entity: str, question: str, keep: int, embedder: Embedder | None) -> list[Way]:
+def relevant_relations(
+    graph: Graph, entity: str, question: str, keep: int, embedder: Embedder | None
+) -> list[DirectedRelation]:
     """The relations nearest to the question, best first, at most `keep`."""
-    every = ways_of(graph, entity)
+    every = directed_relations(graph, entity)
     order = rank(question, [way.relation for way in every], embedder)
     return [every[at] for at in order[:keep]]
 
 
-def facts_along(graph: Graph, entity: str, along: Sequence[Way], each: int) -> tuple[list[Neighbour], int]:
+def facts_along(graph: Graph, entity: str, along: Sequence[DirectedRelation], each: int) -> tuple[list[Neighbour], int]:
     """The facts of these relations, at most `each` of one, the best connected first; and how many there are in all."""
     facts: list[Neighbour] = []
     total = 0
@@ -158,7 +160,7 @@ class Chain:
     """Relations to follow from a topic. `returns`: a path of this chain comes back to the topic on its way."""
 
     topic: str
-    ways: tuple[Way, ...]
+    ways: tuple[DirectedRelation, ...]
     returns: bool = False
 
 
@@ -170,12 +172,12 @@ def chain_of(path: Sequence[Triple], topics: Iterable[str]) -> Chain | None:
     [('starred_actors', False), ('directed_by', True)]
     """
     for topic in topics:
-        at, ways, returns = topic, list[Way](), False
+        at, ways, returns = topic, list[DirectedRelation](), False
         for head, relation, tail, _ in path:
             if at not in (head, tail):
                 break
             out = at == head
-            ways.append(Way(relation, out))
+            ways.append(DirectedRelation(relation, out))
             at = tail if out else head
             returns = returns or at == topic
         else:
@@ -217,7 +219,7 @@ def candidates_around(graph: Graph, entity: str, each: int) -> list[Candidate]:
     """All entities one fact away, in both directions, with the facts that lead there: at most `each` of one relation
     and direction, the best connected first, in the graph's order. Which of them matter is for a ranker to say.
     """
-    return candidates_of(facts_along(graph, entity, ways_of(graph, entity), each)[0])
+    return candidates_of(facts_along(graph, entity, directed_relations(graph, entity), each)[0])
 
 
 def candidates_of(facts: Iterable[Neighbour]) -> list[Candidate]:

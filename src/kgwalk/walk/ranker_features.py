@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
-from kgwalk.llm.embeddings import words
-from kgwalk.walk.facts import Way, ways_of
+from kgwalk.llm.embeddings import split_words
+from kgwalk.walk.facts import DirectedRelation, directed_relations
 from kgwalk.walk.ranking import Candidate
 
 I64 = npt.NDArray[np.int64]
@@ -105,17 +105,17 @@ class Encoder:
         """The rows of one expansion: for each candidate, one for each of its facts, in their order."""
         known = [self._around(one.name) for one in candidates]
         plain = f" {normalise(question)} "
-        beside: dict[Way, int] = {}
+        beside: dict[DirectedRelation, int] = {}
         for _, way, _ in _leading(candidates):
             beside[way] = beside.get(way, 0) + 1
         relation: list[int] = []
         numbers: list[tuple[float, ...]] = []
         for at, way, source in _leading(candidates):
-            relation.append(self.texts.place(words(way.relation)))
+            relation.append(self.texts.place(split_words(way.relation)))
             few = (log1p(known[at].degree) / 5, log1p(min(beside[way], MOST_BESIDE)) / 5)  # of the order of 1
             numbers.append((way.out, *few, _names(plain, source), _names(plain, candidates[at].name)))
         return LabelledRows(
-            question_Q=np.array([self.texts.place(words(question))], np.int64),
+            question_Q=np.array([self.texts.place(split_words(question))], np.int64),
             rest_Q=np.array([self.texts.place(without_source(question, candidates))], np.int64),
             question_of_C=np.zeros(len(candidates), np.int64),
             name_C=np.array([one.name for one in known], np.int64),
@@ -135,7 +135,7 @@ class Encoder:
         """The first `each` neighbours of each relation in turn, as far as `most` reaches."""
         found: list[list[tuple[str, str]]] = []
         degree = 0
-        for way in ways_of(self.graph, name)[:MOST_WAYS] if name in self.graph else []:
+        for way in directed_relations(self.graph, name)[:MOST_WAYS] if name in self.graph else []:
             there = self.graph.neighbors(name, way.relation, out=way.out, limit=self.near.each)
             degree += there.total
             found.append([(way.relation, other) for other in there])
@@ -143,9 +143,9 @@ class Encoder:
         turns = [pairs[turn] for turn in range(self.near.each) for pairs in found if turn < len(pairs)]
         kept = turns[: self.near.most]
         return Entity(
-            self.texts.place(words(name)),
-            tuple(self.texts.place(words(relation)) for relation, _ in kept),
-            tuple(self.texts.place(words(other)) for _, other in kept),
+            self.texts.place(split_words(name)),
+            tuple(self.texts.place(split_words(relation)) for relation, _ in kept),
+            tuple(self.texts.place(split_words(other)) for _, other in kept),
             degree,
         )
 
@@ -167,12 +167,12 @@ def joined(parts: Sequence[LabelledRows]) -> LabelledRows:
     )
 
 
-def _leading(candidates: Sequence[Candidate]) -> Iterable[tuple[int, Way, str]]:
+def _leading(candidates: Sequence[Candidate]) -> Iterable[tuple[int, DirectedRelation, str]]:
     """For each fact: the place of its candidate, the way that leads there, and where it leads from."""
     for at, one in enumerate(candidates):
         for head, relation, tail, _ in one.facts:
             out = tail == one.name
-            yield at, Way(relation, out), head if out else tail
+            yield at, DirectedRelation(relation, out), head if out else tail
 
 
 def _names(question: str, name: str) -> float:
@@ -186,7 +186,7 @@ def without_source(question: str, candidates: Sequence[Candidate]) -> str:
     source = next((source for _, _, source in _leading(candidates)), "")
     plain, name = f" {normalise(question)} ", normalise(source)
     if not name or f" {name} " not in plain:
-        return words(question)
+        return split_words(question)
     return " ".join(plain.replace(f" {name} ", " ").split())
 
 

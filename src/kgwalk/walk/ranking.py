@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from kgwalk.kg.find import normalise, similarity
 from kgwalk.kg.graph import Graph
-from kgwalk.llm.embeddings import Embedder, words
+from kgwalk.llm.embeddings import Embedder, split_words
 from kgwalk.types import Triple
 
 F64 = npt.NDArray[np.float64]
@@ -29,12 +29,12 @@ def scores(query: str, texts: Sequence[str], embedder: Embedder | None = None) -
     """How near each text is to the query; more is nearer. Names written as one word are read as their words."""
     if not texts:
         return np.empty(0)
-    spoken = [words(text) for text in texts]
+    spoken = [split_words(text) for text in texts]
     if embedder is not None:
-        query_D, texts_ND = embedder.embed([words(query)])[0], embedder.embed(spoken)
+        query_D, texts_ND = embedder.embed([split_words(query)])[0], embedder.embed(spoken)
         # What differs by less depends on how the texts were batched.
         return np.asarray(texts_ND @ query_D, np.float64).round(5)
-    plain = normalise(words(query))
+    plain = normalise(split_words(query))
     return similarity(plain, [normalise(text) for text in spoken]) if plain else np.zeros(len(texts))
 
 
@@ -70,7 +70,7 @@ class TextRanker:
     embedder: Embedder | None = None
 
     def score(self, question: str, candidates: Sequence[Candidate], graph: Graph) -> Sequence[float]:
-        texts = [f"{words(fact.relation)} {one.name}" for one in candidates for fact in one.facts]
+        texts = [f"{split_words(fact.relation)} {one.name}" for one in candidates for fact in one.facts]
         each = iter(scores(question, texts, self.embedder).tolist())
         return [max((next(each) for _ in one.facts), default=0.0) for one in candidates]
 
@@ -109,12 +109,12 @@ class Bm25Ranker:
 
 
 def _text(one: Candidate) -> str:
-    relations = dict.fromkeys(words(fact.relation) for fact in one.facts)
-    return " ".join([*relations, words(one.name)])
+    relations = dict.fromkeys(split_words(fact.relation) for fact in one.facts)
+    return " ".join([*relations, split_words(one.name)])
 
 
 def _words(text: str) -> list[str]:
-    return normalise(words(text)).split()
+    return normalise(split_words(text)).split()
 
 
 # How good a ranking is

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Triple
-from kgwalk.walk.facts import Neighbour, Way, facts_along, ways_of
+from kgwalk.walk.facts import DirectedRelation, Neighbour, directed_relations, facts_along
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.tagged_text import quote
 
@@ -128,16 +128,16 @@ class Frontier:
             ]  # each entity once, by the most relevant fact that leads there
         return self.reached
 
-    def _relevant(self, entities: Sequence[str]) -> dict[str, list[Way]]:
+    def _relevant(self, entities: Sequence[str]) -> dict[str, list[DirectedRelation]]:
         """The relations of each entity, the most relevant first."""
-        found = {entity: ways_of(self.graph, entity) for entity in entities}
+        found = {entity: directed_relations(self.graph, entity) for entity in entities}
         score = self._relation_score
         fresh = list(dict.fromkeys(way.relation for along in found.values() for way in along))
         fresh = [relation for relation in fresh if relation not in score]
         score.update(zip(fresh, scores(self.question, fresh, self.embedder).tolist(), strict=True))
         return {entity: sorted(along, key=lambda way: -score[way.relation]) for entity, along in found.items()}
 
-    def _add(self, entity: str, along: Sequence[Way], hop: int, via: int | None) -> None:
+    def _add(self, entity: str, along: Sequence[DirectedRelation], hop: int, via: int | None) -> None:
         for fact in facts_along(self.graph, entity, along, self.hub)[0]:
             if fact.triple not in self._known:
                 self._known.add(fact.triple)

@@ -18,7 +18,7 @@ from kgwalk.evaluation.web_facts.roles import Phrases, Role, SentenceMention, me
 from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
 from kgwalk.types import Answer, Call, Document, Episode, Triple, Turn, UnknownEntity
-from kgwalk.walk.facts import Way, entity_named, ways_of
+from kgwalk.walk.facts import DirectedRelation, directed_relations, entity_named
 from kgwalk.walk.name_lookup import Text, stem
 
 OF_A_KIND = 0.35  # below this fit a name is of another kind than the relation's ends
@@ -226,7 +226,7 @@ BY_WRITING = 0.5  # the most, where an end has no other fact and only its writin
 UNTOLD = 0.5  # where a relation's ends have nothing in common, so that kinds tell nothing
 ONE_VALUE = 0.95  # of the sampled heads must have a single tail for a relation of one value
 
-WaySet = frozenset[Way]
+WaySet = frozenset[DirectedRelation]
 
 
 class KindFit:
@@ -240,8 +240,8 @@ class KindFit:
         self.graph = graph
         self._sampled: dict[str, list[Triple]] = {}
         self._kinds: dict[str, WaySet] = {}
-        self._ends: dict[tuple[str, Way], float] = {}
-        self._cohesion: dict[Way, float] = {}
+        self._ends: dict[tuple[str, DirectedRelation], float] = {}
+        self._cohesion: dict[DirectedRelation, float] = {}
 
     def of(self, triple: Triple) -> float:
         """The fit of a triple: that of its worse end."""
@@ -255,12 +255,12 @@ class KindFit:
         a graph with nine relations two films share nearly all of them, in one with thousands two persons share few, and
         both fit.
         """
-        way = Way(relation, out)
+        way = DirectedRelation(relation, out)
         if (entity, way) not in self._ends:
             self._ends[entity, way] = self._end(entity, way)
         return self._ends[entity, way]
 
-    def _end(self, entity: str, way: Way) -> float:
+    def _end(self, entity: str, way: DirectedRelation) -> float:
         kind = self._kind(entity)
         if way in kind:
             return 1.0
@@ -273,12 +273,12 @@ class KindFit:
         likeness = sum(alike(entity, kind, other, other_kind) for other, other_kind in others.items()) / len(others)
         return round(min(likeness / among, 1.0 if kind else BY_WRITING), 4)
 
-    def _others(self, way: Way) -> dict[str, WaySet]:
+    def _others(self, way: DirectedRelation) -> dict[str, WaySet]:
         """The entities of a sample that stand on this side, with their kinds."""
         ends = dict.fromkeys(fact.head if way.out else fact.tail for fact in self._facts(way.relation))
         return {entity: self._kind(entity) - {way} for entity in ends}
 
-    def _among(self, way: Way) -> float:
+    def _among(self, way: DirectedRelation) -> float:
         """How similar those are: the mean over all pairs; 1 for a single one."""
         if way not in self._cohesion:
             pairs = [alike(*one, *other) for one, other in combinations(self._others(way).items(), 2)]
@@ -300,7 +300,9 @@ class KindFit:
 
     def _kind(self, entity: str) -> WaySet:
         if entity not in self._kinds:
-            self._kinds[entity] = frozenset(ways_of(self.graph, entity)) if entity in self.graph else frozenset()
+            self._kinds[entity] = (
+                frozenset(directed_relations(self.graph, entity)) if entity in self.graph else frozenset()
+            )
         return self._kinds[entity]
 
 

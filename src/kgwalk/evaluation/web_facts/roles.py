@@ -26,7 +26,7 @@ from typing import NamedTuple
 from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embeddings import words
+from kgwalk.llm.embeddings import split_words
 from kgwalk.walk.name_lookup import FUNCTION_WORDS, KINDS, GraphNames, RemoteNames, Stored, Text, stem
 
 # What each other word costs in nearness: much after the relation's words, little before them, where a thing is often
@@ -247,7 +247,7 @@ def phrase_of(relation: str) -> RelationPhrase:
     (('plac', 'birth'), ('genr',), ('span', 'timezon'))
     """
     last = relation.rstrip("./#").replace("#", "/").rsplit("/", 1)[-1]
-    parts = normalise(words(last if " " in last else last.rsplit(".", 1)[-1])).split()
+    parts = normalise(split_words(last if " " in last else last.rsplit(".", 1)[-1])).split()
     telling = [part for part in parts if part not in FUNCTION_WORDS]
     if not telling:
         return RelationPhrase(tuple(parts))

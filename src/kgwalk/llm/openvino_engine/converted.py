@@ -16,7 +16,7 @@ from pathlib import Path
 
 import xxhash
 
-from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
+from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, exclusive
 from kgwalk.llm.models import LoadedModel, ModelFiles, context_limit, find_model, load_model
 from kgwalk.llm.openvino_engine.runtime import ov
 from kgwalk.llm.tokenizers import HfTokenizer
@@ -39,7 +39,7 @@ class ModelFacts:
     plain_tokenizer: bool  # whether it opens without transformers' choice of a class, which imports torch
 
 
-def kept_folder(name: str | Path, adapter: str | Path | None, dtype: str) -> Path:
+def converted_folder(name: str | Path, adapter: str | Path | None, dtype: str) -> Path:
     """The folder of the converted model, which is made at the first call."""
     place = find_model(name)
     adapters = [folder for folder in (place.adapter, adapter) if folder is not None]
@@ -48,7 +48,7 @@ def kept_folder(name: str | Path, adapter: str | Path | None, dtype: str) -> Pat
     if (folder / "kgwalk.json").is_file():
         return folder
     try:
-        with one_at_a_time(folder):
+        with exclusive(folder):
             if not (folder / "kgwalk.json").is_file():
                 _make(folder, name, adapter, dtype)
     except OSError as error:

@@ -54,7 +54,7 @@ class CpuEngine:
         guesses: int = DRAFT_TOKENS,
     ) -> None:
         _need_openvino()
-        from kgwalk.llm.openvino_engine.converted import graph_of, kept_folder, open_tokenizer, read_facts
+        from kgwalk.llm.openvino_engine.converted import converted_folder, graph_of, open_tokenizer, read_facts
         from kgwalk.llm.openvino_engine.paged_model import PagedModel
 
         _check(dtype, batch, guesses)
@@ -69,7 +69,7 @@ class CpuEngine:
         else:
             if model is None:
                 model, adapter = adapter or DEFAULT_MODEL, None  # an adapter's folder names its base
-            folder = kept_folder(model, adapter, dtype)
+            folder = converted_folder(model, adapter, dtype)
             facts = read_facts(folder)
             with ThreadPoolExecutor(1) as beside:  # the two take about as long
                 compiled = beside.submit(PagedModel, folder / "model.xml", threads=threads)

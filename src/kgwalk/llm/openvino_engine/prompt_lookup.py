@@ -13,7 +13,7 @@ LONGEST = 4  # tokens that are looked up together; with six, one pass in a hundr
 MAX_ENTRIES = 1 << 16  # about 10 MB
 
 
-class Followers:
+class NgramIndex:
     """An index of n-grams: for any one to four consecutive tokens, the token that last came after them.
 
     >>> followers = Followers()
@@ -46,7 +46,7 @@ class Followers:
         return 0, -1
 
 
-def draft(ids: Sequence[int], sources: Sequence[Followers], count: int) -> list[int]:
+def draft(ids: Sequence[int], sources: Sequence[NgramIndex], count: int) -> list[int]:
     """At most `count` draft tokens: each from the source that has met more of the last tokens, else from the first.
 
     >>> written, own = Followers(), Followers()

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kgwalk.llm.engine import ActiveRequest, Generation
 from kgwalk.llm.openvino_engine.blocks import BlockTable, CachedSequence
-from kgwalk.llm.openvino_engine.prompt_lookup import Followers, draft
+from kgwalk.llm.openvino_engine.prompt_lookup import NgramIndex, draft
 from kgwalk.llm.torch_engine.sequence import common_length
 from kgwalk.types import EngineError
 
@@ -48,7 +48,7 @@ class PagedSequence(ActiveRequest):
 
     future: Future[Generation] = field(default_factory=Future)
     cache: CachedSequence = field(default_factory=CachedSequence)
-    own_ngrams: Followers = field(default_factory=Followers)
+    own_ngrams: NgramIndex = field(default_factory=NgramIndex)
     indexed: int = 0  # how many of `ids` are in `own_ngrams`
 
     @property
@@ -70,7 +70,7 @@ class Scheduler:
         self._model, self._table = model, table
         self._batch, self._prefill_tokens, self._draft_tokens = batch, prefill_tokens, draft_tokens
         self.computed = self.drafted = self.accepted = 0
-        self._written_ngrams = Followers()  # of what earlier generations wrote
+        self._written_ngrams = NgramIndex()  # of what earlier generations wrote
         self._new: list[PagedSequence] = []
         self._forgotten: list[str] = []
         self._waiting: list[PagedSequence] = []

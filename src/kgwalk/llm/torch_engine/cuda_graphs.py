@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Int64Array = npt.NDArray[np.int64]
 WARM_UPS = 2  # runs before recording: some kernels choose their algorithm, and Triton's are compiled, when first run
-VARIABLE = "KGWALK_GPU_SHARE"
+SHARE_VARIABLE = "KGWALK_GPU_SHARE"
 
 
 def size_above(count: int, sizes: Sequence[int]) -> int:
@@ -245,11 +245,11 @@ def left_of(total: int, free: int, own: int, share: float) -> int:
 
 def share() -> float:
     """KGWALK_GPU_SHARE; 1 if it is not set."""
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(SHARE_VARIABLE)
     try:
         found = 1.0 if given is None else float(given)
     except ValueError:
         found = 0.0
     if not 0 < found <= 1:
-        raise KgwalkError(f"{VARIABLE} must be a share above 0 and at most 1, such as 0.25; it is {given!r}")
+        raise KgwalkError(f"{SHARE_VARIABLE} must be a share above 0 and at most 1, such as 0.25; it is {given!r}")
     return found

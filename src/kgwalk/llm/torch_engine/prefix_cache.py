@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kgwalk.llm.torch_engine.sequence import BLOCK, SlotSequence, marks
+from kgwalk.llm.torch_engine.sequence import BLOCK, SlotSequence, prefix_hashes
 from kgwalk.llm.torch_engine.slots import Slot
 
 WORTH_COPYING = 32  # tokens: a shorter prefix is as quickly computed as copied
@@ -44,7 +44,7 @@ class PrefixCache:
             assert slot is not None
             if len(sequence.ids) - slot.cached > WORTH_COPYING:
                 if sequence.prefix_hashes is None:
-                    sequence.prefix_hashes = marks(sequence.ids[:-1])
+                    sequence.prefix_hashes = prefix_hashes(sequence.ids[:-1])
                 hashes = sequence.prefix_hashes
                 found = self._index.longest(sequence.ids, hashes, slot.cached + WORTH_COPYING)
                 if found is not None:

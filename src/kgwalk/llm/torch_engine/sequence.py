@@ -46,7 +46,7 @@ class SlotSequence(ActiveRequest):
 Ended = tuple[SlotSequence, Generation | EngineError]
 
 
-def marks(ids: Sequence[int]) -> list[int]:
+def prefix_hashes(ids: Sequence[int]) -> list[int]:
     """The prefix hashes of ids: one for each whole number of blocks at the beginning."""
     hashes, last = [], 0
     for end in range(BLOCK, len(ids) + 1, BLOCK):

@@ -2,7 +2,7 @@
 
     ConceptPool(load_bank()).choose(20, ["film", "place"], chance)     # concepts between the graph's kinds
     LabelStyle.of(chance).label(concept, False, chance, free)          # "directedBy", or "hasDirector" as in the bank
-    LeftOut(labels=keys_of(["directed_by"]), phrasings=asked_in(test_questions)).of(load_bank())
+    Exclusions(labels=label_keys(["directed_by"]), phrasings=phrasings_of(test_questions)).of(load_bank())
 
 Concepts are chosen so that some lead on from each other and others are easily confused: a film's director, writer and
 producer stand together on purpose, as only the words of a question tell them apart. What is left out of the bank is
@@ -407,11 +407,11 @@ _PHRASINGS = ("forward", "backward", "forward_nouns", "backward_nouns")
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class Exclusions:
     """What is left out of the bank."""
 
-    labels: frozenset[str] = frozenset()  # as `keys_of` gives them
-    phrasings: frozenset[str] = frozenset()  # as `asked_in` gives them
+    labels: frozenset[str] = frozenset()  # as `label_keys` gives them
+    phrasings: frozenset[str] = frozenset()  # as `phrasings_of` gives them
 
     def of(self, concepts: Iterable[Concept]) -> tuple[list[Concept], Counter[str]]:
         """The concepts without these, and how many labels, phrasings and whole concepts were dropped."""
@@ -432,19 +432,19 @@ class LeftOut:
         return kept, counts
 
 
-def keys_of(labels: Iterable[str]) -> frozenset[str]:
+def label_keys(labels: Iterable[str]) -> frozenset[str]:
     """The keys of labels, equal for labels that differ only in spelling.
 
-    >>> sorted(keys_of(["film.film.directed_by", "releaseYear"]))
+    >>> sorted(label_keys(["film.film.directed_by", "releaseYear"]))
     ['directed by', 'release year']
     """
     return frozenset(map(label_key, labels))
 
 
-def asked_in(questions: Iterable[Question]) -> frozenset[str]:
+def phrasings_of(questions: Iterable[Question]) -> frozenset[str]:
     """The phrasings of the questions that name one topic.
 
-    >>> asked_in([Question("1", "Who directed Toy Story?", ["Toy Story"], [])])
+    >>> phrasings_of([Question("1", "Who directed Toy Story?", ["Toy Story"], [])])
     frozenset({'who directed 0name0'})
     """
     texts = {asked_as(question.question, question.topic_entities) for question in questions}

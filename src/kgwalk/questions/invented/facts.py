@@ -31,7 +31,7 @@ from kgwalk.questions.wording.bank_lexicon import BankLexicon
 from kgwalk.questions.wording.english import DATE
 from kgwalk.questions.wording.lexicon import Templates
 from kgwalk.types import Call
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 _MOST_TAILS = 8  # of one head, in an n:m relation
 _LEAST_ENTITIES = 4  # of one kind
@@ -183,7 +183,7 @@ class MediatorEnd:
     head: bool  # whether it is at the concept's head; else at its tail
     inward: bool  # whether its facts lead into the node
 
-    def enters(self, way: Way) -> bool:
+    def enters(self, way: DirectedRelation) -> bool:
         """Whether a hop in this direction leads to the node."""
         return way.out == self.inward
 
@@ -203,7 +203,7 @@ class InventedLexicon:
         self._plain, self._ends = BankLexicon(meanings, [end.concept for end in ends.values()]), ends
         self._time_labels = times or {}
 
-    def templates(self, way: Way) -> Templates:
+    def templates(self, way: DirectedRelation) -> Templates:
         end = self._ends.get(way.relation)
         if way.relation in self._time_labels:
             return Templates((), (), DATE)
@@ -225,7 +225,7 @@ class InventedLexicon:
             return (self._time_labels[relation],)
         return () if relation in self._ends else self._plain.value_words(relation)
 
-    def alone(self, way: Way) -> bool:
+    def alone(self, way: DirectedRelation) -> bool:
         end = self._ends.get(way.relation)
         return self._plain.alone(way) if end is None else self._plain.concept_nouns.alone(end.concept)
 

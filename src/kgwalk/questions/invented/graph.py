@@ -3,12 +3,12 @@
     pool = ConceptPool(load_bank())
     graph = make_invented_graph(pool, 7, random.Random(7), InventedSettings(), Namer())     # one graph
     graph.facts, graph.meanings["directed_by"]
-    write_worlds(Path("folder"), JoinSettings(worlds=300), load_bank())                     # many, as a dataset
+    write_invented(Path("folder"), InventedDataSettings(worlds=300), load_bank())                     # many, as a dataset
 
 In a dataset every graph belongs to one split. A share of the concepts is held out of the training graphs, so that the
 other splits ask for relations that training never had. A label may mean one thing in one graph and another in the next,
 so each question is asked over the facts of its own graph (`graph_id`). The same settings make the same dataset.
-`kgwalk questions worlds` and `kgwalk fit` call `write_worlds`.
+`kgwalk questions worlds` and `kgwalk fit` call `write_invented`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented.concepts import (
     ConceptPool,
+    Exclusions,
     LabelStyle,
-    LeftOut,
     PlacedConcept,
     asked_as,
     inverse_label,
@@ -276,7 +276,7 @@ NOISY_WORDS = 0.12  # the share of words with a mistake, in questions with noise
 
 
 @dataclass(frozen=True)
-class JoinSettings:
+class InventedDataSettings:
     """A dataset of invented graphs; the names are those of the options of `kgwalk questions worlds`."""
 
     worlds: int = 300  # invented graphs
@@ -299,7 +299,7 @@ class JoinSettings:
     def splits(self) -> list[str]:
         """The split of each graph, by its number; of three graphs or more, at least one is for dev and one for test.
 
-        >>> Counter(JoinSettings(worlds=20).splits()) == {"train": 18, "dev": 1, "test": 1}
+        >>> Counter(InventedDataSettings(worlds=20).splits()) == {"train": 18, "dev": 1, "test": 1}
         True
         """
         counts = {
@@ -356,9 +356,9 @@ class InventedWording:
 
 
 def make_invented(
-    settings: JoinSettings,
+    settings: InventedDataSettings,
     concepts: Sequence[Concept],
-    left_out: LeftOut | None = None,
+    left_out: Exclusions | None = None,
     *,
     thrown: Counter[str] | None = None,
     progress: Progress = silent,
@@ -367,7 +367,7 @@ def make_invented(
 
     `thrown` counts the rejected draws by reason, over all graphs.
     """
-    left_out = left_out or LeftOut()
+    left_out = left_out or Exclusions()
     unseen = settings.unseen(concepts)
     pools = {"train": ConceptPool([concept for concept in concepts if concept.id not in unseen])}
     pools |= {"dev": (whole := ConceptPool(concepts)), "test": whole}
@@ -388,7 +388,7 @@ def make_invented(
 def ask_about(
     invented: InventedGraph,
     wording: InventedWording,
-    settings: JoinSettings,
+    settings: InventedDataSettings,
     chance: random.Random,
     thrown: Counter[str],
 ) -> list[Question]:
@@ -426,7 +426,7 @@ def with_concepts(question: Question, invented: InventedGraph, unseen: frozenset
 
 
 @dataclass
-class JoinReport:
+class InventedDataReport:
     """What was written. The first three count by split."""
 
     worlds: Counter[str] = field(default_factory=Counter)  # invented graphs
@@ -452,17 +452,17 @@ class JoinReport:
             self.examples.append((first.question, first.answers))
 
 
-def write_worlds(
+def write_invented(
     folder: Path,
-    settings: JoinSettings,
+    settings: InventedDataSettings,
     concepts: Sequence[Concept],
-    left_out: LeftOut | None = None,
+    left_out: Exclusions | None = None,
     *,
     replace_target: bool = False,
     progress: Progress = silent,
-) -> JoinReport:
+) -> InventedDataReport:
     """Writes a dataset folder of invented graphs and their questions; it appears whole or not at all."""
-    report = JoinReport()
+    report = InventedDataReport()
     with DatasetWriter(folder, replace=replace_target) as writer:
         for made in make_invented(settings, concepts, left_out, thrown=report.thrown, progress=progress):
             writer.add_graph(made.graph.key, made.graph.facts)

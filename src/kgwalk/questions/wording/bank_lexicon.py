@@ -38,7 +38,7 @@ from kgwalk.questions.wording.phrases import PLURAL_MODIFIERS, parts
 from kgwalk.questions.wording.reading import PREPOSITIONS, Acts, DoneTo, Noun, PlacedIn, read
 from kgwalk.questions.wording.relation_names import RelationName, read_name
 from kgwalk.questions.wording.templates import Ends
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 # Words that show that a label is no noun.
 _NO_NOUNS = word_set("can may must cannot not also or came had has began inside nearby open previously formerly")
@@ -57,9 +57,9 @@ class BankLexicon:
     def __init__(self, concepts: Mapping[str, tuple[Concept, bool]], beside: Iterable[Concept] = ()) -> None:
         self.concepts = dict(concepts)
         self.concept_nouns = ConceptNouns([*(concept for concept, _ in self.concepts.values()), *beside])
-        self._made: dict[Way, Templates] = {}
+        self._made: dict[DirectedRelation, Templates] = {}
 
-    def templates(self, way: Way) -> Templates:
+    def templates(self, way: DirectedRelation) -> Templates:
         if way not in self._made:
             concept, turned = self.concepts[way.relation]
             self._made[way] = concept_templates(way, concept, turned, self.concept_nouns)
@@ -69,7 +69,7 @@ class BankLexicon:
         concept, turned = self.concepts[relation]
         return () if turned or concept.tail not in (NUMBER, YEAR, DATE) else bare_nouns(concept, True)
 
-    def alone(self, way: Way) -> bool:
+    def alone(self, way: DirectedRelation) -> bool:
         return self.concept_nouns.alone(self.concepts[way.relation][0])
 
 
@@ -124,7 +124,9 @@ def _meet(one: frozenset[str], two: frozenset[str]) -> bool:
     return not one.isdisjoint(two) or not VAGUE.isdisjoint(one | two)
 
 
-def concept_templates(way: Way, concept: Concept, turned: bool, known: ConceptNouns | None = None) -> Templates:
+def concept_templates(
+    way: DirectedRelation, concept: Concept, turned: bool, known: ConceptNouns | None = None
+) -> Templates:
     """The bank's templates for a concept, and plain ones from the relation's own name.
 
     `known` are the nouns of all concepts of the graph, so that none is used that could mean another concept.

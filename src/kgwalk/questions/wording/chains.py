@@ -17,7 +17,7 @@ from kgwalk.questions.plan import HOPS, way_of
 from kgwalk.questions.wording.english import VAGUE, is_place, several
 from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many
 from kgwalk.types import Call
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 if TYPE_CHECKING:
     from kgwalk.questions.wording.speaker import Speaker
@@ -30,13 +30,13 @@ class SpokenChain(NamedTuple):
     """A topic's number, the directed relations from it (without hops that add no words), and the last set's number."""
 
     topic: int
-    ways: tuple[Way, ...]
+    ways: tuple[DirectedRelation, ...]
     last: int
 
 
 def chain_of(speaker: Speaker, call: Call) -> SpokenChain | None:
     """The chain that ends with a step; None unless the step and all before it are plain hops in a row."""
-    ways: list[Way] = []
+    ways: list[DirectedRelation] = []
     number = last = len(speaker.plan.topics) + speaker.plan.steps.index(call) + 1
     while (step := speaker.plan.made_by(number)) is not None:
         if step.tool not in HOPS or step.tool == "between":

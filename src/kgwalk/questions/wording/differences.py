@@ -25,7 +25,7 @@ from kgwalk.questions.wording.english import (
 from kgwalk.questions.wording.joins import asked_together, hop_of, pair_of, predicate, relative_of, says_kind
 from kgwalk.questions.wording.phrases import HELPERS, Phrase, as_many, fill, fits, is_many
 from kgwalk.types import Call
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 if TYPE_CHECKING:
     from kgwalk.questions.wording.speaker import Speaker, Weighted
@@ -43,8 +43,8 @@ class Return(NamedTuple):
     """A walk from a topic along a relation and back again, both with their directions."""
 
     topic: Phrase
-    there: Way
-    back: Way
+    there: DirectedRelation
+    back: DirectedRelation
 
 
 def return_of(speaker: Speaker, call: Call) -> Return | None:
@@ -182,7 +182,7 @@ def _together_asked(speaker: Speaker, found: Return) -> Weighted:
     return options
 
 
-def _deeds(speaker: Speaker, there: Way) -> list[tuple[str, str, str]]:
+def _deeds(speaker: Speaker, there: DirectedRelation) -> list[tuple[str, str, str]]:
     """The thing, verb and preposition of questions like "Which films did {} star in?": films, star, in."""
     found = (_DID.fullmatch(question) for question in speaker.templates(there).at(speaker.level).questions)
     return [(one[1], one[2], one[3] or "") for one in found if one is not None and one[1] not in ("one", "ones")]

@@ -27,7 +27,7 @@ from kgwalk.questions.wording.english import (
 )
 from kgwalk.questions.wording.phrases import BEFORE_NOUN, Phrase, as_many, fill, fits, parts
 from kgwalk.types import Call
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 if TYPE_CHECKING:
     from kgwalk.questions.wording.speaker import Speaker, Weighted
@@ -61,7 +61,7 @@ _RELATIVES = word_set("that who whose which where")
 _LINKS = BEFORE_NOUN | {"under", "near", "starring", "featuring", "against"}
 
 
-def hop_of(speaker: Speaker, number: int) -> tuple[Way, int] | None:
+def hop_of(speaker: Speaker, number: int) -> tuple[DirectedRelation, int] | None:
     """The directed relation and the source set of a hop; None if the set was not made by a hop without dates."""
     call = speaker.plan.made_by(number)
     if call is None or call.tool not in HOPS or call.tool == "between":
@@ -147,7 +147,7 @@ def _before_noun(speaker: Speaker, asked: int, added: int) -> Weighted:
     if hop is None or topic is None or not _stands_before(topic) or not speaker.lexicon.alone(hop[0]):
         return []
     kind, options = speaker.templates(hop[0]).kind, list[tuple[float, str]]()
-    before = speaker.templates(Way(hop[0].relation, not hop[0].out)).kind
+    before = speaker.templates(DirectedRelation(hop[0].relation, not hop[0].out)).kind
     if not (before in _BEFORE or (is_person(before) and kind in _MADE)):
         return []
     if kind in VAGUE or kind in VALUES or (topic.name or "").lower().endswith(kind):
@@ -201,7 +201,7 @@ _WOMEN = word_set("mother grandmother daughter sister wife aunt niece girlfriend
 _MEN = word_set("father grandfather son brother husband uncle nephew boyfriend king actor father-in-law granddad")
 
 
-def same_way(speaker: Speaker, call: Call, link: str) -> tuple[Way, Phrase] | None:
+def same_way(speaker: Speaker, call: Call, link: str) -> tuple[DirectedRelation, Phrase] | None:
     """If both sets come from one directed relation: that relation, and their sources as a phrase, "both A and B"."""
     left, right = (hop_of(speaker, number) for number in speaker.sources(call))
     if left is None or right is None or left[0] != right[0]:

@@ -27,7 +27,7 @@ from kgwalk.questions.wording.templates import (
     verb_templates,
     whole_templates,
 )
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 
 class LevelTemplates(NamedTuple):
@@ -70,7 +70,7 @@ class Templates:
 
 
 class Lexicon(Protocol):
-    def templates(self, way: Way) -> Templates:
+    def templates(self, way: DirectedRelation) -> Templates:
         """The templates of a directed relation; empty ones where there are no words for it."""
         ...
 
@@ -78,7 +78,7 @@ class Lexicon(Protocol):
         """Nouns for what a relation with values measures: "population". Empty for other relations."""
         ...
 
-    def alone(self, way: Way) -> bool:
+    def alone(self, way: DirectedRelation) -> bool:
         """Whether no other relation joins the same two kinds, so that "the X films" can only mean this one."""
         ...
 

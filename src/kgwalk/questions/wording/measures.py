@@ -18,7 +18,7 @@ from kgwalk.questions.wording.english import DATE, UNCOUNTED, YEAR, a, is_plural
 from kgwalk.questions.wording.phrases import Phrase, PhraseParts, as_many, fill, fits, parts
 from kgwalk.questions.wording.values import ValueWords, value_words
 from kgwalk.types import Call
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 if TYPE_CHECKING:
     from kgwalk.questions.wording.speaker import Speaker
@@ -107,7 +107,7 @@ def _value(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
     words = [word for word in speaker.lexicon.value_words(relation) if not _CODES.search(word)]
     if not words:
         return None
-    kind = speaker.templates(Way(relation, True)).kind
+    kind = speaker.templates(DirectedRelation(relation, True)).kind
     return (words[0] if speaker.level == 0 else speaker.chance.choice(words)), kind in (DATE, YEAR)
 
 

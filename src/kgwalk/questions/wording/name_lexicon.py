@@ -29,7 +29,7 @@ from kgwalk.questions.wording.english import (
 from kgwalk.questions.wording.lexicon import Templates, name_templates
 from kgwalk.questions.wording.relation_names import RelationName, read_name
 from kgwalk.questions.wording.templates import Ends
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 LONGEST = 10  # words of a name; a longer one is a sentence that got into the data
 MIXED = 20  # entities with two or more known kinds, at least, before kinds are called mixed up
@@ -84,9 +84,9 @@ class NameLexicon:
         between = Counter(frozenset((one.head, one.tail)) for one in ends.values())
         known = {name: one for name, one in ends.items() if one.head not in VAGUE and one.tail not in VAGUE}
         self._alone = {name for name, one in known.items() if between[frozenset((one.head, one.tail))] < 2}
-        self._made: dict[Way, Templates] = {}
+        self._made: dict[DirectedRelation, Templates] = {}
 
-    def templates(self, way: Way) -> Templates:
+    def templates(self, way: DirectedRelation) -> Templates:
         if way not in self._made:
             self._made[way] = self._make(way)
         return self._made[way]
@@ -94,12 +94,12 @@ class NameLexicon:
     def value_words(self, relation: str) -> tuple[str, ...]:
         if not self.schema[relation].valued:
             return ()
-        templates, match = self.templates(Way(relation, True)), self.concept_of(relation)
+        templates, match = self.templates(DirectedRelation(relation, True)), self.concept_of(relation)
         everyday = () if match is None else match[0].nouns  # "the largest deepness"
         nouns = tuple(dict.fromkeys(noun for noun in templates.plain_bare + templates.bare if noun not in everyday))
         return nouns or _moments(read_name(relation), templates.kind)
 
-    def alone(self, way: Way) -> bool:
+    def alone(self, way: DirectedRelation) -> bool:
         """Whether it is known that no other relation joins the same two kinds."""
         return way.relation in self._alone
 
@@ -110,7 +110,7 @@ class NameLexicon:
             return None  # the bank cannot tell `price_eur` from `price_usd`
         return self._match.find(relation)
 
-    def _make(self, way: Way) -> Templates:
+    def _make(self, way: DirectedRelation) -> Templates:
         relation, name = self.schema[way.relation], read_name(way.relation)
         ends = self._kinds.ends(relation, name)
         if len(name.words) > LONGEST:

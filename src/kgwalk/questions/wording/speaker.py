@@ -20,7 +20,7 @@ from kgwalk.questions.wording.english import VALUES, is_person, word_set
 from kgwalk.questions.wording.lexicon import Lexicon, Templates
 from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many, parts
 from kgwalk.types import Call, KgwalkError
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 # Weight of wording a chain in nouns alone, by its number of hops; a question around a phrase has the weight 5.
 POSSESSIVE = (1.2, 3.5, 6.0)
@@ -101,7 +101,7 @@ class Speaker:
             return None
         return self.chance.choices([text for _, text in options], [weight for weight, _ in options])[0]
 
-    def templates(self, way: Way) -> Templates:
+    def templates(self, way: DirectedRelation) -> Templates:
         return self.lexicon.templates(way)
 
     # Noun phrases
@@ -120,7 +120,7 @@ class Speaker:
     def sources(self, call: Call) -> list[int]:
         return [argument for argument in call.args if isinstance(argument, int)]
 
-    def noun(self, way: Way, inner: Phrase, *, whole: bool = False) -> Phrase | None:
+    def noun(self, way: DirectedRelation, inner: Phrase, *, whole: bool = False) -> Phrase | None:
         """A phrase for what a relation leads to from `inner`. With `whole`, it has a head noun that more may follow."""
         templates = self.templates(way)
         _, nouns, bare = templates.at(self.level)
@@ -246,7 +246,7 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
     return chains.with_term(text, when, front=speaker.level > 0 and speaker.chance.random() < 0.3)
 
 
-def _framed(speaker: Speaker, way: Way, inner: Phrase) -> str | None:
+def _framed(speaker: Speaker, way: DirectedRelation, inner: Phrase) -> str | None:
     """A question around the noun phrase of a hop, without its dates."""
     made = speaker.noun(way, inner)
     return None if made is None else speaker.frame(made)

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from kgwalk.config.cache import share
+from kgwalk.config.cache import use_write_ahead_log
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
 from kgwalk.score.judge.kinds import Case, Judgement, JudgePrompt, judgement_named
 from kgwalk.score.judge.verdict import JudgeCost, Unreadable, Verdict
@@ -88,7 +88,7 @@ class VerdictCache:
 
     def _open(self) -> bytes:
         with self._errors():
-            share(self._db, WAIT)
+            use_write_ahead_log(self._db, WAIT)
             self._db.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing; a power cut, the last few
             (found,) = self._db.execute("PRAGMA user_version").fetchone()
             if found not in (0, FORMAT):

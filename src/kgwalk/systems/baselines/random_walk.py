@@ -17,7 +17,7 @@ from kgwalk.systems.baselines.trip import Trip, trips
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Answer, Call, Episode, StopReason, Triple
 from kgwalk.walk.budget import Budget
-from kgwalk.walk.facts import Way, ways_of
+from kgwalk.walk.facts import DirectedRelation, directed_relations
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import Watch
@@ -59,12 +59,12 @@ class RandomWalk:
         return StopReason.answered
 
 
-def step(graph: Graph, entity: str, draw: float) -> tuple[Way, str]:
+def step(graph: Graph, entity: str, draw: float) -> tuple[DirectedRelation, str]:
     """The fact at `draw`, in [0, 1), of the entity's facts laid end to end, and the entity at its other end.
 
     Facts that differ in their dates alone count once. Only the relation drawn is listed, and only up to the draw.
     """
-    every = ways_of(graph, entity)
+    every = directed_relations(graph, entity)
     counts = [graph.neighbors(entity, way.relation, out=way.out, limit=1).total for way in every]
     place = int(draw * sum(counts))
     for way, count in zip(every, counts, strict=True):

@@ -26,7 +26,7 @@ from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.systems.baselines.trip import Trip, trips
 from kgwalk.types import Answer, Call, Episode, Malformed, Message, Step, StopReason, Triple, Turn
 from kgwalk.walk.budget import Budget, Counted, ids_a_token, server_counts
-from kgwalk.walk.facts import Neighbour, Way, path_to, relevant_ways, spell, write_fact
+from kgwalk.walk.facts import DirectedRelation, Neighbour, path_to, relevant_relations, spell, write_fact
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Observation, Task, written
 from kgwalk.walk.rollout import Watch
@@ -96,11 +96,11 @@ class Prompts:
     room: int
     count: Callable[[str], int]
 
-    def relations(self, entity: str, ways: Sequence[Way]) -> TogPrompt:
+    def relations(self, entity: str, ways: Sequence[DirectedRelation]) -> TogPrompt:
         texts = [_way(way) for way in ways]
         return self._choice(RELATIONS, [way.relation for way in ways], texts, entities=False, entity=spell(entity))
 
-    def entities(self, entity: str, way: Way, names: Sequence[str]) -> TogPrompt:
+    def entities(self, entity: str, way: DirectedRelation, names: Sequence[str]) -> TogPrompt:
         return self._choice(
             ENTITIES, names, [spell(name) for name in names], entities=True, entity=spell(entity), way=_way(way)
         )
@@ -136,7 +136,7 @@ class Prompts:
         return text, len(kept)
 
 
-def _way(way: Way) -> str:
+def _way(way: DirectedRelation) -> str:
     return f"-> {spell(way.relation)}" if way.out else f"<- {spell(way.relation)}"
 
 
@@ -234,12 +234,12 @@ class _Beam:
 
     entity: str
     path: tuple[str, ...]
-    came: Way | None = None
+    came: DirectedRelation | None = None
 
-    def ways(self, graph: Graph, question: str, most: int, embed: Embedder | None) -> list[Way]:
+    def ways(self, graph: Graph, question: str, most: int, embed: Embedder | None) -> list[DirectedRelation]:
         """The relations to go on by: not back, unless that leads to others as well."""
-        found = relevant_ways(graph, self.entity, question, most + 1, embed)
-        if self.came is not None and (back := Way(self.came.relation, not self.came.out)) in found:
+        found = relevant_relations(graph, self.entity, question, most + 1, embed)
+        if self.came is not None and (back := DirectedRelation(self.came.relation, not self.came.out)) in found:
             others = graph.neighbors(self.entity, back.relation, out=back.out, limit=len(self.path) + 1)
             if all(name in self.path for name in others):
                 found.remove(back)
@@ -302,7 +302,7 @@ class _Search:
             kept.setdefault(there.entity, there)  # two paths to one entity go on as one
         return list(kept.values())
 
-    async def _relations(self, one: _Beam) -> list[tuple[float, _Beam, Way]]:
+    async def _relations(self, one: _Beam) -> list[tuple[float, _Beam, DirectedRelation]]:
         environment = self.trip.environment
         look = partial(one.ways, environment.graph, self.question, self.tog.relations, environment.embed)
         ways = await self.trip.ask("relations", look)
@@ -313,7 +313,7 @@ class _Search:
         chosen = await self._choose(prompt, "choose_relations", (one.entity,), names)
         return [(score, one, ways[place]) for place, score in chosen]
 
-    async def _entities(self, one: _Beam, way: Way) -> list[tuple[float, _Beam, Triple]]:
+    async def _entities(self, one: _Beam, way: DirectedRelation) -> list[tuple[float, _Beam, Triple]]:
         graph, most = self.trip.environment.graph, self.tog.entities + len(one.path)
         look = partial(graph.neighbors, one.entity, way.relation, out=way.out, limit=most)
         names = [name for name in (await self.trip.ask("entities", look)).names if name not in one.path]

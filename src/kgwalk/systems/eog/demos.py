@@ -15,7 +15,7 @@ from kgwalk.demos.voice import listed, spoken, together
 from kgwalk.demos.writer import NOT_SHOWN, WRITERS, Explorer, Script, Unwritable
 from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import Answer, Call
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 
 BESIDE = 3  # facts of a wrong turn
 
@@ -25,7 +25,7 @@ BESIDE = 3  # facts of a wrong turn
 class EogWriter(Explorer):
     thought: list[str] = field(default_factory=list)
 
-    def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
+    def reach(self, at: int, source: Sequence[str], way: DirectedRelation) -> Script:
         """No turns: everything was told in the prompt."""
         yield from ()
         self.thought.append(self.before())
@@ -42,7 +42,7 @@ class EogWriter(Explorer):
     def say(self, step: Call | Answer, think: str) -> str:
         return Eog.render(step, together(*self.thought, think))
 
-    def _wrong(self, source: Sequence[str], way: Way) -> None:
+    def _wrong(self, source: Sequence[str], way: DirectedRelation) -> None:
         """Facts beside the route are looked at and dropped. It is all one turn, so this is learned: as exploring."""
         for entity in source:
             others = [
@@ -60,6 +60,6 @@ class EogWriter(Explorer):
                 return
 
 
-def _row(entity: str, way: Way, other: str) -> str:
+def _row(entity: str, way: DirectedRelation, other: str) -> str:
     head, tail = (entity, other) if way.out else (other, entity)
     return json.dumps([head, way.relation, tail], ensure_ascii=False)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kgwalk.demos.filter import FILTERS, Walked, read_of
+from kgwalk.demos.filter import FILTERS, CandidateWalk, read_of
 from kgwalk.demos.route import CHOICES, HOPS, Route, way_of
 from kgwalk.demos.voice import listed, spoken
 from kgwalk.demos.writer import (
@@ -34,7 +34,7 @@ from kgwalk.score.episode import shown_to
 from kgwalk.systems.graph_rft.plan import Combination, Combine, PlanStep, SearchKG, SearchPlan
 from kgwalk.systems.graph_rft.protocol import MOST_NEIGHBORS, GraphRft, parse
 from kgwalk.types import Answer, Call, Question, Triple
-from kgwalk.walk.facts import Way, spell
+from kgwalk.walk.facts import DirectedRelation, spell
 from kgwalk.walk.web.search import WEB_SEARCH, names
 
 FUNCTIONS: dict[str, Combination] = {"intersect": "Intersect", "union": "Union", "minus": "Negation"}
@@ -56,7 +56,7 @@ class GraphRftWriter(Explorer):
                 raise Unwritable(PARTLY) from why
             raise
 
-    def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
+    def reach(self, at: int, source: Sequence[str], way: DirectedRelation) -> Script:
         spare = self.left - self.needed(at)
         looked = None
         if way.relation not in self.listed and (spare > 0 or self.left == self.walk.protocol.turns):
@@ -96,18 +96,18 @@ class GraphRftWriter(Explorer):
         plan = plan_of(self.question, self.route) if self.walk.plan is None else None
         return GraphRft.render(step, think, plan=plan)
 
-    def _look(self, entity: str, way: Way) -> Script:
+    def _look(self, entity: str, way: DirectedRelation) -> Script:
         think = self.before(self.voice.say("look", entity=entity, words=spoken(way.relation)))
         call, graph = Call("relation_search", (entity, spoken(way.relation))), self.walk.environment.graph
         # An entity that has lost all its facts gives an error, which is read and not imitated.
         turn = yield from self.ask(call, think, train=entity in graph)
-        either = any(has(graph, entity, Way(way.relation, out)) for out in (True, False))
+        either = any(has(graph, entity, DirectedRelation(way.relation, out)) for out in (True, False))
         if either and spell(way.relation) in turn.observation:
             self.listed.add(way.relation)
         elif not self._hidden(entity, way):
             raise Unwritable(NOT_SHOWN)
 
-    def _search(self, place: int, entity: str, way: Way, hidden: Sequence[str]) -> Script:
+    def _search(self, place: int, entity: str, way: DirectedRelation, hidden: Sequence[str]) -> Script:
         """Ask for the entity's neighbours; or, where the relation's name was never shown, for its relations."""
         graph = self.walk.environment.graph
         if hidden and way.relation not in self.listed:
@@ -117,7 +117,7 @@ class GraphRftWriter(Explorer):
         call = Call("neighbor_search", (entity, way.relation))
         yield from self.ask(call, self.entity_thought(place, entity, way), train=train)
 
-    def _read(self, entity: str, way: Way, hidden: Sequence[str]) -> Script:
+    def _read(self, entity: str, way: DirectedRelation, hidden: Sequence[str]) -> Script:
         """Ask the web for what the graph lacks; it counts as told only if a document names it."""
         if self.walk.environment.web is None:
             raise Unwritable(NO_WEB)
@@ -132,7 +132,7 @@ class GraphRftWriter(Explorer):
             self.tell(Triple(entity, way.relation, name) if way.out else Triple(name, way.relation, entity))
         self.by_web = True
 
-    def _hidden(self, entity: str, way: Way) -> list[str]:
+    def _hidden(self, entity: str, way: DirectedRelation) -> list[str]:
         """Where the relation leads in the whole graph, if the walk's has nothing of it; a short list shows no gap."""
         if self.walk.environment.complete:
             return []
@@ -150,12 +150,12 @@ class GraphRftWriter(Explorer):
         for step in self.route.steps[at:]:
             if step.tool in HOPS + CHOICES:
                 first = step.args[0]
-                way = way_of(step) if step.tool in HOPS else Way(str(step.args[1]), True)
+                way = way_of(step) if step.tool in HOPS else DirectedRelation(str(step.args[1]), True)
                 source = made[first - 1].members if isinstance(first, int) else (first,)
                 count += sum(bool(self._hidden(entity, way)) for entity in source)
         return count
 
-    def _wrong(self, source: Sequence[str], way: Way) -> Script:
+    def _wrong(self, source: Sequence[str], way: DirectedRelation) -> Script:
         graph = self.walk.environment.graph
         there = source[0] in graph
         other = wrong_way(graph, source, way, self.question.answers, self.chance) if there else None
@@ -193,7 +193,7 @@ def plan_of(question: Question, route: Route) -> SearchPlan:
                 answer[number] = used[0]
             continue
         if step.tool in HOPS + CHOICES:
-            way = way_of(step) if step.tool in HOPS else Way(str(step.args[1]), True)
+            way = way_of(step) if step.tool in HOPS else DirectedRelation(str(step.args[1]), True)
             head = (
                 answer.get(first, route.topics[min(first, len(route.topics)) - 1]) if isinstance(first, int) else first
             )
@@ -212,13 +212,13 @@ _COMBINING = {
 }
 
 
-def _problem(way: Way, head: str | int) -> str:
+def _problem(way: DirectedRelation, head: str | int) -> str:
     called = f"Ans{head}" if isinstance(head, int) else head
     said = spoken(way.relation)
     return f"Find the {said} of {called}." if way.out else f"Find what has {called} as its {said}."
 
 
-def _target(question: Question, way: Way, last: bool) -> str:
+def _target(question: Question, way: DirectedRelation, last: bool) -> str:
     """The type of what is looked for: the question's own word for it at the last hop, else the relation's."""
     asked = _ASKED.search(question.question) if last else None
     if asked is not None:
@@ -227,7 +227,7 @@ def _target(question: Question, way: Way, last: bool) -> str:
 
 
 @FILTERS.add("plan")
-def by_plan(walked: Walked) -> str | None:
+def by_plan(walked: CandidateWalk) -> str | None:
     """Each search of the plan was done, in its order, and nothing was searched that neither it nor the graph named."""
     if walked.protocol != GraphRft.name:
         return None

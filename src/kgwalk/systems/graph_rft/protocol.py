@@ -22,7 +22,16 @@ from dataclasses import dataclass, field, replace
 
 from kgwalk.systems.graph_rft.plan import PlanError, SearchPlan, read_plan
 from kgwalk.types import Answer, Call, Malformed, Message, Step, UnknownEntity
-from kgwalk.walk.facts import Neighbour, Way, entity_named, facts_along, not_found, read_name, spell, ways_of
+from kgwalk.walk.facts import (
+    DirectedRelation,
+    Neighbour,
+    directed_relations,
+    entity_named,
+    facts_along,
+    not_found,
+    read_name,
+    spell,
+)
 from kgwalk.walk.protocol import (
     PROTOCOLS,
     Environment,
@@ -202,7 +211,7 @@ class GraphRftWalk(Walk):
         return f"No information in the KG{advice}"
 
     def _relations(self, entity: str, guess: str) -> Observation:
-        every = list(dict.fromkeys(way.relation for way in ways_of(self.environment.graph, entity)))
+        every = list(dict.fromkeys(way.relation for way in directed_relations(self.environment.graph, entity)))
         nearest = [every[at] for at in rank(guess, every, self.environment.embed)[: self.protocol.relations]]
         listing = written("", nearest, [spell(relation) for relation in nearest], shows_entities=False)
         return Observation(*_tags("relation_search"), [listing])
@@ -211,7 +220,7 @@ class GraphRftWalk(Walk):
         graph = self.environment.graph
         listings: list[Listing] = []
         facts: list[Neighbour] = []
-        for way in ways_of(graph, entity):
+        for way in directed_relations(graph, entity):
             if way.relation == relation:
                 found, total = facts_along(graph, entity, [way], MOST_NEIGHBORS)
                 facts += found
@@ -252,7 +261,7 @@ def _tags(tool: str) -> tuple[str, str]:
     return f"<{INFORMATION[tool]}>", f"</{INFORMATION[tool]}>"
 
 
-def _listing(entity: str, way: Way, facts: list[Neighbour], total: int) -> Listing:
+def _listing(entity: str, way: DirectedRelation, facts: list[Neighbour], total: int) -> Listing:
     head, tail = (spell(entity), "?") if way.out else ("?", spell(entity))
     dates = [f" [{escape('; '.join(fact.dates))}]" if fact.dates else "" for fact in facts]
     texts = [spell(fact.other) + dated for fact, dated in zip(facts, dates, strict=True)]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kgwalk.types import Answer, Call, Malformed, Step, UnknownEntity
-from kgwalk.walk.facts import entity_named, facts_along, not_found, read_name, relevant_ways, write_fact
+from kgwalk.walk.facts import entity_named, facts_along, not_found, read_name, relevant_relations, write_fact
 from kgwalk.walk.growing_think import ThinkProtocol, ThinkWalk, WrittenSearch, write_end, write_search
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Observation, Task, written
 
@@ -74,7 +74,7 @@ class KgHopperWalk(ThinkWalk):
         except UnknownEntity as error:
             return self.error("entity_not_found", not_found(error))
         question = self.task.question.question
-        along = relevant_ways(graph, entity, question, protocol.relations, self.environment.embed)
+        along = relevant_relations(graph, entity, question, protocol.relations, self.environment.embed)
         facts, total = facts_along(graph, entity, along, protocol.facts)
         texts = [write_fact(fact) for fact in facts]
         shown = written("", [fact.other for fact in facts], texts, separator="\n", total=total)

@@ -24,7 +24,7 @@ from kgwalk.demos.writer import (
 )
 from kgwalk.systems.kg_r1.protocol import KgR1
 from kgwalk.types import Answer, Call
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.tagged_text import escape
 
 SIDE = {True: "tail", False: "head"}
@@ -34,9 +34,9 @@ TURNED = 0.5  # share of the wrong turns that ask for the wrong side
 @WRITERS.add("kg-r1")
 @dataclass
 class KgR1Writer(Explorer):
-    listed: set[Way] = field(default_factory=set)  # ways that a list of relations has shown
+    listed: set[DirectedRelation] = field(default_factory=set)  # ways that a list of relations has shown
 
-    def reach(self, at: int, source: Sequence[str], way: Way) -> Script:
+    def reach(self, at: int, source: Sequence[str], way: DirectedRelation) -> Script:
         spare = self.left - self.needed(at)
         if way not in self.listed and spare > 0:
             yield from self._look(with_way(self.walk.environment.graph, source, way), way)
@@ -56,17 +56,18 @@ class KgR1Writer(Explorer):
     def say(self, step: Call | Answer, think: str) -> str:
         return KgR1.render(step, think)
 
-    def _look(self, entity: str, way: Way) -> Script:
+    def _look(self, entity: str, way: DirectedRelation) -> Script:
         think = self.before(self.voice.say("look", entity=entity, words=spoken(way.relation)))
         turn = yield from self.ask(Call(f"get_{SIDE[way.out]}_relations", (entity,)), think)
         # In the hierarchical format only the last part of a name stands whole.
         if escape(way.relation.rsplit(".", 1)[-1]) not in turn.observation:
             raise Unwritable(NOT_SHOWN)
         self.listed |= {
-            Way(relation, way.out) for relation in self.walk.environment.graph.relations(entity, out=way.out)
+            DirectedRelation(relation, way.out)
+            for relation in self.walk.environment.graph.relations(entity, out=way.out)
         }
 
-    def _wrong(self, source: Sequence[str], way: Way) -> Script:
+    def _wrong(self, source: Sequence[str], way: DirectedRelation) -> Script:
         graph = self.walk.environment.graph
         other = turned(graph, source[:1], way) if self.chance.random() < TURNED else None
         other = other or wrong_way(graph, source, way, self.question.answers, self.chance)
@@ -78,5 +79,5 @@ class KgR1Writer(Explorer):
         self.note = self.mistaken(turn.shown, way, ok=turn.ok)
 
     @staticmethod
-    def _query(entity: str, way: Way) -> Call:
+    def _query(entity: str, way: DirectedRelation) -> Call:
         return Call(f"get_{SIDE[way.out]}_entities", (entity, way.relation))

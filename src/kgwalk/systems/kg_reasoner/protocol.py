@@ -35,7 +35,7 @@ from kgwalk.walk.facts import (
     facts_along,
     not_found,
     read_name,
-    relevant_ways,
+    relevant_relations,
     spell,
     write_fact,
 )
@@ -153,7 +153,7 @@ class KgReasonerWalk(ThinkWalk):
 
     def _look(self, entity: str) -> tuple[Frame, int]:
         graph, protocol, question = self.environment.graph, self.protocol, self.task.question.question
-        along = relevant_ways(graph, entity, question, protocol.relations, self.environment.embed)
+        along = relevant_relations(graph, entity, question, protocol.relations, self.environment.embed)
         facts, total = facts_along(graph, entity, along, protocol.facts)
         leading: dict[str, list[Neighbour]] = {}
         for fact in facts:

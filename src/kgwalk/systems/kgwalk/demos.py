@@ -21,7 +21,7 @@ from kgwalk.demos.writer import (
 )
 from kgwalk.systems.kgwalk.protocol import Kgwalk, KgwalkWalk
 from kgwalk.types import Answer, Call
-from kgwalk.walk.facts import Way
+from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.sets import as_written
 from kgwalk.walk.tagged_text import quote
 
@@ -75,7 +75,7 @@ class KgwalkWriter(Writer):
         else:
             self.note = self.voice.say("error")
 
-    def _stray(self, source: tuple[str, ...], right: Way) -> Way | None:
+    def _stray(self, source: tuple[str, ...], right: DirectedRelation) -> DirectedRelation | None:
         graph = self.walk.environment.graph
         other = turned(graph, source, right) if self.chance.random() < TURNED else None
         return other or wrong_way(graph, source, right, self.question.answers, self.chance)

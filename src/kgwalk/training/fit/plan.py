@@ -23,7 +23,7 @@ import torch
 
 from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.config.run_folder import read_json, write_json
-from kgwalk.config.runtime import most
+from kgwalk.config.runtime import most_threads
 from kgwalk.data.dataset import Data
 from kgwalk.demos.demo import encode
 from kgwalk.demos.filter import DemoSettings
@@ -358,7 +358,7 @@ def _with_more_threads(sft: Sft) -> ThreadProbe | None:
 
     The second update counts, since the first is slower than others.
     """
-    more = None if sft.updater.on_gpu or sft.updater.threads else most()
+    more = None if sft.updater.on_gpu or sft.updater.threads else most_threads()
     if more is None or more <= torch.get_num_threads():
         return None
     sft.updater.threads = more

@@ -19,7 +19,7 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.bank import load_bank
-from kgwalk.questions.invented.graph import JoinSettings, write_worlds
+from kgwalk.questions.invented.graph import InventedDataSettings, write_invented
 from kgwalk.questions.make import SHARES, make_questions, split_key, split_questions, write_dataset
 from kgwalk.questions.plan import MakeSettings
 from kgwalk.questions.schema import survey
@@ -127,8 +127,10 @@ def rehearsal_count(questions: int) -> int:
 def write_rehearsal(run: Path, questions: int, seed: int, progress: Progress) -> None:
     """Write so many questions about invented graphs into a run's folder; a few less where a graph has too few."""
     graphs = math.ceil(questions / PER_GRAPH)
-    settings = JoinSettings(worlds=graphs, per_world=math.ceil(questions / graphs), seed=seed, dev=0.0, test=0.0)
-    write_worlds(
+    settings = InventedDataSettings(
+        worlds=graphs, per_world=math.ceil(questions / graphs), seed=seed, dev=0.0, test=0.0
+    )
+    write_invented(
         run / INVENTED,
         settings,
         load_bank(),

@@ -24,7 +24,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from kgwalk.config.runtime import without_collecting
+from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.llm.engine import Generation, Sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.training.curriculum import MeasuredEpisode
@@ -83,7 +83,7 @@ class WorkerPool:
             for link, walk in zip(self._links, _dealt(asked, len(self._links), number, sampling), strict=True):
                 if walk.asked:
                     link.send(framed(walk))
-            with without_collecting(circles=False):
+            with without_garbage_collection(circles=False):
                 return under_way.run()
         except BaseException:
             self.close()

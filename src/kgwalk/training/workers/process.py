@@ -18,9 +18,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kgwalk.llm.engine import Generation, Request, draws, seed_at, tokens_to_choose
+from kgwalk.llm.engine import Generation, Request, draws, max_new_tokens, seed_at
 from kgwalk.llm.tokenizers import Tokenizer
-from kgwalk.llm.torch_engine.sequence import marks
+from kgwalk.llm.torch_engine.sequence import prefix_hashes
 from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.workers.messages import (
     HASHES,
@@ -156,7 +156,7 @@ class RemoteEngine:
 
     async def generate(self, request: Request) -> Generation:
         ids, sampling = list(request.ids), request.sampling
-        most = tokens_to_choose(ids, sampling, self.context, self._vocabulary)
+        most = max_new_tokens(ids, sampling, self.context, self._vocabulary)
         if most == 0:
             return Generation([], [], "length")
         drawn = draws(seed_at(sampling.seed, len(ids)), most) if sampling.temperature > 0 else []
@@ -164,7 +164,7 @@ class RemoteEngine:
         held = len(known) if ids[: len(known)] == known else 0
         self._asked += 1
         number = self._last[request.session] = self._asked
-        new, hashes = packed(IDS, ids[held:]), packed(HASHES, marks(ids[:-1]))
+        new, hashes = packed(IDS, ids[held:]), packed(HASHES, prefix_hashes(ids[:-1]))
         self._wanted.append((number, request.session, most, held, new, packed(REALS, drawn), hashes))
         future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, one_at_a_time
+from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, exclusive
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Document, InputError, Progress, StoreError, silent
 from kgwalk.walk.web.documents import Entry, SourceFile, entries, passages, source_files
@@ -215,7 +215,7 @@ class LocalCorpus:
     def _alone(self) -> Iterator[None]:
         """No other process changes the index meanwhile."""
         try:
-            with one_at_a_time(self.folder):
+            with exclusive(self.folder):
                 self.folder.mkdir(exist_ok=True)
                 yield
         except OSError as error:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import orjson
 
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embeddings import words
+from kgwalk.llm.embeddings import split_words
 from kgwalk.types import Document, Progress, StoreError, silent
 
 # Facts as sentences
@@ -104,7 +104,7 @@ def wording(relation: str) -> tuple[str, str | None]:
     if " " in relation.strip() and relation.strip()[0].isupper():
         return relation.strip(), ":"
     last = relation.rsplit(".", 1)[-1].rsplit("/", 1)[-1]
-    parts = [part if part.isupper() else part.lower() for part in words(last or relation).split()]
+    parts = [part if part.isupper() else part.lower() for part in split_words(last or relation).split()]
     phrase = " ".join(parts) or relation
     if not parts or (len(parts) > 1 and parts[0] in VERBS and not _passive(parts)) or phrase in VERBS:
         return phrase, "" if parts else None

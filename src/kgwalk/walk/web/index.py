@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from kgwalk.config.cache import share
+from kgwalk.config.cache import use_write_ahead_log
 from kgwalk.types import Document, StoreError
 from kgwalk.walk.web.documents import SourceFile, cited
 
@@ -174,7 +174,7 @@ class Catalogue:
         with self.errors():
             self._db = sqlite3.connect(path, timeout=WAIT, check_same_thread=False, isolation_level=None)
             try:
-                share(self._db, WAIT)
+                use_write_ahead_log(self._db, WAIT)
                 self._db.execute("PRAGMA synchronous = NORMAL")
                 self._db.executescript(SCHEMA)
             except BaseException:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import httpx
 import orjson
 
-from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, share
+from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, use_write_ahead_log
 from kgwalk.types import Document, KgwalkError, RemoteError, StoreError
 from kgwalk.walk.web.documents import decode, plain
 
@@ -378,7 +378,7 @@ class ReplyCache:
                 f"  Set {CACHE_VARIABLE} to a folder that can be written to."
             ) from error
         with self._opened() as db:
-            share(db, WAIT)
+            use_write_ahead_log(db, WAIT)
             db.execute(SCHEMA)
             db.execute("DELETE FROM replies WHERE at < ?", (time.time() - self._age,))
 

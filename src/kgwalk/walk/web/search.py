@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from kgwalk.config.plugins import unknown
 from kgwalk.kg.find import normalise
-from kgwalk.llm.embeddings import words
+from kgwalk.llm.embeddings import split_words
 from kgwalk.types import Document, KgwalkError, RemoteError
 from kgwalk.walk.tagged_text import escape
 
@@ -81,7 +81,7 @@ WEB_FAILED = "web_failed"  # the error of a turn whose search the engine did not
 def search_web(web: WebSearch, entity: str, relation: str, most: int, characters: int) -> list[Document] | None:
     """At most `most` documents, each cut to so many characters; None where the engine failed (the log has why)."""
     try:
-        found = web.search(f"{entity} {words(relation)}", most)[:most]
+        found = web.search(f"{entity} {split_words(relation)}", most)[:most]
     except RemoteError as error:
         _tell(str(error))
         return None
