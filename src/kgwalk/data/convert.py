@@ -1,7 +1,7 @@
 """Public datasets as dataset folders: `convert` from their published files, `get` from the hub.
 
     convert("metaqa", Path("MetaQA"), Path("metaqa"))
-    get("webqsp")                      # a name in KNOWN
+    get("webqsp")                      # a name that kgwalk knows
     get("rmanluo/RoG-cwq")             # any repository on the hub in a known format
     get("downloads/RoG-webqsp")        # a folder laid out like one
 

@@ -117,9 +117,9 @@ def evenly(questions: Sequence[Question], count: int, seed: int) -> list[Questio
 
     Otherwise a large dataset would fill nearly all of a small sample. For one dataset it is a plain sample.
 
-    >>> many = [Question(f"a/{n}", "?", [], [], extra={OF: "a"}) for n in range(90)]
-    >>> few = [Question(f"b/{n}", "?", [], [], extra={OF: "b"}) for n in range(10)]
-    >>> [sum(question.extra[OF] == name for question in evenly(many + few, 30, 0)) for name in "ab"]
+    >>> many = [Question(f"a/{n}", "?", [], [], extra={"dataset": "a"}) for n in range(90)]
+    >>> few = [Question(f"b/{n}", "?", [], [], extra={"dataset": "b"}) for n in range(10)]
+    >>> [sum(question.extra["dataset"] == name for question in evenly(many + few, 30, 0)) for name in "ab"]
     [20, 10]
     """
     if count >= len(questions):
