@@ -17,7 +17,7 @@ import pytest
 
 from commands import ENVIRONMENT, SCRIPT, Done, quickly
 from kgwalk.cli.data import KNOWN_HELP
-from kgwalk.data.convert import KNOWN
+from kgwalk.data.convert import HUB_DATASETS
 from kgwalk.data.dataset import load_dataset
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "formats"
@@ -100,7 +100,7 @@ def test_a_format_that_is_none(tmp_path: Path) -> None:
 
 
 def test_the_help_names_the_known() -> None:
-    assert ", ".join(KNOWN) in KNOWN_HELP
+    assert ", ".join(HUB_DATASETS) in KNOWN_HELP
 
 
 def test_get_from_a_folder_laid_out_like_a_repository(tmp_path: Path, cache: Path) -> None:

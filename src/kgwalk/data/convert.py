@@ -205,7 +205,7 @@ class OnHub:
     about: str = ""
 
 
-KNOWN = {
+HUB_DATASETS = {
     "webqsp": OnHub("rmanluo/RoG-webqsp", "rog", about="WebQSP with a Freebase subgraph for each question"),
     "cwq": OnHub("rmanluo/RoG-cwq", "rog", about="ComplexWebQuestions with a Freebase subgraph for each question"),
     "webquestions": OnHub("stanfordnlp/web_questions", "webquestions", about="WebQuestions; no graph"),
@@ -230,9 +230,9 @@ def get(
     `bars` lets the hub's library draw its own progress bars while it downloads.
     """
     folder = Path(name).expanduser()
-    known = KNOWN.get(name)
+    known = HUB_DATASETS.get(name)
     if known is None and not folder.is_dir() and "/" not in name:
-        error = unknown("dataset", name, KNOWN)
+        error = unknown("dataset", name, HUB_DATASETS)
         raise KgwalkError(f"{error}\n  Or give a repository on the hub, owner/name, or a folder.")
     is_local = known is None and folder.is_dir()
     target = output or fetched_folder(folder.resolve().name if is_local else name)

@@ -19,7 +19,7 @@ from kgwalk.data.dataset import Data, load_dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.types import KgwalkError, Progress, Question
 
-OF = "dataset"  # the key of `Question.extra` that says which dataset a mixture's question is from
+DATASET_KEY = "dataset"  # the key of `Question.extra` that says which dataset a mixture's question is from
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class MixturePart:
 
     def inside(self, question: Question) -> Question:
         """The question as the dataset itself has it: the inverse of `_outside`."""
-        extra = {key: value for key, value in question.extra.items() if key != OF}
+        extra = {key: value for key, value in question.extra.items() if key != DATASET_KEY}
         return replace(question, id=question.id.removeprefix(f"{self.name}/"), extra=extra)
 
     def _outside(self, question: Question) -> Question:
-        return replace(question, id=f"{self.name}/{question.id}", extra=question.extra | {OF: self.name})
+        return replace(question, id=f"{self.name}/{question.id}", extra=question.extra | {DATASET_KEY: self.name})
 
     def __str__(self) -> str:
         return self.name if self.take == 1.0 and isinstance(self.take, float) else f"{self.name}:{self.take}"
@@ -126,7 +126,7 @@ def evenly(questions: Sequence[Question], count: int, seed: int) -> list[Questio
         return list(questions)
     groups: dict[object, list[int]] = {}
     for number, question in enumerate(questions):
-        groups.setdefault(question.extra.get(OF), []).append(number)
+        groups.setdefault(question.extra.get(DATASET_KEY), []).append(number)
     chance = random.Random(f"kgwalk/{seed}")
     kept: list[int] = []
     # The smallest dataset first: what it lacks of its share, the larger ones give.

@@ -29,7 +29,7 @@ from kgwalk.config.run_folder import RowFile, RunFolder, begin_run, open_run
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.bundled import world_folder
 from kgwalk.data.dataset import Data, Dataset, fetched_folder, load_dataset
-from kgwalk.data.mixture import OF
+from kgwalk.data.mixture import DATASET_KEY
 from kgwalk.evaluation.report import (
     JUDGED,
     PREDICTIONS,
@@ -359,13 +359,13 @@ def confident(chance: float | None) -> dict[str, str]:
 
 def groups(question: Question, gold: Gold) -> Iterator[tuple[str, str]]:
     """The tables that a question belongs to, and its line in each."""
-    if OF in question.extra:
-        yield OF, str(question.extra[OF])
+    if DATASET_KEY in question.extra:
+        yield DATASET_KEY, str(question.extra[DATASET_KEY])
     yield "hops", "not known" if question.hops is None else str(question.hops)
     if question.type is not None:
         yield "type", question.type
     for name, value in question.extra.items():  # marks of the dataset, such as `unseen` of invented graphs
-        if isinstance(value, bool) and name not in ("hops", "type", "answers", OF):
+        if isinstance(value, bool) and name not in ("hops", "type", "answers", DATASET_KEY):
             yield name, "yes" if value else "no"
     count = len(gold)
     yield "answers", str(count) if count < 2 else "2-4" if count < 5 else "5-9" if count < 10 else "10+"

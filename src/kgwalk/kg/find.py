@@ -22,8 +22,6 @@ import xxhash
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
-from kgwalk.kg.names import ShortNames as ShortNames  # its place is kg.names
-
 # Only so much of a long name enters its signature: past this the bits fill up and tell little apart.
 # Of 300,000 names with 171 letters on average, the first four words find every one at 96, and 25% without a limit.
 SIGNED_BYTES = 96

@@ -25,7 +25,7 @@ from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting
 from kgwalk.config.run_folder import RUN, RunFolder, open_run, read_json, write_json
 from kgwalk.config.runtime import outside_a_loop, without_garbage_collection
 from kgwalk.data.dataset import Data
-from kgwalk.data.mixture import OF, load_data
+from kgwalk.data.mixture import DATASET_KEY, load_data
 from kgwalk.demos.demo import EncodedDemos, read_demos, write_line
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
@@ -318,7 +318,7 @@ def eval(run: TrainingRun) -> dict[str, Any]:
         seed=run.seed,
         progress=lambda what, done, total, means={}, /: run.progress("eval", done, total, means),
     )
-    parts = {"by": {OF: report["by"][OF]}} if OF in report["by"] else {}
+    parts = {"by": {DATASET_KEY: report["by"][DATASET_KEY]}} if DATASET_KEY in report["by"] else {}
     return {"n": report["n"], "metrics": report["metrics"], **parts}
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kgwalk.config.runtime import without_garbage_collection
-from kgwalk.data.mixture import OF
+from kgwalk.data.mixture import DATASET_KEY
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import longest_context
@@ -118,7 +118,7 @@ class Walker:
         """Mean metrics of greedy walks; each process walks its share. For a mixture of datasets `f1/NAME` as well."""
         own = processes.share(len(held_out.questions))
         walked = self.measured(held_out, [(number, f"validate:{number}") for number in own], Sampling())
-        found = processes.gathered([(str(one.episode.question.extra.get(OF, "")), one.numbers) for one in walked])
+        found = processes.gathered([(str(one.episode.question.extra.get(DATASET_KEY, "")), one.numbers) for one in walked])
         means = {name: _mean([row[name] for _, row in found]) for name in VALIDATED}
         parts = sorted({part for part, _ in found if part})
         return means | {f"f1/{part}": _mean([row["f1"] for of, row in found if of == part]) for part in parts}

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from rapidfuzz import fuzz, process
 
-from kgwalk.kg.find import ShortNames
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import ShortNames
 from kgwalk.kg.times import parse_time
 from kgwalk.types import Triple, UnknownName
 

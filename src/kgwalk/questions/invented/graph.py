@@ -3,7 +3,7 @@
     pool = ConceptPool(load_bank())
     graph = make_invented_graph(pool, 7, random.Random(7), InventedSettings(), Namer())     # one graph
     graph.facts, graph.meanings["directed_by"]
-    write_invented(Path("folder"), InventedDataSettings(worlds=300), load_bank())                     # many, as a dataset
+    write_invented(Path("folder"), InventedDataSettings(worlds=300), load_bank())          # many, as a dataset
 
 In a dataset every graph belongs to one split. A share of the concepts is held out of the training graphs, so that the
 other splits ask for relations that training never had. A label may mean one thing in one graph and another in the next,
