@@ -25,7 +25,7 @@ from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.kg.store import open_graph
 from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.openvino_engine.engine import CpuEngine
-from kgwalk.llm.openvino_engine.prompt_lookup import NgramIndex
+from kgwalk.llm.openvino_engine.scheduler import NgramIndex
 from kgwalk.walk.adapters import shipped
 from kgwalk.walk.agent import answer_question
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 
 SETS = ("metaqa", "pq-2h", "pq-3h", "wc2014", "webqsp-fbpool", "cwq-fbpool", "timequestions")
 BUNDLED = "world"

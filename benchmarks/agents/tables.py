@@ -23,7 +23,7 @@ from benchmarks.agents.markdown import MISSING, amount, counted, deviation, diff
 from benchmarks.agents.measured import Measured, seeds
 from benchmarks.agents.paper_tables import ablations_eog, ablations_kg_r1, hidden, recipes, several_walks
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.types import KgwalkError
 
 SIDE_BY_SIDE = ["vanilla", "cot", "worlds", "worlds-grpo", "half", "half-agent", "all", "agent"]

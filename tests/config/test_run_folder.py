@@ -17,8 +17,18 @@ from hypothesis import strategies as st
 
 from conftest import awkward_names, memory_folder
 from kgwalk.config import run_folder as folders
-from kgwalk.config.episode_rows import episode_from, episode_row, question_of, row_of
-from kgwalk.config.run_folder import RowFile, begin_run, open_run, read_json, read_rows, write_json
+from kgwalk.config.run_folder import (
+    RowFile,
+    begin_run,
+    episode_from,
+    episode_row,
+    open_run,
+    question_of,
+    read_json,
+    read_rows,
+    row_of,
+    write_json,
+)
 from kgwalk.types import Answer, Call, Episode, InputError, KgwalkError, Malformed, Question, StopReason, Triple, Turn
 
 # --- rows

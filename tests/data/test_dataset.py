@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from conftest import FILMS, awkward_names, memory_folder, store_of
 from kgwalk.config.cache import cache_folder
-from kgwalk.config.episode_rows import question_of, row_of
+from kgwalk.config.run_folder import question_of, row_of
 from kgwalk.data.bundled import world_path
 from kgwalk.data.dataset import Dataset, datasets_folder, known_names, load_dataset
 from kgwalk.data.folder import DatasetWriter, read_questions

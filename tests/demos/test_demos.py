@@ -30,10 +30,9 @@ from kgwalk.llm.engine import Request, ScriptedEngine
 from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer
 from kgwalk.systems.graph_rft.plan import read_plan
 from kgwalk.types import Answer, Call, Document, Episode, InputError, KgwalkError, Question, StopReason, Triple, Turn
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import ProtocolPolicy, budget_of, protocol_named, protocol_of
 from kgwalk.walk.protocol import Environment, Protocol, Task
-from kgwalk.walk.rollout import rollout
+from kgwalk.walk.rollout import Budget, rollout
 
 HANKS = Question(
     "hanks",

@@ -15,11 +15,10 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.types import Document, Question, RemoteError, Triple
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import Environments, EnvironmentSettings
 from kgwalk.walk.policy import ProtocolPolicy, protocol_named
 from kgwalk.walk.protocol import Environment, Task
-from kgwalk.walk.rollout import rollout
+from kgwalk.walk.rollout import Budget, rollout
 
 Stores = Callable[..., StoredGraph]
 WIDE = Budget(turn_tokens=1 << 12, observation_tokens=1 << 12, total_tokens=1 << 16)

@@ -27,9 +27,9 @@ from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.types import EngineError, Flat, KgwalkError
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment
+from kgwalk.walk.rollout import Budget
 from tiny_models import tiny_tokenizer
 from training_helpers import policy, same, updater_of, weights_of
 

@@ -16,8 +16,7 @@ import pytest
 
 import kgwalk
 from films_questions import HANKS, QUESTIONS, RIGHT, TURNS, engine, write_films
-from kgwalk.config.episode_rows import episode_from
-from kgwalk.config.run_folder import begin_run, open_run, read_rows
+from kgwalk.config.run_folder import begin_run, episode_from, open_run, read_rows
 from kgwalk.evaluation.evaluate import check_judge, chosen, evaluate, groups, judged, scored
 from kgwalk.evaluation.report import _order, compare, summarise
 from kgwalk.llm.engine import Generation, Request, ScriptedEngine

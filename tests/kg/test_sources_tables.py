@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from test_sources_reading import error, triples, write
 
+from kgwalk.kg.sources.reading import LOOKED_AT, TableLook
 from kgwalk.kg.sources.source import ReadCounts, TripleBlock, strings
-from kgwalk.kg.sources.tables import LOOKED_AT, TableLook
 
 PEOPLE = "name,born,team\nAnn,1990,X\nBob,1991,Y\n"
 FACTS = [("Ann", "born", "1990"), ("Ann", "team", "X"), ("Bob", "born", "1991"), ("Bob", "team", "Y")]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from kgwalk.llm.engine import Sampling, StopDetector
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.llm.torch_engine.prefix_cache import WORTH_COPYING, PrefixCache, PrefixIndex
-from kgwalk.llm.torch_engine.sequence import SlotSequence, prefix_hashes
-from kgwalk.llm.torch_engine.slots import Slot, SlotTable
+from kgwalk.llm.torch_engine.sequence import Slot, SlotSequence, SlotTable, prefix_hashes
 
 PROMPT = list(range(100, 164))  # four blocks of 16 tokens
 

@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgwalk.llm.engine import Generation, Sampling, StopDetector, draws
-from kgwalk.llm.openvino_engine.blocks import BlockTable
-from kgwalk.llm.openvino_engine.prompt_lookup import LONGEST, NgramIndex, draft
-from kgwalk.llm.openvino_engine.scheduler import PagedSequence, Scheduler
+from kgwalk.llm.openvino_engine.scheduler import LONGEST, BlockTable, NgramIndex, PagedSequence, Scheduler, draft
 from kgwalk.llm.tokenizers import ByteTokenizer
 
 SIZE = 4  # tokens a block
@@ -189,7 +187,7 @@ def test_draft_tokens_are_what_followed_the_longest_match_last(ids: list[int], c
 
 
 def test_what_is_noted_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgwalk.llm.openvino_engine.prompt_lookup.MAX_ENTRIES", 3)
+    monkeypatch.setattr("kgwalk.llm.openvino_engine.scheduler.MAX_ENTRIES", 3)
     followers = NgramIndex()
     followers.note([1, 2, 3, 4])  # six beginnings: 1; 2, 1 2; 3, 2 3, 1 2 3
     followers.note([7, 8])

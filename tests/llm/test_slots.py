@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgwalk.llm.torch_engine.sequence import OutputBuffer
-from kgwalk.llm.torch_engine.slots import SlotTable
+from kgwalk.llm.torch_engine.sequence import OutputBuffer, SlotTable
 
 
 def test_slots_go_to_their_session_then_to_the_free_then_to_the_longest_idle() -> None:

@@ -16,10 +16,9 @@ from kgwalk.score.answers import gold_of
 from kgwalk.score.episode import measure, measure_all, retrieved, shown_to
 from kgwalk.score.exploration import exploration, explored, gold_facts, named
 from kgwalk.types import Answer, Call, Episode, Question, StopReason, Triple, Turn
-from kgwalk.walk.budget import BYTES_A_TOKEN, Budget, tokens, tokens_used
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment, Task
-from kgwalk.walk.rollout import rollout
+from kgwalk.walk.rollout import BYTES_A_TOKEN, Budget, rollout, tokens, tokens_used
 
 FACTS = [
     Triple("Big", "starred_actors", "Tom Hanks"),

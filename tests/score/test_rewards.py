@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import FILMS, awkward_names
-from kgwalk.config.plugins import system_folders
-from kgwalk.config.recipe import Recipe, load_recipe
+from kgwalk.config.recipe import Recipe, load_recipe, system_folders
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.score.episode import measure

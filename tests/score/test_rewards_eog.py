@@ -22,10 +22,9 @@ from kgwalk.score.exploration import EXACT, FactGraph, edit_distance, likeness
 from kgwalk.score.rewards import WHOLE, Outcome, RewardFunction
 from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import Episode, Question, Triple
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.facts import Neighbour
 from kgwalk.walk.protocol import Environment, Task
-from kgwalk.walk.rollout import rollout
+from kgwalk.walk.rollout import Budget, rollout
 from kgwalk.walk.subgraph import write_row
 
 Stores = Callable[..., StoredGraph]

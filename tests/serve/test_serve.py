@@ -31,9 +31,9 @@ from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.build import build
 from kgwalk.kg.graph import Graph
 from kgwalk.serve import shapes
+from kgwalk.serve.api import model_of
 from kgwalk.serve.app import App, create_app
 from kgwalk.serve.run import bind, in_background, run_server
-from kgwalk.serve.schemas import model_of
 from kgwalk.serve.settings import ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError, Neighbors, RemoteError, UnknownQuestion
 

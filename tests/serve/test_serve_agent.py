@@ -29,9 +29,9 @@ from kgwalk.llm.api import ApiEngine
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling, ScriptedEngine
 from kgwalk.serve import agent, shapes
 from kgwalk.serve import engine as serve_engine
+from kgwalk.serve.api import model_of
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background, run_server
-from kgwalk.serve.schemas import model_of
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError, Message, Neighbors, RemoteError
 from kgwalk.walk.agent import ask

@@ -25,9 +25,9 @@ from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Generation, Request, ScriptedEngine
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.serve import shapes
+from kgwalk.serve.api import model_of
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background
-from kgwalk.serve.schemas import model_of
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import StoreError
 from kgwalk.walk.agent import NOTE

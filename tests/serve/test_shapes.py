@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from kgwalk.serve import chat, graph_routes, shapes
 from kgwalk.serve.agent import read_ask
+from kgwalk.serve.api import model_of
 from kgwalk.serve.reading import ItemError, MissingField, RequestReader, taken_apart
-from kgwalk.serve.schemas import model_of
 
 READERS: dict[Any, RequestReader[Any]] = {
     shapes.ActionItem: graph_routes.read_action,

@@ -12,7 +12,7 @@ import pytest
 
 from api_server import completion, serving
 from kgwalk.cli.main import main
-from kgwalk.config import plugins
+from kgwalk.config import recipe
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.bundled import world_path, world_questions
 from kgwalk.demos.filter import DemoSettings
@@ -142,7 +142,7 @@ FILES = {
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is registered here is forgotten afterwards: other tests count the bundled systems."""
-    monkeypatch.setattr(plugins, "_own", [])
+    monkeypatch.setattr(recipe, "_own", [])
     for table in (PROTOCOLS, POLICIES, WRITERS, TURN, WHOLE):
         list(table)  # the bundled ones are imported once, and stay
         monkeypatch.setattr(table, "_known", dict(table._known))

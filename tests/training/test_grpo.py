@@ -13,9 +13,8 @@ import pytest
 import torch
 
 from conftest import FILMS, store_of
-from kgwalk.config.episode_rows import episode_from
 from kgwalk.config.recipe import load_recipe
-from kgwalk.config.run_folder import read_rows
+from kgwalk.config.run_folder import episode_from, read_rows
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Sampling
 from kgwalk.score.rewards import Outcome, RewardFunction, WeightedReward
@@ -29,8 +28,8 @@ from kgwalk.training.rollouts import VALIDATED, TrainingSet, Walker
 from kgwalk.training.settings import GrpoSettings, ModelSettings
 from kgwalk.training.shards import Processes
 from kgwalk.types import Episode, KgwalkError, Question, StopReason
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_of
+from kgwalk.walk.rollout import Budget
 from tiny_models import tiny_model
 from training_helpers import difference, policy, same, sequences, stir, updater_of, weights_of, worlds_over
 

@@ -25,8 +25,8 @@ from kgwalk.training.settings import ModelSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import Diverged, Updater
 from kgwalk.types import Episode, Flat, KgwalkError, Question
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_of
+from kgwalk.walk.rollout import Budget
 from tiny_models import save_tiny, tiny_model
 from training_helpers import Weights, difference, policy, same, sequences, stir, updater_of, weights_of, worlds_over
 

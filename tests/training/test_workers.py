@@ -30,10 +30,10 @@ from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.workers.messages import IDS, Frames, framed, pack, pack_episode, unpack_episode, unpacked
 from kgwalk.training.workers.process import RemoteEngine
 from kgwalk.types import Answer, Call, Document, Episode, KgwalkError, Malformed, Question, StopReason, Triple, Turn
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import Environments, EnvironmentSettings
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment
+from kgwalk.walk.rollout import Budget
 from training_helpers import policy, worlds_over
 from worker_parts import Buggy, Opened, Refuses, away
 

@@ -21,9 +21,9 @@ from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, Un
 from kgwalk.walk import agent as agent_module
 from kgwalk.walk.adapters import Choice
 from kgwalk.walk.agent import Agent, NoTopic, answer_question, as_json, ask, start_of
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment
+from kgwalk.walk.rollout import Budget
 
 QUESTION = "who directed the films Tom Hanks starred in?"
 WALK = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"]

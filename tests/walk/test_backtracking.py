@@ -25,11 +25,10 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.systems.kg_reasoner.protocol import KgReasoner, KgReasonerWalk
 from kgwalk.types import Call, Episode, KgwalkError, Malformed, Question, StopReason, Triple
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_named, protocol_of
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.ranking import Candidate
-from kgwalk.walk.rollout import rollout
+from kgwalk.walk.rollout import Budget, rollout
 
 Stores = Callable[..., StoredGraph]
 FIGURE = [("1", "to", "2"), ("1", "to", "3"), ("2", "to", "4"), ("2", "to", "7"), ("4", "to", "5"), ("4", "to", "6")]

@@ -16,9 +16,8 @@ from commands import Cli
 from conftest import FILMS, store_of
 from films_questions import write_films
 from kgwalk.bench.servers import ScanGraph
-from kgwalk.config.episode_rows import episode_from, episode_row
 from kgwalk.config.recipe import load_recipe
-from kgwalk.config.run_folder import read_rows
+from kgwalk.config.run_folder import episode_from, episode_row, read_rows
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.kg.http import HttpGraph
@@ -32,7 +31,6 @@ from kgwalk.serve.settings import ServeSettings
 from kgwalk.systems.baselines.policy import Oracle
 from kgwalk.systems.graph_rft.rewards import web_documents
 from kgwalk.types import Call, Document, Episode, KgwalkError, Question, RemoteError, StopReason, Triple
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import (
     Environments,
     EnvironmentSettings,
@@ -45,7 +43,7 @@ from kgwalk.walk.environment import (
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.ranking import rank
-from kgwalk.walk.rollout import rollout
+from kgwalk.walk.rollout import Budget, rollout
 from kgwalk.walk.web.search import WEB_FAILED, cut
 
 # 0 and 2 lead from Tom Hanks to Penny Marshall, 1 and 3 to Robert Zemeckis; 4 is another relation of the pair of 2

@@ -36,10 +36,10 @@ from kgwalk.types import (
     Triple,
     Turn,
 )
-from kgwalk.walk.budget import Budget, tokens_used
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of, chains_of
 from kgwalk.walk.policy import POLICIES, Policy, ProtocolPolicy, needs_engine, policy_of, protocol_of
 from kgwalk.walk.protocol import Task
+from kgwalk.walk.rollout import Budget, tokens_used
 
 FIVE = [
     ("Big", "starred", "Tom Hanks"),

@@ -18,10 +18,9 @@ from conftest import FILMS
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.types import Document, Episode, Question
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Task
-from kgwalk.walk.rollout import rollout
+from kgwalk.walk.rollout import Budget, rollout
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 REWRITE = "KGWALK_REWRITE_GOLDENS"

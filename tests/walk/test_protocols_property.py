@@ -27,11 +27,10 @@ from kgwalk.systems.kg_reasoner.protocol import KgReasoner
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Answer, Call, Document, Episode, Malformed, Message, Question, Step
 from kgwalk.walk.actions import ACTIONS
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.facts import read_name, spell
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Task, Walk
-from kgwalk.walk.rollout import rollout
+from kgwalk.walk.rollout import Budget, rollout
 from kgwalk.walk.sets import DATED_TOOLS, TOOLS
 
 # Each protocol's tags: those the model writes, and those of its observations.

@@ -32,10 +32,9 @@ from kgwalk.types import (
     StopReason,
     Triple,
 )
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment, Task
-from kgwalk.walk.rollout import rollout, rollout_async
+from kgwalk.walk.rollout import Budget, rollout, rollout_async
 
 QUESTION = Question("q", "who directed the films Tom Hanks starred in?", ["Tom Hanks"], [])
 WALK = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"]

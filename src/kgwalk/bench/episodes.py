@@ -29,10 +29,10 @@ from kgwalk.llm.torch_engine.model import longest_context
 from kgwalk.training.workers.messages import CannotTravel
 from kgwalk.training.workers.pool import WorkerPool
 from kgwalk.types import Episode, KgwalkError, Progress, Question, StopReason
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
 from kgwalk.walk.protocol import Environment, Protocol, Task
+from kgwalk.walk.rollout import Budget
 
 GROUP = 8  # rollouts of a question
 BLOCKS = 10  # parts of a soak; memory is read after each

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.graph_names import graph_called
-from kgwalk.cli.options import AdapterOption, EngineOption, RecipeOption, ValuesOption, WebOption, environment_values
+from kgwalk.cli.options import (
+    AdapterOption,
+    EngineOption,
+    RecipeOption,
+    ValuesOption,
+    WebOption,
+    environment_values,
+    graph_called,
+)
 from kgwalk.cli.output import err, out, print_json, print_json_line
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 

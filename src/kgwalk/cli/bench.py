@@ -192,7 +192,7 @@ def _tell(row: Figure) -> None:
 
 def _parts(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     """`decode,check`."""
-    from kgwalk.config.plugins import unknown
+    from kgwalk.config.recipe import unknown
 
     parts = tuple(part.strip() for part in text.split(","))
     for part in parts:

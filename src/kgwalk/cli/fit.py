@@ -57,7 +57,7 @@ def fit(
     --resume goes on; Ctrl-C stops after the step under way, saved.
     """
     started = time.monotonic()  # imports take seconds
-    from kgwalk.cli.graph_names import stored_graph
+    from kgwalk.cli.options import stored_graph
     from kgwalk.training.fit.fit import fit as run
 
     name, opened = stored_graph(graph)

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.graph_names import graph_called, store_at
 from kgwalk.cli.kg_info import RELATIONS_EXAMPLES, info, relations
 from kgwalk.cli.options import (
     BadRows,
@@ -22,6 +21,8 @@ from kgwalk.cli.options import (
     OnErrorOption,
     QuietOption,
     StoreArgument,
+    graph_called,
+    store_at,
 )
 from kgwalk.cli.output import counted, err, out, parse_size, print_json, progress_bar, size
 from kgwalk.cli.propose import ACCEPT_EXAMPLES, PROPOSE_EXAMPLES, accept, propose

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.graph_names import store_at, stored_graph
-from kgwalk.cli.options import JsonOption, StoreArgument
+from kgwalk.cli.options import JsonOption, StoreArgument, store_at, stored_graph
 from kgwalk.cli.output import counted, out, print_json, print_table, size
 from kgwalk.kg.store import StoredGraph
 

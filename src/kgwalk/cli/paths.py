@@ -113,7 +113,7 @@ def _ask(finding: SplitPaths, engine: Any) -> None:
 def _write(output: Path, questions: list[Question]) -> None:
     import gzip
 
-    from kgwalk.config.episode_rows import row_of
+    from kgwalk.config.run_folder import row_of
     from kgwalk.data.folder import line_of
 
     output.parent.mkdir(parents=True, exist_ok=True)

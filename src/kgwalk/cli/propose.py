@@ -100,7 +100,7 @@ def accept(
     A line with "accept": true is taken and one with "accept": false is not, whatever its confidence. The lines taken,
     with their sources, are kept as additions.jsonl in the new store's folder.
     """
-    from kgwalk.cli.graph_names import graph_called
+    from kgwalk.cli.options import graph_called
     from kgwalk.evaluation.web_facts.propose import accept as accept_facts
     from kgwalk.kg.store import StoredGraph
 

@@ -123,7 +123,7 @@ def _lines(path: Path | None) -> list[str]:
 
 def _relations(name: str) -> Iterable[str]:
     """The relation names of a store, or of the graph of a dataset."""
-    from kgwalk.cli.graph_names import stored_graph
+    from kgwalk.cli.options import stored_graph
 
     graph = stored_graph(name)[1]
     return graph.store.relation.several(graph.live_relations())
@@ -261,7 +261,7 @@ def _whole(shares: Mapping[str, float]) -> dict[int, float]:
 
 def _graph(name: str, on_error: BadRows, progress: Progress) -> StoredGraph:
     """A graph in a store here; a file of facts is built into the cache first."""
-    from kgwalk.cli.graph_names import stored_graph
+    from kgwalk.cli.options import stored_graph
     from kgwalk.data.dataset import cached_store
     from kgwalk.kg.files import naming_read_errors
     from kgwalk.kg.store import open_graph
@@ -274,7 +274,7 @@ def _graph(name: str, on_error: BadRows, progress: Progress) -> StoredGraph:
 
 
 def _check_engine(rewrite: str) -> None:
-    from kgwalk.config.plugins import unknown
+    from kgwalk.config.recipe import unknown
     from kgwalk.llm.engine import KINDS, needs_model
 
     kind, _, model = rewrite.partition(":")

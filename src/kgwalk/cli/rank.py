@@ -46,7 +46,7 @@ def train(
 
     The names of the graph are embedded first; that is done once for a graph, and goes on where it was stopped.
     """
-    from kgwalk.config.plugins import unknown
+    from kgwalk.config.recipe import unknown
     from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker
     from kgwalk.walk.ranker import INPUTS, NetworkShape
     from kgwalk.walk.ranker_features import Near

@@ -7,8 +7,15 @@ from typing import Annotated
 
 import typer
 
-from kgwalk.cli.graph_names import bundled_path
-from kgwalk.cli.options import RECIPE_FORMS, AdapterOption, EngineOption, GraphDropOption, WebOption, environment_values
+from kgwalk.cli.options import (
+    RECIPE_FORMS,
+    AdapterOption,
+    EngineOption,
+    GraphDropOption,
+    WebOption,
+    bundled_path,
+    environment_values,
+)
 from kgwalk.cli.output import err
 from kgwalk.types import EngineError, KgwalkError
 

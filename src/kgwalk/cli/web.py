@@ -99,7 +99,7 @@ def corpus(
     So facts that `--graph-drop` hides from a graph can be found "on the web". Every fact stands in the documents of
     both its ends.
     """
-    from kgwalk.cli.graph_names import graph_called
+    from kgwalk.cli.options import graph_called
     from kgwalk.kg.store import StoredGraph
     from kgwalk.walk.web.graph_corpus import write_corpus
 

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.data.dataset import fetched_folder
 from kgwalk.data.folder import NAMES, DatasetWriter, in_order
 from kgwalk.data.formats import FORMATS, format_called, format_of

@@ -21,8 +21,8 @@ import numpy as np
 import xxhash
 
 from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, exclusive
-from kgwalk.config.episode_rows import row_of
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
+from kgwalk.config.run_folder import row_of
 from kgwalk.data.bundled import BUNDLED, world_folder
 from kgwalk.data.folder import FolderLayout, layout_of, read_questions
 from kgwalk.kg.build import build

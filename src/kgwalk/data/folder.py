@@ -1,6 +1,6 @@
 """The folder of a dataset: which file is what, how questions are read, how a folder is written.
 
-    train.jsonl.gz  dev.jsonl.gz  test.jsonl.gz    questions, one a line; the keys are in config/episode_rows.py
+    train.jsonl.gz  dev.jsonl.gz  test.jsonl.gz    questions, one a line; the keys are in config/run_folder.py
     kg.tsv.gz or graph.kg                          the graph, as facts or as a store
     graphs.jsonl.zst                               the facts of single questions
     names.tsv                                      names for the ids in kg
@@ -26,7 +26,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from kgwalk.config.episode_rows import question_of, row_of
+from kgwalk.config.run_folder import question_of, row_of
 from kgwalk.kg.files import HEADER, is_store, naming_disk_errors, naming_read_errors
 from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape, misread_first
 from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, open_stream, shown

@@ -22,9 +22,8 @@ import orjson
 
 from kgwalk.llm.tokenizers import HfTokenizer, Tokenizer
 from kgwalk.types import Flat, InputError, Message
-from kgwalk.walk.budget import BYTES_A_TOKEN
 from kgwalk.walk.policy import protocol_kind
-from kgwalk.walk.rollout import told_ids
+from kgwalk.walk.rollout import BYTES_A_TOKEN, told_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgwalk.config.plugins import Parts, unknown
-from kgwalk.config.recipe import Recipe, read_section, setting
+from kgwalk.config.recipe import Parts, Recipe, read_section, setting, unknown
 from kgwalk.demos.voice import STYLES
 from kgwalk.score.episode import shown_to
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Question, StopReason, Turn

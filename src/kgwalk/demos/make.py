@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.demos.demo import Demo, RoughTokenizer, messages_of
 from kgwalk.demos.filter import CandidateWalk, DemoSettings, Rejects, lacking, reason_against, web_turns
 from kgwalk.demos.route import (
@@ -35,11 +35,10 @@ from kgwalk.kg.graph import Graph
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.score.answers import f1, gold_of
 from kgwalk.types import Episode, KgwalkError, Message, Question
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import environment_for
 from kgwalk.walk.policy import ProtocolPolicy
 from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
-from kgwalk.walk.rollout import Watch
+from kgwalk.walk.rollout import Budget, Watch
 
 GIVEN_ROUTES: dict[str, Callable[[RouteBuilder, int], Route | None]] = {  # routes that a question itself gives
     "program": lambda builder, hops: route_from_program(builder),

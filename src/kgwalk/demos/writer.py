@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
 
-from kgwalk.config.plugins import Parts
+from kgwalk.config.recipe import Parts
 from kgwalk.demos.demo import turn_ids
 from kgwalk.demos.route import CHOICES, COMBINED, HOPS, Route, way_of
 from kgwalk.demos.voice import STYLES, Voice, listed, spoken, together
@@ -28,11 +28,10 @@ from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.types import Answer, Call, Episode, Message, Neighbors, Question, StopReason, Triple, Turn, UnknownName
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.facts import DirectedRelation, directed_relations
 from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
 from kgwalk.walk.ranking import rank
-from kgwalk.walk.rollout import EpisodeRun
+from kgwalk.walk.rollout import Budget, EpisodeRun
 
 
 class Unwritable(Exception):

@@ -22,10 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.config.cache import cache_folder
-from kgwalk.config.episode_rows import episode_from, episode_row
-from kgwalk.config.plugins import unknown
-from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting
-from kgwalk.config.run_folder import RowFile, RunFolder, begin_run, open_run
+from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting, unknown
+from kgwalk.config.run_folder import RowFile, RunFolder, begin_run, episode_from, episode_row, open_run
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.bundled import world_folder
 from kgwalk.data.dataset import Data, Dataset, fetched_folder, load_dataset
@@ -51,12 +49,12 @@ from kgwalk.score.judge.judge import Judge, name_of
 from kgwalk.score.judge.kinds import BUILDERS, Case, case_of
 from kgwalk.score.judge.verdict import JudgeCost, Verdict, score_from_vector
 from kgwalk.types import Episode, KgwalkError, Progress, Question, Turn, silent
-from kgwalk.walk.budget import ids_a_token
 from kgwalk.walk.environment import Environments, EnvironmentSettings, environment_settings, opened_web
 from kgwalk.walk.linking import link
 from kgwalk.walk.linking import topics as linked_topics
 from kgwalk.walk.policy import Policy, budget_of, check_web, needs_engine, policy_of, protocol_of
 from kgwalk.walk.protocol import Environment, Task
+from kgwalk.walk.rollout import ids_a_token
 from kgwalk.walk.web.search import RERANKED, WebSearch
 
 BLOCK = 8192  # episodes in memory at a time

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from kgwalk.config.episode_rows import kind, question_of
+from kgwalk.config.run_folder import kind, question_of
 from kgwalk.data.folder import GRAPH
 from kgwalk.kg.find import normalise
 from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, not_utf8, open_stream

@@ -23,9 +23,8 @@ from kgwalk import __version__
 from kgwalk.kg.bulk_names import write_table
 from kgwalk.kg.csr import CsrWriter, Edges
 from kgwalk.kg.entity_names import EntityWriter, write_relations
-from kgwalk.kg.external_memory import NumberSpool, RowSorter, SpoolPool
+from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, RowSorter, SpoolPool, alphabetical
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
-from kgwalk.kg.interning import FewNames, Interner, alphabetical
 from kgwalk.kg.names import U32
 from kgwalk.kg.question_sets import BothEdges, QuestionWriter, grouped
 from kgwalk.kg.sources.reading import read, read_labels

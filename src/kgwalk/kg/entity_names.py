@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgwalk.kg.bulk_names import NameWriter, from_parts, hash_names, string_parts, write_table
-from kgwalk.kg.external_memory import RowSorter
+from kgwalk.kg.external_memory import Interner, RowSorter, alphabetical, inverse
 from kgwalk.kg.files import FolderWriter
 from kgwalk.kg.find import hashes, normalise, signatures
-from kgwalk.kg.interning import Interner, alphabetical, inverse
 from kgwalk.kg.names import U32, U64
 from kgwalk.types import Progress
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.demos.route import CHOICES, longest_chain
 from kgwalk.demos.route import HOPS as ROUTE_HOPS
 from kgwalk.kg.graph import Graph

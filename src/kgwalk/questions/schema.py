@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
 

@@ -18,7 +18,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.score.answers import Gold, Matched, accuracy, em_token, forms, gold_of, hit_any, hit_substring, match
 from kgwalk.score.exploration import exploration, explored, gold_facts
 from kgwalk.types import Call, Episode, KgwalkError, Malformed, Question, StopReason
-from kgwalk.walk.budget import tokens
+from kgwalk.walk.rollout import tokens
 from kgwalk.walk.web.search import WEB_FAILED, WEB_SEARCH
 
 

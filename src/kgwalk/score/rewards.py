@@ -24,8 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from kgwalk.config.plugins import Parts, imported, unknown
-from kgwalk.config.recipe import Recipe
+from kgwalk.config.recipe import Parts, Recipe, imported, unknown
 from kgwalk.types import Episode, KgwalkError, Malformed, StopReason, Triple
 from kgwalk.walk.facts import read_name
 from kgwalk.walk.tagged_text import split_arguments

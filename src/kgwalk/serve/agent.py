@@ -20,14 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from kgwalk.config.runtime import LoopClosed, LoopThread
-from kgwalk.serve.asgi import (
-    STOPPING_WORDS,
-    HttpError,
-    HttpReply,
-    check_characters,
-    check_question,
-    too_long,
-)
+from kgwalk.serve.asgi import STOPPING_WORDS, HttpError, HttpReply, check_characters, check_question, too_long
 from kgwalk.serve.engine import NotOpened, SharedEngine
 from kgwalk.serve.graphs import ServedGraphs
 from kgwalk.serve.reading import ItemError, RequestReader, given
@@ -38,9 +31,8 @@ from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine, Generation, Request
     from kgwalk.walk.agent import AskResult
-    from kgwalk.walk.budget import Budget
     from kgwalk.walk.protocol import Protocol
-    from kgwalk.walk.rollout import Watch
+    from kgwalk.walk.rollout import Budget, Watch
     from kgwalk.walk.web.search import WebSearch
 
 log = logging.getLogger("kgwalk.serve")
@@ -229,8 +221,7 @@ class AgentService:
                 self._gate.release()
 
     def _recipe(self, name: str | None) -> tuple[Protocol, Budget]:
-        from kgwalk.config.plugins import unknown
-        from kgwalk.config.recipe import load_recipe
+        from kgwalk.config.recipe import load_recipe, unknown
         from kgwalk.walk.policy import budget_of, protocol_of
 
         # A client may name what is bundled; a path is for the settings only.

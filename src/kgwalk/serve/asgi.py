@@ -16,7 +16,7 @@ from kgwalk.serve.shapes import RequestError
 
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine
-    from kgwalk.walk.budget import Budget
+    from kgwalk.walk.rollout import Budget
 
 
 Scope = MutableMapping[str, Any]
@@ -149,7 +149,7 @@ def check_question(question: str, engine: Engine, budget: Budget) -> None:
 
     A token has at least a byte, so most questions need not be tokenised to know.
     """
-    from kgwalk.walk.budget import Counted, ids_a_token
+    from kgwalk.walk.rollout import Counted, ids_a_token
 
     counted = Counted(engine)
     room = min(counted.budget(budget).total_tokens, counted.context)

@@ -271,7 +271,7 @@ class _Completion:
         return Request(ids, self._chat.messages, sampling, f"chat/{uuid.uuid4().hex}")
 
     def answer(self, request: Request, generation: Generation, text: str) -> ChatAnswer:
-        from kgwalk.walk.budget import server_counts
+        from kgwalk.walk.rollout import server_counts
 
         met = [(text.index(stop), stop) for stop in request.sampling.stop if stop in text]
         at, stop = min(met, default=(len(text), None))

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.types import Flat, KgwalkError
 
 TURN_WEIGHT = 0.5  # of the standardised turn rewards in KG-R1's published code

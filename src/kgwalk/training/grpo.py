@@ -19,8 +19,7 @@ from typing import Any
 
 import torch
 
-from kgwalk.config.episode_rows import episode_row
-from kgwalk.config.run_folder import RowFile
+from kgwalk.config.run_folder import RowFile, episode_row
 from kgwalk.llm.engine import Sampling
 from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
 from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages

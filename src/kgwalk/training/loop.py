@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 import torch
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.config.run_folder import RowFile, read_rows
 from kgwalk.training.checkpoint import Checkpoints, cannot_write
 from kgwalk.training.shards import Processes

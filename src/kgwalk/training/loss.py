@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.types import KgwalkError
 
 LOG_LIMIT = 20.0  # of log ratios: e^20 is 5e8, past anything meant, and far from the overflow that makes NaN

@@ -34,10 +34,10 @@ from kgwalk.llm.embeddings import Embedder
 from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import EngineError, Message, Progress, Question, Triple, silent
-from kgwalk.walk.budget import ids_a_token
 from kgwalk.walk.environment import environment_for
 from kgwalk.walk.facts import Chain, DirectedRelation
 from kgwalk.walk.ranking import scores
+from kgwalk.walk.rollout import ids_a_token
 from kgwalk.walk.tagged_text import escape, quote
 
 EMBEDDED = 256  # questions are embedded together

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgwalk.config.plugins import unknown
-from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting
+from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting, unknown
 from kgwalk.config.run_folder import RUN, RunFolder, open_run, read_json, write_json
 from kgwalk.config.runtime import outside_a_loop, without_garbage_collection
 from kgwalk.data.dataset import Data

@@ -25,9 +25,9 @@ from kgwalk.training.shards import Processes
 from kgwalk.training.workers.messages import CannotTravel
 from kgwalk.training.workers.pool import WorkerPool
 from kgwalk.types import Episode, KgwalkError
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.policy import ProtocolPolicy
 from kgwalk.walk.protocol import Protocol, Task
+from kgwalk.walk.rollout import Budget
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,9 @@ class Walker:
         """Mean metrics of greedy walks; each process walks its share. For a mixture of datasets `f1/NAME` as well."""
         own = processes.share(len(held_out.questions))
         walked = self.measured(held_out, [(number, f"validate:{number}") for number in own], Sampling())
-        found = processes.gathered([(str(one.episode.question.extra.get(DATASET_KEY, "")), one.numbers) for one in walked])
+        found = processes.gathered(
+            [(str(one.episode.question.extra.get(DATASET_KEY, "")), one.numbers) for one in walked]
+        )
         means = {name: _mean([row[name] for _, row in found]) for name in VALIDATED}
         parts = sorted({part for part, _ in found if part})
         return means | {f"f1/{part}": _mean([row["f1"] for of, row in found if of == part]) for part in parts}

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.config.cache import cache_folder
-from kgwalk.config.plugins import unknown
-from kgwalk.config.recipe import Recipe, load_recipe, names, read_section
+from kgwalk.config.recipe import Recipe, load_recipe, names, read_section, unknown
 from kgwalk.config.run_folder import RunFolder, begin_run, open_run, read_json, read_rows, write_json
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import evenly

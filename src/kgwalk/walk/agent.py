@@ -34,14 +34,13 @@ from kgwalk.kg.open import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine
 from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
 from kgwalk.walk.adapters import Choice, choose_adapter, store_of
-from kgwalk.walk.budget import Budget, Counted, tokens_used
 from kgwalk.walk.environment import environment_for, environment_settings, opened_web
 from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
 from kgwalk.walk.name_lookup import MOST_WORDS, is_long
 from kgwalk.walk.policy import budget_of, check_web, protocol_named, protocol_of
 from kgwalk.walk.protocol import Environment, Protocol, Task
-from kgwalk.walk.rollout import Watch, rollout_async
+from kgwalk.walk.rollout import Budget, Counted, Watch, rollout_async, tokens_used
 from kgwalk.walk.web.search import WebSearch
 
 T = TypeVar("T")

@@ -15,15 +15,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from typing import Protocol as Interface
 
-from kgwalk.config.plugins import Parts, imported
-from kgwalk.config.recipe import Recipe, read_section
+from kgwalk.config.recipe import Parts, Recipe, imported, read_section
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.types import EngineError, Episode, KgwalkError
-from kgwalk.walk.budget import Budget, Counted
 from kgwalk.walk.environment import environment_for, environment_settings
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Protocol, Task
-from kgwalk.walk.rollout import Watch, rollout_async
+from kgwalk.walk.rollout import Budget, Counted, Watch, rollout_async
 
 
 class Policy(Interface):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-from kgwalk.config.plugins import Parts
+from kgwalk.config.recipe import Parts
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Answer, Call, Document, Malformed, Message, Question, Step, Triple

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.data.formats.base import Format
 from kgwalk.data.formats.freebase import CWQ, GRAILQA, ROG, SIMPLEQUESTIONS, WEBQSP, WEBQUESTIONS
 from kgwalk.data.formats.graph_included import METAQA, MULTITQ, OWN, PATHQUESTION

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kgwalk.config.episode_rows import kind, kind_of_list, row_of
+from kgwalk.config.run_folder import kind, kind_of_list, row_of
 from kgwalk.data.folder import line_of
 from kgwalk.data.formats.records import Record
 from kgwalk.types import InputError, KgwalkError, Question, Triple

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kgwalk.config.episode_rows import question_of
+from kgwalk.config.run_folder import question_of
 from kgwalk.data.folder import GRAPH
 from kgwalk.data.formats import base
 from kgwalk.data.formats.base import Format, RecordReading, record_id

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from kgwalk.config.episode_rows import kind
+from kgwalk.config.run_folder import kind
 from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, not_utf8, open_stream, shown
 from kgwalk.types import InputError
 

@@ -30,8 +30,7 @@ from typing import Any
 
 import orjson
 
-from kgwalk.config.episode_rows import episode_from, kind, triples_of
-from kgwalk.config.run_folder import open_run, read_rows
+from kgwalk.config.run_folder import episode_from, kind, open_run, read_rows, triples_of
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.report import PREDICTIONS, key_of, whole_rows
 from kgwalk.evaluation.web_facts.reading import FoundFact, Reader

@@ -23,7 +23,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.masking_utils import AttentionMaskInterface
 
-from kgwalk.llm.openvino_engine.paged_model import PagedModel
+from kgwalk.llm.openvino_engine.model import PagedModel
 from kgwalk.llm.openvino_engine.runtime import op, ov
 from kgwalk.types import EngineError
 

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from kgwalk.llm.engine import Generation, Request, StopDetector, activate
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
-from kgwalk.llm.openvino_engine.blocks import BlockTable
-from kgwalk.llm.openvino_engine.scheduler import PagedSequence, Scheduler
+from kgwalk.llm.openvino_engine.scheduler import BlockTable, PagedSequence, Scheduler
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError
 
@@ -54,8 +53,7 @@ class CpuEngine:
         guesses: int = DRAFT_TOKENS,
     ) -> None:
         _need_openvino()
-        from kgwalk.llm.openvino_engine.converted import converted_folder, graph_of, open_tokenizer, read_facts
-        from kgwalk.llm.openvino_engine.paged_model import PagedModel
+        from kgwalk.llm.openvino_engine.model import PagedModel, converted_folder, graph_of, open_tokenizer, read_facts
 
         _check(dtype, batch, guesses)
         threads = _threads() if threads is None else threads
@@ -134,7 +132,7 @@ def _need_openvino() -> None:
 
 
 def _check(dtype: str, batch: int, guesses: int) -> None:
-    from kgwalk.llm.openvino_engine.converted import DTYPES
+    from kgwalk.llm.openvino_engine.model import DTYPES
 
     if dtype not in DTYPES:
         raise EngineError(f"unknown dtype {dtype!r} of the engine cpu; there are {', '.join(DTYPES)}")

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kgwalk.llm.torch_engine.sequence import BLOCK, SlotSequence, prefix_hashes
-from kgwalk.llm.torch_engine.slots import Slot
+from kgwalk.llm.torch_engine.sequence import BLOCK, Slot, SlotSequence, prefix_hashes
 
 WORTH_COPYING = 32  # tokens: a shorter prefix is as quickly computed as copied
 MAX_HASHES = 1 << 18

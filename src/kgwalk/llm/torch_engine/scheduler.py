@@ -26,8 +26,7 @@ from kgwalk.llm.engine import Generation
 from kgwalk.llm.torch_engine.model import MAX_STEPS, PrefillJob, SampledTokens, SlotModel
 from kgwalk.llm.torch_engine.prefix_cache import PrefixCache
 from kgwalk.llm.torch_engine.sampling import END_SETS, SlotStart
-from kgwalk.llm.torch_engine.sequence import Ended, IdArray, OutputBuffer, SlotSequence
-from kgwalk.llm.torch_engine.slots import SlotTable
+from kgwalk.llm.torch_engine.sequence import Ended, IdArray, OutputBuffer, SlotSequence, SlotTable
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from kgwalk.llm.engine import Engine, Generation, Request, Sampling
 from kgwalk.score.judge.kinds import Case, Judgement, JudgePrompt, judgement_named
 from kgwalk.score.judge.verdict import JudgeCost, Unreadable, Verdict
 from kgwalk.types import EngineError, KgwalkError, Message, StoreError
-from kgwalk.walk.budget import ids_a_token, server_counts
+from kgwalk.walk.rollout import ids_a_token, server_counts
 
 # Verdicts on disk
 

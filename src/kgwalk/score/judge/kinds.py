@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
-from kgwalk.config.plugins import Parts, unknown
+from kgwalk.config.recipe import Parts, unknown
 from kgwalk.score.judge.verdict import (
     Bit,
     Bits,

@@ -33,12 +33,11 @@ from kgwalk.kg.graph import Graph
 from kgwalk.systems.baselines.trip import Trip, trips
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Answer, Call, Document, Episode, Found, Neighbors, StopReason, Triple, Turn, UnknownName
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import crucial_facts
 from kgwalk.walk.facts import Chain, chains_of
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Listing, Task
-from kgwalk.walk.rollout import Watch
+from kgwalk.walk.rollout import Budget, Watch
 from kgwalk.walk.sets import DATED_TOOLS, TOOLS, Reference, SetError, Sets
 from kgwalk.walk.tagged_text import escape
 from kgwalk.walk.web.search import WEB_FAILED, WEB_SEARCH, names, search_web, shown

@@ -16,11 +16,10 @@ from kgwalk.llm.engine import Sampling
 from kgwalk.systems.baselines.trip import Trip, trips
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Answer, Call, Episode, StopReason, Triple
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.facts import DirectedRelation, directed_relations
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Task
-from kgwalk.walk.rollout import Watch
+from kgwalk.walk.rollout import Budget, Watch
 from kgwalk.walk.tagged_text import escape
 
 

@@ -25,11 +25,10 @@ from kgwalk.llm.embeddings import Embedder
 from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.systems.baselines.trip import Trip, trips
 from kgwalk.types import Answer, Call, Episode, Malformed, Message, Step, StopReason, Triple, Turn
-from kgwalk.walk.budget import Budget, Counted, ids_a_token, server_counts
 from kgwalk.walk.facts import DirectedRelation, Neighbour, path_to, relevant_relations, spell, write_fact
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Observation, Task, written
-from kgwalk.walk.rollout import Watch
+from kgwalk.walk.rollout import Budget, Counted, Watch, ids_a_token, server_counts
 from kgwalk.walk.tagged_text import escape, read_answer
 
 # Prompts, in our words, and how the replies are read

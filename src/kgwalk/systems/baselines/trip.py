@@ -14,9 +14,8 @@ from typing import TypeVar
 
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import EngineError, Episode, KgwalkError, Step, StopReason, Turn
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.protocol import Environment, Task
-from kgwalk.walk.rollout import Watch
+from kgwalk.walk.rollout import Budget, Watch
 
 _T = TypeVar("_T")
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.types import Answer, Call, Malformed, Message, Step
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Observation, Protocol, Task, Walk, said, tag_pattern
 from kgwalk.walk.subgraph import SELECT, subgraph_text

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.score.answers import forms
 from kgwalk.score.exploration import gold_facts, likeness
 from kgwalk.score.rewards import Outcome, facts_named, thought_of, whole_reward

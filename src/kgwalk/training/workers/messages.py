@@ -25,15 +25,15 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from kgwalk.config.plugins import imported
+from kgwalk.config.recipe import imported
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.types import Answer, Call, Episode, Malformed, Question, Step, StopReason, Triple, Turn
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import Environments
 from kgwalk.walk.protocol import Protocol
+from kgwalk.walk.rollout import Budget
 from kgwalk.walk.web.search import open_web
 
 IDS, REALS, HASHES = "i", "d", "q"  # array types for token ids, real numbers and prefix hashes: 4, 8 and 8 bytes each

@@ -52,9 +52,9 @@ from kgwalk.training.workers.messages import (
     unpacked_prompt,
 )
 from kgwalk.types import KgwalkError, Question
-from kgwalk.walk.budget import Budget
 from kgwalk.walk.environment import Environments
 from kgwalk.walk.protocol import Protocol
+from kgwalk.walk.rollout import Budget
 
 READ = 1 << 20  # bytes read at once
 ROOM = 1 << 22  # bytes of the socket's buffer: a bundle of requests is 50 kB

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from kgwalk.config.plugins import unknown
+from kgwalk.config.recipe import unknown
 from kgwalk.kg.find import normalise
 from kgwalk.llm.embeddings import split_words
 from kgwalk.types import Document, KgwalkError, RemoteError
