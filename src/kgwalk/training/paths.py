@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kgwalk.demos.path_search import EdgeSource, FoundChain, GraphEdges, reverse, search
+from kgwalk.demos.path_search import EdgeSource, FoundChain, GraphEdges, Ways, reverse, search
 from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
@@ -35,7 +35,7 @@ from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.systems.eog.protocol import Eog
 from kgwalk.types import EngineError, Message, Progress, Question, Triple, silent
 from kgwalk.walk.environment import environment_for
-from kgwalk.walk.facts import Chain, DirectedRelation
+from kgwalk.walk.facts import Chain
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.rollout import ids_a_token
 from kgwalk.walk.tagged_text import escape, quote
@@ -346,7 +346,6 @@ SHARE = 0.5  # of the most common chain's votes, or a chain is dropped
 ROWS_AT_ONCE = 512  # rows of a similarity matrix in memory
 
 F32 = npt.NDArray[np.float32]
-Ways = tuple[DirectedRelation, ...]
 
 
 def agreed(

@@ -24,7 +24,7 @@ from kgwalk.config.recipe import Parts, unknown
 from kgwalk.score.judge.verdict import (
     Bit,
     Bits,
-    Block,
+    EnclosedText,
     Scores,
     Share,
     Unreadable,
@@ -40,7 +40,7 @@ from kgwalk.types import Episode, Message
 # Cases
 
 
-class Piece(NamedTuple):
+class WalkPart(NamedTuple):
     """A piece of an episode: what the model wrote, or what its tools told it."""
 
     by: Literal["model", "tools"]
@@ -60,7 +60,7 @@ class Case:
     gold: Sequence[str] | None = None
     aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
     predicted: Sequence[str] = ()
-    steps: Sequence[Piece] = ()
+    steps: Sequence[WalkPart] = ()
     plan: str = ""
     given: str = ""
     void: str | None = None
@@ -128,13 +128,13 @@ def case_of(kind: str, episode: Episode) -> Case:
     return BUILDERS.named(kind)(episode)
 
 
-def steps(episode: Episode) -> list[Piece]:
+def steps(episode: Episode) -> list[WalkPart]:
     """The walk: each turn's text, and what was told after it."""
-    said: list[Piece] = []
+    said: list[WalkPart] = []
     for turn in episode.turns:
-        said.append(Piece("model", turn.text))
+        said.append(WalkPart("model", turn.text))
         if turn.observation:
-            said.append(Piece("tools", turn.observation))
+            said.append(WalkPart("tools", turn.observation))
     return said
 
 
@@ -181,7 +181,7 @@ class Judgement(ABC):
     def shape(self, case: Case) -> VerdictShape: ...
 
     @abstractmethod
-    def parts(self, case: Case) -> list[Block]:
+    def parts(self, case: Case) -> list[EnclosedText]:
         """What is shown beside the question."""
 
     @abstractmethod
@@ -191,7 +191,7 @@ class Judgement(ABC):
     def messages(self, case: Case, key: str, most: int) -> JudgePrompt:
         """The prompt, with at most about `most` characters of the judged text."""
         shape = self.shape(case)
-        question = Block("question", cut(case.question, QUESTION_ROOM), whole=True)
+        question = EnclosedText("question", cut(case.question, QUESTION_ROOM), whole=True)
         text, was_cut = enclose([question, *self.parts(case)], most)
         closing = CLOSING.format(legend=shape.legend, form=form_line(shape, key))
         system = Message("system", SYSTEM.format(task=self.task(case)))
@@ -222,7 +222,7 @@ class Equivalence(Judgement):
     def shape(self, case: Case) -> VerdictShape:
         return Bits("equivalent", len(case.gold or ()))
 
-    def parts(self, case: Case) -> list[Block]:
+    def parts(self, case: Case) -> list[EnclosedText]:
         return [_gold(case), _predicted(case)]
 
     def settled(self, case: Case) -> Value | Unreadable | None:
@@ -250,7 +250,7 @@ class Correct(Judgement):
     def shape(self, case: Case) -> VerdictShape:
         return Bit("correct")
 
-    def parts(self, case: Case) -> list[Block]:
+    def parts(self, case: Case) -> list[EnclosedText]:
         return [_predicted(case)] if case.gold is None else [_gold(case), _predicted(case)]
 
     def settled(self, case: Case) -> Value | Unreadable | None:
@@ -276,7 +276,7 @@ class Reasoning(Judgement):
     def shape(self, case: Case) -> VerdictShape:
         return Share("reasoning")
 
-    def parts(self, case: Case) -> list[Block]:
+    def parts(self, case: Case) -> list[EnclosedText]:
         return _steps(case)
 
     def settled(self, case: Case) -> Value | Unreadable | None:
@@ -298,8 +298,8 @@ class PlanJudgement(Judgement):
     def shape(self, case: Case) -> VerdictShape:
         return Bit("plan")
 
-    def parts(self, case: Case) -> list[Block]:
-        return [Block("plan", case.plan)]
+    def parts(self, case: Case) -> list[EnclosedText]:
+        return [EnclosedText("plan", case.plan)]
 
     def settled(self, case: Case) -> Value | Unreadable | None:
         return None if case.plan.strip() else 0
@@ -334,8 +334,8 @@ class Quality(Judgement):
     def shape(self, case: Case) -> VerdictShape:
         return Scores(tuple(QUALITIES), TOP)
 
-    def parts(self, case: Case) -> list[Block]:
-        given = [Block("given", case.given)] if case.given else []
+    def parts(self, case: Case) -> list[EnclosedText]:
+        given = [EnclosedText("given", case.given)] if case.given else []
         return [*([_gold(case)] if case.gold else []), *given, *_steps(case)]
 
     def settled(self, case: Case) -> Value | Unreadable | None:
@@ -354,13 +354,13 @@ def judgement_named(name: str) -> Judgement:
     return KINDS[name]
 
 
-def _gold(case: Case) -> Block:
+def _gold(case: Case) -> EnclosedText:
     lines = []
     for number, name in enumerate(case.gold or (), 1):
         others = [_name(other) for other in case.aliases.get(name, ())[:ALIASES] if other != name]
         also = f" (also {', '.join(others)})" if others else ""
         lines.append(f"{number}. {_name(name)}{also}")
-    return Block("gold", "\n".join(lines), whole=True)
+    return EnclosedText("gold", "\n".join(lines), whole=True)
 
 
 def _name(name: str) -> str:
@@ -368,12 +368,12 @@ def _name(name: str) -> str:
     return json.dumps(cut(name, NAME_ROOM), ensure_ascii=False)
 
 
-def _predicted(case: Case) -> Block:
-    return Block("predicted", "\n".join(_name(name) for name in case.predicted))
+def _predicted(case: Case) -> EnclosedText:
+    return EnclosedText("predicted", "\n".join(_name(name) for name in case.predicted))
 
 
-def _steps(case: Case) -> list[Block]:
-    return [Block(said.by, said.text, f'step="{number}"') for number, said in enumerate(case.steps, 1)]
+def _steps(case: Case) -> list[EnclosedText]:
+    return [EnclosedText(said.by, said.text, f'step="{number}"') for number, said in enumerate(case.steps, 1)]
 
 
 def _answered(case: Case) -> bool:
