@@ -114,10 +114,7 @@ def kgwalk_cpu_float32(work: Path, threads: int) -> Generate:
 
 def openvino_genai(work: Path, threads: int) -> Generate:
     """Intel's own pipeline over the graph of the engine cpu: the same kernels, with its scheduler."""
-    from kgwalk.llm.openvino_engine.model import (
-        converted_folder,
-        ov,  # before the others: it keeps the telemetry away
-    )
+    from kgwalk.llm.openvino_engine.model import converted_folder, ov
 
     folder, kept = work / "openvino-genai", converted_folder("smollm2-135m", None, "int8")
     if not (folder / "openvino_detokenizer.xml").is_file():

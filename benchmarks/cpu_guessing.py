@@ -26,8 +26,7 @@ from kgwalk.kg.store import open_graph
 from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.openvino_engine.engine import CpuEngine
 from kgwalk.llm.openvino_engine.scheduler import NgramIndex
-from kgwalk.walk.adapters import shipped
-from kgwalk.walk.agent import answer_question
+from kgwalk.walk.agent import answer_question, shipped
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 

@@ -19,8 +19,7 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
 from kgwalk.walk import agent as agent_module
-from kgwalk.walk.adapters import Choice
-from kgwalk.walk.agent import Agent, NoTopic, answer_question, as_json, ask, start_of
+from kgwalk.walk.agent import Agent, Choice, NoTopic, answer_question, as_json, ask, start_of
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment
 from kgwalk.walk.rollout import Budget

@@ -71,8 +71,7 @@ def ask(
     with 2 if it is used wrongly.
     """
     from kgwalk.config.recipe import load_recipe
-    from kgwalk.walk.adapters import NONE, store_of
-    from kgwalk.walk.agent import Agent
+    from kgwalk.walk.agent import NONE, Agent, store_of
 
     if question == "-":
         question = None

@@ -139,7 +139,7 @@ def _agent(
 ) -> str | None:
     """The adapter's folder: the one asked for, else what is found for the dataset's graph."""
     from kgwalk.config.recipe import load_recipe
-    from kgwalk.walk.adapters import choose_adapter, store_of
+    from kgwalk.walk.agent import choose_adapter, store_of
 
     chosen = load_recipe(recipe)
     looks = asked is None and "protocol" in chosen.sections and dataset.has_graph()

@@ -163,7 +163,7 @@ def environment_settings(recipe: Recipe) -> EnvironmentSettings:
 
 def opened_web(settings: EnvironmentSettings) -> WebSearch | None:
     """The engine; a corpus that is not there or a key that is missing is told here, before any walk."""
-    return open_web(settings.web)
+    return None if settings.web == "none" else open_web(settings.web)
 
 
 def crucial_facts(question: Question) -> tuple[Triple, ...]:
