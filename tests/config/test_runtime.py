@@ -72,11 +72,11 @@ def test_half_of_the_cores_unless_somebody_says_how_many(monkeypatch: pytest.Mon
     monkeypatch.setattr(runtime, "cores", lambda: 6)
     monkeypatch.setattr(runtime, "_ours", [])
     monkeypatch.setenv(runtime.VARIABLE, "1")
-    runtime.settle()
-    assert (os.environ[runtime.VARIABLE], runtime.most()) == ("1", None)  # no more is tried
+    runtime.set_thread_count()
+    assert (os.environ[runtime.VARIABLE], runtime.most_threads()) == ("1", None)  # no more is tried
     monkeypatch.delenv(runtime.VARIABLE)
-    runtime.settle()
-    assert (os.environ[runtime.VARIABLE], runtime.most()) == ("3", 6)
+    runtime.set_thread_count()
+    assert (os.environ[runtime.VARIABLE], runtime.most_threads()) == ("3", 6)
 
 
 def test_instructions_that_are_announced_and_missing_kill_another_process(
@@ -141,7 +141,7 @@ def test_threads_are_an_updates_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_cores_are_tried_unless_somebody_said_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "most", lambda: torch.get_num_threads() + 1)
+    monkeypatch.setattr(plan, "most_threads", lambda: torch.get_num_threads() + 1)
 
     def course(**options: int) -> Sft:
         return Sft(updater_of(policy(), **options), sequences(2), ["a", "b"], SftSettings(batch=2), 0)
@@ -153,9 +153,9 @@ def test_all_cores_are_tried_unless_somebody_said_how_many(monkeypatch: pytest.M
     assert tried.seconds > 0
     assert own.updater.threads == 0  # what comes next is measured as it would be without
     assert plan._with_more_threads(course(threads=1)) is None  # by `sft.threads`
-    monkeypatch.setattr(plan, "most", lambda: None)  # by OMP_NUM_THREADS
+    monkeypatch.setattr(plan, "most_threads", lambda: None)  # by OMP_NUM_THREADS
     assert plan._with_more_threads(course()) is None
-    monkeypatch.setattr(plan, "most", torch.get_num_threads)  # there are no more
+    monkeypatch.setattr(plan, "most_threads", torch.get_num_threads)  # there are no more
     assert plan._with_more_threads(course()) is None
 
 

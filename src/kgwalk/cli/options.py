@@ -1,7 +1,9 @@
-"""The options and arguments that several commands share, each defined once.
+"""The options and arguments that several commands share, and the graphs that such an argument names.
 
-A command takes one as the type of a parameter, `json: JsonOption = False`. What only one command has stands in its own
-module.
+A command takes an option as the type of a parameter, `json: JsonOption = False`. What only one command has stands in
+its own module. A graph is given by what a person calls it: a bundled name, a store, a dataset or an address.
+
+    graph_called("world"), graph_called("films.kg"), graph_called("http://localhost:8000")
 """
 
 from __future__ import annotations
@@ -103,10 +105,7 @@ def environment_values(graph_drop: float | None, web: str | None) -> list[str]:
     return drop if web is None else [*drop, f"world.web={json.dumps(web)}"]
 
 
-# ----------------------------------------------------------------------------------------------------
-# A graph by what a person calls it: a bundled name, a store, a dataset or an address.
-#
-# graph_called("world"), graph_called("films.kg"), graph_called("http://localhost:8000")
+# Graphs by name
 
 
 def graph_called(name: str) -> Graph:

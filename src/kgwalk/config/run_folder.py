@@ -1,11 +1,16 @@
-"""A run's folder: `run.json` says what was run and with what, the rest is the run's own.
+"""A run's folder: what was run and with what, and files of rows with its questions and episodes.
 
     eval/run.json           kind, settings (the recipe as resolved, data, seed, model), command, versions, commit, when
     eval/predictions.jsonl  one row an episode (`RowFile`)
     eval/metrics.json       written at the end
 
 A folder holds one run, and one process at a time writes into it. With the same settings a run goes on where it stopped;
-other settings are refused.
+other settings are refused. Questions and episodes are written as JSON rows and read back without loss:
+
+    episode_from(episode_row(episode)) == episode
+    question_of(row_of(question), "1") == question
+
+A question's row is a part of an episode's row, and the line of a dataset's split.
 """
 
 from __future__ import annotations
@@ -247,7 +252,6 @@ def _commit() -> str | None:
 
 # Files of JSON rows that only grow
 
-
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -277,22 +281,6 @@ class RowFile:
 
     def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
         self.close()
-
-
-def _line(row: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(row, option=_OPTIONS)
-    except orjson.JSONEncodeError:  # half a surrogate pair, as a server's message may have: no file takes it
-        return orjson.dumps(_writable(row), option=_OPTIONS)
-
-
-def _writable(value: Any) -> Any:
-    """The same with U+FFFD for each half of a surrogate pair."""
-    if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {_writable(key): _writable(inside) for key, inside in value.items()}
-    return [_writable(inside) for inside in value] if isinstance(value, list | tuple) else value
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -331,26 +319,34 @@ def drop_cut_line(path: Path) -> None:
             file.truncate(at)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Questions and episodes as JSON rows, and back without loss.
-#
-#     episode_from(episode_row(episode)) == episode
-#     question_of(row_of(question), "1") == question
-#
-# A question's row is the line of a dataset's split and a part of an episode's row. `question_of` reads the folder
-# format of kgwalk's data (`id, question, topic_entities, answers, ...`) and the keys of RoG's data sets (`q_entity,
-# answer, a_entity`).
+def _line(row: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(row, option=_OPTIONS)
+    except orjson.JSONEncodeError:  # half a surrogate pair, as a server's message may have: no file takes it
+        return orjson.dumps(_writable(row), option=_OPTIONS)
 
 
-# Questions
+def _writable(value: Any) -> Any:
+    """The same with U+FFFD for each half of a surrogate pair."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_writable(key): _writable(inside) for key, inside in value.items()}
+    return [_writable(inside) for inside in value] if isinstance(value, list | tuple) else value
 
+
+# Questions as rows
 
 _FIELDS = ("id", "question", "topic_entities", "answers", "hops", "gold_paths", "evidence", "type", "aliases")
 _KINDS = {str: "text", bool: "true or false", int: "a number", float: "a number", dict: "an object", list: "a list"}
 
 
 def question_of(row: Any, number: str) -> Question:
-    """A question from its JSON object; `number` is the id of one that has none. ValueError says what is wrong."""
+    """A question from its JSON object; `number` is the id of one that has none. ValueError says what is wrong.
+
+    Reads the folder format of kgwalk's data (`id, question, topic_entities, answers, ...`) and the keys of RoG's data
+    sets (`q_entity, answer, a_entity`).
+    """
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, got {kind(row)}")
     topics_key = "topic_entities" if "topic_entities" in row else "q_entity"
@@ -461,7 +457,7 @@ def _short_value(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
-# Episodes
+# Episodes as rows
 
 
 def episode_row(episode: Episode) -> dict[str, Any]:
@@ -501,6 +497,24 @@ def episode_from(row: dict[str, Any]) -> Episode:
     )
 
 
+def step_row(step: Step) -> dict[str, Any]:
+    match step:
+        case Call(tool, args):
+            return {"call": tool, "args": list(args)}
+        case Answer(names):
+            return {"answer": list(names)}
+        case Malformed(why):
+            return {"malformed": why}
+
+
+def step_from(row: dict[str, Any]) -> Step:
+    if "call" in row:
+        return Call(row["call"], tuple(row["args"]))
+    if "answer" in row:
+        return Answer(tuple(row["answer"]))
+    return Malformed(row["malformed"])
+
+
 def _turn_row(turn: Turn) -> dict[str, Any]:
     # by hand: dataclasses.asdict copies every list of ids, which takes longer than all the rest of an evaluation
     return {
@@ -528,21 +542,3 @@ def _turn_from(row: dict[str, Any]) -> Turn:
         "documents": [Document(*one) for one in row.get("documents", ())],
     }
     return Turn(**{**row, **own})
-
-
-def step_row(step: Step) -> dict[str, Any]:
-    match step:
-        case Call(tool, args):
-            return {"call": tool, "args": list(args)}
-        case Answer(names):
-            return {"answer": list(names)}
-        case Malformed(why):
-            return {"malformed": why}
-
-
-def step_from(row: dict[str, Any]) -> Step:
-    if "call" in row:
-        return Call(row["call"], tuple(row["args"]))
-    if "answer" in row:
-        return Answer(tuple(row["answer"]))
-    return Malformed(row["malformed"])

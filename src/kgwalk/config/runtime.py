@@ -1,11 +1,11 @@
 """How this process runs: its threads, its event loops, and the garbage collector.
 
-`settle` gives torch half of the cores, before it is imported. With all cores torch waits at every step for threads that
-other programs keep from running: two busy cores decode 25 times slower than one. Training, whose matrix products are
-long, loses less by that and gains more; `most` says how many threads it may try.
+`set_thread_count` gives torch half of the cores, before it is imported. With all cores torch waits at every step for
+threads that other programs keep from running: two busy cores decode 25 times slower than one. Training, whose matrix
+products are long, loses less by that and gains more; `most_threads` says how many threads it may try.
 
-`outside_a_loop` and `LoopThread` let code with an event loop of its own run anywhere. `quiet` and `without_collecting`
-are switched on around a piece of work.
+`outside_a_loop` and `LoopThread` let code with an event loop of its own run anywhere. `without_progress_bars` and
+`without_garbage_collection` are switched on around a piece of work.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     build(["films.tsv", "people.nt.gz"], "films.kg")
 
-`_Build.run` is the order of the steps. Names are numbered by `interning`, written by `entity_names`, and the triples
-go through `external_memory` to `csr`. Memory follows the `memory` setting and not the size of the input: what does not
+`_Build.run` is the order of the steps. Names are numbered and triples sorted by `external_memory`; `entity_names`
+writes the names, `csr` the triples. Memory follows the `memory` setting and not the size of the input: what does not
 fit waits in files inside the unfinished store. The result depends on the triples, not on their order.
 """
 

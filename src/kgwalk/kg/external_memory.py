@@ -1,8 +1,13 @@
-"""More numbers and strings than memory holds: spools that overflow to files, and a sort of rows.
+"""More rows and names than memory holds: spools that overflow to files, sorted rows, numbered names.
 
-A spool is appended to and later read back in the same order. It keeps what it holds in memory until the spools that
-share its budget hold too much together; then all of them go to files. `RowSorter` gives the distinct rows it was shown
-in ascending order. `build` keeps its triples in both until their final numbers are known.
+- A spool (`NumberSpool`, `StringSpool`) is appended to and later read back in the same order. It keeps what it holds in
+  memory until the spools that share its budget hold too much together; then all of them go to files.
+- `RowSorter` gives the distinct rows it was shown in ascending order.
+- `Interner` gives a number to each distinct name of a stream, in bounded memory; `FewNames` does so in memory, for
+  relations, dates and questions.
+
+`build` sees blocks of strings: it has their names numbered, and keeps its triples in spools and sorters until the final
+numbers are known.
 """
 
 from __future__ import annotations
@@ -23,6 +28,11 @@ from kgwalk.types import InputError
 
 IdRows = npt.NDArray[np.uint32]  # (n, columns), compared column by column
 _BINS = 4096
+PARTS = 64
+_SHIFT = np.uint64(58)  # the top 6 bits of a hash choose its part, so parts in order are hashes in order
+MOST_FEW = 1 << 24
+MOST_ENTITIES = (1 << 32) - 1
+
 
 # Spools
 
@@ -263,45 +273,7 @@ def _append(path: Path, rows: IdRows) -> None:
         file.write(rows.tobytes())
 
 
-# ----------------------------------------------------------------------------------------------------
-# Interning: a number for each distinct name of a stream, in bounded memory.
-#
-# A build sees blocks of strings and needs numbers. `Interner` is for entities, which may not fit in memory: each block
-# is encoded against its own distinct names, and those are spilled to 64 parts by hash. A part holds every occurrence of
-# its names, so each part can be made distinct on its own. `FewNames` does the same in memory, for relations, dates and
-# questions.
-#
-# Entities are numbered by how often they are mentioned, most first, then by hash. So the numbers depend on the triples
-# and not on their order, and a smaller number is a better connected entity.
-
-
-PARTS = 64
-_SHIFT = np.uint64(58)  # the top 6 bits of a hash choose its part, so parts in order are hashes in order
-MOST_FEW = 1 << 24
-MOST_ENTITIES = (1 << 32) - 1
-
-
-@dataclass
-class _Part:
-    """What was spilled of the names whose hash falls in one range."""
-
-    names: StringSpool
-    mentions: NumberSpool  # per spilled name, how often its block had it; per distinct name once resolved
-    numbers: NumberSpool  # per spilled name, once resolved: its number
-    label_keys: StringSpool
-    labels: StringSpool
-    label_ranks: NumberSpool
-
-    @classmethod
-    def at(cls, pool: SpoolPool, scratch: Path, part: int) -> _Part:
-        return cls(
-            names=StringSpool(pool, scratch / f"names-{part}"),
-            mentions=NumberSpool(pool, scratch / f"mentions-{part}", np.uint32),
-            numbers=NumberSpool(pool, scratch / f"numbers-{part}", np.uint32),
-            label_keys=StringSpool(pool, scratch / f"label-keys-{part}"),
-            labels=StringSpool(pool, scratch / f"labels-{part}"),
-            label_ranks=NumberSpool(pool, scratch / f"label-ranks-{part}", np.uint8),
-        )
+# Interning
 
 
 @dataclass(frozen=True)
@@ -316,6 +288,12 @@ class PartNames:
 
 class Interner:
     """Numbers for many names: `add` every block, `resolve` once, then ask `numbers(block)`.
+
+    Each block is encoded against its own distinct names, and those are spilled to 64 parts by hash. A part holds every
+    occurrence of its names, so each part can be made distinct on its own.
+
+    Names are numbered by how often they are mentioned, most first, then by hash. So the numbers depend on the triples
+    and not on their order, and a smaller number is a better connected entity.
 
     `budget` is how many bytes of names it holds in memory before they go to files in `scratch`.
     """
@@ -430,7 +408,34 @@ def alphabetical(names: Sequence[str]) -> tuple[list[int], U32]:
     return order, inverse(np.array(order, np.int64))
 
 
-# Resolving the parts
+def inverse(order: npt.NDArray[np.integer]) -> U32:
+    """Where each of 0, 1, 2, ... stands in a permutation."""
+    position = np.empty(len(order), np.uint32)
+    position[order] = np.arange(len(order), dtype=np.uint32)
+    return position
+
+
+@dataclass
+class _Part:
+    """What was spilled of the names whose hash falls in one range."""
+
+    names: StringSpool
+    mentions: NumberSpool  # per spilled name, how often its block had it; per distinct name once resolved
+    numbers: NumberSpool  # per spilled name, once resolved: its number
+    label_keys: StringSpool
+    labels: StringSpool
+    label_ranks: NumberSpool
+
+    @classmethod
+    def at(cls, pool: SpoolPool, scratch: Path, part: int) -> _Part:
+        return cls(
+            names=StringSpool(pool, scratch / f"names-{part}"),
+            mentions=NumberSpool(pool, scratch / f"mentions-{part}", np.uint32),
+            numbers=NumberSpool(pool, scratch / f"numbers-{part}", np.uint32),
+            label_keys=StringSpool(pool, scratch / f"label-keys-{part}"),
+            labels=StringSpool(pool, scratch / f"labels-{part}"),
+            label_ranks=NumberSpool(pool, scratch / f"label-ranks-{part}", np.uint8),
+        )
 
 
 def _make_distinct(part: _Part, rank: _MentionRank) -> int:
@@ -503,10 +508,3 @@ def _ranges(counts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
     stops = np.cumsum(counts)
     for part in np.flatnonzero(counts).tolist():
         yield part, int(stops[part] - counts[part]), int(stops[part])
-
-
-def inverse(order: npt.NDArray[np.integer]) -> U32:
-    """Where each of 0, 1, 2, ... stands in a permutation."""
-    position = np.empty(len(order), np.uint32)
-    position[order] = np.arange(len(order), dtype=np.uint32)
-    return position

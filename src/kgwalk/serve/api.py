@@ -1,7 +1,8 @@
-"""The FastAPI side of the server: /openapi.json, /docs, and the place for further pages.
+"""The FastAPI side of the server: /openapi.json, /docs, and the shapes as pydantic models.
 
-It has the direct routes too, so that they are described and the application is complete on its own; in a running
-server app.py answers them before FastAPI is asked. Importing this module imports FastAPI.
+It has the direct routes too, so that they are described and the application is complete on its own, with a place for
+further pages; in a running server app.py answers them before FastAPI is asked. Importing this module imports FastAPI
+and pydantic, which takes long: app.py does so only when somebody asks for what is here.
 """
 
 from __future__ import annotations
@@ -29,54 +30,6 @@ from kgwalk.serve.shapes import LENIENT, About
 
 if TYPE_CHECKING:
     from kgwalk.serve.app import App
-
-
-# ----------------------------------------------------------------------------------------------------
-# The shapes of requests and replies as pydantic models, for OpenAPI and for tests.
-#
-# Imported only when somebody asks for the description, since pydantic takes long to import. `model_of(ActionItem)` is a
-# model of the same name, fields, bounds and words as the TypedDict; it takes no other fields, unless the shape is
-# LENIENT, and turns no type into another.
-
-
-@cache
-def model_of(shape: Any) -> type[BaseModel]:
-    fields: dict[str, Any] = {}
-    for name, hint in get_type_hints(shape, include_extras=True).items():
-        default = ... if name in shape.__required_keys__ else None
-        fields[name] = (_type_of(hint), Field(default, description=taken_apart(hint)[1].text or None))
-    config = ConfigDict(extra="ignore" if shape in LENIENT else "forbid", strict=True)
-    model: type[BaseModel] = create_model(shape.__name__, __config__=config, __doc__=shape.__doc__, **fields)
-    return model
-
-
-def _type_of(hint: Any, *, inner: bool = False) -> Any:
-    """The type with models in the place of shapes, and pydantic's bounds in the place of ours."""
-    kind, about = taken_apart(hint)
-    made: Any = kind
-    if is_typeddict(kind):
-        made = model_of(kind)
-    elif is_union(kind):
-        made = Union[tuple(_type_of(one, inner=True) for one in get_args(kind))]  # noqa: UP007 - of a tuple
-    elif get_origin(kind) in (list, dict):
-        made = get_origin(kind)[tuple(_type_of(one, inner=True) for one in get_args(kind))]
-    if said := _said(kind, about) | ({"description": about.text} if inner and about.text else {}):
-        made = Annotated[made, Field(**said)]
-    return made | None if _takes_null(hint) else made
-
-
-def _said(kind: Any, about: About) -> dict[str, Any]:
-    """The bounds and the tag in pydantic's words."""
-    number = kind in (int, float)
-    words = {"ge" if number else "min_length": about.least, "le" if number else "max_length": about.most}
-    return {name: value for name, value in {**words, "discriminator": about.tag}.items() if value is not None}
-
-
-def _takes_null(hint: Any) -> bool:
-    while get_origin(hint) in (NotRequired, Annotated):
-        hint = get_args(hint)[0]
-    return is_union(hint) and NoneType in get_args(hint)
-
 
 _ERRORS: dict[int, tuple[str, str]] = {
     400: ("malformed_json", "the body is not JSON"),
@@ -136,6 +89,24 @@ def create_api(app: App) -> FastAPI:
     # FastAPI asks the instance for its description, and keeps none itself.
     api.openapi = lambda: _describe(api, with_key=app.settings.api_key is not None)  # type: ignore[method-assign]
     return api
+
+
+@cache
+def model_of(shape: Any) -> type[BaseModel]:
+    """A pydantic model of the same name, fields, bounds and words as the TypedDict, for OpenAPI and for tests.
+
+    It takes no other fields, unless the shape is LENIENT, and turns no type into another.
+    """
+    fields: dict[str, Any] = {}
+    for name, hint in get_type_hints(shape, include_extras=True).items():
+        default = ... if name in shape.__required_keys__ else None
+        fields[name] = (_type_of(hint), Field(default, description=taken_apart(hint)[1].text or None))
+    config = ConfigDict(extra="ignore" if shape in LENIENT else "forbid", strict=True)
+    model: type[BaseModel] = create_model(shape.__name__, __config__=config, __doc__=shape.__doc__, **fields)
+    return model
+
+
+# Routes and their description
 
 
 def _add(api: FastAPI, app: App, path: str) -> None:
@@ -203,6 +174,40 @@ def _describe_operation(operation: dict[str, Any], path: str) -> None:
 
 def _content(shape: type) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": _REF.format(model=shape.__name__)}}}
+
+
+# Shapes as pydantic models
+
+
+def _type_of(hint: Any, *, inner: bool = False) -> Any:
+    """The type with models in the place of shapes, and pydantic's bounds in the place of ours."""
+    kind, about = taken_apart(hint)
+    made: Any = kind
+    if is_typeddict(kind):
+        made = model_of(kind)
+    elif is_union(kind):
+        made = Union[tuple(_type_of(one, inner=True) for one in get_args(kind))]  # noqa: UP007 - of a tuple
+    elif get_origin(kind) in (list, dict):
+        made = get_origin(kind)[tuple(_type_of(one, inner=True) for one in get_args(kind))]
+    if said := _said(kind, about) | ({"description": about.text} if inner and about.text else {}):
+        made = Annotated[made, Field(**said)]
+    return made | None if _takes_null(hint) else made
+
+
+def _said(kind: Any, about: About) -> dict[str, Any]:
+    """The bounds and the tag in pydantic's words."""
+    number = kind in (int, float)
+    words = {"ge" if number else "min_length": about.least, "le" if number else "max_length": about.most}
+    return {name: value for name, value in {**words, "discriminator": about.tag}.items() if value is not None}
+
+
+def _takes_null(hint: Any) -> bool:
+    while get_origin(hint) in (NotRequired, Annotated):
+        hint = get_args(hint)[0]
+    return is_union(hint) and NoneType in get_args(hint)
+
+
+# Responses
 
 
 def _response(reply: HttpReply | ReplyStream) -> Response:

@@ -1,7 +1,7 @@
 """Requests and replies as plain types: every field of the HTTP interface, described once.
 
-Three things are made from these types. reading.py makes the functions that check a request; schemas.py makes the
-models behind /openapi.json; and mypy checks that a route builds a reply with just these fields. So a field, a bound or
+Three things are made from these types. reading.py makes the functions that check a request; api.py makes the models
+behind /openapi.json; and mypy checks that a route builds a reply with just these fields. So a field, a bound or
 a sentence about it is written here and nowhere else:
 
     suggest: NotRequired[Annotated[int | None, About("so many nearest names ...", least=0, most=MAX_SUGGEST)]]

@@ -1,8 +1,10 @@
-"""Rollouts: many episodes at once, each going on as soon as its own action is answered.
+"""Rollouts: many episodes at once within a budget, and their tokens counted alike for every engine.
 
-The model's tokens are kept as they came; observations are encoded once, when they are appended. A mistake of the
-model's becomes an observation; a backend that fails is recorded on the episode; anything else is our bug and raises.
-Protocols and engines are known by their interfaces only.
+    episodes = rollout([(task, environment)], protocol, engine, budget=Budget(turn_tokens=64))
+
+Each episode goes on as soon as its own action is answered. The model's tokens are kept as they came; observations are
+encoded once, when they are appended. A mistake of the model's becomes an observation; a backend that fails is recorded
+on the episode; anything else is our bug and raises. Protocols and engines are known by their interfaces only.
 """
 
 from __future__ import annotations
@@ -22,16 +24,17 @@ from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.types import Answer, Call, EngineError, Episode, KgwalkError, Malformed, Message, Step, StopReason, Turn
 from kgwalk.walk.protocol import Environment, Observation, Protocol, Task, Walk
 
-# ----------------------------------------------------------------------------------------------------
-# How much an episode may use, and how tokens are counted where an engine sends text.
-#
-# `Budget` is the section [rollout] of a recipe; each of its bounds has its own StopReason. An engine that sends text
-# (an API) has bytes for ids: `Counted` and `tokens` convert, so that budgets and counts are in tokens for every engine.
+_T = TypeVar("_T")
+_RUNS = itertools.count()  # sessions of two rollouts that share an engine must differ
+Watch = Callable[[Episode, Turn | None], None]  # told of each turn as it is done, and of the end (None)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bounds of an episode; tokens are the engine's."""
+    """Bounds of an episode, the section [rollout] of a recipe; tokens are the engine's.
+
+    An episode that ends for a bound has that bound's own StopReason.
+    """
 
     turn_tokens: int = 256  # of one turn of the model's
     observation_tokens: int = 512
@@ -40,100 +43,6 @@ class Budget:
     tool_retries: int = 1  # a tool whose backend fails is tried again so often
     at_once: int = 1024  # episodes under way at the same time
     threads: int = 32  # calls to slow tools (a remote graph, the web) at the same time
-
-
-# Tokens, whatever an engine counts in
-
-
-BYTES_A_TOKEN = 4  # English has about so many
-
-
-def ids_a_token(engine: Engine) -> int:
-    return 1 if engine.exact else BYTES_A_TOKEN
-
-
-def server_counts(generation: Generation) -> tuple[int, int] | None:
-    """Prompt and generated tokens as an API's server counted them; None without a server, or with one that does not.
-
-    A server that reports nothing must not make a turn free.
-    """
-    usage = getattr(generation, "usage", None)  # an API engine's generations have it
-    return (usage.prompt_tokens, usage.completion_tokens) if usage is not None and usage.prompt_tokens else None
-
-
-def tokens(episode: Episode, ids_a_token: int = 1) -> tuple[int, int]:
-    """Those the model was told and those it generated.
-
-    A server's own counts are taken where every turn has them; they count the context again with every turn.
-
-    >>> from kgwalk.types import Call, Question, Turn
-    >>> turn = Turn([7, 8, 9], [0.0] * 3, "", Call("look"), observation_ids=[3, 4])
-    >>> episode = Episode(Question("q", "?", [], []), [], [1] * 10, "", [turn])
-    >>> tokens(episode), tokens(episode, ids_a_token=4)
-    ((12, 3), (3, 1))
-    """
-    counts = [turn.counted for turn in episode.turns if turn.counted is not None]
-    if counts and len(counts) == len(episode.turns):
-        return sum(prompt for prompt, _ in counts), sum(generated for _, generated in counts)
-    generated = episode.generated_tokens
-    return -(-(episode.total_tokens - generated) // ids_a_token), -(-generated // ids_a_token)
-
-
-def tokens_used(episodes: Iterable[Episode], engine: Engine) -> dict[str, int]:
-    """`tokens` of all: those "generated" by the model, those of the "prompt" (all that it was told) and the "total"."""
-    counts = [tokens(episode, ids_a_token(engine)) for episode in episodes]
-    prompt, generated = sum(count[0] for count in counts), sum(count[1] for count in counts)
-    return {"generated": generated, "prompt": prompt, "total": generated + prompt}
-
-
-class Counted:
-    """An engine whose context and limits are in tokens for the caller, in ids for the rollout."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._ids = ids_a_token(engine)
-
-    @property
-    def tokens(self) -> Tokenizer:
-        return self._engine.tokens
-
-    @property
-    def context(self) -> int:
-        return self._engine.context * self._ids
-
-    @property
-    def exact(self) -> bool:
-        return self._engine.exact
-
-    @property
-    def at_once(self) -> int:
-        return self._engine.at_once
-
-    def budget(self, budget: Budget) -> Budget:
-        return replace(
-            budget,
-            turn_tokens=budget.turn_tokens * self._ids,
-            observation_tokens=budget.observation_tokens * self._ids,
-            total_tokens=budget.total_tokens * self._ids,
-            # more than the engine serves would wait for each other, on their own time
-            at_once=min(budget.at_once, self.at_once),
-        )
-
-    async def generate(self, request: Request) -> Generation:
-        most = -(-request.sampling.max_tokens // self._ids)
-        sampling = replace(request.sampling, max_tokens=most)
-        return await self._engine.generate(replace(request, sampling=sampling))
-
-    async def forget(self, session: str) -> None:
-        await self._engine.forget(session)
-
-    async def close(self) -> None:
-        """The engine is not this caller's to close."""
-
-
-_T = TypeVar("_T")
-_RUNS = itertools.count()  # sessions of two rollouts that share an engine must differ
-Watch = Callable[[Episode, Turn | None], None]  # told of each turn as it is done, and of the end (None)
 
 
 def rollout(
@@ -343,10 +252,6 @@ class EpisodeRun:
         self.watch(episode, episode.turns[-1])
 
 
-class _ToolFailed(Exception):
-    pass
-
-
 def told_ids(tokens: Tokenizer, text: str, *, inline: bool, ended: bool) -> list[int]:
     """An observation after the model's turn; `ended`: with an end token of its own.
 
@@ -355,7 +260,103 @@ def told_ids(tokens: Tokenizer, text: str, *, inline: bool, ended: bool) -> list
     return tokens.encode(text) if inline and not ended else tokens.next_turn(text, ended=ended)
 
 
+class _ToolFailed(Exception):
+    pass
+
+
 def _seed(seed: int | None, key: str) -> int | None:
     if seed is None:
         return None
     return int.from_bytes(hashlib.blake2b(f"{seed}/{key}".encode(), digest_size=7).digest())
+
+
+# Tokens, whatever an engine counts in
+
+BYTES_A_TOKEN = 4  # English has about so many
+
+
+def ids_a_token(engine: Engine) -> int:
+    """How many ids a token has: an engine that sends text (an API) has bytes for ids."""
+    return 1 if engine.exact else BYTES_A_TOKEN
+
+
+def server_counts(generation: Generation) -> tuple[int, int] | None:
+    """Prompt and generated tokens as an API's server counted them; None without a server, or with one that does not.
+
+    A server that reports nothing must not make a turn free.
+    """
+    usage = getattr(generation, "usage", None)  # an API engine's generations have it
+    return (usage.prompt_tokens, usage.completion_tokens) if usage is not None and usage.prompt_tokens else None
+
+
+def tokens(episode: Episode, ids_a_token: int = 1) -> tuple[int, int]:
+    """Those the model was told and those it generated.
+
+    A server's own counts are taken where every turn has them; they count the context again with every turn.
+
+    >>> from kgwalk.types import Call, Question, Turn
+    >>> turn = Turn([7, 8, 9], [0.0] * 3, "", Call("look"), observation_ids=[3, 4])
+    >>> episode = Episode(Question("q", "?", [], []), [], [1] * 10, "", [turn])
+    >>> tokens(episode), tokens(episode, ids_a_token=4)
+    ((12, 3), (3, 1))
+    """
+    counts = [turn.counted for turn in episode.turns if turn.counted is not None]
+    if counts and len(counts) == len(episode.turns):
+        return sum(prompt for prompt, _ in counts), sum(generated for _, generated in counts)
+    generated = episode.generated_tokens
+    return -(-(episode.total_tokens - generated) // ids_a_token), -(-generated // ids_a_token)
+
+
+def tokens_used(episodes: Iterable[Episode], engine: Engine) -> dict[str, int]:
+    """`tokens` of all: those "generated" by the model, those of the "prompt" (all that it was told) and the "total"."""
+    counts = [tokens(episode, ids_a_token(engine)) for episode in episodes]
+    prompt, generated = sum(count[0] for count in counts), sum(count[1] for count in counts)
+    return {"generated": generated, "prompt": prompt, "total": generated + prompt}
+
+
+class Counted:
+    """An engine whose context and limits are in tokens for the caller, in ids for the rollout.
+
+    So budgets are in tokens for every engine, also for one whose ids are bytes.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._ids = ids_a_token(engine)
+
+    @property
+    def tokens(self) -> Tokenizer:
+        return self._engine.tokens
+
+    @property
+    def context(self) -> int:
+        return self._engine.context * self._ids
+
+    @property
+    def exact(self) -> bool:
+        return self._engine.exact
+
+    @property
+    def at_once(self) -> int:
+        return self._engine.at_once
+
+    def budget(self, budget: Budget) -> Budget:
+        return replace(
+            budget,
+            turn_tokens=budget.turn_tokens * self._ids,
+            observation_tokens=budget.observation_tokens * self._ids,
+            total_tokens=budget.total_tokens * self._ids,
+            # more than the engine serves would wait for each other, on their own time
+            at_once=min(budget.at_once, self.at_once),
+        )
+
+    async def generate(self, request: Request) -> Generation:
+        most = -(-request.sampling.max_tokens // self._ids)
+        sampling = replace(request.sampling, max_tokens=most)
+        return await self._engine.generate(replace(request, sampling=sampling))
+
+    async def forget(self, session: str) -> None:
+        await self._engine.forget(session)
+
+    async def close(self) -> None:
+        """The engine is not this caller's to close."""

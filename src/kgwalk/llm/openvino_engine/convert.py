@@ -4,7 +4,7 @@ The model is traced, whatever its family; only the attention is ours. It appends
 outside, which then become the graph's state. What a family adds to the usual attention (soft caps, sinks) would be
 lost, so `check` compares the graph's log-probabilities with the model's own. `compress` stores groups of 32 weights as
 int8 with a scale each: 1.125 bytes a weight in place of 4, and a step of a small model takes as long as reading its
-weights does. `converted` calls all three.
+weights does. `model.graph_of` calls all three.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Weights are int8 by default, so its log-probabilities are those of the rounded weights. For answering and evaluation
 that is as good; for training use `dtype="float32"` or the engine `local`. A model is converted at its first use, with
-its adapter merged, and the converted model is kept (`converted`); from then on a start needs no torch.
+its adapter merged, and the converted model is kept (`model.converted_folder`); from then on a start needs no torch.
 """
 
 from __future__ import annotations

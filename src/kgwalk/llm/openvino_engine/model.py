@@ -1,7 +1,11 @@
-"""A converted model run by OpenVINO over a cache of blocks: any sequences in one pass.
+"""A converted model: kept in a folder, and run by OpenVINO over a cache of blocks.
 
-The blocks are in tensors of ours, one for keys and one for values a layer, which the runtime reads and writes in place.
-Which blocks a sequence has, the caller says with every pass (`blocks` keeps account of them).
+    folder = converted_folder("some-model", adapter=None, dtype="int8")  # made at the first call
+    model = PagedModel(folder / "model.xml")
+
+A model is converted once, into the form that the engine `cpu` runs, and kept under the cache folder. Making one needs
+torch (`convert` does it), opening one does not. `PagedModel` computes any sequences in one pass; which blocks of the
+cache a sequence has, the caller says with every pass (the scheduler's `BlockTable` keeps account of them).
 """
 
 from __future__ import annotations
@@ -25,13 +29,19 @@ from kgwalk.llm.openvino_engine.runtime import op, ov
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError, Message
 
+log = logging.getLogger(__name__)
+FORM = 1  # of the folders written here: a new number leaves the old ones alone
+DTYPES = ("int8", "float32")
 # What a pass computes of a sequence: new tokens, the position of the first of them, blocks up to the last.
 PagedPass = tuple[Sequence[int], int, Sequence[int]]
+_PROBE = [Message("system", "Be brief."), Message("user", "Ünïcödé 東京 <|im_end|> </s>  two  spaces\n\nlines 12,345")]
 
 
 class PagedModel:
     """`model` is a graph made by `convert.export`, or the .xml file of one. With `threads` 0 the runtime chooses.
 
+    The blocks are in tensors of ours, one for keys and one for values a layer, which the runtime reads and writes in
+    place.
     Sums are in float32 even where the processor has something faster: log-probabilities must be those of the weights.
     """
 
@@ -145,19 +155,7 @@ def _first_line(error: RuntimeError) -> str:
     return lines[0] if lines else str(error)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Converted models: made once in the form that the engine `cpu` runs, and kept under the cache folder.
-#
-# A folder has the graph with its weights, the tokenizer, and in kgwalk.json what else the engine must know. Its name
-# depends on what it was made from: the model's files, the adapters' content, the dtype. Making one needs torch
-# (`convert` does it), opening one does not.
-
-
-log = logging.getLogger(__name__)
-
-FORM = 1  # of the folders written here: a new number leaves the old ones alone
-DTYPES = ("int8", "float32")
-_PROBE = [Message("system", "Be brief."), Message("user", "Ünïcödé 東京 <|im_end|> </s>  two  spaces\n\nlines 12,345")]
+# Folders of converted models
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,11 @@ class ModelFacts:
 
 
 def converted_folder(name: str | Path, adapter: str | Path | None, dtype: str) -> Path:
-    """The folder of the converted model, which is made at the first call."""
+    """The folder of the converted model, which is made at the first call.
+
+    It has the graph with its weights, the tokenizer, and in kgwalk.json what else the engine must know. Its name
+    depends on what it was made from: the model's files, the adapters' content, the dtype.
+    """
     place = find_model(name)
     adapters = [folder for folder in (place.adapter, adapter) if folder is not None]
     stem = "".join(letter if letter.isalnum() or letter in ".-_" else "-" for letter in Path(place.name).name)
@@ -187,23 +189,6 @@ def converted_folder(name: str | Path, adapter: str | Path | None, dtype: str) -
             f"{name} cannot be kept as {folder}: {error.strerror or error}\n  Set {CACHE_VARIABLE} to another folder."
         ) from error
     return folder
-
-
-def _make(folder: Path, name: str | Path, adapter: str | Path | None, dtype: str) -> None:
-    started = time.monotonic()
-    log.info("making %s ready for this processor; this is done once", name)
-    model = load_model(name, adapter=adapter, dtype="float32")
-    beside = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(beside, ignore_errors=True)  # left by a process that was killed: this one has the lock
-    beside.mkdir(parents=True)
-    graph, facts = graph_of(model, dtype)
-    ov.save_model(graph, beside / "model.xml", compress_to_fp16=False)
-    model.tokens.hf.save_pretrained(str(beside))
-    facts = ModelFacts(facts.context, facts.vocabulary, facts.end_ids, _opens_plainly(beside, model.tokens))
-    (beside / "kgwalk.json").write_text(json.dumps(asdict(facts)))
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
-    log.info("kept as %s after %.0f s", folder, time.monotonic() - started)
 
 
 def graph_of(model: LoadedModel, dtype: str) -> tuple[ov.Model, ModelFacts]:
@@ -231,6 +216,23 @@ def open_tokenizer(folder: Path, facts: ModelFacts) -> HfTokenizer:
     from transformers import AutoTokenizer
 
     return HfTokenizer(AutoTokenizer.from_pretrained(str(folder)), end_ids=facts.end_ids)
+
+
+def _make(folder: Path, name: str | Path, adapter: str | Path | None, dtype: str) -> None:
+    started = time.monotonic()
+    log.info("making %s ready for this processor; this is done once", name)
+    model = load_model(name, adapter=adapter, dtype="float32")
+    beside = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(beside, ignore_errors=True)  # left by a process that was killed: this one has the lock
+    beside.mkdir(parents=True)
+    graph, facts = graph_of(model, dtype)
+    ov.save_model(graph, beside / "model.xml", compress_to_fp16=False)
+    model.tokens.hf.save_pretrained(str(beside))
+    facts = ModelFacts(facts.context, facts.vocabulary, facts.end_ids, _opens_plainly(beside, model.tokens))
+    (beside / "kgwalk.json").write_text(json.dumps(asdict(facts)))
+    shutil.rmtree(folder, ignore_errors=True)
+    beside.rename(folder)
+    log.info("kept as %s after %.0f s", folder, time.monotonic() - started)
 
 
 def _opens_plainly(folder: Path, tokens: HfTokenizer) -> bool:

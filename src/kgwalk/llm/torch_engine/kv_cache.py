@@ -3,7 +3,7 @@
 A slot is a row of the tensor, with the keys and values of one sequence. A pass computes the new tokens of some
 sequences, one sequence after the other, without padding between them. Nothing past a sequence's end is ever attended
 to, so what lies there does not matter. The last slot is nobody's: tokens that only fill up a pass of a fixed size go
-there. Which session has which slot is the business of `slots`.
+there. Which session has which slot is the business of `sequence.SlotTable`.
 
 Shapes: N slots, R sequences of a pass, T new tokens of all of them, S positions, H heads of keys, G heads of queries
 for each, D width.

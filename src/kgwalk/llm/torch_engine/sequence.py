@@ -1,7 +1,8 @@
-"""A sequence while it is generated: its request, slot and prefix hashes; the output buffer.
+"""Sequences while they are generated: their requests, slots, prefix hashes and sampled tokens.
 
-`scheduler` decides what each sequence does next. Nothing here needs torch, so that a worker process can compute the
-hashes of its prompts.
+`scheduler` decides what each sequence does next; `SlotTable` says which slot of the cache it works in, and
+`OutputBuffer` holds what it sampled. Nothing here needs torch, so that a worker process can compute the hashes of its
+prompts.
 """
 
 from __future__ import annotations
@@ -18,12 +19,65 @@ import numpy.typing as npt
 from kgwalk.llm.engine import ActiveRequest, Generation
 from kgwalk.types import EngineError
 
-# ----------------------------------------------------------------------------------------------------
-# Which slot of the cache belongs to which session, what it holds, and which is reused next.
-#
-# A session keeps its slot between turns, so that a turn computes only what is new. What a slot holds outlives its
-# session until the slot is used again: another sequence that begins the same way can copy it (`prefix_cache`). There
-# are no tensors here; those are in `kv_cache`.
+BLOCK = 16  # tokens: prefixes are shared in whole blocks
+
+
+@dataclass(slots=True, eq=False)
+class SlotSequence(ActiveRequest):
+    """A request under way in the local engine."""
+
+    ends: frozenset[int] = frozenset()  # tokens that may end it
+    cancelled: Callable[[], bool] = lambda: False
+    receiver: Any = None  # whom the result is for; only the engine reads it
+    slot: Slot | None = None
+    prefix_hashes: Sequence[int] | None = None  # of its context; computed when first needed
+    draws_sent: int = 0  # of its draws, those that the device has; it stops the sequence when they are used up
+    stops_always: bool = False  # the device stops it at every token: it has no end set of its own there
+
+    def work_in(self, slot: Slot) -> None:
+        """Gives the slot to this sequence. What the slot holds of its ids stays, except the last one's keys and values:
+        that token is computed again, for its logits.
+        """
+        self.slot = slot
+        if slot.ids is not self.ids:  # the same list has only grown since
+            slot.cached = common_length(slot.ids[: slot.cached], self.ids)
+            slot.ids = self.ids
+        slot.cached = min(slot.cached, len(self.ids) - 1)
+
+
+Ended = tuple[SlotSequence, Generation | EngineError]
+
+
+def prefix_hashes(ids: Sequence[int]) -> list[int]:
+    """The prefix hashes of ids: one for each whole number of blocks at the beginning."""
+    hashes, last = [], 0
+    for end in range(BLOCK, len(ids) + 1, BLOCK):
+        last = hash((last, *ids[end - BLOCK : end]))
+        hashes.append(last)
+    return hashes
+
+
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many ids the two have in common at the beginning.
+
+    >>> common_length([1, 2, 3, 4], [1, 2, 9])
+    2
+    """
+    if len(one) > len(other):
+        one, other = other, one
+    low, high = 0, len(one)
+    if one == other[:high]:
+        return high
+    while low < high:  # invariant: the first `low` are the same, the first `high + 1` are not
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+# Slots of the cache: which belongs to which session, what it holds, and which is reused next
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +95,12 @@ class Slot:
 
 
 class SlotTable:
-    """At most `max_slots` slots. They are created as they are needed; of free ones the lowest index comes first."""
+    """At most `max_slots` slots. They are created as they are needed; of free ones the lowest index comes first.
+
+    A session keeps its slot between turns, so that a turn computes only what is new. What a slot holds outlives its
+    session until the slot is used again: another sequence that begins the same way can copy it (`prefix_cache`). There
+    are no tensors here; those are in `kv_cache`.
+    """
 
     def __init__(self, max_slots: int) -> None:
         self.max_slots = max_slots
@@ -111,64 +170,6 @@ class SlotTable:
         if slot.session:
             del self._sessions[slot.session]
             slot.session = ""
-
-
-BLOCK = 16  # tokens: prefixes are shared in whole blocks
-
-
-@dataclass(slots=True, eq=False)
-class SlotSequence(ActiveRequest):
-    """A request under way in the local engine."""
-
-    ends: frozenset[int] = frozenset()  # tokens that may end it
-    cancelled: Callable[[], bool] = lambda: False
-    receiver: Any = None  # whom the result is for; only the engine reads it
-    slot: Slot | None = None
-    prefix_hashes: Sequence[int] | None = None  # of its context; computed when first needed
-    draws_sent: int = 0  # of its draws, those that the device has; it stops the sequence when they are used up
-    stops_always: bool = False  # the device stops it at every token: it has no end set of its own there
-
-    def work_in(self, slot: Slot) -> None:
-        """Gives the slot to this sequence. What the slot holds of its ids stays, except the last one's keys and values:
-        that token is computed again, for its logits.
-        """
-        self.slot = slot
-        if slot.ids is not self.ids:  # the same list has only grown since
-            slot.cached = common_length(slot.ids[: slot.cached], self.ids)
-            slot.ids = self.ids
-        slot.cached = min(slot.cached, len(self.ids) - 1)
-
-
-Ended = tuple[SlotSequence, Generation | EngineError]
-
-
-def prefix_hashes(ids: Sequence[int]) -> list[int]:
-    """The prefix hashes of ids: one for each whole number of blocks at the beginning."""
-    hashes, last = [], 0
-    for end in range(BLOCK, len(ids) + 1, BLOCK):
-        last = hash((last, *ids[end - BLOCK : end]))
-        hashes.append(last)
-    return hashes
-
-
-def common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many ids the two have in common at the beginning.
-
-    >>> common_length([1, 2, 3, 4], [1, 2, 9])
-    2
-    """
-    if len(one) > len(other):
-        one, other = other, one
-    low, high = 0, len(one)
-    if one == other[:high]:
-        return high
-    while low < high:  # invariant: the first `low` are the same, the first `high + 1` are not
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 # The output buffer
