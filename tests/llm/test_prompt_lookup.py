@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgwalk.llm.engine import Generation, Sampling, StopDetector, draws
-from kgwalk.llm.openvino_engine.scheduler import LONGEST, BlockTable, NgramIndex, PagedSequence, Scheduler, draft
+from kgwalk.llm.openvino_engine.scheduler import LONGEST, BlockTable, NgramIndex, PagedScheduler, PagedSequence, draft
 from kgwalk.llm.tokenizers import ByteTokenizer
 
 SIZE = 4  # tokens a block
@@ -51,8 +51,8 @@ class Played:
         return logits_V
 
 
-def scheduler(model: Played, draft_tokens: int) -> Scheduler:
-    return Scheduler(model, BlockTable(SIZE, 64), batch=4, prefill_tokens=16, draft_tokens=draft_tokens)
+def scheduler(model: Played, draft_tokens: int) -> PagedScheduler:
+    return PagedScheduler(model, BlockTable(SIZE, 64), batch=4, prefill_tokens=16, draft_tokens=draft_tokens)
 
 
 def sequence(

@@ -52,7 +52,7 @@ def search(edges: EdgeSource, topic: str, answers: Iterable[str], hops: int, *, 
 
     >>> films = FactEdges([Triple("Big", "star", "Tom Hanks"), Triple("Big", "director", "Penny Marshall")])
     >>> [found.chain.ways for found in search(films, "Tom Hanks", ["Penny Marshall"], 2).chains]
-    [(Way(relation='star', out=False), Way(relation='director', out=True))]
+    [(DirectedRelation(relation='star', out=False), DirectedRelation(relation='director', out=True))]
     """
     there = [answer for answer in dict.fromkeys(answers) if answer in edges]
     if topic not in edges or not there:
@@ -275,8 +275,8 @@ class FactEdges:
     """Edges of some facts.
 
     >>> edges = FactEdges([Triple("Big", "star", "Tom Hanks")])
-    >>> edges.ways("Tom Hanks"), edges.others("Tom Hanks", Way("star", False))
-    ([Way(relation='star', out=False)], ['Big'])
+    >>> edges.ways("Tom Hanks"), edges.others("Tom Hanks", DirectedRelation("star", False))
+    ([DirectedRelation(relation='star', out=False)], ['Big'])
     """
 
     def __init__(self, facts: Iterable[Triple]) -> None:

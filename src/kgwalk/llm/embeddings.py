@@ -53,7 +53,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def split_words(name: str) -> str:
     """The words that a name written as one word is made of; a text with spaces stays as it is.
 
-    >>> words("people.person.place_of_birth"), words("timeZone"), words("/film/HTMLPage"), words("J.K. Rowling")
+    >>> split_words("people.person.place_of_birth"), split_words("timeZone"), words("/film/HTMLPage"), words("J.K. Rowling")
     ('people person place of birth', 'time Zone', 'film HTML Page', 'J.K. Rowling')
     """
     if name.split() != [name]:

@@ -3,7 +3,7 @@
     QuestionPlan("chain", ("Toy Story",), (Call("tail_entities", (1, "directed_by")),))
 
     builder = PlanBuilder(graph, ["Toy Story"], settings)          # walks each step as it is added
-    builder.hop(1, Way("directed_by", True), start=1)
+    builder.hop(1, DirectedRelation("directed_by", True), start=1)
     plan = builder.plan("chain")
 
 The topics are $1, $2, ...; each step makes the next set, and the last set is the answer. `patterns` knows which steps

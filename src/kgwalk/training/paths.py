@@ -260,7 +260,7 @@ def count_ends(edges: EdgeSource, chain: Chain, enough: int) -> int:
 
     >>> from kgwalk.demos.path_search import FactEdges
     >>> facts = [("Big", "star", "Tom Hanks"), ("Cast Away", "star", "Tom Hanks"), ("Big", "star", "Jon Lovitz")]
-    >>> count_ends(FactEdges(Triple(*fact) for fact in facts), Chain("Big", (Way("star", True), Way("star", False))), 9)
+    >>> count_ends(FactEdges(Triple(*fact) for fact in facts), Chain("Big", (DirectedRelation("star", True), DirectedRelation("star", False))), 9)
     1
     """
     level: dict[str, set[str]] = {chain.topic: set()}  # entity, and from where
@@ -381,7 +381,7 @@ def _votes(
 
 def _stay(chains: set[Ways], votes: Counter[Ways], voters: int) -> set[Ways]:
     """
-    >>> director, writer = (Way("director", True),), (Way("writer", True),)
+    >>> director, writer = (DirectedRelation("director", True),), (DirectedRelation("writer", True),)
     >>> _stay({director, writer}, Counter({director: 4, writer: 1}), 5) == {director}
     True
     >>> _stay({director, writer}, Counter({director: 2, writer: 0}), 5) == {director, writer}

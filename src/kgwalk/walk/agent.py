@@ -18,8 +18,8 @@ The adapter that walks is the one asked for, else the one beside the graph, else
     films.kg.agent    its adapter, where `kgwalk fit films.kg` puts it
 
 A bundled graph has its adapter in the cache. The shipped one lies in this package (`shipped/`); KGWALK_AGENT names
-another folder in its place, or `none`. An adapter that was found, not asked for, is taken only if it fits: it has learnt
-the recipe's protocol, and was made for the model that is asked for, if one is.
+another folder in its place, or `none`. An adapter that was found, not asked for, is taken only if it fits: it has
+learnt the recipe's protocol, and was made for the model that is asked for, if one is.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kgwalk.llm.engine import Generation, Request, StopDetector, activate
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
-from kgwalk.llm.openvino_engine.scheduler import BlockTable, PagedSequence, Scheduler
+from kgwalk.llm.openvino_engine.scheduler import BlockTable, PagedScheduler, PagedSequence
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError
 
@@ -82,7 +82,7 @@ class CpuEngine:
         texts = self.tokens  # not self: what the scheduler holds must not keep the engine alive
         self._piece = functools.lru_cache(maxsize=1 << 17)(lambda number: texts.decode([number]))
         blocks = -(-max(tokens, self.context) // run.size) + batch
-        self._scheduler = Scheduler(
+        self._scheduler = PagedScheduler(
             run, BlockTable(run.size, blocks), batch=batch, prefill_tokens=PREFILL_TOKENS, draft_tokens=guesses
         )
         # Also when the engine is dropped without being closed: the thread ends, and the weights are freed.

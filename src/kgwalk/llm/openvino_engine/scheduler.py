@@ -44,7 +44,7 @@ class Model(Protocol):
     ) -> NDArray[np.float32]: ...
 
 
-class Scheduler:
+class PagedScheduler:
     """At most `batch` sequences at once and `prefill_tokens` new tokens in one pass, and `draft_tokens` beside a
     sequence that is alone.
 

@@ -74,9 +74,9 @@ class PrefixIndex:
     """For every whole number of blocks that a context begins with, the slot that held it first.
 
     >>> index, slot = PrefixIndex(), Slot(0, ids=[*range(40)], cached=40)
-    >>> index.add(slot, marks(slot.ids))
+    >>> index.add(slot, prefix_hashes(slot.ids))
     >>> like = [*range(35), 99, 99]
-    >>> found, length = index.longest(like, marks(like))
+    >>> found, length = index.longest(like, prefix_hashes(like))
     >>> found is slot, length
     (True, 32)
     """

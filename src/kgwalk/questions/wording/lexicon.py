@@ -1,6 +1,6 @@
 """A lexicon gives the templates for a relation: the questions and noun phrases that ask for either of its ends.
 
-    lexicon.templates(Way("directed_by", out=True)).questions               # "Who directed {}?", ...
+    lexicon.templates(DirectedRelation("directed_by", out=True)).questions               # "Who directed {}?", ...
     name_templates(read_name("film.film.directed_by"), out=True)            # from the words of the name alone
 
 `{}` is where the known end goes. Lexicons are made by `bank_lexicon` (the relations' concepts are known) and

@@ -1,6 +1,6 @@
 """The lexicon for any graph: templates from the names of its relations, their values, and the bank where it fits.
 
-    NameLexicon(survey(graph)).templates(Way("directed_by", True))
+    NameLexicon(survey(graph)).templates(DirectedRelation("directed_by", True))
 
 With `bank=False` only the names are used, for experiments on what the bank teaches. The schema is all it reads.
 """
