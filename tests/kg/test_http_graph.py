@@ -296,6 +296,13 @@ def test_an_overloaded_server_is_asked_again(monkeypatch: pytest.MonkeyPatch) ->
         far.relations("a")
 
 
+def test_a_password_in_the_address_is_not_shown() -> None:
+    with scripted((503, "")) as (url, _), HttpGraph(url.replace("//", "//me:secret@"), retries=0) as far:
+        with pytest.raises(RemoteError, match=f"{url}/kg/query could not be reached in 1 tries: HTTP 503") as failed:
+            far.relations("a")
+        assert "secret" not in str(failed.value) + repr(far)
+
+
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kgwalk.kg import sparql_client
+from kgwalk.config import http as http_module
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.lru_cache import LruCache
 from kgwalk.kg.sparql import SparqlGraph
@@ -208,7 +208,7 @@ def graph(films: Server) -> Iterator[SparqlGraph]:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits between tries, in seconds; none is slept."""
     slept: list[float] = []
-    monkeypatch.setattr(sparql_client, "_sleep", slept.append)
+    monkeypatch.setattr(http_module, "_sleep", slept.append)
     return slept
 
 
@@ -641,7 +641,7 @@ def test_waits_as_long_as_a_429_asks(server: Server, waits: list[float]) -> None
     server.script = [Reply(429, headers={"Retry-After": told}) for told in ("7", "86400", later, "soon", "")]
     with SparqlGraph(server.url, retries=5) as graph:
         assert "Tom Hanks" in graph
-    assert waits[:2] == [7.0, sparql_client.LONGEST_WAIT]
+    assert waits[:2] == [7.0, http_module.LONGEST_PAUSE]
     assert 17 < waits[2] <= 20
     assert waits[3] <= 4
     assert waits[4] <= 8

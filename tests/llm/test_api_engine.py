@@ -14,6 +14,7 @@ import pytest
 
 from api_server import KEY, Said, completion, engine_at, failure, said, serving
 from conftest import FILMS
+from kgwalk.config import http as http_module
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm import api as api_module
 from kgwalk.llm.api import ApiEngine, ApiGeneration, close_text, merge, render
@@ -43,7 +44,7 @@ def text_of(engine: ApiEngine, generation: ApiGeneration) -> str:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_module, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(http_module, "FIRST_PAUSE", 0.01)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 
@@ -218,7 +219,7 @@ def test_too_many_requests_then_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
         assert engine.usage.requests == 1
     assert api.times[1] - api.times[0] >= 0.2
     # an hour is not believed
-    monkeypatch.setattr(api_module, "LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(http_module, "LONGEST_PAUSE", 0.05)
     wait_long = failure(429, "Rate limit reached", headers={"Retry_After": "3600"})
     wait_until = failure(503, "Overloaded", headers={"Retry_After": "Wed, 21 Oct 2099 07:28:00 GMT"})
     with serving([wait_long, wait_until, completion("x")]) as (api, url), engine_at(url) as engine:

@@ -10,8 +10,6 @@ is served, so answers are cached. The other end of that route is in `serve`.
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 import httpx
 import orjson
 
+from kgwalk.config import http
 from kgwalk.kg.lru_cache import LruCache
 from kgwalk.types import (
     Found,
@@ -36,12 +35,13 @@ Query = Mapping[str, object]
 
 BATCH = 1000  # queries in one request; halved where a server takes fewer
 PAGE = 5000  # names or facts in one answer
-FIRST_PAUSE = 0.1  # seconds before the first retry; each further one waits twice as long
+FIRST_PAUSE = 0.1  # seconds before the first retry
 # Seconds after which an idle connection is closed. A kgwalk server closes it after 30, perhaps as a request is sent.
 IDLE = 20.0
 CONNECTIONS = 128
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# Not 500: a kgwalk server gives its reason for that one, which goes to the caller.
+_OVERLOADED = (429, 502, 503, 504)
 _UNKNOWN: dict[str, type[UnknownName]] = {
     "unknown_entity": UnknownEntity,
     "unknown_relation": UnknownRelation,
@@ -83,7 +83,7 @@ class HttpGraph:
 
     def __repr__(self) -> str:
         view = "".join(f", {name}={value!r}" for name, value in self._view.items())
-        return f"HttpGraph({self._server.url!r}{view})"
+        return f"HttpGraph({self._server.shown!r}{view})"
 
     def __enter__(self) -> HttpGraph:
         return self
@@ -187,7 +187,7 @@ class HttpGraph:
             if entry["name"] == wanted or (wanted is None and len(entries) == 1):
                 return dict(entry["info"])
         names = ", ".join(entry["name"] for entry in entries)
-        raise RemoteError(f"{self._server.url} serves {names}; choose one with `graph`, not {wanted!r}")
+        raise RemoteError(f"{self._server.shown} serves {names}; choose one with `graph`, not {wanted!r}")
 
     def _narrowed(self, **limits: str | None) -> HttpGraph:
         given = {name: value for name, value in limits.items() if value is not None}
@@ -213,28 +213,25 @@ class HttpGraph:
         unknown = _UNKNOWN.get(error["kind"])
         if unknown is not None:
             return unknown(error["name"], error.get("nearest", ()))
-        return RemoteError(f"{self._server.url}: {error['message']} ({error['kind']})")
+        return RemoteError(f"{self._server.shown}: {error['message']} ({error['kind']})")
 
 
 class _Server:
     """Requests to one server: a pool of connections, retries, and errors that say what to do."""
 
     def __init__(self, url: str, api_key: str | None, timeout: float, retries: int) -> None:
-        self.url = url.rstrip("/")
-        parsed = httpx.URL(self.url)
-        if parsed.scheme not in ("http", "https") or not parsed.host:
+        parsed = http.parse_address(url.rstrip("/"))
+        if parsed is None:
             raise KgwalkError(f"{url!r} is not the address of a server; expected http://HOST:PORT")
-        self._timeout, self._retries = timeout, retries
+        self.url, self.shown = str(parsed), http.shown(parsed)
+        self._timeout, self._retry = timeout, http.Retry(retries, FIRST_PAUSE)
         self.client = httpx.Client(
             headers={} if api_key is None else {"Authorization": f"Bearer {api_key}"},
             timeout=timeout,
             limits=httpx.Limits(
                 max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS, keepalive_expiry=IDLE
             ),
-            # Only where needed: reading the system's certificates takes longer than a thousand plain requests.
-            verify=parsed.scheme == "https",
-            # A proxy that is set for the web must not get requests to this machine.
-            trust_env=parsed.host not in _LOOPBACK,
+            **http.connection_options(parsed),
         )
 
     def ask(self, queries: list[dict[str, object]]) -> list[dict[str, Any]]:
@@ -252,7 +249,7 @@ class _Server:
                 continue
             answers = reply.get("results") if isinstance(reply, dict) else None
             if not isinstance(answers, list) or len(answers) != len(some):
-                message = f"{self.url} did not give one result for each query; is it a kgwalk server?"
+                message = f"{self.shown} did not give one result for each query; is it a kgwalk server?"
                 raise RemoteError(message)
             # A server that ran out of time marks the rest as late, and they are asked again. It always answers the
             # first query, so this ends.
@@ -264,28 +261,24 @@ class _Server:
         """The JSON that the server answers with; tries again while it cannot be reached or is overloaded."""
         body = None if content is None else orjson.dumps(content)
         headers = None if content is None else {"Content-Type": "application/json"}
-        reason = ""
-        for attempt in range(self._retries + 1):
-            if attempt:
-                # A random wait, so that the clients of a server that restarts do not all come back at once.
-                time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
-            try:
+
+        def once() -> httpx.Response:
+            with http.failures(self._timeout):
                 response = self.client.request(method, self.url + path, content=body, headers=headers)
-            except httpx.TimeoutException:
-                reason = f"no answer within {self._timeout:g} s"
-            except httpx.TransportError as error:
-                reason = str(error) or type(error).__name__
-            else:
-                if response.status_code not in (429, 502, 503, 504):
-                    return self._read(response)
-                reason = f"HTTP {response.status_code}"
-        raise RemoteError(
-            f"{self.url}{path} could not be reached in {self._retries + 1} tries: {reason}\n"
-            "  Check the address, and that `kgwalk serve` runs there."
-        )
+            if response.status_code in _OVERLOADED:
+                raise http.RequestFailed(f"HTTP {response.status_code}", wait=http.retry_after(response))
+            return response
+
+        try:
+            return self._read(self._retry.call(once))
+        except http.RequestFailed as failure:
+            raise RemoteError(
+                f"{self.shown}{path} could not be reached in {failure.tries} tries: {failure}\n"
+                "  Check the address, and that `kgwalk serve` runs there."
+            ) from failure.__cause__
 
     def _read(self, response: httpx.Response) -> Any:
-        where = f"{self.url}{response.url.path}"
+        where = f"{self.shown}{response.url.path}"
         try:
             value = orjson.loads(response.content)
         except orjson.JSONDecodeError as error:

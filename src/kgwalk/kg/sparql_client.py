@@ -6,10 +6,7 @@ from changing a query. `Endpoint` sends queries as they are given and does not p
 
 from __future__ import annotations
 
-import email.utils
-import random
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -17,6 +14,7 @@ import httpx
 import orjson
 from pyoxigraph import NamedNode
 
+from kgwalk.config import http
 from kgwalk.kg.lru_cache import LruCache
 from kgwalk.types import InputError, RemoteError
 
@@ -144,17 +142,12 @@ def readings(text: str, lang: str) -> list[Term]:
 
 # The endpoint
 
-FIRST_WAIT = 0.5  # seconds before the first retry; each later one doubles it
-LONGEST_WAIT = 30.0  # seconds; a longer Retry-After is cut to this
-
 _ADVICE = {
     401: "check the credentials in headers",
     403: "check the credentials in headers",
     404: "check the address",
     405: "check that the address is the one for queries",
 }
-_sleep = time.sleep  # tests replace this name to see the waits
-
 
 Binding = Mapping[str, Term]
 
@@ -181,17 +174,13 @@ class Endpoint:
         headers: Mapping[str, str] | None = None,
         client: httpx.Client | None = None,
     ) -> None:
-        try:
-            parsed = httpx.URL(url)
-        except httpx.InvalidURL:
-            parsed = httpx.URL("")
-        if parsed.scheme not in ("http", "https") or not parsed.host:
+        parsed = http.parse_address(url)
+        if parsed is None:
             raise InputError("not the address of a SPARQL endpoint", text=url, hint="it starts http:// or https://")
         if page < 1 or retries < 0 or cache < 0:
             raise InputError(f"page={page}, retries={retries}, cache={cache}: page is at least 1, the others 0")
-        self.url, self.timeout, self.retries, self.page = url, timeout, retries, page
-        # the address for messages: without a password before the host, or a key after the "?"
-        self.shown = str(parsed.copy_with(userinfo=b"", query=None, fragment=None))
+        self.url, self.timeout, self.page = url, timeout, page
+        self.shown, self._retry = http.shown(parsed), http.Retry(retries, http.FIRST_PAUSE)
         self._headers = httpx.Headers({"User-Agent": "kgwalk (https://github.com/kgwalk/kgwalk)"})
         self._headers.update(headers)
         self._headers["Accept"] = "application/sparql-results+json"
@@ -238,43 +227,37 @@ class Endpoint:
             raise self._error("no number where one was asked for", "check that it speaks SPARQL 1.1") from error
 
     def _post(self, query: str) -> httpx.Response:
-        trouble, wait = "", 0.0
-        for attempt in range(self.retries + 1):
-            if attempt:
-                _sleep(wait)
-            wait = min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
+        try:
+            return self._accepted(self._retry.call(lambda: self._once(query)))
+        except http.RequestFailed as failure:
+            advice = failure.advice or "check that it is up, or raise retries"
+            raise self._error(failure.told, advice) from failure.__cause__
+
+    def _once(self, query: str) -> httpx.Response:
+        with http.failures(self.timeout):
             try:
                 reply = self._client.post(self.url, data={"query": query}, headers=self._headers, timeout=self.timeout)
-            except httpx.ConnectTimeout:
-                trouble = f"no connection within {self.timeout:g} s"
+            except httpx.ConnectTimeout as error:
+                raise http.RequestFailed(f"no connection within {self.timeout:g} s") from error
             except httpx.TimeoutException as error:
                 # not tried again: the query is too slow, and asking twice would slow the endpoint further
-                raise self._error(
-                    f"no answer within {self.timeout:g} s", "raise timeout, or ask for less at once"
-                ) from error
-            except httpx.TransportError as error:
-                trouble = f"no connection ({error or type(error).__name__})"
-            except httpx.RequestError as error:
-                raise self._error(f"an unreadable reply ({error})", "check the address") from error
-            else:
-                if reply.status_code != 429 and reply.status_code < 500:
-                    return self._accepted(reply)
-                trouble = _describe(reply)
-                wait = max(wait, _retry_after(reply))
-        tries = "once" if self.retries == 0 else f"{self.retries + 1} times"
-        raise self._error(f"{trouble}, tried {tries}", "check that it is up, or raise retries")
+                told, advice = f"no answer within {self.timeout:g} s", "raise timeout, or ask for less at once"
+                raise http.RequestFailed(told, wait=None, advice=advice) from error
+        if http.may_pass(reply):
+            raise http.RequestFailed(http.status_line(reply, reply.text), wait=http.retry_after(reply))
+        return reply
 
     def _accepted(self, reply: httpx.Response) -> httpx.Response:
         if reply.is_redirect:
             where = reply.headers.get("Location", "another address")
-            raise self._error(_describe(reply), f"give the address it sends to: {where}")
+            raise self._error(http.status_line(reply, reply.text), f"give the address it sends to: {where}")
         if reply.is_error:
             advice = _ADVICE.get(reply.status_code, "check that it speaks SPARQL 1.1")
-            raise self._error(_describe(reply), advice)
+            raise self._error(http.status_line(reply, reply.text), advice)
         # Virtuoso's "anytime" queries end like this when its own time is up, with some rows missing
         if reply.status_code == 206 or "X-SQL-State" in reply.headers:
             told = reply.headers.get("X-SQL-Message", "206 Partial Content")
-            raise self._error(f"only part of the rows ({_short(told)})", "lower page, or ask for less at once")
+            raise self._error(f"only part of the rows ({http.shorten(told)})", "lower page, or ask for less at once")
         return reply
 
     def _parse(self, reply: httpx.Response) -> list[Binding]:
@@ -282,7 +265,7 @@ class Endpoint:
             bindings = orjson.loads(reply.content)["results"]["bindings"]
             return [{name: _term(cell) for name, cell in binding.items()} for binding in bindings]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            begins = f"a reply that is not SPARQL JSON results: {_short(reply.text)!r}"
+            begins = f"a reply that is not SPARQL JSON results: {http.shorten(reply.text)!r}"
             raise self._error(begins, "check that the address is the one for queries") from error
 
     def _error(self, trouble: str, advice: str) -> RemoteError:
@@ -296,25 +279,3 @@ def _term(cell: Mapping[str, object]) -> Term:
     if kind in ("uri", "bnode"):
         return Term(str(kind), value)
     return literal(value, lang=str(cell.get("xml:lang", "")), datatype=str(cell.get("datatype", "")))
-
-
-def _describe(reply: httpx.Response) -> str:
-    said = _short(reply.text)
-    return f"{reply.status_code} {reply.reason_phrase}".strip() + (f": {said}" if said else "")
-
-
-def _short(text: str, most: int = 200) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[:most]}..."
-
-
-def _retry_after(reply: httpx.Response) -> float:
-    """Seconds that the endpoint asks us to wait, given as a number or a date; 0 where it does not say."""
-    told = reply.headers.get("Retry-After", "").strip()
-    if told.isascii() and told.isdigit():
-        return min(float(told), LONGEST_WAIT)
-    try:
-        until = email.utils.parsedate_to_datetime(told).timestamp()
-    except ValueError:
-        return 0.0
-    return min(max(until - time.time(), 0.0), LONGEST_WAIT)

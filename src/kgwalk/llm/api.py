@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import email.utils
 import os
-import random
 import re
 import time
 import weakref
@@ -25,6 +23,7 @@ import httpx
 import orjson
 
 from kgwalk import __version__
+from kgwalk.config import http
 from kgwalk.config.runtime import LoopClosed, LoopThread
 from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.tokenizers import ByteTokenizer
@@ -231,13 +230,10 @@ def _text(content: object) -> str:
 
 
 def _base(url: str) -> str:
-    try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL:
-        parsed = httpx.URL("")
-    if parsed.scheme not in ("http", "https") or not parsed.host:
+    parsed = http.parse_address(url)
+    if parsed is None:
         hint = f"; write it like http://localhost:8000/v1 (base_url or {URL_VARIABLE})"
-        raise EngineError(f"{shorten(url)!r} is not the address of an API{hint}")
+        raise EngineError(f"{http.shorten(url)!r} is not the address of an API{hint}")
     return str(parsed.copy_with(path=parsed.path.rstrip("/") or "/v1", fragment=None))
 
 
@@ -250,12 +246,9 @@ def _key(given: str | None) -> str | None:
 
 # The client
 
-FIRST_WAIT = 0.5  # seconds before the first retry; each later one doubles it
-LONGEST_WAIT = 30.0  # seconds; also the limit on what a Retry-After may ask for
 MINUTE = 60.0  # seconds
 CONNECT = 10.0  # seconds to connect, if a try may take longer
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Parts that a request can do without. Some models refuse one of them, and say which.
 _OPTIONAL = frozenset(["temperature", "top_p", "seed", "stop", "max_tokens"])
 _UNSUPPORTED = re.compile(r"[Uu]nsupported (?:parameter|value): '(\w+)'")
@@ -277,9 +270,9 @@ class Client:
                 "timeout is above 0, retries at least 0, the others at least 1"
             )
         self._url, self._key = httpx.URL(url), key
-        self.shown = str(self._url.copy_with(userinfo=b"", query=None, fragment=None))
+        self.shown = http.shown(self._url)
         self.usage = Usage()
-        self._timeout, self._retries, self._at_once = timeout, retries, at_once
+        self._timeout, self._retry, self._at_once = timeout, http.Retry(retries, http.FIRST_PAUSE), at_once
         self._gate = asyncio.Semaphore(at_once)
         self._rate = None if per_minute is None else _Rate(per_minute)
         self._refused: set[str] = set()
@@ -302,40 +295,33 @@ class Client:
 
     async def _post(self, path: str, body: dict[str, Any]) -> Any:
         body = self._accepted(body)
-        trouble, wait = "", 0.0
-        for attempt in range(self._retries + 1):
-            if attempt:
-                await asyncio.sleep(wait)
-            wait = min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
-            try:
-                reply = await self._send("POST", path, body)
-            except (TimeoutError, httpx.TimeoutException):
-                trouble = f"no answer within {self._timeout:g} s"
-            except httpx.TransportError as error:
-                trouble = f"no connection ({str(error) or type(error).__name__})"
-            except httpx.RequestError as error:
-                raise self._error(path, f"an unreadable reply ({error})", "check the address") from error
-            else:
-                if reply.is_success:
-                    return self._parse(path, reply)
-                if not _may_succeed_later(reply):
-                    if self._learn(reply, body):
-                        return await self._post(path, body)
-                    raise await self._refusal(path, reply, str(body.get("model")))
-                trouble = self._describe(reply)
-                wait = max(wait, _retry_after(reply))
-        tries = "once" if self._retries == 0 else f"{self._retries + 1} times"
-        raise self._error(path, f"{trouble}, tried {tries}", "check that the server is up, and OPENAI_BASE_URL")
+        try:
+            reply = await self._retry.call_async(lambda: self._once(path, body))
+        except http.RequestFailed as failure:
+            advice = failure.advice or "check that the server is up, and OPENAI_BASE_URL"
+            raise self._error(path, failure.told, advice) from failure.__cause__
+        if reply.is_success:
+            return self._parse(path, reply)
+        if self._learn(reply, body):
+            return await self._post(path, body)
+        raise await self._refusal(path, reply, str(body.get("model")))
+
+    async def _once(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        reply = await self._send("POST", path, body)
+        if http.may_pass(reply) and _about(reply).get("code") != "insufficient_quota":
+            raise http.RequestFailed(self._describe(reply), wait=http.retry_after(reply))
+        return reply
 
     async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
         async with self._gate:
             if self._rate is not None:
                 await self._rate.turn()
             # httpx limits each wait for bytes; this limits the whole try.
-            async with asyncio.timeout(self._timeout):
-                content = None if body is None else orjson.dumps(body)
-                url = self._url.copy_with(path=self._url.path + path)
-                return await self._connections().request(method, url, content=content)
+            with http.failures(self._timeout):
+                async with asyncio.timeout(self._timeout):
+                    content = None if body is None else orjson.dumps(body)
+                    url = self._url.copy_with(path=self._url.path + path)
+                    return await self._connections().request(method, url, content=content)
 
     def _connections(self) -> httpx.AsyncClient:
         if self._http is None:
@@ -346,10 +332,7 @@ class Client:
                 headers=headers,
                 timeout=httpx.Timeout(self._timeout, connect=min(self._timeout, CONNECT)),
                 limits=httpx.Limits(max_connections=self._at_once, max_keepalive_connections=self._at_once),
-                # Reading the system's certificates takes longer than many plain requests.
-                verify=self._url.scheme == "https",
-                # A proxy set for the web must not swallow what goes to this machine.
-                trust_env=self._url.host not in _LOOPBACK,
+                **http.connection_options(self._url),
             )
         return self._http
 
@@ -415,7 +398,7 @@ class Client:
         try:
             reply = await self._send("GET", "/models", None)
             return [str(entry["id"]) for entry in orjson.loads(reply.content)["data"]] if reply.is_success else None
-        except (TimeoutError, httpx.RequestError, ValueError, KeyError, TypeError):
+        except (http.RequestFailed, ValueError, KeyError, TypeError):
             return None  # only asked to help with another error
 
     def _error(self, path: str, trouble: str, advice: str) -> EngineError:
@@ -424,15 +407,15 @@ class Client:
     def _describe(self, reply: httpx.Response) -> str:
         message = _about(reply).get("message")
         said = self.clean(message if isinstance(message, str) else reply.text)
-        return f"{reply.status_code} {reply.reason_phrase}".strip() + (f": {said}" if said else "")
+        return http.status_line(reply, said)
 
     def clean(self, text: str) -> str:
         """What a server said, on one short line and without secrets."""
-        return shorten(self._hide(text))
+        return http.shorten(self._hide(text))
 
     def _hide(self, text: str) -> str:
         """The text without the key, or what looks like one."""
-        return _KEY_LIKE.sub("***", text if self._key is None else text.replace(self._key, "***"))
+        return _KEY_LIKE.sub("***", http.hide(text, [self._key] if self._key else []))
 
 
 class _Rate:
@@ -449,18 +432,6 @@ class _Rate:
             self._begun.append(time.monotonic())
 
 
-def shorten(text: str, most: int = 300) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[:most]}..."
-
-
-def _may_succeed_later(reply: httpx.Response) -> bool:
-    """Whether the same request may succeed later."""
-    if reply.status_code == 429:
-        return _about(reply).get("code") != "insufficient_quota"
-    return reply.status_code >= 500
-
-
 def _about(reply: httpx.Response) -> dict[str, Any]:
     """An error's fields: OpenAI has `error.message`, others have `error`, `message` or `detail`."""
     try:
@@ -473,19 +444,6 @@ def _about(reply: httpx.Response) -> dict[str, Any]:
     if isinstance(error, dict):
         return error
     return {**value, "message": next((value[key] for key in ("error", "message", "detail") if key in value), None)}
-
-
-def _retry_after(reply: httpx.Response) -> float:
-    """Seconds that the server asks us to wait (it gives a number or a date); 0 if it does not say."""
-    told = reply.headers.get("Retry-After", "").strip()
-    try:
-        wait = float(told)
-    except ValueError:
-        try:
-            wait = email.utils.parsedate_to_datetime(told).timestamp() - time.time()
-        except ValueError:
-            return 0.0
-    return min(wait, LONGEST_WAIT) if wait > 0 else 0.0
 
 
 def _count(counts: dict[str, Any], name: str) -> int:
