@@ -18,7 +18,8 @@ from kgwalk.bench.checks import Amount, check_rows, chi_square, chi_square_p, le
 from kgwalk.bench.decode import Decoder, decoder_of, floor_seconds, step_bytes, step_operations
 from kgwalk.bench.engine import EngineBench, EngineScale
 from kgwalk.bench.episodes import Workload
-from kgwalk.bench.rows import Figure, Machine, with_goals
+from kgwalk.bench.machine import Machine, with_goals
+from kgwalk.bench.rows import Figure
 from kgwalk.bench.soak import soak
 from kgwalk.bench.timers import ProcessorClock, TimedPasses
 from kgwalk.bench.train import step_rows

@@ -25,7 +25,7 @@ from typer.main import get_command
 
 from commands import ENVIRONMENT, SCRIPT, Done, quickly
 from kgwalk import __version__, load_graph
-from kgwalk.cli.main import make_app
+from kgwalk.cli.main import main, make_app
 from kgwalk.cli.options import graph_called
 from kgwalk.data.dataset import load_dataset
 from kgwalk.kg.store import open_graph
@@ -807,3 +807,21 @@ def test_bench_gives_rows(tmp_path: Path) -> None:
 def test_the_bundled_graph_goes_by_its_name(tmp_path: Path) -> None:
     assert quickly("kg", "info", "world", "--json", cwd=tmp_path).json["entities"] > 1000
     assert quickly("kg", "verify", "world", "--quiet", cwd=tmp_path).status == 0
+
+
+@pytest.mark.parametrize(("module", "status"), [("torch", 1), ("nonsense", None)])
+def test_a_package_that_is_not_installed(module: str, status: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that an extra brings is a message; any other missing module is our bug, with a traceback."""
+
+    def make(*_: object) -> object:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr("kgwalk.cli.main.make_app", make)
+    with pytest.raises(SystemExit if status else ModuleNotFoundError) as caught:
+        main()
+    assert status is None or caught.value.code == status  # type: ignore[attr-defined]
+
+
+def test_demos_and_the_graph_benchmark_need_no_torch() -> None:
+    code = "import sys; sys.modules['torch'] = None; import kgwalk.bench.kg, kgwalk.bench.soak, kgwalk.training.checks"
+    subprocess.run([sys.executable, "-c", code], check=True)

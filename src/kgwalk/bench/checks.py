@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from kgwalk.bench.episodes import Workload, opened
-from kgwalk.bench.rows import Figure, Machine
+from kgwalk.bench.machine import Machine
+from kgwalk.bench.rows import Figure
 from kgwalk.llm.engine import Generation, Request, Sampling
 from kgwalk.llm.models import LoadedModel, load_model
 from kgwalk.llm.torch_engine.engine import LocalEngine

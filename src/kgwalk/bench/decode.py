@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from kgwalk.bench.rows import Figure, Machine
+from kgwalk.bench.machine import Machine
+from kgwalk.bench.rows import Figure
 from kgwalk.llm.torch_engine.engine import PREFILL_TOKENS, STEPS
 from kgwalk.llm.torch_engine.model import PrefillJob, SlotModel
 from kgwalk.llm.torch_engine.sampling import SlotStart

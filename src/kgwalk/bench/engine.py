@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from kgwalk.bench.checks import CHECKED, CHECKS, Amount, check_rows
 from kgwalk.bench.decode import MANY, Limits, compared, decoder_of, generate_speed, slot_speed, speed_rows
 from kgwalk.bench.episodes import Rollouts, Workload, episode_rows, soak_rows
-from kgwalk.bench.rows import Figure, Machine, with_goals
+from kgwalk.bench.machine import Machine, with_goals
+from kgwalk.bench.rows import Figure
 from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model

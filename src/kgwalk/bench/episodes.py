@@ -17,7 +17,8 @@ from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
-from kgwalk.bench.rows import Figure, Machine, growth_rows
+from kgwalk.bench.machine import Machine, growth_rows
+from kgwalk.bench.rows import Figure
 from kgwalk.bench.timers import DeviceWatch, ProcessorClock, TimedProtocol, TimedTokens, engine_times
 from kgwalk.config.recipe import Recipe
 from kgwalk.config.runtime import without_garbage_collection

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kgwalk.bench.rows import Figure, Machine, with_goals
+from kgwalk.bench.machine import Machine, with_goals
+from kgwalk.bench.rows import Figure
 from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.data.dataset import Dataset
 from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction

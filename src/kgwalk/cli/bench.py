@@ -113,7 +113,7 @@ def engine(
     from dataclasses import replace
 
     from kgwalk.bench.engine import PARTS, SOAKED, EngineBench, EngineScale, wrong
-    from kgwalk.bench.rows import Machine
+    from kgwalk.bench.machine import Machine
     from kgwalk.data.dataset import load_dataset
     from kgwalk.training.rollouts import worker_count
 
@@ -160,7 +160,7 @@ def train(
 
     The seconds of each step are told on stderr as it is done.
     """
-    from kgwalk.bench.rows import Machine
+    from kgwalk.bench.machine import Machine
     from kgwalk.bench.train import EPISODES, TrainBench
     from kgwalk.data.dataset import load_dataset
 

@@ -34,6 +34,8 @@ COMMANDS = (
     "bench",
 )
 
+# Packages that commands import and the base install lacks, with the extra that brings each.
+EXTRAS = {"torch": "local", "transformers": "local", "accelerate": "local", "peft": "local", "safetensors": "local"}
 ASKING = ("ask", "serve")  # commands that take their graph as an option, not as an argument
 
 
@@ -75,6 +77,13 @@ def main() -> None:
     set_thread_count()
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        from kgwalk.cli.output import err
+
+        err.print(f"error: this needs {error.name}, which is not installed: pip install 'kgwalk[{EXTRAS[error.name]}]'")
+        sys.exit(1)
     except KgwalkError as error:
         from kgwalk.cli.output import err, print_json_line
 

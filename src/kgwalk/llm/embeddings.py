@@ -53,8 +53,8 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def split_words(name: str) -> str:
     """The words that a name written as one word is made of; a text with spaces stays as it is.
 
-    >>> split_words("people.person.place_of_birth"), split_words("timeZone"), words("/film/HTMLPage"), words("J.K. Rowling")
-    ('people person place of birth', 'time Zone', 'film HTML Page', 'J.K. Rowling')
+    >>> [split_words(name) for name in ("people.person.place_of_birth", "timeZone", "/film/HTMLPage", "J.K. Rowling")]
+    ['people person place of birth', 'time Zone', 'film HTML Page', 'J.K. Rowling']
     """
     if name.split() != [name]:
         return name

@@ -259,8 +259,10 @@ def count_ends(edges: EdgeSource, chain: Chain, enough: int) -> int:
     As in `search`, no step goes straight back: from Big by its stars to other films there is only Cast Away.
 
     >>> from kgwalk.demos.path_search import FactEdges
+    >>> from kgwalk.walk.facts import DirectedRelation
     >>> facts = [("Big", "star", "Tom Hanks"), ("Cast Away", "star", "Tom Hanks"), ("Big", "star", "Jon Lovitz")]
-    >>> count_ends(FactEdges(Triple(*fact) for fact in facts), Chain("Big", (DirectedRelation("star", True), DirectedRelation("star", False))), 9)
+    >>> to_stars_and_back = (DirectedRelation("star", True), DirectedRelation("star", False))
+    >>> count_ends(FactEdges(Triple(*fact) for fact in facts), Chain("Big", to_stars_and_back), 9)
     1
     """
     level: dict[str, set[str]] = {chain.topic: set()}  # entity, and from where
@@ -381,6 +383,7 @@ def _votes(
 
 def _stay(chains: set[Ways], votes: Counter[Ways], voters: int) -> set[Ways]:
     """
+    >>> from kgwalk.walk.facts import DirectedRelation
     >>> director, writer = (DirectedRelation("director", True),), (DirectedRelation("writer", True),)
     >>> _stay({director, writer}, Counter({director: 4, writer: 1}), 5) == {director}
     True

@@ -312,7 +312,8 @@ def alike(one: str, kind: WaySet, other: str, other_kind: WaySet) -> float:
     {country, timezone} and {country, timezone, population}: 2 / 2. {country, timezone} and {borders, timezone}: 1 / 2.
     An entity without other facts is compared by its writing.
 
-    >>> none, small, big = (frozenset(DirectedRelation(r, True) for r in names.split()) for names in ("", "country", "country area"))
+    >>> names = ("", "country", "country area")
+    >>> none, small, big = (frozenset(DirectedRelation(name, True) for name in some.split()) for some in names)
     >>> alike("Moss", small, "Oslo", big), alike("Moss", none, "Oslo", big), alike("+47", none, "Oslo", big)
     (1.0, 0.5, 0.0)
     """

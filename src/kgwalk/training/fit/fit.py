@@ -34,6 +34,7 @@ from kgwalk.evaluation.report import METRICS
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.models import CONFIG, check_base, find_model, read_adapter, same_model
 from kgwalk.score.rewards import RewardFunction
+from kgwalk.training.checks import check_device, check_recipe
 from kgwalk.training.fit.plan import (
     AFTER,
     ASKED,
@@ -67,7 +68,7 @@ from kgwalk.training.fit.plan import (
 from kgwalk.training.fit.questions import INVENTED, make, rehearsal_count, rehearsal_sets, write, write_rehearsal
 from kgwalk.training.fit.result import Took, Walks, reported
 from kgwalk.training.pipeline import TrainSettings, train
-from kgwalk.training.run import ADAPTER, check_device, check_recipe
+from kgwalk.training.run import ADAPTER
 from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
 from kgwalk.types import KgwalkError, Progress, silent
 from kgwalk.walk.agent import NONE, asked_for, shipped
