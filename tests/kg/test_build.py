@@ -207,9 +207,10 @@ def test_killed_a_dozen_times_nothing_opens_wrong(tmp_path: Path) -> None:
     triples = _random_triples(60_000)
     source = write_jsonl(tmp_path / "x.jsonl", triples)
     target = tmp_path / "x.kg"
-    started = time.monotonic()
-    subprocess.run([sys.executable, "-c", _BUILD, source, target], check=True)
-    whole = time.monotonic() - started
+    for _ in range(2):  # the first may have Python compile modules, which the killed ones will not
+        started = time.monotonic()
+        subprocess.run([sys.executable, "-c", _BUILD, source, target], check=True)
+        whole = time.monotonic() - started
     good = _bytes_of(target)
     rng = random.Random(20)
     killed = 0
