@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kgwalk.kg.build import build as build_graph
     from kgwalk.kg.graph import Graph
     from kgwalk.kg.http import HttpGraph
-    from kgwalk.kg.open import load_graph
     from kgwalk.kg.sparql import SparqlGraph
+    from kgwalk.kg.store import load_graph
     from kgwalk.kg.views import incomplete
     from kgwalk.training.pipeline import train
     from kgwalk.types import Found, KgwalkError, Neighbors, Question, Triple
@@ -46,7 +46,7 @@ _WHERE = {
     "evaluate": "kgwalk.evaluation.evaluate",
     "incomplete": "kgwalk.kg.views",
     "load_dataset": "kgwalk.data.dataset",
-    "load_graph": "kgwalk.kg.open",
+    "load_graph": "kgwalk.kg.store",
     "train": "kgwalk.training.pipeline",
 }
 

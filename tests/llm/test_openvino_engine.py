@@ -25,13 +25,12 @@ from hypothesis import strategies as st
 
 from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
 from kgwalk.config.cache import CACHE_VARIABLE
-from kgwalk.llm.engine import Engine, Generation, auto_kind, draws, first_stop, open_engine, seed_at
+from kgwalk.llm.engine import Engine, Generation, auto_kind, common_length, draws, first_stop, open_engine, seed_at
 from kgwalk.llm.openvino_engine.convert import check, quantise
 from kgwalk.llm.openvino_engine.engine import CpuEngine
 from kgwalk.llm.openvino_engine.model import converted_folder
 from kgwalk.llm.openvino_engine.runtime import ov
 from kgwalk.llm.openvino_engine.scheduler import BlockTable, sample
-from kgwalk.llm.torch_engine.sequence import common_length
 from kgwalk.types import EngineError, Message
 from tiny_models import save_tiny, tiny_model, tiny_module
 

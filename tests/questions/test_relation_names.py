@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgwalk.kg.build import build
-from kgwalk.kg.open import load_graph
+from kgwalk.kg.store import load_graph
 from kgwalk.questions.bank import load_bank
 from kgwalk.questions.schema import survey
 from kgwalk.questions.wording.lexicon import name_templates

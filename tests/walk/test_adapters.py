@@ -22,8 +22,7 @@ from kgwalk.cli.main import main
 from kgwalk.config.recipe import load_recipe
 from kgwalk.data.bundled import world_path
 from kgwalk.data.dataset import load_dataset
-from kgwalk.kg.open import load_graph
-from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.store import StoredGraph, load_graph
 from kgwalk.llm.engine import open_engine
 from kgwalk.llm.models import read_adapter
 from kgwalk.training.model import PolicyModel

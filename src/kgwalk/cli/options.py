@@ -18,8 +18,7 @@ import typer
 from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.open import SPARQL, load_graph
-from kgwalk.kg.store import StoredGraph, open_graph
+from kgwalk.kg.store import SPARQL, StoredGraph, load_graph, open_graph
 from kgwalk.types import KgwalkError
 
 RECIPE_FORMS = "a bundled name (see kgwalk recipes), a TOML file or a system's folder"

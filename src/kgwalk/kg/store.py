@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache, wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,14 @@ import numpy.typing as npt
 from kgwalk.kg.csr import I64, Edges
 from kgwalk.kg.files import Folder, damaged
 from kgwalk.kg.find import Finder
-from kgwalk.kg.graph import find_among
+from kgwalk.kg.graph import Graph, find_among
 from kgwalk.kg.names import U32, NameTable, ShortNames
 from kgwalk.kg.question_sets import QuestionSets
 from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
 if TYPE_CHECKING:
     from kgwalk.kg.views import FilteredView
+
 
 KIND, VERSION = "kgwalk graph", 1
 SUBGRAPHS = "subgraphs"  # the folder of question subgraphs inside a store's own
@@ -376,3 +377,31 @@ class StoredGraph:
 def open_graph(path: str | Path) -> StoredGraph:
     """Open a store folder; raises StoreError if it is missing, truncated, corrupted or of another version."""
     return StoredGraph(Store(Path(path)))
+
+
+# Opening a graph by its address
+
+SPARQL = "sparql+"
+
+
+@overload
+def load_graph(address: Path) -> StoredGraph: ...
+@overload
+def load_graph(address: str | Path) -> Graph: ...
+def load_graph(address: str | Path) -> Graph:
+    """Open a graph by its address.
+
+    `films.kg` is a store folder, `http://host:8000` a kgwalk server (`http://host:8000#films` one of its graphs),
+    `sparql+https://query.wikidata.org/sparql` a SPARQL endpoint.
+    """
+    text = str(address)
+    if text.startswith(SPARQL):
+        from kgwalk.kg.sparql import SparqlGraph
+
+        return SparqlGraph(text.removeprefix(SPARQL))
+    if text.startswith(("http://", "https://")):
+        from kgwalk.kg.http import HttpGraph
+
+        url, _, name = text.partition("#")
+        return HttpGraph(url, name or None)
+    return open_graph(address)

@@ -338,6 +338,26 @@ def first_stop(tokens: Tokenizer, ids: Sequence[int], stops: Sequence[str]) -> i
 LOGPROB = -0.125  # of every token of a scripted engine
 
 
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many ids the two have in common at the beginning.
+
+    >>> common_length([1, 2, 3, 4], [1, 2, 9])
+    2
+    """
+    if len(one) > len(other):
+        one, other = other, one
+    low, high = 0, len(one)
+    if one == other[:high]:
+        return high
+    while low < high:  # invariant: the first `low` are the same, the first `high + 1` are not
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 class ScriptedEngine:
     """Replays turns: for tests, documentation, and trying out a protocol without a model.
 

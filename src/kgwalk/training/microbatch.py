@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kgwalk.llm.torch_engine.sequence import common_length
+from kgwalk.llm.engine import common_length
 from kgwalk.types import Flat, KgwalkError
 
 PAIRS = 4096  # pairs of tokens in attention that cost as much time as one token in the layers; see `pairs_a_token`

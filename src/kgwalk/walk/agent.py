@@ -42,7 +42,7 @@ from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.graph import Graph, with_nearest
-from kgwalk.kg.open import load_graph
+from kgwalk.kg.store import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine, takes_adapter
 from kgwalk.llm.models import Adapter, is_adapter, read_adapter, same_model
 from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity

@@ -22,8 +22,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kgwalk.llm.engine import ActiveRequest, Generation
-from kgwalk.llm.torch_engine.sequence import common_length
+from kgwalk.llm.engine import ActiveRequest, Generation, common_length
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)

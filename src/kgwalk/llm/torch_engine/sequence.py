@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kgwalk.llm.engine import ActiveRequest, Generation
+from kgwalk.llm.engine import ActiveRequest, Generation, common_length
 from kgwalk.types import EngineError
 
 BLOCK = 16  # tokens: prefixes are shared in whole blocks
@@ -55,26 +55,6 @@ def prefix_hashes(ids: Sequence[int]) -> list[int]:
         last = hash((last, *ids[end - BLOCK : end]))
         hashes.append(last)
     return hashes
-
-
-def common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many ids the two have in common at the beginning.
-
-    >>> common_length([1, 2, 3, 4], [1, 2, 9])
-    2
-    """
-    if len(one) > len(other):
-        one, other = other, one
-    low, high = 0, len(one)
-    if one == other[:high]:
-        return high
-    while low < high:  # invariant: the first `low` are the same, the first `high + 1` are not
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 # Slots of the cache: which belongs to which session, what it holds, and which is reused next
