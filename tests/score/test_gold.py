@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import awkward_names
@@ -182,6 +182,7 @@ def test_true_and_false_go_by_many_words(answer: str, truth: bool, same: str) ->
 
 
 @given(awkward_names)
+@example('"-0')
 def test_a_key_is_a_name_of_its_own_key(name: str) -> None:
     assert key(key(name)) == key(name)
     assert (key(name) == "") == (not name.strip())

@@ -394,8 +394,8 @@ def key(name: str) -> str:
     A number is written in one way, thousands without commas; a decimal point and a minus are part of it, a hyphen and
     a full stop are not:
 
-    >>> [key(name) for name in ("1,000", "1000.0", "-5", "5", "1.5", "1-5", "F-16", "007", "10,000 Maniacs")]
-    ['1000', '1000', '-5', '5', '1.5', '1 5', 'f 16', '007', '10000 maniacs']
+    >>> [key(name) for name in ("1,000", "1000.0", "-5", "5", "1.5", "1-5", "F-16", "007", "10,000 Maniacs", '"-0"')]
+    ['1000', '1000', '-5', '5', '1.5', '1 5', 'f 16', '007', '10000 maniacs', '0']
 
     A name without a letter or digit keeps its symbols: `key("!!!") == "!!!"`.
     """
@@ -413,7 +413,9 @@ def key(name: str) -> str:
         if _is_mark(character) or _is_sign(text, at):
             pieces += [_fold(text[start:at]), "-" if character in _SIGNS else character]
             start = at + 1
-    return "".join([*pieces, _fold(text[start:])])
+    left = "".join([*pieces, _fold(text[start:])])
+    number = _NUMBER.fullmatch(left)  # what stood in quotes or brackets, say
+    return left if number is None else _number(*number.groups(default=""))
 
 
 def is_number(key: str) -> bool:
