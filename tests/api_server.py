@@ -110,14 +110,22 @@ def serving(answer: list[Said] | Callable[[str, Any], Said]) -> Iterator[tuple[A
         def log_message(self, format: str, *args: object) -> None:
             pass
 
+    with listening(Handler) as url:
+        yield api, url
+
+
+@contextmanager
+def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address of a server on loopback whose requests the handler answers."""
+
     class Server(ThreadingHTTPServer):
         request_queue_size = 128
 
-    server = Server(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield api, f"http://127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()

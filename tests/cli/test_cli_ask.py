@@ -8,14 +8,14 @@ import os
 import pty
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from api_server import listening
 from conftest import store_of
 from kgwalk.cli.ask import is_count, no_agent, note_of
 from kgwalk.cli.main import main
@@ -73,14 +73,8 @@ class _Api(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Api)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with listening(_Api) as url:
+        yield f"{url}/v1"
 
 
 def ask_in_a_process(api: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -6,15 +6,15 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from api_server import listening
 from conftest import FILMS
 from kgwalk.cli.main import make_app
 from kgwalk.demos.demo import read_demos
@@ -131,14 +131,8 @@ class _Api(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Api)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with listening(_Api) as url:
+        yield f"{url}/v1"
 
 
 def test_a_teacher_behind_an_api(data: Path, tmp_path: Path, api: str) -> None:
