@@ -8,9 +8,13 @@ from hypothesis import strategies as st
 
 from conftest import store_of, temporary_store
 from kgwalk.kg.store import StoredGraph
-from kgwalk.types import Triple
-from kgwalk.walk.kinds import HEADS, OF_TYPE, TAILS, Kind
+from kgwalk.llm.engine import ScriptedEngine
+from kgwalk.systems.kgwalk.protocol import Kgwalk
+from kgwalk.types import Question, Triple
+from kgwalk.walk.kinds import HEADS, OF_TYPE, TAILS, Kind, kinds_in
 from kgwalk.walk.language import CALLS, CORE, DATED_CALLS, Sets, documented, signature, tools
+from kgwalk.walk.protocol import Environment, Task
+from kgwalk.walk.rollout import rollout
 from kgwalk.walk.sets import SetError
 
 SHOP = """\
@@ -346,3 +350,51 @@ def _hop(graph: StoredGraph, topics: tuple[str, str], path: str) -> set[str]:
         return set(last(graph, ("tail_entities", "$2", path), topics=topics))
     except SetError:  # nothing there, but the other way there is: it says so
         return set()
+
+
+# In a question, and in a walk
+
+
+def test_kinds_are_found_in_the_plural_and_by_relations(shop: StoredGraph) -> None:
+    assert [one.kind.name for one in kinds_in("which departments have 3 employees", shop)] == ["Department", "Employee"]
+    [price] = kinds_in("what is the lowest price?", shop)
+    assert price.kind == Kind("price", TAILS, "price")
+    assert kinds_in("which width is it", shop) == [], "widths are numbers, no things"
+    assert kinds_in("departments", shop, taken=[(0, 11)]) == []
+
+
+def test_a_walk_in_the_full_language(shop: StoredGraph) -> None:
+    asked = Question("q", "which department has the most employees?", [], [])
+    turns = [
+        'argmax($1, "count(^works_in)")',
+        'table($2, "count(^works_in)")',
+        'none($1, "is_a", $1)',
+        "<answer>$2</answer>",
+    ]
+    [episode] = rollout(
+        [(Task(asked, [], kinds=[DEPARTMENTS]), Environment(shop))], Kgwalk(language="full"), ScriptedEngine(turns)
+    )
+    assert "$1 = 2 department: Design, Sales\n-> is_a\n<- works_in" in episode.prompt
+    assert "compare(left, comparison, right): yes if" in episode.prompt
+    assert [turn.observation.splitlines()[0] for turn in episode.turns[:3]] == [
+        "$2 = 1: Design",
+        "$3 = 1: Design | 3",
+        "$4 = 2: Design, Sales",
+    ]
+    assert episode.answers == ["Design"]
+    assert len(episode.evidence["Design"]) == 4, "what makes it a department, and the three who work there"
+
+
+def test_an_empty_set_is_shown_as_one(shop: StoredGraph) -> None:
+    asked = Question("q", "how many Greek speakers does Sales have?", [], [])
+    turns = [
+        'tail_entities($1, "^works_in")',
+        'head_entities($2, "speaks")',
+        "intersect($3, $4)",
+        "count($5)",
+        "<answer>$6</answer>",
+    ]
+    engine = ScriptedEngine(turns)
+    [episode] = rollout([(Task(asked, ["Sales", "Greek"]), Environment(shop))], Kgwalk(language="full"), engine)
+    assert episode.turns[2].observation == "$5 = 0"
+    assert episode.answers == ["0"]

@@ -34,6 +34,7 @@ from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Answer, Call, Document, Episode, Found, Neighbors, StopReason, Triple, Turn, UnknownName
 from kgwalk.walk.environment import crucial_facts
 from kgwalk.walk.facts import Chain, chains_of
+from kgwalk.walk.kinds import gold_kinds
 from kgwalk.walk.language import Sets
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Listing, Task
@@ -132,7 +133,8 @@ class _Gold:
     def __init__(self, trip: Trip, oracle: Oracle) -> None:
         self.trip, self.question, self.oracle = trip, trip.task.question, oracle
         self.graph = Learned(trip.environment.graph)
-        self.sets = Sets(self.graph, self.question.topic_entities)
+        kinds = gold_kinds(self.question, trip.environment.graph)
+        self.sets = Sets(self.graph, self.question.topic_entities, kinds=kinds, empty=bool(kinds))
         self.gold = crucial_facts(self.question)
         self.asked: set[tuple[str, str]] = set()  # of the web: an entity, a relation
 

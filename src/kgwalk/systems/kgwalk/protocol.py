@@ -19,7 +19,7 @@ from functools import cache
 
 from kgwalk.types import Answer, Call, Malformed, Message, Step, Triple
 from kgwalk.walk.language import Sets, documented, tools
-from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
 from kgwalk.walk.sets import SetError
 from kgwalk.walk.tagged_text import escape, quote, read_answer, split_arguments
 
@@ -133,7 +133,8 @@ class KgwalkWalk(Walk):
     def __post_init__(self) -> None:
         known = [topic for topic in self.task.topics if topic in self.environment.graph]
         full = self.protocol.language == "full"
-        self.sets = Sets(self.environment.graph, known, short=self.protocol.short, empty=full)
+        kinds = self.task.kinds if full else ()
+        self.sets = Sets(self.environment.graph, known, kinds=kinds, short=self.protocol.short, empty=full)
 
     @property
     def dated(self) -> bool:
@@ -164,14 +165,20 @@ class KgwalkWalk(Walk):
     def _show(self, number: int) -> Observation:
         made = self.sets.made[number - 1]
         leaving, entering = self.sets.relations_around(number)
+        kind = "" if made.kind is None else f" {escape(made.kind.name)}"
+        lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0"
+        members = Listing(lead, made.members, most=self.protocol.names, entities=True)
+        if made.rows:
+            first = made.members[: self.protocol.names]
+            rows = [" | ".join([name, *("; ".join(cell) for cell in made.rows[name])]) for name in first]
+            members = written(lead, first, list(map(escape, rows)), separator="\n", total=len(made))
         listings = [
-            Listing(f"${number} = {len(made)}: ", made.members, most=self.protocol.names, entities=True),
             Listing("-> ", leaving, most=self.protocol.relations),
             Listing("<- ", entering, most=self.protocol.relations),
         ]
         shown = [made.came[name] for name in made.members[: self.protocol.names] if name in made.came]
         # a set without relations around it (a count, a date) needs no empty lines
-        return Observation("", "", [part for part in listings if part.items], triples=shown)
+        return Observation("", "", [members, *(part for part in listings if part.items)], triples=shown)
 
     def _error(self, message: str) -> Observation:
         told = self.tell(f"error: {escape(message)}")
