@@ -219,7 +219,7 @@ def test_yes_and_no(shop: StoredGraph) -> None:
     assert last(shop, *two, topics=("Ann", "Bob")) == ["no"]
     assert last(shop, ("tail_entities", "$1", "salary"), ("compare", "$2", "<", "150"), topics=("Ann",)) == ["yes"]
     sets = walk(shop, spoken, ("overlap", "$2", "$3"), topics=("Ann", "German"))
-    assert sets.made[-1].answer_kind == "yes_no"
+    assert sets.made[-1].answer_kind == "boolean"
     assert sets.evidence("yes", 4) == [Triple("Ann", "speaks", "German")]
 
 

@@ -21,13 +21,13 @@ from kgwalk.kg.times import parse_time
 from kgwalk.types import Triple
 from kgwalk.walk.paths import Expression, Hop
 from kgwalk.walk.sets import (
-    DATE,
+    BOOLEAN,
     MOST_COUNTED,
     NO,
     NUMBER,
     TABLE,
+    TIME,
     YES,
-    YES_NO,
     Measured,
     NamedSet,
     NamedSets,
@@ -293,7 +293,7 @@ class Sets(NamedSets):
             if wanted is None or other in wanted:
                 chosen[fact.time] = (*chosen.get(fact.time, ()), fact)
         more = (others,) if isinstance(others, int) else ()
-        return self.add(NamedSet(tuple(chosen), {}, number + more, chosen, answer_kind=DATE))
+        return self.add(NamedSet(tuple(chosen), {}, number + more, chosen, answer_kind=TIME))
 
     def earliest(self, source: Reference, relation: str) -> int:
         """follow a relation forwards by the facts that begin first"""
@@ -402,7 +402,7 @@ class Sets(NamedSets):
             found = [one for one in found if one.text == total][:1]
         facts = tuple(dict.fromkeys(fact for one in found[:MOST_COUNTED] for fact in one.facts))
         value = value_of(total)
-        kind = DATE if value is not None and value.date else NUMBER
+        kind = TIME if value is not None and value.date else NUMBER
         return self.add(NamedSet((total,), {}, number, {total: facts}, counts=True, answer_kind=kind))
 
     def _arithmetic(self, left: Reference, right: Reference, how: Callable[[str, str], str | None]) -> int:
@@ -429,7 +429,7 @@ class Sets(NamedSets):
             inside = set(self.made[parent - 1].members)
             for name in [name for name in decided if name in inside][:MOST_COUNTED] or list(inside)[:1]:
                 facts += self.evidence(name, parent)
-        return self.add(NamedSet((word,), {}, parents, {word: tuple(dict.fromkeys(facts))}, answer_kind=YES_NO))
+        return self.add(NamedSet((word,), {}, parents, {word: tuple(dict.fromkeys(facts))}, answer_kind=BOOLEAN))
 
     def _date(self, reference: Reference) -> str:
         return self._single(reference)[0]

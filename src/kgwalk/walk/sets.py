@@ -28,8 +28,8 @@ ALIKE = 70  # of 100: from where on a name is taken for a misspelt other one
 
 Reference = str | int  # an entity by name, or a set by number
 
-# What an answer is: entities, a number, a date, yes or no, or rows with columns
-SET, NUMBER, DATE, YES_NO, TABLE = "set", "number", "date", "yes_no", "table"
+# What an answer is, in the words of datasets' `answer_kind`: names, a number, a time, yes or no, rows with columns
+ENTITY, NUMBER, TIME, BOOLEAN, TABLE = "entity", "number", "time", "boolean", "table"
 YES, NO = "yes", "no"
 
 
@@ -51,7 +51,7 @@ class NamedSet:
     chosen: Mapping[str, tuple[Triple, ...]] = field(default_factory=dict)  # the facts that decided
     counts: bool = False  # its one member says something of all members of the set that it was made from
     via: Mapping[str, tuple[Triple, ...]] = field(default_factory=dict)  # of a path: the facts before the last
-    answer_kind: str = SET
+    answer_kind: str = ENTITY
     ordered: bool = False
     columns: tuple[str, ...] = ()  # of a table: what its columns are called
     rows: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)  # and of a member, its values
