@@ -28,10 +28,10 @@ from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Answer, Call, Document, Episode, Malformed, Message, Question, Step
 from kgwalk.walk.actions import ACTIONS
 from kgwalk.walk.facts import read_name, spell
+from kgwalk.walk.language import CORE, CORE_DATED
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Task, Walk
 from kgwalk.walk.rollout import Budget, rollout
-from kgwalk.walk.sets import DATED_TOOLS, TOOLS
 
 # Each protocol's tags: those the model writes, and those of its observations.
 WRITTEN = {
@@ -54,7 +54,7 @@ OBSERVED = {
     "vanilla": [],
     "cot": [],
 }
-NO_TOOLS = ("eog", "vanilla", "cot")  # one turn, the answer
+NO_CORE = ("eog", "vanilla", "cot")  # one turn, the answer
 EVERY_TAG = list(dict.fromkeys(tag for tags in (*WRITTEN.values(), *OBSERVED.values()) for tag in tags))
 
 TAG_NAMES = [
@@ -111,7 +111,7 @@ STEPS: dict[str, st.SearchStrategy[Step]] = {
     "kg-hopper": st.builds(Call, st.just("search"), st.tuples(names)) | answers,
     "eog": answers,
     "kgwalk": st.builds(
-        Call, st.sampled_from(TOOLS + DATED_TOOLS), st.lists(names | few_sets, min_size=1, max_size=4).map(tuple)
+        Call, st.sampled_from(CORE + CORE_DATED), st.lists(names | few_sets, min_size=1, max_size=4).map(tuple)
     )
     | st.tuples(few_sets).map(Answer)
     | answers,
@@ -260,14 +260,14 @@ def calls_of(name: str, some: Sequence[str]) -> Iterator[Call]:
         if name == "kg-reasoner":
             yield from (Call("backtrack", args) for args in [(), *((a,) for a in some), (unknown,), ()])
     elif name == "kgwalk":
-        for tool, a, b in product(TOOLS[:5], [1, *some[:8], unknown], [1, *some[:8], unknown]):
+        for tool, a, b in product(CORE[:5], [1, *some[:8], unknown], [1, *some[:8], unknown]):
             yield Call(tool, (a, b) if tool not in ("tail_entities", "head_entities") else (a, str(b)))
         yield from (Call(tool, (1, unknown)) for tool in ("argmax", "argmin", unknown))
         yield Call("filter", (1, some[0], unknown, unknown))
         yield Call("count", (unknown,))
 
 
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name not in NO_TOOLS])
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name not in NO_CORE])
 @pytest.mark.parametrize("cap", [1_000_000, 200, 70])
 def test_no_name_forges_a_tag(name: str, cap: int, tagged: StoredGraph) -> None:
     some = [*TAG_NAMES, *AWKWARD]
@@ -472,7 +472,7 @@ def test_an_episode_is_the_engines_tokens_and_what_it_was_told(name: str, forced
     for some in (TAG_NAMES, TAG_NAMES[::-1], AWKWARD):
         script = scripts(name, some)
         task = Task(Question("q", some[2], list(some[:2]), []), some[:2])
-        turns = 1 if name in NO_TOOLS else len(script) - 1 if forced else len(script) + 1
+        turns = 1 if name in NO_CORE else len(script) - 1 if forced else len(script) + 1
         engine = GuardedEngine(script)
         budget = Budget(turn_tokens=100_000, total_tokens=1_000_000, observation_tokens=300)
         protocol = protocol_named(name, turns=turns)

@@ -20,6 +20,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Answer, Call, Document, Malformed, Message, Question, Step, Triple
 from kgwalk.walk.facts import path_to
+from kgwalk.walk.kinds import Kind
 from kgwalk.walk.ranking import Ranker
 from kgwalk.walk.tagged_text import escape
 from kgwalk.walk.web.search import WebSearch
@@ -38,11 +39,12 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A question with the entities to start from. `key` enters the seed of its sampling: same key, same draw."""
+    """A question with where to start from. `key` enters the seed of its sampling: same key, same draw."""
 
     question: Question
     topics: Sequence[str]
     key: str = ""  # empty: its place among the tasks and the question's id
+    kinds: Sequence[Kind] = ()  # for protocols that can start from all of a kind
 
 
 @dataclass(frozen=True)

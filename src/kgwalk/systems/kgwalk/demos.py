@@ -22,8 +22,8 @@ from kgwalk.demos.writer import (
 from kgwalk.systems.kgwalk.protocol import Kgwalk, KgwalkWalk
 from kgwalk.types import Answer, Call
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.sets import as_written
 from kgwalk.walk.tagged_text import quote
+from kgwalk.walk.values import as_written
 
 TURNED = 0.3  # share of the wrong turns that follow the right relation in the wrong direction
 
