@@ -75,7 +75,7 @@ LESS = MIXED | {
     "timequestions": 1.0,
     "world": 1.0,
 }
-# What may be learnt from by anyone: sets and graphs whose sources state a licence. More invented questions fill the gap.
+# What may be learnt from by anyone: sources that state a licence. More invented questions fill the gap.
 LICENSED: dict[str, float | int] = {
     "worlds": 24_000,
     "made-world": 1.0,

@@ -1,4 +1,4 @@
-"""A plan: how a made question is answered, as calls of `walk/sets.py`; its settings, its builder, and its facts.
+"""A plan: how a made question is answered, as calls of `walk/language.py`; its settings, its builder, and its facts.
 
     QuestionPlan("chain", ("Toy Story",), (Call("tail_entities", (1, "directed_by")),))
 

@@ -34,7 +34,7 @@ from kgwalk.walk.sets import (
     Reference,
     SetError,
 )
-from kgwalk.walk.values import Value, aggregate, comparable, difference, quotient, value_of
+from kgwalk.walk.values import Quantity, aggregate, comparable, difference, quotient, value_of
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -349,7 +349,7 @@ class Sets(NamedSets):
             raise SetError(f'"{value}" is not a number or date')
         return expression
 
-    def _measured(self, members: NamedSet, relation: str, largest: bool) -> dict[str, tuple[Value, Measured]]:
+    def _measured(self, members: NamedSet, relation: str, largest: bool) -> dict[str, tuple[Quantity, Measured]]:
         """Of each member that has one, the value that counts: the largest of its numbers, or the smallest."""
         expression = self.expression(relation, members.members)
         found = {}

@@ -30,8 +30,10 @@ _AMONG = re.compile(r"(.*?)\s+(not in|in)\s+\$(\d{1,6})", re.DOTALL)
 
 SIGNS = re.compile(r"[/^|+()]")  # a text without any of these is the name of a relation
 
-Known = Callable[[str], str | None]  # the relation of a name, None where there is none
-Next = Callable[[str, str, bool], Iterable[str]]  # entities one relation away: entity, relation, whether forwards
+RelationNamed = Callable[[str], str | None]  # the relation of a name, None where there is none
+NextEntities = Callable[
+    [str, str, bool], Iterable[str]
+]  # one relation away: entity, relation, forwards
 
 
 class PathError(Exception):
@@ -79,7 +81,7 @@ class Expression:
         return self.path[0][0]
 
 
-def parse(text: str, known: Known) -> Expression:
+def parse(text: str, known: RelationNamed) -> Expression:
     """Read a text; raises PathError with the relation that is not there.
 
     >>> names = {"price": "price", "amount": "amount", "km/h": "km/h", "works_in": "works_in"}.get
@@ -103,7 +105,7 @@ def parse(text: str, known: Known) -> Expression:
     return Expression(path(among[1], known), how, int(among[3]), among[2] != "in")
 
 
-def path(text: str, known: Known) -> Path:
+def path(text: str, known: RelationNamed) -> Path:
     """The ways of a path, without anything around it.
 
     >>> len(path("borders|^borders", {"borders": "borders"}.get))
@@ -113,7 +115,7 @@ def path(text: str, known: Known) -> Path:
     return tuple(tuple(_hop(piece, known) for piece in _pieces(way, "/", known)) for way in ways)
 
 
-def _pieces(text: str, sign: str, known: Known) -> list[str]:
+def _pieces(text: str, sign: str, known: RelationNamed) -> list[str]:
     """Cut at a sign, but not inside a relation's own name: the longest piece that is a relation stays whole."""
     parts = text.split(sign)
     pieces = []
@@ -126,7 +128,7 @@ def _pieces(text: str, sign: str, known: Known) -> list[str]:
     return pieces
 
 
-def _relation(text: str, known: Known) -> Hop | None:
+def _relation(text: str, known: RelationNamed) -> Hop | None:
     text = text.strip()
     for again, name in ((False, text), (True, text.removesuffix("+"))):
         if again and name == text:
@@ -138,7 +140,7 @@ def _relation(text: str, known: Known) -> Hop | None:
     return None
 
 
-def _hop(text: str, known: Known) -> Hop:
+def _hop(text: str, known: RelationNamed) -> Hop:
     hop = _relation(text, known)
     if hop is None:
         name = text.strip().removeprefix("^").removesuffix("+").strip()
@@ -146,10 +148,10 @@ def _hop(text: str, known: Known) -> Hop:
     return hop
 
 
-Reached = dict[str, tuple[Triple, ...]]  # entities, each with the facts from a source to it
+PathEnds = dict[str, tuple[Triple, ...]]  # entities, each with the facts from a source to it
 
 
-def reach(sources: Iterable[str], ways: Path, step: Next, most: int, facts: bool = True) -> Reached:
+def reach(sources: Iterable[str], ways: Path, step: NextEntities, most: int, facts: bool = True) -> PathEnds:
     """All that a path leads to from some entities, with the facts of the first way found to each.
 
     `most` bounds how many there are at any moment: OverflowError beyond. Without `facts` nothing is kept of the way.
@@ -161,8 +163,8 @@ def reach(sources: Iterable[str], ways: Path, step: Next, most: int, facts: bool
     >>> reach(["a"], ((Hop("needs"), Hop("needs")),), needs, 10)["c"]
     (Triple(head='a', relation='needs', tail='b', time=''), Triple(head='b', relation='needs', tail='c', time=''))
     """
-    found: Reached = {}
-    begin: Reached = dict.fromkeys(sources, ())
+    found: PathEnds = {}
+    begin: PathEnds = dict.fromkeys(sources, ())
     for way in ways:
         here = begin
         for hop in way:
@@ -174,8 +176,8 @@ def reach(sources: Iterable[str], ways: Path, step: Next, most: int, facts: bool
     return found
 
 
-def _once(here: Reached, hop: Hop, step: Next, most: int, facts: bool) -> Reached:
-    found: Reached = {}
+def _once(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: bool) -> PathEnds:
+    found: PathEnds = {}
     for name, chain in here.items():
         for other in step(name, hop.relation, hop.out):
             if other not in found:
@@ -185,11 +187,11 @@ def _once(here: Reached, hop: Hop, step: Next, most: int, facts: bool) -> Reache
     return found
 
 
-def _closure(here: Reached, hop: Hop, step: Next, most: int, facts: bool) -> Reached:
-    found: Reached = {}
+def _closure(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: bool) -> PathEnds:
+    found: PathEnds = {}
     edge = here
     while edge:
-        following: Reached = {}
+        following: PathEnds = {}
         for name, chain in edge.items():
             for other in step(name, hop.relation, hop.out):
                 if other not in found:

@@ -1,6 +1,6 @@
 """Values in names: numbers, dates and units, compared, summed and written.
 
-    value_of("1,234.5 kg")      Value(1234.5, "kg")
+    value_of("1,234.5 kg")      Quantity(1234.5, "kg")
     value_of("1999-12-31")      a date: the year with its fraction, so that years and days compare
 
 A graph keeps every value as a name. What a call compares, orders or adds up is read here, at the last moment, so that
@@ -52,7 +52,7 @@ def number_of(text: str) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Quantity:
     """What a name says as a number; `unit` is "" where it has none, `date` where it is a day, a month or a span."""
 
     number: float
@@ -60,32 +60,32 @@ class Value:
     date: bool = False
 
 
-def value_of(text: str) -> Value | None:
+def value_of(text: str) -> Quantity | None:
     """A number with its unit, or a date; None for anything else.
 
     >>> value_of("330 m"), value_of("$5.99"), value_of("12%")
-    (Value(number=330.0, unit='m', date=False), Value(number=5.99, unit='$', date=False), \
-Value(number=12.0, unit='%', date=False))
+    (Quantity(number=330.0, unit='m', date=False), Quantity(number=5.99, unit='$', date=False), \
+Quantity(number=12.0, unit='%', date=False))
     >>> value_of("2.5 million USD").number, value_of("1999-12-31").date, value_of("Paris")
     (2500000.0, True, None)
     """
     number = number_of(text)
     if number is not None:
         stripped = text.strip()
-        return Value(number, date=("-" in stripped[1:] and "e-" not in stripped.lower()) or ".." in stripped)
+        return Quantity(number, date=("-" in stripped[1:] and "e-" not in stripped.lower()) or ".." in stripped)
     found = _UNIT.fullmatch(text.strip())
     if found is None:
         return None
     sign, figures, scale, unit = found.groups()
     if bool(sign) == bool(unit):  # both, or neither: no number with a unit
         return None
-    return Value(float(figures.replace(",", "")) * (SCALES[scale.lower()] if scale else 1), sign or unit)
+    return Quantity(float(figures.replace(",", "")) * (SCALES[scale.lower()] if scale else 1), sign or unit)
 
 
-def comparable(left: Value, right: Value) -> bool:
+def comparable(left: Quantity, right: Quantity) -> bool:
     """Whether two values can be compared: the same unit, or one without.
 
-    >>> comparable(Value(5, "km"), Value(7)), comparable(Value(5, "km"), Value(7, "kg"))
+    >>> comparable(Quantity(5, "km"), Quantity(7)), comparable(Quantity(5, "km"), Quantity(7, "kg"))
     (True, False)
     """
     return left.unit == right.unit or not left.unit or not right.unit
@@ -104,10 +104,10 @@ def written(number: float, unit: str = "") -> str:
     return f"{unit}{text}" if unit in "$€£¥₹" else f"{text}{unit}" if unit in "%°‰" else f"{text} {unit}"
 
 
-def shared_unit(values: Iterable[Value]) -> str | None:
+def shared_unit(values: Iterable[Quantity]) -> str | None:
     """The unit that all have, or "" if none has one; None where two differ.
 
-    >>> shared_unit([Value(1, "kg"), Value(2, "kg")]), shared_unit([Value(1, "kg"), Value(2, "m")])
+    >>> shared_unit([Quantity(1, "kg"), Quantity(2, "kg")]), shared_unit([Quantity(1, "kg"), Quantity(2, "m")])
     ('kg', None)
     """
     units = {value.unit for value in values}
