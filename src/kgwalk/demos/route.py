@@ -33,7 +33,7 @@ _SET = re.compile(r"\$(\d{1,6})")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`steps` are calls of walk/language.py; step i (from 1) makes set len(topics) + i. `f1` is that of the last set."""
+    """`steps` are calls of walk/language.py; step i (from 1) makes set len(topics) + i. `f1` is the last set's."""
 
     topics: tuple[str, ...]
     steps: tuple[Call, ...]

@@ -31,9 +31,7 @@ _AMONG = re.compile(r"(.*?)\s+(not in|in)\s+\$(\d{1,6})", re.DOTALL)
 SIGNS = re.compile(r"[/^|+()]")  # a text without any of these is the name of a relation
 
 RelationNamed = Callable[[str], str | None]  # the relation of a name, None where there is none
-NextEntities = Callable[
-    [str, str, bool], Iterable[str]
-]  # one relation away: entity, relation, forwards
+NextEntities = Callable[[str, str, bool], Iterable[str]]  # one relation away: entity, relation, forwards
 
 
 class PathError(Exception):
