@@ -128,6 +128,16 @@ def kind_named(name: str, graph: Graph) -> Kind | None:
     return known.get(_singular(_plain(name).split()))
 
 
+def starting_kinds(question: Question, topics: Sequence[str], graph: Graph) -> list[Kind]:
+    """What a walk starts from beside its topics: the kinds that the dataset names, else those in the question."""
+    if "kinds" in question.extra:
+        return gold_kinds(question, graph)
+    plain = question.question.casefold()
+    places = [(plain.find(name.casefold()), len(name)) for name in topics]
+    taken = [(at, at + length) for at, length in places if at >= 0]
+    return [one.kind for one in kinds_in(question.question, graph, taken=taken)]
+
+
 def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
     """The kinds that a question is known to start from: those that its dataset names under `kinds`."""
     names = question.extra.get("kinds")

@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple
 from kgwalk.config.recipe import Parts
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
-from kgwalk.types import Answer, Call, Document, Malformed, Message, Question, Step, Triple
+from kgwalk.types import Answer, AnswerForm, Call, Document, Malformed, Message, Question, Step, Triple
 from kgwalk.walk.facts import path_to
 from kgwalk.walk.kinds import Kind
 from kgwalk.walk.ranking import Ranker
@@ -44,7 +44,7 @@ class Task:
     question: Question
     topics: Sequence[str]
     key: str = ""  # empty: its place among the tasks and the question's id
-    kinds: Sequence[Kind] = ()  # for protocols that can start from all of a kind
+    kinds: Sequence[Kind] | None = None  # None: those that the question's dataset names, else those found in it
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,11 @@ class Protocol(ABC):
     # It walks a graph, so it needs an entity to start from; False: the model answers from memory.
     reads_graph: ClassVar[bool] = True
     turns: int = 7
+
+    @property
+    def starts_from_kinds(self) -> bool:
+        """Whether a walk can start from all of a kind, so that a question need not name an entity."""
+        return False
 
     @abstractmethod
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> Walk:
@@ -107,6 +112,10 @@ class Walk(ABC):
     def resolve(self, answer: Answer) -> list[str]:
         """The names that an answer stands for, each once."""
         return list(dict.fromkeys(str(name) for name in answer.names))
+
+    def answer_form(self, answer: Answer) -> AnswerForm:
+        """What the answer is: names, unless a protocol says more."""
+        return AnswerForm()
 
     def evidence(self, name: str) -> list[Triple]:
         """Facts that lead from a topic to an answer, as far as the model saw them."""

@@ -247,7 +247,7 @@ class EpisodeRun:
 
     def _finish(self, answer: Answer) -> None:
         episode = self.episode
-        episode.answers = self.walk.resolve(answer)
+        episode.answers, episode.form = self.walk.resolve(answer), self.walk.answer_form(answer)
         episode.evidence = {name: self.walk.evidence(name) for name in episode.answers}
         self.watch(episode, episode.turns[-1])
 

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from kgwalk.types import Answer, Call, Malformed, Message, Step, Triple
+from kgwalk.types import Answer, AnswerForm, Call, Malformed, Message, Step, Triple
+from kgwalk.walk.kinds import starting_kinds
 from kgwalk.walk.language import Sets, documented, tools
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
 from kgwalk.walk.sets import SetError
@@ -52,6 +53,10 @@ class Kgwalk(Protocol):
     relations: int = 40
     short: bool = True
     language: str = "core"
+
+    @property
+    def starts_from_kinds(self) -> bool:
+        return self.language == "full"
 
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> KgwalkWalk:
         return KgwalkWalk(task, environment, protocol=self)
@@ -134,6 +139,8 @@ class KgwalkWalk(Walk):
         known = [topic for topic in self.task.topics if topic in self.environment.graph]
         full = self.protocol.language == "full"
         kinds = self.task.kinds if full else ()
+        if kinds is None:
+            kinds = starting_kinds(self.task.question, known, self.environment.graph)
         self.sets = Sets(self.environment.graph, known, kinds=kinds, short=self.protocol.short, empty=full)
 
     @property
@@ -200,6 +207,16 @@ class KgwalkWalk(Walk):
             elif isinstance(entry, str):
                 names[entry] = None
         return list(names)
+
+    def answer_form(self, answer: Answer) -> AnswerForm:
+        number = answer.names[0] if len(answer.names) == 1 else None
+        if not isinstance(number, int) or not 1 <= number <= len(self.sets.made):
+            return AnswerForm()
+        made = self.sets.made[number - 1]
+        if not made.rows:
+            return AnswerForm(made.answer_kind, made.ordered)
+        rows = [[name, *("; ".join(cell) for cell in made.rows[name])] for name in made.members]
+        return AnswerForm(made.answer_kind, made.ordered, ["name", *made.columns], rows)
 
     def evidence(self, name: str) -> list[Triple]:
         number = self.answered.get(name) or self._set_with(name)
