@@ -11,6 +11,8 @@ for each, D width.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,19 @@ from transformers.cache_utils import Cache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 QUERIES = 16  # new tokens of a sequence that one program on a GPU takes at a time
+# On a GPU passes are recorded in these sizes (`cuda_graphs`): sequences of a step, and tokens of a prefill.
+STEP_SIZES = (8, 32, 128, 256, 512, 768, 1024, 1536, 2048, 4096)
+PREFILL_SIZES = (64, 256, 1024, 2048, 4096, 8192, 16384)
+
+
+def size_above(count: int, sizes: Sequence[int]) -> int:
+    """The smallest size that is enough; past the last size, its next multiple.
+
+    >>> size_above(9, (8, 16)), size_above(33, (8, 16))
+    (16, 48)
+    """
+    at = bisect_left(sizes, count)
+    return sizes[at] if at < len(sizes) else -(-count // sizes[-1]) * sizes[-1]
 
 
 @dataclass(slots=True)
