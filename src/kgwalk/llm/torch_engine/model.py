@@ -22,7 +22,7 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from kgwalk.llm.models import context_limit
 from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, gpu_free
-from kgwalk.llm.torch_engine.fused import fuse, widen_head
+from kgwalk.llm.torch_engine.fused import fuse
 from kgwalk.llm.torch_engine.kv_cache import (
     QUERIES,
     STEP_SIZES,
@@ -32,7 +32,7 @@ from kgwalk.llm.torch_engine.kv_cache import (
     size_above,
     slot_attention,
 )
-from kgwalk.llm.torch_engine.sampling import END_SETS, SlotStart, SlotState
+from kgwalk.llm.torch_engine.sampling import END_SETS, SlotStart, SlotState, widen_head
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
