@@ -20,8 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from kgwalk.llm.torch_engine.sampling import widen_head
 from kgwalk.training import fused
-from kgwalk.training.fused import Head, computed_in, inputs_of, parts_of, plain_of
-from kgwalk.training.microbatch import Batch
+from kgwalk.training.microbatch import Batch, Head, computed_in, inputs_of, parts_of, plain_of
 from kgwalk.training.probes import (
     head_is_last,
     is_rounding,
