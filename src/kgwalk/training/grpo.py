@@ -25,12 +25,11 @@ from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
 from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
 from kgwalk.training.curriculum import Curriculum, MeasuredEpisode, TrainingSet
 from kgwalk.training.logprobs import TokenScores
-from kgwalk.training.loop import Metrics, Stage, keep_rows
+from kgwalk.training.loop import Metrics, Stage, TimeBudget, keep_rows
 from kgwalk.training.loss import LossStats, Totals, policy_loss, token_weights
 from kgwalk.training.microbatch import Batch, computed
 from kgwalk.training.rollouts import Walker
 from kgwalk.training.settings import GrpoSettings
-from kgwalk.training.time_budget import TimeBudget
 from kgwalk.training.updater import Updater, rate
 from kgwalk.types import Episode, Flat, KgwalkError, StopReason
 

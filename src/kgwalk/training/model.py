@@ -3,13 +3,14 @@
 The engine that rolls out runs the same module or, on a GPU and with shards, a copy that new weights are written into;
 nothing is read from disk again. The reference of the KL term is, with a new LoRA adapter, the same model with the
 adapter off. If training goes on from an adapter, a copy of what learns is kept and put in place for the reference's
-pass.
+pass. `PartTimer` is the model's clock: where the seconds of a step go, on the host's clock or on the GPU's.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -25,7 +26,6 @@ from kgwalk.config.runtime import without_progress_bars
 from kgwalk.llm.models import LoadedModel, load_model, need, same_model
 from kgwalk.training.settings import ModelSettings
 from kgwalk.training.shards import Shards, put, whole
-from kgwalk.training.time_budget import PartTimer
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -278,6 +278,53 @@ class PolicyModel:
             for layer in layers:
                 layer.cast_input_dtype_enabled = False
         return wrapped
+
+
+class PartTimer:
+    """The seconds of a step's named parts; those with the same name add up.
+
+    A GPU runs behind the program that feeds it, so what it computes is timed by events in its own queue, read when the
+    step is over. A CPU does at once what it is told, so both kinds of part use the host's clock.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._on_gpu = device.startswith("cuda")
+        self._device = device
+        self._seconds: dict[str, float] = {}
+        self._marks: list[tuple[str, Any, Any]] = []
+
+    @contextmanager
+    def host(self, name: str) -> Iterator[None]:
+        """Time the program spends inside."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - begun
+
+    @contextmanager
+    def device(self, name: str) -> Iterator[None]:
+        """Time the device takes for what is asked of it inside."""
+        if not self._on_gpu:
+            with self.host(name):
+                yield
+            return
+        stream = torch.cuda.current_stream(self._device)
+        begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call,unused-ignore]
+        begun.record(stream)  # type: ignore[no-untyped-call,unused-ignore]
+        try:
+            yield
+        finally:
+            ended.record(stream)  # type: ignore[no-untyped-call,unused-ignore]
+            self._marks.append((name, begun, ended))
+
+    def read(self, *names: str) -> dict[str, float]:
+        """The seconds of each part so far, as `name_seconds`; then all start at 0 again. Waits for the device."""
+        for name, begun, ended in self._marks:
+            ended.synchronize()
+            self._seconds[name] = self._seconds.get(name, 0.0) + begun.elapsed_time(ended) / 1000  # of milliseconds
+        seconds, self._seconds, self._marks = self._seconds, {}, []
+        return {f"{name}_seconds": seconds.get(name, 0.0) for name in names}
 
 
 @torch.no_grad()

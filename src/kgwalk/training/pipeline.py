@@ -32,12 +32,11 @@ from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.training.checks import check_device, check_recipe
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
-from kgwalk.training.loop import CheckpointPolicy, Stage, check_tracker, run_stage
+from kgwalk.training.loop import CheckpointPolicy, Stage, TimeBudget, check_tracker, run_stage
 from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.shards import Processes
-from kgwalk.training.time_budget import TimeBudget
 from kgwalk.training.updater import Updater
 from kgwalk.types import KgwalkError, Progress, silent
 

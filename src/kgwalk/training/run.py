@@ -27,12 +27,11 @@ from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.curriculum import TrainingSet
 from kgwalk.training.grpo import Judged
-from kgwalk.training.loop import METRICS
+from kgwalk.training.loop import METRICS, TimeBudget
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.settings import GrpoSettings, ModelSettings
 from kgwalk.training.shards import Processes, asked_for
-from kgwalk.training.time_budget import TimeBudget
 from kgwalk.types import Episode, KgwalkError, Progress, Question
 from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
