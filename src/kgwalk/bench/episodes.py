@@ -31,9 +31,9 @@ from kgwalk.training.workers.messages import CannotTravel
 from kgwalk.training.workers.pool import WorkerPool
 from kgwalk.types import Episode, KgwalkError, Progress, Question, StopReason
 from kgwalk.walk.environment import Environments, environment_for, environments_of
-from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
+from kgwalk.walk.policy import budget_of, check_web, protocol_of
 from kgwalk.walk.protocol import Environment, Protocol, Task
-from kgwalk.walk.rollout import Budget
+from kgwalk.walk.rollout import Budget, rollout
 
 GROUP = 8  # rollouts of a question
 BLOCKS = 10  # parts of a soak; memory is read after each
@@ -120,9 +120,16 @@ class Rollouts:
                 return _unbroken([one.episode for one in self.pool.walk(workload.environments, asked, sampling)])
             except CannotTravel as why:
                 raise KgwalkError(f"{workload.label} cannot be walked by workers: {why}; give --workers 0") from why
-        agent = ProtocolPolicy(protocol or workload.protocol, self.engine, workload.budget, sampling)
         with without_garbage_collection():
-            return _unbroken(asyncio.run(agent.walk(workload.tasks(asked), lambda episode, turn: None)))
+            return _unbroken(
+                rollout(
+                    workload.tasks(asked),
+                    protocol or workload.protocol,
+                    self.engine,
+                    sampling=sampling,
+                    budget=workload.budget,
+                )
+            )
 
     def processor_seconds(self) -> tuple[float, float]:
         """Processor time of this process and of its workers, so far."""

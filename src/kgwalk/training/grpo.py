@@ -40,6 +40,11 @@ UNPAID = Rewarded([], 0.0)  # for an episode that is left out: no reward functio
 Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
 
 
+def no_verdicts(episodes: Sequence[Episode]) -> list[dict[str, float | None]]:
+    """What is judged where no reward needs a verdict: nothing."""
+    return [{} for _ in episodes]
+
+
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """One rollout: the number of its question in the training set, what came of it, and its rewards."""
@@ -71,7 +76,7 @@ class Grpo:
     settings: GrpoSettings
     seed: int
     folder: Path
-    judged: Judged = lambda episodes: [{} for _ in episodes]
+    judged: Judged = no_verdicts
     time_budget: TimeBudget = field(default_factory=TimeBudget)
     _recorded: bool = field(default=False, init=False)  # whether this process has written episodes
 

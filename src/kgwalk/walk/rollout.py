@@ -67,11 +67,14 @@ async def rollout_async(
     budget: Budget | None = None,
     watch: Watch = lambda episode, turn: None,
 ) -> list[Episode]:
-    """The same inside a running event loop. One seed gives every episode a seed of its own."""
-    budget = budget or Budget()
+    """The same inside a running event loop. One seed gives every episode a seed of its own.
+
+    The budget is in tokens, also for an engine whose ids are bytes (`Counted`).
+    """
+    counted = Counted(engine)
+    budget = counted.budget(budget or Budget())
     sampling = replace(sampling or Sampling(), stop=protocol.stop, max_tokens=budget.turn_tokens)
-    # More than the engine serves would wait for each other, on their own time.
-    gate = asyncio.Semaphore(min(budget.at_once, engine.at_once))
+    gate = asyncio.Semaphore(budget.at_once)
     run = next(_RUNS)
     threads = ThreadPoolExecutor(budget.threads, thread_name_prefix="kgwalk-tool")
 
@@ -80,7 +83,7 @@ async def rollout_async(
             key = task.key or f"{number}:{task.question.id}"
             own = replace(sampling, seed=_seed(sampling.seed, key))
             return await EpisodeRun(
-                task, environment, protocol, engine, own, budget, watch, f"{run}:{number}:{key}", threads
+                task, environment, protocol, counted, own, budget, watch, f"{run}:{number}:{key}", threads
             ).run()
 
     try:
