@@ -31,8 +31,7 @@ import torch
 from kgwalk.config.recipe import unknown
 from kgwalk.config.run_folder import RowFile, read_rows
 from kgwalk.training.checkpoint import Checkpoints, cannot_write
-from kgwalk.training.shards import Processes
-from kgwalk.training.updater import Diverged, Updater
+from kgwalk.training.updater import Diverged, Processes, Updater
 from kgwalk.types import KgwalkError, Progress, silent
 
 METRICS = "metrics.jsonl"

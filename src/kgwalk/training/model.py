@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from kgwalk.config.run_folder import read_json, write_json
 from kgwalk.config.runtime import without_progress_bars
 from kgwalk.llm.models import LoadedModel, load_model, need, same_model
 from kgwalk.training.settings import ModelSettings
-from kgwalk.training.shards import Shards, put, whole
+from kgwalk.training.shards import Shards
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -337,6 +338,29 @@ def _copy_weight(weight: torch.Tensor, name: str, layers: dict[str, Any]) -> Non
     if base is not own and kind == "weight":
         value = value + own.get_delta_weight(own.active_adapters[0])
     weight.copy_(value)
+
+
+# Tensors that may be in shards
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """The whole tensor, gathered by all processes; a tensor that is not cut is returned as it is."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+@torch.no_grad()
+def put(target: torch.Tensor, value: torch.Tensor) -> None:
+    """Copy `value`, whole or in shards, into `target`; each process writes its own shard."""
+    target.copy_(like(target, value))
+
+
+def like(target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """`value`, which every process has whole, cut as `target` is."""
+    if not isinstance(target, DTensor) or isinstance(value, DTensor):
+        return value
+    local = value.to(target.to_local())
+    # without a source rank each process cuts its own copy
+    return distribute_tensor(local, target.device_mesh, target.placements, src_data_rank=None)
 
 
 def read_tensors(file: Path) -> dict[str, torch.Tensor]:

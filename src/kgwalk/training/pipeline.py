@@ -36,8 +36,7 @@ from kgwalk.training.loop import CheckpointPolicy, Stage, TimeBudget, check_trac
 from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.training.sft import Sft
-from kgwalk.training.shards import Processes
-from kgwalk.training.updater import Updater
+from kgwalk.training.updater import Processes, Updater
 from kgwalk.types import KgwalkError, Progress, silent
 
 REPORT = "train.json"

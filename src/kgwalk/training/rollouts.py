@@ -21,7 +21,7 @@ from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import longest_context
 from kgwalk.training.curriculum import MeasuredEpisode, TrainingSet
 from kgwalk.training.model import PolicyModel
-from kgwalk.training.shards import Processes
+from kgwalk.training.updater import Processes
 from kgwalk.training.workers.messages import CannotTravel
 from kgwalk.training.workers.pool import WorkerPool
 from kgwalk.types import Episode, KgwalkError

@@ -30,7 +30,8 @@ from kgwalk.training.loop import METRICS, TimeBudget
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.settings import GrpoSettings, ModelSettings
-from kgwalk.training.shards import Processes, asked_for
+from kgwalk.training.shards import asked_for
+from kgwalk.training.updater import Processes
 from kgwalk.types import Episode, KgwalkError, Progress, Question
 from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
