@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgwalk.llm.engine import Generation
+from kgwalk.llm.torch_engine.kv_cache import PrefixCache
 from kgwalk.llm.torch_engine.model import MAX_STEPS, PrefillJob, SampledTokens, SlotModel
-from kgwalk.llm.torch_engine.prefix_cache import PrefixCache
 from kgwalk.llm.torch_engine.sampling import END_SETS, SlotStart
 from kgwalk.llm.torch_engine.sequence import Ended, IdArray, OutputBuffer, SlotSequence, SlotTable
 from kgwalk.types import EngineError
