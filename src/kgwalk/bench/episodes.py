@@ -21,7 +21,6 @@ from kgwalk.bench.machine import Machine, growth_rows
 from kgwalk.bench.rows import Figure
 from kgwalk.bench.timers import DeviceWatch, ProcessorClock, TimedProtocol, TimedTokens, engine_times
 from kgwalk.config.recipe import Recipe
-from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.data.dataset import Dataset
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.models import LoadedModel
@@ -33,7 +32,7 @@ from kgwalk.types import Episode, KgwalkError, Progress, Question, StopReason
 from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
 from kgwalk.walk.protocol import Environment, Protocol, Task
-from kgwalk.walk.rollout import Budget, rollout
+from kgwalk.walk.rollout import Budget, rollout, without_garbage_collection
 
 GROUP = 8  # rollouts of a question
 BLOCKS = 10  # parts of a soak; memory is read after each

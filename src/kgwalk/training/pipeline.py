@@ -22,7 +22,7 @@ from typing import Any
 
 from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting, unknown
 from kgwalk.config.run_folder import RUN, RunFolder, open_run, read_json, write_json
-from kgwalk.config.runtime import outside_a_loop, without_garbage_collection
+from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import DATASET_KEY, load_data
 from kgwalk.demos.demo import EncodedDemos, read_demos, write_line
@@ -38,6 +38,7 @@ from kgwalk.training.settings import GrpoSettings, SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import Processes, Updater
 from kgwalk.types import KgwalkError, Progress, silent
+from kgwalk.walk.rollout import without_garbage_collection
 
 REPORT = "train.json"
 DEV = "dev"

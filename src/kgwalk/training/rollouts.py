@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.data.mixture import DATASET_KEY
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
@@ -26,7 +25,7 @@ from kgwalk.training.workers.messages import CannotTravel
 from kgwalk.training.workers.pool import WorkerPool
 from kgwalk.types import Episode, KgwalkError
 from kgwalk.walk.protocol import Protocol, Task
-from kgwalk.walk.rollout import Budget, rollout_async
+from kgwalk.walk.rollout import Budget, rollout_async, without_garbage_collection
 
 log = logging.getLogger(__name__)
 
