@@ -29,12 +29,11 @@ from kgwalk.demos.demo import EncodedDemos, read_demos, write_line
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.training.checks import check_device, check_recipe
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import CheckpointPolicy, Stage, TimeBudget, check_tracker, run_stage
 from kgwalk.training.run import TrainingRun
-from kgwalk.training.settings import GrpoSettings, SftSettings
+from kgwalk.training.settings import GrpoSettings, SftSettings, check_device, check_recipe
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import Processes, Updater
 from kgwalk.types import KgwalkError, Progress, silent
