@@ -823,5 +823,7 @@ def test_a_package_that_is_not_installed(module: str, status: int | None, monkey
 
 
 def test_demos_and_the_graph_benchmark_need_no_torch() -> None:
-    code = "import sys; sys.modules['torch'] = None; import kgwalk.bench.kg, kgwalk.bench.soak, kgwalk.training.checks"
+    code = (
+        "import sys; sys.modules['torch'] = None; import kgwalk.bench.kg, kgwalk.bench.soak, kgwalk.training.settings"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,9 +14,8 @@ from kgwalk.config.recipe import Recipe, load_recipe, names, profiles, read_sect
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.llm.engine import Sampling, ScriptedEngine
 from kgwalk.score.rewards import RewardFunction
-from kgwalk.training.checks import check_recipe
 from kgwalk.training.curriculum import CurriculumSettings
-from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
+from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings, check_recipe
 from kgwalk.types import KgwalkError
 from kgwalk.walk.policy import POLICIES, budget_of, policy_of, protocol_kind, protocol_named, protocol_of
 from kgwalk.walk.protocol import PROTOCOLS

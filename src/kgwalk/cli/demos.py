@@ -101,7 +101,7 @@ def _sources(
     from kgwalk.demos.filter import DemoSettings
     from kgwalk.demos.make import DemoSources
     from kgwalk.llm.engine import open_engine
-    from kgwalk.training.checks import check_protocol
+    from kgwalk.training.settings import check_protocol
     from kgwalk.walk.environment import environment_for, environments_of
     from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
 

@@ -1,17 +1,16 @@
-"""How this process runs: its threads, its event loops, and the garbage collector.
+"""How this process runs: its threads and its event loops.
 
 `set_thread_count` gives torch half of the cores, before it is imported. With all cores torch waits at every step for
 threads that other programs keep from running: two busy cores decode 25 times slower than one. Training, whose matrix
 products are long, loses less by that and gains more; `most_threads` says how many threads it may try.
 
-`outside_a_loop` and `LoopThread` let code with an event loop of its own run anywhere. `without_progress_bars` and
-`without_garbage_collection` are switched on around a piece of work.
+`outside_a_loop` and `LoopThread` let code with an event loop of its own run anywhere. `without_progress_bars` keeps
+transformers quiet around a piece of work.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -169,23 +168,3 @@ def without_progress_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
-
-
-@contextmanager
-def without_garbage_collection(*, circles: bool = True) -> Iterator[None]:
-    """No garbage collection inside. Every few thousand new objects Python looks through all there are, which took more
-    than half of the time of a thousand episodes, all of which stay. Objects in no reference cycle are freed as ever.
-
-    `circles=False` says that the work makes no reference cycles: then all that was made counts as old at once, since
-    to look through a thousand episodes later takes a tenth of the time that it took to receive them.
-    """
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not circles and not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()  # to the oldest generation
-        if before:
-            gc.enable()

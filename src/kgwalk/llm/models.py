@@ -61,13 +61,13 @@ class ModelFiles:
 class LoadedModel:
     """A causal language model in memory, in evaluation mode, with its tokenizer.
 
-    If the module is a copy of one that is trained, `refresh` puts the trained weights into it.
+    If the module is a copy of one that is trained, `refresh` puts the trained weights into it; else it is None.
     """
 
     name: str
     module: PreTrainedModel
     tokens: HfTokenizer
-    refresh: Callable[[], None] = lambda: None
+    refresh: Callable[[], None] | None = None
 
 
 def find_model(name: str | Path = DEFAULT_MODEL) -> ModelFiles:

@@ -26,7 +26,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kgwalk.data.folder import STORE, DatasetWriter
 from kgwalk.demos.route import CHOICES
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.patterns import DRAWS, possible

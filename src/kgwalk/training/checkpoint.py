@@ -26,8 +26,7 @@ import torch
 from safetensors.torch import save_file
 
 from kgwalk.config.run_folder import read_json, write_json
-from kgwalk.training.model import PolicyModel, read_tensors
-from kgwalk.training.shards import like, whole
+from kgwalk.training.model import PolicyModel, like, read_tensors, whole
 from kgwalk.types import KgwalkError
 
 OPTIMISER, STATE = "optimizer.safetensors", "trainer_state.json"

@@ -22,24 +22,22 @@ from typing import Any
 
 from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting, unknown
 from kgwalk.config.run_folder import RUN, RunFolder, open_run, read_json, write_json
-from kgwalk.config.runtime import outside_a_loop, without_garbage_collection
+from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import DATASET_KEY, load_data
 from kgwalk.demos.demo import EncodedDemos, read_demos, write_line
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.evaluation.evaluate import evaluate
-from kgwalk.training.checks import check_device, check_recipe
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
-from kgwalk.training.loop import CheckpointPolicy, Stage, check_tracker, run_stage
+from kgwalk.training.loop import CheckpointPolicy, Stage, TimeBudget, check_tracker, run_stage
 from kgwalk.training.run import TrainingRun
-from kgwalk.training.settings import GrpoSettings, SftSettings
+from kgwalk.training.settings import GrpoSettings, SftSettings, check_device, check_recipe
 from kgwalk.training.sft import Sft
-from kgwalk.training.shards import Processes
-from kgwalk.training.time_budget import TimeBudget
-from kgwalk.training.updater import Updater
+from kgwalk.training.updater import Processes, Updater
 from kgwalk.types import KgwalkError, Progress, silent
+from kgwalk.walk.rollout import without_garbage_collection
 
 REPORT = "train.json"
 DEV = "dev"

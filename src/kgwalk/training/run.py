@@ -1,7 +1,6 @@
 """What the stages of a training run share: its settings, questions, model and engine.
 
-A `TrainingRun` makes each part when it is first asked for, and keeps it. The functions at the end check a recipe and a
-device before anything is loaded; `kgwalk train`, `fit` and `demos` call them.
+A `TrainingRun` makes each part when it is first asked for, and keeps it.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.curriculum import TrainingSet
-from kgwalk.training.grpo import Judged
-from kgwalk.training.loop import METRICS
+from kgwalk.training.grpo import Judged, no_verdicts
+from kgwalk.training.loop import METRICS, TimeBudget
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.settings import GrpoSettings, ModelSettings
-from kgwalk.training.shards import Processes, asked_for
-from kgwalk.training.time_budget import TimeBudget
+from kgwalk.training.shards import asked_for
+from kgwalk.training.updater import Processes
 from kgwalk.types import Episode, KgwalkError, Progress, Question
 from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
@@ -168,7 +167,7 @@ class TrainingRun:
         """A function that gives the verdicts that rewards need; without such rewards it gives none."""
         kinds = self.reward.judges
         if not kinds:
-            yield lambda episodes: [{} for _ in episodes]
+            yield no_verdicts
             return
         kind, _, model = self.check_judge().partition(":")
         engine = open_engine(kind, model or None)
@@ -244,6 +243,3 @@ def _verdicts(judge: Judge, kinds: Sequence[str], episodes: Sequence[Episode]) -
         for row, verdict in zip(found, verdicts, strict=True):
             row[kind] = verdict.number if verdict.scored else None
     return found
-
-
-# Checks before anything is loaded

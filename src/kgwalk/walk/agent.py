@@ -53,7 +53,7 @@ from kgwalk.walk.linking import topics as topics_of
 from kgwalk.walk.name_lookup import MOST_WORDS, is_long
 from kgwalk.walk.policy import budget_of, check_web, protocol_named, protocol_of
 from kgwalk.walk.protocol import Environment, Protocol, Task
-from kgwalk.walk.rollout import Budget, Counted, Watch, rollout_async, tokens_used
+from kgwalk.walk.rollout import Budget, Watch, rollout_async, tokens_used
 from kgwalk.walk.web.search import WebSearch
 
 # Which adapter walks a graph
@@ -364,16 +364,15 @@ async def answer_question(
     else:  # in a thread: a remote graph is slow, and so is comparing spellings
         searched = environment.web is not None
         start = await asyncio.to_thread(start_of, question, environment.graph, topics, protocol=protocol, web=searched)
-    counted = Counted(engine)
     # The id enters the seeds: the same question with the same seed is walked in the same way.
     id_ = hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest()
     task = Task(Question(id_, question, start.topics, []), start.topics)
     episodes = await rollout_async(
         [(task, environment)] * runs,
         protocol,
-        counted,
+        engine,
         sampling=sampling or Sampling(temperature=1.0 if runs > 1 else 0.0),
-        budget=counted.budget(budget or Budget()),
+        budget=budget,
         watch=watch,
     )
     return _gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)

@@ -38,9 +38,8 @@ from kgwalk.evaluation.web_facts.roles import Phrases
 from kgwalk.kg.build import BuildReport, build
 from kgwalk.kg.export import export, label_predicate
 from kgwalk.kg.files import naming_disk_errors
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import NameTable
+from kgwalk.kg.names import NameTable, normalise
 from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import Store, StoredGraph

@@ -34,7 +34,6 @@ from kgwalk.evaluation.report import METRICS
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.models import CONFIG, check_base, find_model, read_adapter, same_model
 from kgwalk.score.rewards import RewardFunction
-from kgwalk.training.checks import check_device, check_recipe
 from kgwalk.training.fit.plan import (
     AFTER,
     ASKED,
@@ -69,7 +68,7 @@ from kgwalk.training.fit.questions import INVENTED, make, rehearsal_count, rehea
 from kgwalk.training.fit.result import Took, Walks, reported
 from kgwalk.training.pipeline import TrainSettings, train
 from kgwalk.training.run import ADAPTER
-from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
+from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings, check_device, check_recipe
 from kgwalk.types import KgwalkError, Progress, silent
 from kgwalk.walk.agent import NONE, asked_for, shipped
 

@@ -33,8 +33,7 @@ from kgwalk.llm.engine import Request, Sampling
 from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
-from kgwalk.training.shards import Processes
-from kgwalk.training.updater import Updater
+from kgwalk.training.updater import Processes, Updater
 from kgwalk.types import Flat, KgwalkError, Progress, silent
 
 MEASURING = 0.1  # of the time for the walks before training, and as much for those after
