@@ -6,10 +6,11 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.users.answers import Answers
-from benchmarks.users.graphs import UserGraph, dev, problems, sealed
+from benchmarks.users.graphs import UserGraph, dev, problems, seal, sealed
 from benchmarks.users.run import Asked, run
 from benchmarks.users.score import report
 
@@ -36,11 +37,15 @@ def main() -> int:
     parser.add_argument("--model", help="a model's name or file (default: that of the agent)")
     parser.add_argument("--engine", default=Asked.engine, help="auto, cpu, local, vllm or api (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="ask nobody: compute all answers again from the raw files")
+    parser.add_argument("--seal", type=Path, metavar="FOLDER", help="write the sealed archive from a folder of graphs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     if given.graph and given.only != "dev":
         parser.error("--graph needs --only dev: single sealed graphs are not scored")
     try:
+        if given.seal:
+            seal(given.seal)
+            return 0
         if given.check:
             return _check(given.only)
         who = Asked(given.recipe, given.agent, given.model, given.engine)
@@ -89,6 +94,7 @@ def checked(graph: UserGraph) -> list[str]:
     """What is wrong with a graph's questions: badly made, or with other answers than the raw files give."""
     answers = Answers(graph)
     wrong = list(problems(graph))
+    names = answers.names()
     for question in graph.questions:
         found = answers.answers(question)
         same = (
@@ -96,6 +102,8 @@ def checked(graph: UserGraph) -> list[str]:
             if question.ordered
             else sorted(map(str, found)) == sorted(map(str, question.answers))
         )
+        for name in set(question.starts.entities) - names:
+            wrong.append(f"{question.id}: should start from {name!r}, which the raw files do not have")
         if not same:
             wrong.append(f"{question.id}: the file says {question.answers}, the raw files {found}")
     return wrong

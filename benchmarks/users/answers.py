@@ -62,6 +62,16 @@ class Answers:
             return [[written(value) for value in row] for row in rows]
         return list(dict.fromkeys(written(row[0]) for row in rows))
 
+    def names(self) -> set[str]:
+        """Every name and value that the raw files have."""
+        if self._db is None:
+            assert self._rdf is not None
+            found = self._rdf.rows("SELECT DISTINCT ?x { { ?x ?r ?o } UNION { ?s ?r ?x } }")
+            return {written(row[0]) for row in found}
+        tables = [row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        rows = (row for table in tables for row in self._db.execute(f"SELECT * FROM {_quoted(table)}"))
+        return {written(value) for row in rows for value in row}
+
     def aliases(self, answers: list[Cells]) -> dict[str, list[str]]:
         """The other names of those answers that have any."""
         named = [answer for answer in answers if isinstance(answer, str)]

@@ -8,6 +8,7 @@ A sealed graph has the same files inside an archive; `sealed()` unpacks them int
 
 from __future__ import annotations
 
+import gzip
 import json
 import tarfile
 import tempfile
@@ -129,6 +130,21 @@ def sealed() -> Iterator[list[UserGraph]]:
         with tarfile.open(SEALED) as archive:
             archive.extractall(made, filter="data")
         yield _graphs(Path(made))
+
+
+def seal(folder: Path, archive: Path = SEALED) -> None:
+    """Write the archive of the sealed graphs; the same files give the same bytes."""
+    files = sorted(path for path in folder.glob("*/*") if path.is_file())
+    with (
+        archive.open("wb") as raw,
+        gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as tar,
+    ):
+        for path in files:
+            entry = tarfile.TarInfo(str(path.relative_to(folder)))
+            entry.size = path.stat().st_size
+            with path.open("rb") as file:
+                tar.addfile(entry, file)
 
 
 def _graphs(folder: Path) -> list[UserGraph]:

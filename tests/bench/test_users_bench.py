@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))  # benchmarks are no part of the package
 
 import benchmarks.users.answers
+import benchmarks.users.graphs
 import benchmarks.users.score
 from benchmarks.users.__main__ import checked
 from benchmarks.users.answers import Answers
@@ -27,6 +28,7 @@ from benchmarks.users.graphs import (
     dev,
     problems,
     read_graph,
+    seal,
     sealed,
 )
 from benchmarks.users.run import Asked, run
@@ -93,6 +95,23 @@ def test_a_badly_made_question_is_found(teams: UserGraph) -> None:
     found = problems(UserGraph("g", teams.folder, "", [], [], False, "", [bad, bad]))
     assert found[:2] == ["q: no shape 'sideways'", "q: a number is one, not 2"]
     assert found[-1] == "g: two questions have one id"
+
+
+def test_a_start_that_no_raw_file_has_is_found(teams: UserGraph) -> None:
+    file = teams.folder / "questions.jsonl"
+    file.write_text(file.read_text().replace('"entities": []', '"entities": ["X", "Ann Smith"]', 1))
+    assert checked(read_graph(teams.folder)) == ["q1: should start from 'Ann Smith', which the raw files do not have"]
+
+
+def test_what_is_sealed_is_read_back(teams: UserGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first.tar.gz", tmp_path / "second.tar.gz"
+    seal(teams.folder.parent, first)
+    seal(teams.folder.parent, second)
+    assert first.read_bytes() == second.read_bytes()
+    monkeypatch.setattr(benchmarks.users.graphs, "SEALED", first)
+    with sealed() as graphs:
+        assert [graph.name for graph in graphs] == ["teams"]
+        assert graphs[0].questions == teams.questions
 
 
 def test_tables_are_asked_in_sql_with_numbers_as_numbers(teams: UserGraph) -> None:
