@@ -16,6 +16,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.users.graphs import HERE, Cells, UserGraph, UserQuestion, read_graph  # noqa: F401 (the docstring's)
 
@@ -37,7 +38,7 @@ class Answers:
 
     def __init__(self, graph: UserGraph) -> None:
         self.graph = graph
-        self._rdf = _rdf(graph.sources) if _suffix(graph.sources[0]) == ".ttl" else None
+        self._rdf = _Turtle(graph.sources) if _suffix(graph.sources[0]) == ".ttl" else None
         self._db = None if self._rdf else _database(graph.sources)
         pairs = self.rows(graph.aliases) if graph.aliases else []
         self._aliases: dict[str, list[str]] = {}
@@ -127,7 +128,8 @@ def _database(sources: list[Path]) -> sqlite3.Connection:
             objects = map(json.loads, _lines(path))
             facts += [(one["head"], one["relation"], str(one["tail"]), one.get("time", "")) for one in objects]
         elif suffix == ".tsv":
-            facts += [(h, r, t, *(time or [""])) for h, r, t, *time in (line.split("\t") for line in _lines(path))]
+            cells = (line.split("\t") for line in _lines(path))
+            facts += [(h, r, t, time[0] if time else "") for h, r, t, *time in cells]
         else:
             facts += _rdf_facts(path)
     if facts:
@@ -176,7 +178,9 @@ def _literal(term: str) -> str:
 # Turtle in a SPARQL engine
 
 
-class _rdf:
+class _Turtle:
+    """Files of Turtle in a store that answers SPARQL; things are shown by their English labels."""
+
     def __init__(self, sources: list[Path]) -> None:
         import pyoxigraph
 
@@ -188,10 +192,11 @@ class _rdf:
             found = re.search(r"@prefix : <([^>]*)>", text)
             self._namespace = found[1] if found else self._namespace
         query = f'SELECT ?x ?name WHERE {{ ?x <{LABEL}> ?name FILTER(lang(?name) IN ("en", "")) }}'
-        self._labels = {row[0].value: row[1].value for row in self._store.query(query)}  # type: ignore[union-attr]
+        labels: Any = self._store.query(query)
+        self._labels: dict[str, str] = {row[0].value: row[1].value for row in labels}
 
     def rows(self, query: str) -> list[Row]:
-        found = self._store.query(f"{PREFIXES}PREFIX : <{self._namespace}>\n{query}")
+        found: Any = self._store.query(f"{PREFIXES}PREFIX : <{self._namespace}>\n{query}")
         if isinstance(found, bool) or not hasattr(found, "variables"):
             return [("true" if found else "false",)]
         return [tuple(self._value(term) for term in row) for row in found]

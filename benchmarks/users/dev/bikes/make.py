@@ -12,6 +12,7 @@ import csv
 import importlib
 import random
 import sys
+from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -161,7 +162,7 @@ def main() -> None:
     draw = random.Random(22)
     people = [importlib.import_module(f"faker.providers.person.{locale}").Provider for locale in LOCALES]
 
-    def write(name: str, columns: str, rows: list[tuple[object, ...]]) -> None:
+    def write(name: str, columns: str, rows: Sequence[tuple[object, ...]]) -> None:
         with (out / f"{name}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(columns.split())
@@ -243,7 +244,7 @@ def main() -> None:
             name,
             material,
             cost,
-            by_supplier.get(supplier, ""),
+            by_supplier.get(supplier or "", ""),
             draw.choice((5, 7, 10, 14, 21, 28, 45)),
             draw.randrange(0, 900),
         )
