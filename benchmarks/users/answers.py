@@ -78,6 +78,10 @@ class Answers:
         named = [answer for answer in answers if isinstance(answer, str)]
         return {name: sorted(set(self._aliases[name])) for name in named if name in self._aliases}
 
+    def same(self, name: str) -> set[str]:
+        """All names of the thing that goes by this name."""
+        return {name, *self._aliases.get(name, ()), *(own for own, others in self._aliases.items() if name in others)}
+
 
 def written(value: Value) -> str:
     """A value as an answer has it: whole numbers without a point, others to six figures.

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.users.answers import Answers
 from benchmarks.users.graphs import Cells, UserGraph, UserQuestion
 from benchmarks.users.score import Scored, score
 
@@ -67,10 +68,12 @@ def run(graphs: Sequence[UserGraph], who: Asked, *, progress: Progress = silent)
         scored = []
         for graph, part in zip(graphs, parts, strict=True):
             opened = part.data.graph_for(part.data.questions(SPLIT)[0])
+            names = Answers(graph)
             for question in graph.questions:
                 row = rows[f"{graph.name}/{question.id}"]
                 answers: list[Cells] = [] if _refused(question, opened, protocol) else row["answers"]
-                found = set(question.starts.entities) <= set(row["episode"]["topics"])
+                topics = set(row["episode"]["topics"])
+                found = all(names.same(start) & topics for start in question.starts.entities)
                 scored.append(Scored(graph.name, graph.company, question, answers, score(answers, question), found))
         return scored
 

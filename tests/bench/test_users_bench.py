@@ -119,6 +119,7 @@ def test_tables_are_asked_in_sql_with_numbers_as_numbers(teams: UserGraph) -> No
     assert answers.rows("SELECT AVG(age) FROM people") == [(27.75,)]
     assert answers.rows("SELECT name FROM people WHERE team IS NULL") == [("Cy",)]
     assert answers.aliases(["Ann"]) == {"Ann": ["a1"]}
+    assert answers.same("a1") == answers.same("Ann") == {"Ann", "a1"}
 
 
 def test_quads_are_facts_by_label_with_their_times(tmp_path: Path) -> None:
