@@ -19,8 +19,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from kgwalk.kg.csr import I64
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import normalise
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.name_lookup import FUNCTION_WORDS, Text
