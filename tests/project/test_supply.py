@@ -212,3 +212,33 @@ def test_no_pickle_is_read_from_a_file_and_no_model_brings_code() -> None:
                     assert given.get("use_safetensors") == "True" or "gguf_file" in given, path
             if name == "AsyncEngineArgs":
                 assert (given["load_format"], given["trust_remote_code"]) == ("'safetensors'", "False")
+
+
+# What the card calls the sets that benchmarks/agents names; those of one source have one name.
+ON_THE_CARD = {
+    "worlds": "random worlds",
+    "world": "the bundled graph and its questions",
+    "metaqa": "MetaQA",
+    "kg-fb15k237": "FB15k-237",
+    "pq-2h": "PathQuestion",
+    "pq-3h": "PathQuestion",
+    "pql-3h": "PathQuestion-Large",
+    "wc2014": "WorldCup2014",
+    "webqsp-fbpool": "WebQSP, ComplexWebQuestions, GrailQA: the questions",
+    "cwq-fbpool": "WebQSP, ComplexWebQuestions, GrailQA: the questions",
+    "grailqa-fbpool": "WebQSP, ComplexWebQuestions, GrailQA: the questions",
+    "timequestions": "TimeQuestions",
+}
+
+
+def test_the_card_lists_each_set_that_the_agent_learnt_from_with_its_licence() -> None:
+    sys.path.insert(0, str(ROOT))  # benchmarks are no part of the package
+    from benchmarks.agents.experiments import MADE, MIXED
+
+    card = (SOURCE / "walk" / "shipped" / "MODEL_CARD.md").read_text().split("## Licences")[1]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in card.splitlines() if line[:1] == "|"]
+    listed = {row[0]: row[-1] for row in rows[2:]}
+    learnt = {MADE[name][0] if name in MADE else name for name in MIXED}
+    assert learnt == set(ON_THE_CARD)
+    assert set(ON_THE_CARD.values()) | {"the Freebase fragment: their facts"} == set(listed)
+    assert all(listed.values())
