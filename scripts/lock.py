@@ -59,7 +59,7 @@ def _compile(source: list[str], options: list[str], upgrade: bool, text: str | N
         run = [sys.executable, "-m", "uv", "pip", "compile", *source, *options, "--constraint", str(torch), "--quiet"]
         run += ["--generate-hashes", "--no-header", "--index-url", INDEX, "--no-config", "--output-file", str(before)]
         subprocess.run(run, cwd=ROOT, input=text, text=True, check=True, env={**os.environ, "UV_NO_PROGRESS": "1"})
-        return before.read_text()
+        return re.sub(r"^    #   -c .*\n", "", before.read_text(), flags=re.MULTILINE)  # a temporary file's name
 
 
 def _entries(text: str) -> list[str]:
