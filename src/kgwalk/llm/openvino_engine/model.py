@@ -215,7 +215,7 @@ def open_tokenizer(folder: Path, facts: ModelFacts) -> HfTokenizer:
         return HfTokenizer(PreTrainedTokenizerFast.from_pretrained(str(folder)), end_ids=facts.end_ids)  # type: ignore[no-untyped-call,unused-ignore]
     from transformers import AutoTokenizer
 
-    return HfTokenizer(AutoTokenizer.from_pretrained(str(folder)), end_ids=facts.end_ids)
+    return HfTokenizer(AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False), end_ids=facts.end_ids)
 
 
 def _make(folder: Path, name: str | Path, adapter: str | Path | None, dtype: str) -> None:
