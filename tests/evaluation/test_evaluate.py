@@ -566,10 +566,12 @@ def test_what_cannot_be_judged(films: Path, tmp_path: Path) -> None:
         check_judge("api:x", ["equivalence", "corect"])
     with pytest.raises(KgwalkError, match="unknown engine of a judge `apy`; did you mean `api`"):
         check_judge("apy:x", ["correct"])
-    begin_run(tmp_path / "train", "train", {})
+    with begin_run(tmp_path / "train", "train", {}):
+        pass
     with pytest.raises(KgwalkError, match="is a run of kind 'train', not an evaluation"):
         judge_run(tmp_path / "train", "api:x", ["correct"])
-    begin_run(tmp_path / "eval", "eval", {})
+    with begin_run(tmp_path / "eval", "eval", {}):
+        pass
     with pytest.raises(KgwalkError, match="has not ended; the same `kgwalk eval` command goes on"):
         judge_run(tmp_path / "eval", "api:x", ["correct"])
 

@@ -4,8 +4,8 @@
     eval/predictions.jsonl  one row an episode (`RowFile`)
     eval/metrics.json       written at the end
 
-A folder holds one run, and one process at a time writes into it. With the same settings a run goes on where it stopped;
-other settings are refused. Questions and episodes are written as JSON rows and read back without loss:
+A folder holds one run, and one process at a time writes into it (lock.py). With the same settings a run goes on where
+it stopped; other settings are refused. Questions and episodes are written as JSON rows and read back without loss:
 
     episode_from(episode_row(episode)) == episode
     question_of(row_of(question), "1") == question
@@ -15,18 +15,16 @@ A question's row is a part of an episode's row, and the line of a dataset's spli
 
 from __future__ import annotations
 
-import fcntl
 import importlib.metadata
 import os
 import platform
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -34,6 +32,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from kgwalk import __version__
+from kgwalk.config.lock import LOCK_FILES, command, sole_writer
 from kgwalk.types import (
     Answer,
     Call,
@@ -57,7 +56,6 @@ _LIBRARIES = ("numpy", "torch", "transformers", "peft", "accelerate", "vllm")
 class RunFolder:
     path: Path
     about: dict[str, Any]  # run.json
-    made: tuple[Path, ...] = field(default=(), compare=False)  # folders that were made for it, inmost first
 
     @property
     def kind(self) -> str:
@@ -74,45 +72,42 @@ class RunFolder:
         return read_json(self.path / name)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """While this process writes here no other may; the kernel frees a dead one's lock."""
-        with open(self.path / RUN, "rb") as held:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise KgwalkError(
-                    f"another process is writing into {self.path}; wait for it to end, or choose another folder"
-                ) from None
-            yield
-
-    @contextmanager
     def unless_refused(self) -> Iterator[None]:
-        """A run that is refused before it has a result was never begun: run.json goes, and the folders made for it.
+        """A run that is refused before it has a result was never begun: run.json goes.
 
-        Within `alone`, so that it is nobody else's.
+        Within `begin_run`, so that it is nobody else's; the folders that were made for it go at the end of that.
         """
         try:
             yield
         except KgwalkError:
             if not any(_results(self.path)):
                 for inside in self.path.iterdir():
-                    inside.unlink()
-                with suppress(OSError):  # another run has begun beside this one
-                    for place in self.made:
-                        place.rmdir()
+                    if inside.name not in LOCK_FILES:
+                        inside.unlink()
             raise
 
 
-def begin_run(path: Path, kind: str, settings: dict[str, Any], *, force: bool = False) -> tuple[RunFolder, bool]:
+@contextmanager
+def begin_run(
+    path: Path, kind: str, settings: dict[str, Any], *, force: bool = False
+) -> Iterator[tuple[RunFolder, bool]]:
     """The folder of this run, and whether it had begun before with the same settings (then it goes on).
 
     `settings` decide what is computed: recipe, data, seed, model. A folder of another run is not touched unless
-    `force` says to start over, or that run has written nothing yet.
+    `force` says to start over, or that run has written nothing yet. Inside, no other process writes into the folder.
     """
-    settings = orjson.loads(orjson.dumps(settings))
-    new = tuple(place for place in (path, *path.parents) if not place.exists())
-    if path.exists() and not path.is_dir():
-        raise KgwalkError(f"{path} is a file; give a folder for the run")
+    with sole_writer(path):
+        yield _begin(path, kind, orjson.loads(orjson.dumps(settings)), force=force)
+
+
+@contextmanager
+def continue_run(path: Path) -> Iterator[RunFolder]:
+    """A run that was begun before, to add to it. Inside, no other process writes into the folder."""
+    with sole_writer(path):
+        yield open_run(path)
+
+
+def _begin(path: Path, kind: str, settings: dict[str, Any], *, force: bool) -> tuple[RunFolder, bool]:
     try:
         if (path / RUN).exists():
             found = open_run(path)
@@ -124,16 +119,14 @@ def begin_run(path: Path, kind: str, settings: dict[str, Any], *, force: bool = 
                     f"{path} holds another run: {'; '.join(differing)}. "
                     "Choose another folder with -o, or start over with --force"
                 )
-            with found.alone():
-                _clear(path)
-        elif path.exists() and any(_results(path)):
+            _clear(path)
+        elif any(_results(path)):
             raise KgwalkError(f"{path} is not empty and holds no run; choose another folder")
-        path.mkdir(parents=True, exist_ok=True)
         about = {"kind": kind, "settings": settings, **surroundings()}
         write_json(path / RUN, about)
     except OSError as error:
         raise KgwalkError(f"cannot write into {path}: {error.strerror or error}; choose another folder") from error
-    return RunFolder(path, about, new), False
+    return RunFolder(path, about), False
 
 
 def open_run(path: Path) -> RunFolder:
@@ -149,7 +142,7 @@ def open_run(path: Path) -> RunFolder:
 def surroundings() -> dict[str, Any]:
     """What else a figure depends on: the command, versions, the commit, the machine's kind, the time."""
     return {
-        "command": _command(),
+        "command": command(),
         "versions": {"kgwalk": __version__, "python": platform.python_version(), **_versions()},
         "commit": _commit(),
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
@@ -182,7 +175,9 @@ def _partial(path: Path) -> Path:
 def _results(path: Path) -> Iterator[Path]:
     """What is in the folder beside the beginning of a run: files that hold something, and folders."""
     for inside in path.iterdir():
-        if inside.name not in (RUN, _partial(path / RUN).name) and (not inside.is_file() or inside.stat().st_size):
+        if inside.name not in (RUN, _partial(path / RUN).name, *LOCK_FILES) and (
+            not inside.is_file() or inside.stat().st_size
+        ):
             yield inside
 
 
@@ -191,7 +186,7 @@ def _clear(path: Path) -> None:
     for inside in path.iterdir():
         if inside.is_dir() and not inside.is_symlink():
             shutil.rmtree(inside)
-        elif inside.name != RUN:
+        elif inside.name not in (RUN, *LOCK_FILES):
             inside.unlink()
 
 
@@ -228,13 +223,6 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _command() -> list[str]:
-    """As it was typed; of another program than `kgwalk`, that program's."""
-    program, *arguments = sys.argv
-    own = Path(program).name == "kgwalk" or program.endswith("kgwalk/cli/main.py")
-    return ["kgwalk" if own else program, *arguments]
 
 
 def _commit() -> str | None:

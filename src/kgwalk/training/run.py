@@ -72,12 +72,12 @@ class TrainingRun:
         with ExitStack() as stack:
             stack.callback(self.close)
             if self.processes.main:
-                self.folder, before = begin_run(self.path, "train", self._settings(), force=force)
+                begun = begin_run(self.path, "train", self._settings(), force=force)
+                self.folder, before = stack.enter_context(begun)
                 if before and not resume:
                     raise KgwalkError(
                         f"{self.path} holds this run already; --resume goes on with it, --force starts over"
                     )
-                stack.enter_context(self.folder.alone())
             self.processes.wait()
             if not self.processes.main:
                 self.folder = open_run(self.path)

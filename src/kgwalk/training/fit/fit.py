@@ -142,10 +142,9 @@ def fit(
 
 
 def _carry_out(asked: FitRequest, started: float, *, resume: bool, force: bool) -> dict[str, Any]:
-    folder, before = begin_run(asked.path, "fit", asked.settings(), force=force)
-    if before and not resume:
-        raise KgwalkError(f"{asked.path} holds this fit already; --resume goes on with it, --force starts over")
-    with folder.alone():
+    with begin_run(asked.path, "fit", asked.settings(), force=force) as (folder, before):
+        if before and not resume:
+            raise KgwalkError(f"{asked.path} holds this fit already; --resume goes on with it, --force starts over")
         time = FitTime(folder.path, asked.minutes, started)
         if not folder.file(PLAN).exists():
             with folder.unless_refused(), _undone_if_refused(folder):
