@@ -228,7 +228,7 @@ def test_a_conversion_that_fails_leaves_nothing(file: Path, cache: Path, monkeyp
             model_folder(file)
     assert folders(cache) == []
 
-    left = cache / f"{models.gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.killed.tmp"
+    left = cache / f".{models.gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.partial"
     left.mkdir()
     place = model_folder(file)
     assert place in folders(cache)

@@ -13,7 +13,6 @@ processes. No pickle.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -25,6 +24,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
+from kgwalk.config.cache import cannot_write
 from kgwalk.config.run_folder import read_json, write_json
 from kgwalk.training.model import PolicyModel, read_tensors
 from kgwalk.training.shards import like, whole
@@ -131,14 +131,6 @@ def copy_files(source: Path, target: Path, *, without: Sequence[str]) -> None:
     for file in source.iterdir():
         if file.name not in without:
             shutil.copyfile(file, target / file.name)
-
-
-def cannot_write(error: Exception) -> bool:
-    """Whether the disk is full or read-only. Libraries raise errors of their own, with the number in the text."""
-    numbers = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-    if isinstance(error, OSError):
-        return error.errno in numbers
-    return any(f"(os error {number})" in str(error) for number in numbers)
 
 
 def _remove(folder: Path) -> None:

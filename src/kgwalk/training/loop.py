@@ -24,9 +24,10 @@ from typing import Any
 import orjson
 import torch
 
+from kgwalk.config.cache import cannot_write
 from kgwalk.config.recipe import unknown
 from kgwalk.config.run_folder import RowFile, read_rows
-from kgwalk.training.checkpoint import Checkpoints, cannot_write
+from kgwalk.training.checkpoint import Checkpoints
 from kgwalk.training.shards import Processes
 from kgwalk.training.time_budget import SAVE, STEP, VALIDATION, TimeBudget
 from kgwalk.training.updater import Diverged, Updater

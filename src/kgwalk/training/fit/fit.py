@@ -32,7 +32,7 @@ from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.dataset import Dataset
 from kgwalk.evaluation.report import METRICS
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.models import CONFIG, check_base, find_model, read_adapter, same_model
+from kgwalk.llm.models import adapter_scale, check_base, find_model, read_adapter, same_model
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checks import check_device, check_recipe
 from kgwalk.training.fit.plan import (
@@ -313,5 +313,5 @@ def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
 
 def as_wide(start: Path) -> list[str]:
     """Settings that give the recipe's adapter the rank and alpha of the one that it goes on from."""
-    config = read_json(start / CONFIG)
-    return [f"model.lora_rank={config['r']}", f"model.lora_alpha={float(config['lora_alpha'])}"]
+    rank, alpha = adapter_scale(start)
+    return [f"model.lora_rank={rank}", f"model.lora_alpha={alpha}"]
