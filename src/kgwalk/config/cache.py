@@ -81,7 +81,7 @@ def made_once(place: Path, make: Callable[[Path], object], what: str, room: str 
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise EngineError(
             f"{what} cannot be kept as {place}: {why}\n"
-            f"  {room and f'It takes about {room}; '}set {CACHE_VARIABLE} to a folder that has the room."
+            f"  {f'It takes about {room}; set' if room else 'Set'} {CACHE_VARIABLE} to a folder that has the room."
         ) from error
     return place
 

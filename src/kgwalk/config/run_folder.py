@@ -16,13 +16,14 @@ A question's row is a part of an episode's row, and the line of a dataset's spli
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import os
 import platform
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -441,7 +442,7 @@ def _aliases(value: Any) -> dict[str, list[str]]:
 
 
 def _short_value(value: Any, limit: int = 80) -> str:
-    text = orjson.dumps(value).decode()
+    text = orjson.dumps(value, default=repr).decode()
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
@@ -467,7 +468,9 @@ def episode_row(episode: Episode) -> dict[str, Any]:
     }
 
 
-def episode_from(row: dict[str, Any]) -> Episode:
+def episode_from(row: Any) -> Episode:
+    """The episode of a row; ValueError says what is wrong with one that `episode_row` did not write."""
+    _check_parts(row, _EPISODE)
     return Episode(
         question=question_of(row["question"], ""),
         topics=row["topics"],
@@ -475,12 +478,12 @@ def episode_from(row: dict[str, Any]) -> Episode:
         prompt=row["prompt"],
         turns=[_turn_from(turn) for turn in row["turns"]],
         answers=row["answers"],
-        evidence={name: [Triple(*fact) for fact in facts] for name, facts in row["evidence"].items()},
+        evidence={name: triples_of(facts, "evidence") for name, facts in row["evidence"].items()},
         stop=StopReason(row["stop"]),
         failure=row["failure"],
         seconds=row["seconds"],
         shown=row["shown"],
-        seen=[Triple(*fact) for fact in row["seen"]],
+        seen=triples_of(row["seen"], "seen"),
         key=row["key"],
     )
 
@@ -495,12 +498,15 @@ def step_row(step: Step) -> dict[str, Any]:
             return {"malformed": why}
 
 
-def step_from(row: dict[str, Any]) -> Step:
-    if "call" in row:
-        return Call(row["call"], tuple(row["args"]))
-    if "answer" in row:
-        return Answer(tuple(row["answer"]))
-    return Malformed(row["malformed"])
+def step_from(row: Any) -> Step:
+    match row:
+        case {"call": str(tool), "args": list(args)} if all(isinstance(one, str | int) for one in args):
+            return Call(tool, tuple(args))
+        case {"answer": list(names)} if all(isinstance(one, str | int) for one in names):
+            return Answer(tuple(names))
+        case {"malformed": str(why)}:
+            return Malformed(why)
+    raise ValueError(f"expected `step`, a call, an answer or why it is malformed, got {_short_value(row)}")
 
 
 def _turn_row(turn: Turn) -> dict[str, Any]:
@@ -521,12 +527,73 @@ def _turn_row(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _turn_from(row: dict[str, Any]) -> Turn:
+def _turn_from(row: Any) -> Turn:
     """A row of an older run has no documents."""
-    counted = row["counted"]
+    _check_parts(row, _TURN)
+    counted, documents = row["counted"], row.get("documents", [])
+    if not (isinstance(documents, list) and all(_is_texts(one) and len(one) == 3 for one in documents)):
+        raise ValueError("expected `documents`, a list of [title, text, source]")
     own = {
+        "logprobs": [math.nan if one is None else one for one in row["logprobs"]],  # JSON has no NaN
         "step": step_from(row["step"]),
         "counted": None if counted is None else tuple(counted),
-        "documents": [Document(*one) for one in row.get("documents", ())],
+        "documents": [Document(*one) for one in documents],
     }
-    return Turn(**{**row, **own})
+    return Turn(**{name: row[name] for name in _TURN} | own)
+
+
+_Part = tuple[Callable[[Any], bool], str]  # whether a value is proper, and what it must be
+
+
+def _check_parts(row: Any, parts: dict[str, _Part]) -> None:
+    if not isinstance(row, dict):
+        raise ValueError(f"expected an object, got {kind(row)}")
+    for name, (proper, what) in parts.items():
+        if name not in row:
+            raise ValueError(f"there is no `{name}`")
+        if not proper(row[name]):
+            raise ValueError(f"expected `{name}`, {what}, got {_short_value(row[name])}")
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_whole_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int for one in value)
+
+
+_TEXT: _Part = (lambda value: isinstance(value, str), "text")
+_TEXT_OR_NOTHING: _Part = (lambda value: value is None or isinstance(value, str), "text")
+_NUMBER: _Part = (lambda value: type(value) in (int, float), "a number")
+_TEXTS, _IDS = (_is_texts, "a list of names"), (_is_whole_numbers, "a list of whole numbers")
+_LIST: _Part = (lambda value: isinstance(value, list), "a list")
+_OBJECT: _Part = (lambda value: isinstance(value, dict), "an object")
+_EPISODE: dict[str, _Part] = {
+    "question": _OBJECT,
+    "topics": _TEXTS,
+    "prompt": _TEXT,
+    "prompt_ids": _IDS,
+    "turns": _LIST,
+    "answers": _TEXTS,
+    "evidence": _OBJECT,
+    "stop": (lambda value: value in [str(stop) for stop in StopReason], "why it ended"),
+    "failure": _TEXT_OR_NOTHING,
+    "seconds": _NUMBER,
+    "shown": _TEXTS,
+    "seen": _LIST,
+    "key": _TEXT,
+}
+_TURN: dict[str, _Part] = {
+    "ids": _IDS,
+    "logprobs": (lambda value: isinstance(value, list) and {*map(type, value)} <= {int, float, type(None)}, "numbers"),
+    "text": _TEXT,
+    "step": _OBJECT,
+    "observation": _TEXT,
+    "observation_ids": _IDS,
+    "ok": (lambda value: isinstance(value, bool), "true or false"),
+    "error": _TEXT_OR_NOTHING,
+    "shown": _TEXTS,
+    "counted": (lambda value: value is None or (_is_whole_numbers(value) and len(value) == 2), "two whole numbers"),
+    "seconds": _NUMBER,
+}

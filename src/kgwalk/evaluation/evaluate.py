@@ -23,7 +23,7 @@ from typing import Any
 
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting, unknown
-from kgwalk.config.run_folder import RowFile, RunFolder, begin_run, continue_run, episode_from, episode_row
+from kgwalk.config.run_folder import RowFile, RunFolder, begin_run, continue_run, episode_row
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.bundled import world_folder
 from kgwalk.data.dataset import Data, Dataset, fetched_folder, load_dataset
@@ -38,7 +38,7 @@ from kgwalk.evaluation.report import (
     finish,
     key_of,
     read_predictions,
-    whole_rows,
+    whole_episodes,
 )
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import KINDS, Engine, Sampling, needs_model, open_engine
@@ -436,8 +436,8 @@ def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: P
 def _cases(predictions: Path, kinds: Sequence[str]) -> tuple[list[PredictionRow], dict[str, list[Case]]]:
     """The rows in order without their episodes, and the cases of each kind."""
     found: dict[EpisodeKey, tuple[PredictionRow, list[Case]]] = {}
-    for row in whole_rows(predictions):
-        episode = episode_from(row.pop("episode"))
+    for row, episode in whole_episodes(predictions):
+        del row["episode"]
         found[key_of(row)] = row, [case_of(kind, episode) for kind in kinds]
     ordered = [found[key] for key in sorted(found)]
     return [row for row, _ in ordered], {kind: [cases[at] for _, cases in ordered] for at, kind in enumerate(kinds)}

@@ -224,7 +224,7 @@ def _make(folder: Path, name: str | Path, adapter: str | Path | None, dtype: str
     try:
         ov.save_model(graph, folder / "model.xml", compress_to_fp16=False)
     except RuntimeError as error:  # OpenVINO does not say why; the graph itself was checked
-        raise OSError(f"OpenVINO could not write it: {_first_line(error)}") from error
+        raise OSError(f"OpenVINO could not write it, as on a full disk ({_first_line(error)})") from error
     model.tokens.hf.save_pretrained(str(folder))
     facts = ModelFacts(facts.context, facts.vocabulary, facts.end_ids, _opens_plainly(folder, model.tokens))
     (folder / "kgwalk.json").write_text(json.dumps(asdict(facts)))
