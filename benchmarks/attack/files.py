@@ -215,7 +215,7 @@ def _environment(folder: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _parsers(folder: Path) -> Iterator[dict[str, tuple[bytes, Callable[[bytes], object]]]]:
     """Every parser with a good sample. What it reads lies under the folder."""
-    found = [*_texts(folder), *_runs(folder), *_graphs(folder), *_adapters(folder)]
+    found = [*_texts(folder), *_runs(folder), *_trainings(folder), *_graphs(folder), *_adapters(folder)]
     with _server(folder) as server:
         yield {name: (sample, read) for name, sample, read in (*found, *server)}
 
@@ -393,6 +393,37 @@ def _runs(folder: Path) -> Iterator[Parser]:
             yield f"{what}, run.json", record, at("run.json", read)
     fact = b'{"triple": ["Norway", "capital", "Oslo"], "confidence": 0.9, "accept": true, "sources": []}\n'
     yield "proposals", fact * 3, _file(folder / "proposals.jsonl", lambda path: list(read_proposals(path)))
+
+
+def _trainings(folder: Path) -> Iterator[Parser]:
+    """A training that was stopped after its last checkpoint goes on with one of its files damaged."""
+    from kgwalk.training.pipeline import train
+
+    good, place = folder / "trained", folder / "training"
+
+    def run(out: Path, *, resume: bool) -> None:
+        stages = ['train.stages=["demos", "sft"]', "sft.eval_questions=0"]
+        train("kgwalk", "world", out=out, profile="smoke", values=stages, device="cpu", resume=resume, report_to="none")
+
+    run(good, resume=False)
+    state = next((good / "sft").glob("checkpoint-*")).name + "/trainer_state.json"
+
+    def at(name: str, *without: str) -> Callable[[bytes], object]:
+        def parse(content: bytes) -> None:
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.copytree(good, place)
+            for gone in without:
+                (place / gone).unlink()
+            (place / name).write_bytes(content)
+            run(place, resume=True)
+
+        return parse
+
+    for name, *without in (
+        *(("run.json",), ("sft/done.json",), ("demos.json",)),
+        *(("demos.jsonl", "sft/done.json"), ("sft/metrics.jsonl", "sft/done.json"), (f"sft/{state}", "sft/done.json")),
+    ):
+        yield f"train goes on, {name}", (good / name).read_bytes(), at(name, *without)
 
 
 def _read_episodes(path: Path) -> None:

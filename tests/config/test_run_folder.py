@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import awkward_names, memory_folder
-from kgwalk.config import run_folder as folders
 from kgwalk.config.run_folder import (
     RowFile,
     RunFolder,
@@ -334,31 +329,3 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     assert read_json(tmp_path / "x.json") == {"a": 1}
     with pytest.raises(KgwalkError, match="is missing; the run did not get so far"):
         read_json(tmp_path / "y.json")
-
-
-def test_the_commit_is_this_projects_or_none(tmp_path: Path) -> None:
-    """Installed inside another project's folder, git would tell that one's commit."""
-    package = tmp_path / "site-packages" / "kgwalk" / "runs"
-    package.mkdir(parents=True)
-    source = Path(folders.__file__).read_text()
-    (package / "folder.py").write_text(source)
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
-    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "theirs"]):
-        subprocess.run([*git, *command], check=True)
-    code = "import runpy, sys; print(runpy.run_path(sys.argv[1])['_commit']())"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(package / "folder.py")], capture_output=True, text=True, env={**os.environ}
-    )
-    assert done.stdout == "None\n", done.stderr
-
-
-def test_the_command_is_the_one_typed(tmp_path: Path) -> None:
-    code = "import json, sys; sys.argv = json.loads(sys.argv[1]); from kgwalk.config.run_folder import surroundings\n"
-    code += "print(json.dumps(surroundings()['command']))"
-    for argv, wanted in (
-        (["/usr/bin/kgwalk", "eval", "oracle"], ["kgwalk", "eval", "oracle"]),
-        (["/x/kgwalk/cli/main.py", "eval"], ["kgwalk", "eval"]),
-        (["notebook.py", "-v"], ["notebook.py", "-v"]),
-    ):
-        done = subprocess.run([sys.executable, "-c", code, json.dumps(argv)], capture_output=True, text=True)
-        assert json.loads(done.stdout) == wanted

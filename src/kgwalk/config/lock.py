@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from kgwalk.config.runtime import command
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -161,10 +162,3 @@ def _remove(made: list[Path]) -> None:
     with suppress(OSError):
         for folder in made:
             folder.rmdir()
-
-
-def command() -> list[str]:
-    """The command as it was typed; of another program than `kgwalk`, that program's."""
-    program, *arguments = sys.argv
-    own = Path(program).name == "kgwalk" or program.endswith(("kgwalk/cli/main.py", "kgwalk/__main__.py"))
-    return ["kgwalk" if own else program, *arguments]

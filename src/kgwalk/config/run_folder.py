@@ -15,14 +15,10 @@ A question's row is a part of an episode's row, and the line of a dataset's spli
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import os
-import platform
 import re
 import shutil
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,8 +28,8 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from kgwalk import __version__
-from kgwalk.config.lock import LOCK_FILES, command, sole_writer
+from kgwalk.config.lock import LOCK_FILES, sole_writer
+from kgwalk.config.runtime import surroundings
 from kgwalk.types import (
     Answer,
     Call,
@@ -50,7 +46,7 @@ from kgwalk.types import (
 )
 
 RUN = "run.json"
-_LIBRARIES = ("numpy", "torch", "transformers", "peft", "accelerate", "vllm")
+RESTORE = "restore the file, or start over with --force"
 
 
 @dataclass(frozen=True)
@@ -140,17 +136,6 @@ def open_run(path: Path) -> RunFolder:
     return RunFolder(path, about)
 
 
-def surroundings() -> dict[str, Any]:
-    """What else a figure depends on: the command, versions, the commit, the machine's kind, the time."""
-    return {
-        "command": command(),
-        "versions": {"kgwalk": __version__, "python": platform.python_version(), **_versions()},
-        "commit": _commit(),
-        "machine": {"system": platform.platform(), "cores": os.cpu_count()},
-        "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-
-
 def write_json(path: Path, value: Any) -> None:
     beside = _partial(path)
     with open(beside, "wb") as file:
@@ -167,6 +152,17 @@ def read_json(path: Path) -> Any:
         raise KgwalkError(f"{path} is missing; the run did not get so far") from None
     except orjson.JSONDecodeError as error:
         raise KgwalkError(f"{path} is not JSON: {error}") from None
+
+
+def read_object(path: Path, *keys: str) -> dict[str, Any]:
+    """A JSON object of a run that has these keys."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise KgwalkError(f"{path} is damaged: expected an object, got {kind(found)}; {RESTORE}")
+    missing = next((key for key in keys if key not in found), None)
+    if missing is not None:
+        raise KgwalkError(f"{path} is damaged: there is no `{missing}`; {RESTORE}")
+    return found
 
 
 def _partial(path: Path) -> Path:
@@ -216,29 +212,6 @@ def _short(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _commit() -> str | None:
-    """The commit of the code that runs, if it runs from a checkout of its own; with a + if that has changes."""
-    git = ["git", "--no-optional-locks", "-C", str(Path(__file__).parent)]
-    try:
-        # installed inside another project's folder, git would speak of that project
-        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], check=True, capture_output=True)
-        describe = [*git, "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
-        done = subprocess.run(describe, check=True, capture_output=True, text=True, timeout=5)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None
-
-
 # Files of JSON rows that only grow
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
@@ -272,8 +245,11 @@ class RowFile:
         self.close()
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole rows of a file; a last line that was cut off is left out, any other that is not JSON is an error."""
+def read_rows(path: Path, *keys: str, hint: str | None = None) -> Iterator[dict[str, Any]]:
+    """The whole rows of a file; a last line that was cut off is left out, any other that is not JSON is an error.
+
+    So is a row without one of the `keys`. `hint` says what to do.
+    """
     if not path.exists():
         return
     with open(path, "rb") as file:
@@ -283,9 +259,11 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise InputError(f"not JSON: {error}", path=str(path), line=number) from None
+                raise InputError(f"not JSON: {error}", path=str(path), line=number, hint=hint) from None
             if not isinstance(row, dict):
-                raise InputError("expected an object", path=str(path), line=number)
+                raise InputError("expected an object", path=str(path), line=number, hint=hint)
+            if missing := [key for key in keys if key not in row]:
+                raise InputError(f"there is no `{missing[0]}`", path=str(path), line=number, hint=hint)
             yield row
 
 

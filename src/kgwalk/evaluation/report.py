@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kgwalk.config.run_folder import RunFolder, episode_from, open_run, read_rows
+from kgwalk.config.run_folder import RESTORE, RunFolder, episode_from, open_run, read_rows
 from kgwalk.score.episode import majority, oracle_max, pass_at_k, union
 from kgwalk.score.statistics import bootstrap_interval, paired_test
 from kgwalk.types import Episode, InputError, KgwalkError, Question
@@ -168,7 +168,7 @@ def key_of(row: PredictionRow) -> EpisodeKey:
 
 def whole_rows(path: Path) -> Iterator[PredictionRow]:
     """Every row with its episode; a row that no evaluation wrote is an error that names its line."""
-    for number, row in enumerate(read_rows(path), 1):
+    for number, row in enumerate(read_rows(path, hint=RESTORE), 1):
         wrong = next((part for part, proper in _PARTS.items() if not proper(row.get(part, ...))), None)
         if wrong is not None:
             raise _damaged(f"no proper `{wrong}`", path, number)
@@ -185,8 +185,7 @@ def whole_episodes(path: Path) -> Iterator[tuple[PredictionRow, Episode]]:
 
 
 def _damaged(why: str, path: Path, line: int) -> InputError:
-    hint = "restore the file, or start over with `kgwalk eval --force`"
-    return InputError(f"not a row of an evaluation: {why}", path=str(path), line=line, hint=hint)
+    return InputError(f"not a row of an evaluation: {why}", path=str(path), line=line, hint=RESTORE)
 
 
 def _is_count(value: Any) -> bool:

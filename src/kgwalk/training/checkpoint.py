@@ -25,7 +25,7 @@ import torch
 from safetensors.torch import save_file
 
 from kgwalk.config.cache import cannot_write
-from kgwalk.config.run_folder import read_json, write_json
+from kgwalk.config.run_folder import read_object, write_json
 from kgwalk.training.model import PolicyModel, read_tensors
 from kgwalk.training.shards import like, whole
 from kgwalk.types import KgwalkError
@@ -90,11 +90,11 @@ class Checkpoints:
     def is_best(self, checkpoint: Path) -> bool:
         """Whether `best/` is a copy of it."""
         state = self.folder / "best" / STATE
-        return state.exists() and read_json(state)["step"] == read_json(checkpoint / STATE)["step"]
+        return state.exists() and read_object(state, "step")["step"] == read_object(checkpoint / STATE)["step"]
 
     def restore(self, path: Path, model: PolicyModel, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
         """Load weights and optimiser; returns the state that was given to `save`."""
-        state: dict[str, Any] = read_json(path / STATE)
+        state = read_object(path / STATE, "step", "optimiser", "stage", "best")
         model.load(path)
         _restore(optimiser, read_tensors(path / OPTIMISER), state.pop("optimiser"))
         return state
