@@ -151,6 +151,9 @@ def test_a_recipe_from_a_file(tmp_path: Path) -> None:
     path.write_text("[protocol\n")
     with pytest.raises(KgwalkError, match="is not TOML"):
         load_recipe(str(path))
+    path.write_bytes('# mine\n\n[protocol]\nname = "kgwälk"\n'.encode("latin-1"))
+    with pytest.raises(KgwalkError, match=r"mine\.toml is not UTF-8: line 4 has the byte 0xe4; save it as UTF-8"):
+        load_recipe(str(path))
     with pytest.raises(KgwalkError, match="cannot read the recipe"):
         load_recipe(str(tmp_path / "none.toml"))
     with pytest.raises(KgwalkError, match="unknown recipe `kgr1`; did you mean `kg-r1`"):

@@ -28,11 +28,12 @@ from typing import Any
 import orjson
 import torch
 
+from kgwalk.config.cache import cannot_write
 from kgwalk.config.recipe import unknown
-from kgwalk.config.run_folder import RowFile, read_rows
-from kgwalk.training.checkpoint import Checkpoints, cannot_write
+from kgwalk.config.run_folder import RESTORE, RowFile, read_rows
+from kgwalk.training.checkpoint import Checkpoints
 from kgwalk.training.updater import Diverged, Processes, Updater
-from kgwalk.types import KgwalkError, Progress, silent
+from kgwalk.types import InputError, KgwalkError, Progress, silent
 
 METRICS = "metrics.jsonl"
 SINKS = ("none", "tensorboard", "wandb", "trackio")
@@ -225,15 +226,21 @@ def _restored(stage: Stage, updater: Updater, checkpoints: Checkpoints, *, resum
         return 0, _Best()
     if not resume:
         raise KgwalkError(f"{checkpoints.folder} has checkpoints already; --resume goes on from {latest.name}")
-    state = checkpoints.restore(latest, updater.model, updater.optimiser)
-    stage.restore(state["stage"])
-    if stage.time_budget.minutes:
-        stage.time_budget.restore(state["pace"])
-    best = _Best(*state["best"])
+    try:
+        state = checkpoints.restore(latest, updater.model, updater.optimiser)
+        stage.restore(state["stage"])
+        if stage.time_budget.minutes:
+            stage.time_budget.restore(state["pace"])
+        best, step = _Best(*state["best"]), int(state["step"])
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise KgwalkError(
+            f"the checkpoint {latest} is damaged ({type(error).__name__}: {error}); "
+            "remove it if there is an earlier one, or start over with --force"
+        ) from error
     # The run may have been killed after the checkpoint was written and before it was copied as the best.
-    if best.step == state["step"] and updater.processes.main and not checkpoints.is_best(latest):
+    if best.step == step and updater.processes.main and not checkpoints.is_best(latest):
         checkpoints.keep_best(latest)
-    return int(state["step"]), best
+    return step, best
 
 
 def _validate(
@@ -345,7 +352,7 @@ class Tracking:
         check_tracker(report_to)
         self.folder, self.stage = folder, stage
         path = folder / METRICS
-        keep_rows(path, lambda row: row.get("stage") != stage or row["step"] <= after)
+        keep_rows(path, lambda row: row["stage"] != stage or row["step"] <= after)
         self._rows = RowFile(path)
         self._sink = _sink(report_to, folder, stage, after)
 
@@ -368,9 +375,17 @@ def check_tracker(name: str) -> None:
         raise KgwalkError(f"--report-to {name} needs the package {name}: pip install {name}")
 
 
+def metric_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file of metrics, each with its stage and step."""
+    for number, row in enumerate(read_rows(path, "stage", "step", hint=RESTORE), 1):
+        if type(row["step"]) is not int or not isinstance(row["stage"], str):
+            raise InputError("no proper `stage` and `step`", path=str(path), line=number, hint=RESTORE)
+        yield row
+
+
 def keep_rows(path: Path, kept_if: Callable[[dict[str, Any]], bool]) -> None:
     """Keep only some rows of a file: steps that are run again will write theirs again."""
-    rows = list(read_rows(path))
+    rows = list(metric_rows(path))
     kept = [row for row in rows if kept_if(row)]
     if len(kept) == len(rows):
         return

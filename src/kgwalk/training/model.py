@@ -8,7 +8,6 @@ pass. `PartTimer` is the model's clock: where the seconds of a step go, on the h
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -24,7 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from kgwalk.config.run_folder import read_json, write_json
 from kgwalk.config.runtime import without_progress_bars
-from kgwalk.llm.models import LoadedModel, load_model, need, same_model
+from kgwalk.llm.models import LoadedModel, adapter_scale, load_model, need, same_model
 from kgwalk.training.settings import ModelSettings
 from kgwalk.training.shards import Shards
 from kgwalk.types import KgwalkError
@@ -246,7 +245,7 @@ class PolicyModel:
         """Raises if rank or alpha differ: B A x is scaled by alpha / rank, so it would be another model."""
         config = read_json(folder / "adapter_config.json")
         own = (self.settings.lora_rank, float(self.settings.lora_alpha))
-        found = (config.get("r"), float(config.get("lora_alpha", math.nan)))
+        found = adapter_scale(folder)
         if found != own or config.get("use_rslora"):
             kind = " (rsLoRA)" if config.get("use_rslora") else ""
             raise KgwalkError(
@@ -397,6 +396,7 @@ def _check_base(folder: Path, name: str) -> None:
     if not folder.is_dir():
         raise KgwalkError(f"there is no folder {folder} to start from")
     if card.is_file():
-        base = read_json(card).get("base_model")
-        if base is None or not same_model(base, name):
+        about = read_json(card)
+        base = about.get("base_model") if isinstance(about, dict) else None
+        if not isinstance(base, str) or not same_model(base, name):
             raise KgwalkError(f"{folder} was trained from {base}, and this run is of {name}")

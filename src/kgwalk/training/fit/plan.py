@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 
 from kgwalk.config.recipe import Recipe, read_section
-from kgwalk.config.run_folder import read_json, write_json
+from kgwalk.config.run_folder import read_object, write_json
 from kgwalk.config.runtime import most_threads
 from kgwalk.data.dataset import Data
 from kgwalk.demos.demo import encode
@@ -191,7 +191,7 @@ class FitTime:
         self, folder: Path, minutes: float, started: float, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._file, self.minutes, self._started, self._clock = folder / TIME, minutes, started, clock
-        kept = read_json(self._file) if self._file.exists() else {"used": {}, "decided": {}}
+        kept = read_object(self._file, "used", "decided") if self._file.exists() else {"used": {}, "decided": {}}
         self.used: dict[str, float] = kept["used"]
         self._decided: dict[str, Any] = kept["decided"]
         self._earlier: float = sum(self.used.values())  # before this process
