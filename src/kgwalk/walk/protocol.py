@@ -21,7 +21,7 @@ from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Answer, Call, Document, Malformed, Message, Question, Step, Triple
 from kgwalk.walk.facts import path_to
 from kgwalk.walk.ranking import Ranker
-from kgwalk.walk.tagged_text import escape
+from kgwalk.walk.tagged_text import escape_around, escape_name
 from kgwalk.walk.web.search import WebSearch
 
 
@@ -43,6 +43,11 @@ class Task:
     question: Question
     topics: Sequence[str]
     key: str = ""  # empty: its place among the tasks and the question's id
+
+    @property
+    def asked(self) -> str:
+        """The question as the model reads it, with its topics written as they are everywhere else."""
+        return escape_around(self.question.question, self.topics)
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class Listing:
 
     def render(self, limit: int) -> str:
         shown = self.items[: self.shown(limit)]
-        texts = [escape(item) for item in shown]
+        texts = [escape_name(item) for item in shown]
         if self.notes:
             texts = [f"{text}{note}" for text, note in zip(texts, self.notes, strict=False)]
         if self.layout is not None:

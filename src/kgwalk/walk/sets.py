@@ -19,6 +19,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import ShortNames
 from kgwalk.kg.times import parse_time
 from kgwalk.types import Triple, UnknownName
+from kgwalk.walk.tagged_text import escape_name
 
 # Numbers and dates as texts have them: 67391582, "1,234.5", "10 million", 1999-12-31
 
@@ -87,7 +88,7 @@ DATED_TOOLS = ("between",)
 
 
 class SetError(Exception):
-    """A call that makes no set: the message is for the model."""
+    """A call that makes no set: the message is for the model, with names escaped."""
 
 
 class TooMany(SetError):
@@ -134,12 +135,18 @@ class Sets:
     def get(self, reference: Reference) -> tuple[NamedSet, tuple[int, ...]]:
         """The set of a number, or of one entity by its name; and the number, if it has one."""
         if isinstance(reference, int):
-            if not 1 <= reference <= len(self.made):
-                raise SetError(f"there is no set ${reference}; the last is ${len(self.made)}")
+            if (missing := self.missing([reference])) is not None:
+                raise SetError(missing)
             return self.made[reference - 1], (reference,)
         if reference not in self.graph:
-            raise SetError(f'entity "{reference}" is not in the graph')
+            raise SetError(f'entity "{escape_name(reference)}" is not in the graph')
         return NamedSet((reference,), {}, ()), ()
+
+    def missing(self, references: Iterable[Reference]) -> str | None:
+        """What to say of the first set among these that was never made; None if there is none."""
+        last = len(self.made)
+        wrong = next((number for number in references if isinstance(number, int) and not 1 <= number <= last), None)
+        return None if wrong is None else f"there is no set ${wrong}; the last is ${last}"
 
     def add(self, made: NamedSet) -> int:
         if not made.members:
@@ -193,11 +200,11 @@ class Sets:
         """members whose value of a relation compares so (> >= < <= = !=) with a value"""
         compare = COMPARISONS.get(comparison)
         if compare is None:
-            raise SetError(f'"{comparison}" is no comparison; use one of {" ".join(COMPARISONS)}')
+            raise SetError(f'"{escape_name(comparison)}" is no comparison; use one of {" ".join(COMPARISONS)}')
         bound = number_of(value)
         members, number = self.get(source)
         if bound is None and comparison not in ("=", "!="):
-            raise SetError(f'"{value}" is not a number or date')
+            raise SetError(f'"{escape_name(value)}" is not a number or date')
         kept: dict[str, Triple] = {}
         for name in members.members:
             for fact in self._values(name, relation):
@@ -217,7 +224,7 @@ class Sets:
         try:
             window = view(start or None, end or None, undated=False)
         except ValueError as error:
-            raise SetError(str(error)) from error
+            raise SetError(escape_name(str(error))) from error
         return self._hop(source, relation, out=True, graph=window)
 
     # How
@@ -240,7 +247,7 @@ class Sets:
                 raise TooMany(f"the result has more than {self.most:,} members; narrow it down first")
         if not found and graph is None and self._follows(members, relation, not out):
             where, tool = ("enters", "head_entities") if out else ("leaves", "tail_entities")
-            raise SetError(f'the result is empty; "{self.shown(relation)}" {where} the set: {tool}')
+            raise SetError(f'the result is empty; "{escape_name(self.shown(relation))}" {where} the set: {tool}')
         return self.add(NamedSet(tuple(found), came, number))
 
     def _follows(self, members: NamedSet, relation: str, out: bool) -> bool:
@@ -252,14 +259,15 @@ class Sets:
             return graph.neighbors(name, relation, out=out, limit=limit).names
         except UnknownName as error:
             if error.name == relation and not self.graph.has_relation(relation):
-                raise SetError(f'relation "{relation}" is not in the graph{self._nearest(name, relation)}') from None
+                near = self._nearest(name, relation)
+                raise SetError(f'relation "{escape_name(relation)}" is not in the graph{near}') from None
             return ()  # a member that is no entity (a count), or has no fact in the view
 
     def _nearest(self, name: str, relation: str) -> str:
         """Of the relations at an entity the one that is written most like another."""
         there = {self.shown(one) for out in (True, False) for one in self.graph.relations(name, out=out)}
         found = process.extractOne(relation, sorted(there), scorer=fuzz.ratio, score_cutoff=ALIKE)
-        return "" if found is None else f'; there is "{found[0]}"'
+        return "" if found is None else f'; there is "{escape_name(found[0])}"'
 
     def _combine(
         self, left: Reference, right: Reference, how: Callable[[dict[str, None], dict[str, None]], Iterable[str]]
@@ -282,7 +290,7 @@ class Sets:
                 values[name] = choose(value for value, _ in numbers)
                 facts[name] = next(fact for value, fact in numbers if value == values[name])
         if not values:
-            raise SetError(f'no member has a number for "{relation}"')
+            raise SetError(f'no member has a number for "{escape_name(relation)}"')
         best = choose(values.values())
         chosen = {name: facts[name] for name, value in values.items() if value == best}
         return self.add(NamedSet(tuple(chosen), {}, number, chosen))

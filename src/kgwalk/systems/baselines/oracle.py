@@ -39,7 +39,7 @@ from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Listing, Task
 from kgwalk.walk.rollout import Budget, Watch
 from kgwalk.walk.sets import DATED_TOOLS, TOOLS, Reference, SetError, Sets
-from kgwalk.walk.tagged_text import escape
+from kgwalk.walk.tagged_text import escape_name
 from kgwalk.walk.web.search import WEB_FAILED, WEB_SEARCH, names, search_web, shown
 
 # A graph with facts learnt on the way
@@ -201,7 +201,7 @@ class _Gold:
         try:
             number = await self.trip.ask(tool, lambda: self._make(tool, args))
         except SetError as error:
-            told = f"error: {escape(str(error))}"
+            told = f"error: {error}"
             self.trip.add(Turn([], [], text, step, told, ok=False, error="set_error"))
             return None
         members = self.sets.made[number - 1].members
@@ -251,10 +251,10 @@ class _Gold:
     def _make(self, tool: str, args: Sequence[Reference]) -> int:
         """A program is a file's: its tools and their arguments are checked as a model's are."""
         if tool not in TOOLS + DATED_TOOLS:
-            raise SetError(f"there is no tool {tool}; there are {', '.join(TOOLS + DATED_TOOLS)}")
+            raise SetError(f"there is no tool {escape_name(tool)}; there are {', '.join(TOOLS + DATED_TOOLS)}")
         method = getattr(self.sets, tool)
         wanted = list(inspect.signature(method).parameters)
         if len(args) != len(wanted):
-            raise SetError(f"{tool} takes {len(wanted)} arguments: {', '.join(wanted)}")
+            raise SetError(f"{escape_name(tool)} takes {len(wanted)} arguments: {', '.join(wanted)}")
         made: int = method(*args)
         return made

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
 from kgwalk.types import Answer, Call, Malformed, Message, Step, Triple
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said
 from kgwalk.walk.sets import DATED_TOOLS, TOOLS, SetError, Sets
-from kgwalk.walk.tagged_text import escape, quote, read_answer, split_arguments
+from kgwalk.walk.tagged_text import escape_around, escape_name, quote, read_answer, split_arguments
 
 _THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _ANSWER = re.compile(r"\s*<answer>(.*?)</answer>", re.DOTALL)
@@ -55,9 +55,9 @@ class Kgwalk(Protocol):
         return KgwalkWalk(task, environment, protocol=self)
 
     @staticmethod
-    def render(step: Step, think: str = "") -> str:
-        """The turn that says a step; the inverse of `parse`."""
-        thought = f"<think>{escape(think)}</think>" if think else ""
+    def render(step: Step, think: str = "", names: Iterable[str] = ()) -> str:
+        """The turn that says a step; the inverse of `parse`. `names` are those in the thought: `$3` may be one."""
+        thought = f"<think>{escape_around(think, names)}</think>" if think else ""
         match step:
             case Call(tool, args):
                 return f"{thought}{tool}({', '.join(map(_argument, args))})"
@@ -148,15 +148,19 @@ class KgwalkWalk(Walk):
 
     def prompt(self) -> list[Message]:
         start = [self._show(number).render(self.protocol.relations) for number in range(1, len(self.sets.made) + 1)]
-        asked = "\n".join([escape(self.task.question.question), *start])
+        asked = "\n".join([self.task.asked, *start])
         return [Message("system", SYSTEM.replace("{tools}", tools_text(self.dated))), Message("user", asked)]
 
     def parse(self, text: str) -> Step:
-        return parse(text)
+        """A set that was never made is a slip of the pen, not an empty answer: the model is told, and goes on."""
+        step = parse(text)
+        named = step.names if isinstance(step, Answer) else step.args if isinstance(step, Call) else ()
+        missing = self.sets.missing(named)
+        return step if missing is None else Malformed(f"error: {missing}")
 
     def act(self, call: Call) -> Observation:
         if call.tool not in TOOLS + DATED_TOOLS * self.dated:
-            return self._error(f"there is no tool {call.tool}; there are {', '.join(TOOLS)}")
+            return self._error(f"there is no tool {escape_name(call.tool)}; there are {', '.join(TOOLS)}")
         tool = getattr(self.sets, call.tool)
         wanted = _parameters(call.tool)
         if len(call.args) != len(wanted):
@@ -186,7 +190,7 @@ class KgwalkWalk(Walk):
         return Observation("", "", [part for part in listings if part.items], triples=shown)
 
     def _error(self, message: str) -> Observation:
-        told = self.tell(f"error: {escape(message)}")
+        told = self.tell(f"error: {message}")
         return Observation(told.opening, told.closing, told.listings, ok=False, error="set_error")
 
     def tell(self, text: str) -> Observation:
@@ -198,11 +202,11 @@ class KgwalkWalk(Walk):
     def resolve(self, answer: Answer) -> list[str]:
         names: dict[str, None] = {}
         for entry in answer.names:
-            if isinstance(entry, int) and 1 <= entry <= len(self.sets.made):
+            if isinstance(entry, int):
                 for name in self.sets.made[entry - 1].members:
                     names[name] = None
                     self.answered[name] = entry
-            elif isinstance(entry, str):
+            else:
                 names[entry] = None
         return list(names)
 
