@@ -55,9 +55,9 @@ class Kgwalk(Protocol):
         return KgwalkWalk(task, environment, protocol=self)
 
     @staticmethod
-    def render(step: Step, think: str = "", names: Iterable[str] = ()) -> str:
-        """The turn that says a step; the inverse of `parse`. `names` are those in the thought: `$3` may be one."""
-        thought = f"<think>{escape_around(think, names)}</think>" if think else ""
+    def render(step: Step, think: str = "", spoken_of: Iterable[str] = ()) -> str:
+        """The turn that says a step; the inverse of `parse`. `spoken_of` are names in the thought; one may be `$3`."""
+        thought = f"<think>{escape_around(think, spoken_of)}</think>" if think else ""
         match step:
             case Call(tool, args):
                 return f"{thought}{tool}({', '.join(map(_argument, args))})"
