@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from kgwalk.config.terminal import VisibleFormatter, log_visibly, visible_message
 from kgwalk.kg.graph import Graph
 from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
 from kgwalk.serve.engine import check_engine
@@ -131,6 +132,7 @@ def url_of(listener: socket.socket) -> str:
 def worker_app() -> App:
     """The application of a worker process, from the settings in its environment."""
     settings = ServeSettings.from_json(os.environ[ENVIRONMENT])
+    log_visibly()
     _log_accesses(settings)
     try:
         return create_app(settings)
@@ -144,13 +146,14 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m kgwalk.serve.run SETTINGS_JSON (the key: KGWALK_API_KEY)", file=sys.stderr)
         return 2
+    log_visibly()
     try:
         settings = ServeSettings.from_json(arguments[0])
         if settings.api_key is None:
             settings = dataclasses.replace(settings, api_key=read_key())
         run_server(settings)
     except KgwalkError as error:
-        print(f"kgwalk: {error}", file=sys.stderr)
+        _say(f"kgwalk: {visible_message(str(error))}")
         return 1
     return 0
 
@@ -317,7 +320,7 @@ def _log_accesses(settings: ServeSettings) -> None:
     logger = logging.getLogger("uvicorn.access")
     if not logger.handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 

@@ -34,6 +34,7 @@ from kgwalk.walk.sets import (
     Reference,
     SetError,
 )
+from kgwalk.walk.tagged_text import escape_name
 from kgwalk.walk.values import Quantity, aggregate, comparable, difference, quotient, value_of
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -110,7 +111,7 @@ class Sets(NamedSets):
     def call(self, tool: str, args: Sequence[Reference], allowed: Sequence[str] = CALLS + DATED_CALLS) -> int:
         """Make a set by a call that a model or a file wrote: its name and its arguments are checked."""
         if tool not in allowed:
-            raise SetError(f"there is no tool {tool}; there are {', '.join(allowed)}")
+            raise SetError(f"there is no tool {escape_name(tool)}; there are {', '.join(allowed)}")
         fewest, most, may_be_set = _bounds(tool)
         if len(args) < fewest or (most is not None and len(args) > most):
             wanted = signature(tool)[len(tool) + 1 : -1]
@@ -162,7 +163,7 @@ class Sets(NamedSets):
         """members whose value of a relation compares so (> >= < <= = !=) with a value"""
         compare = COMPARISONS.get(comparison)
         if compare is None:
-            raise SetError(f'"{comparison}" is no comparison; use one of {" ".join(COMPARISONS)}')
+            raise SetError(f'"{escape_name(comparison)}" is no comparison; use one of {" ".join(COMPARISONS)}')
         members, number = self.get(source)
         expression = self.expression(relation, members.members)
         bounds = self._bounds_of(value, comparison, members.members)
@@ -249,10 +250,10 @@ class Sets(NamedSets):
     def compare(self, left: Reference, comparison: str, right: Reference) -> int:
         """yes if the first value compares so (> >= < <= = !=) with the second, else no"""
         if comparison not in COMPARISONS:
-            raise SetError(f'"{comparison}" is no comparison; use one of {" ".join(COMPARISONS)}')
+            raise SetError(f'"{escape_name(comparison)}" is no comparison; use one of {" ".join(COMPARISONS)}')
         (one, first), (two, second) = self._single(left), self._single(right)
         if comparison not in ("=", "!=") and (value_of(one) is None or value_of(two) is None):
-            raise SetError(f'"{one if value_of(one) is None else two}" is not a number or date')
+            raise SetError(f'"{escape_name(one if value_of(one) is None else two)}" is not a number or date')
         return self._verdict(_fits(comparison, one, two), first + second, (one, two))
 
     # Rows
@@ -346,7 +347,7 @@ class Sets(NamedSets):
         except SetError:
             expression = None
         if expression is None or not all(map(self.graph.has_relation, expression.relations)):
-            raise SetError(f'"{value}" is not a number or date')
+            raise SetError(f'"{escape_name(value)}" is not a number or date')
         return expression
 
     def _measured(self, members: NamedSet, relation: str, largest: bool) -> dict[str, tuple[Quantity, Measured]]:
@@ -363,7 +364,7 @@ class Sets(NamedSets):
         members, number = self.get(source)
         found = self._measured(members, relation, largest)
         if not found:
-            raise SetError(f'no member has a number for "{relation}"')
+            raise SetError(f'no member has a number for "{escape_name(relation)}"')
         best = (max if largest else min)(value.number for value, _ in found.values())
         chosen = {name: one.facts for name, (value, one) in found.items() if value.number == best}
         return self.add(NamedSet(tuple(chosen), {}, number, chosen))
@@ -380,7 +381,7 @@ class Sets(NamedSets):
             expression = self.expression(relation, members.members)
             texts = {name: values for name in members.members if (values := self.values(name, expression))}
             if not texts:
-                raise SetError(f'no member has a value for "{relation}"')
+                raise SetError(f'no member has a value for "{escape_name(relation)}"')
             order = sorted(texts, key=lambda name: texts[name][0].text.casefold(), reverse=largest)[:size]
             chosen = {name: texts[name][0].facts for name in order}
         return self.add(NamedSet(tuple(chosen), {}, number, chosen, ordered=True))
@@ -390,14 +391,14 @@ class Sets(NamedSets):
         expression = self.expression(relation, members.members)
         found = [one for name in members.members for one in self.values(name, expression)]
         if not found:
-            raise SetError(f'no member has a value for "{relation}"')
+            raise SetError(f'no member has a value for "{escape_name(relation)}"')
         made = expression.how != ""  # one value a member; else all there are, equal ones of different things too
         texts = [one.text for one in found]
         if not made and expression.single is None:
             texts = [text for name in members.members for text in self.all_values(name, expression)]
         total = aggregate(how, texts)
         if total is None:
-            raise SetError(f'the values of "{relation}" are not all numbers of one unit')
+            raise SetError(f'the values of "{escape_name(relation)}" are not all numbers of one unit')
         if how in ("least", "greatest"):
             found = [one for one in found if one.text == total][:1]
         facts = tuple(dict.fromkeys(fact for one in found[:MOST_COUNTED] for fact in one.facts))
@@ -409,7 +410,7 @@ class Sets(NamedSets):
         (one, first), (two, second) = self._single(left), self._single(right)
         found = how(one, two)
         if found is None:
-            raise SetError(f'"{one}" and "{two}" are not two values of one unit')
+            raise SetError(f'"{escape_name(one)}" and "{escape_name(two)}" are not two values of one unit')
         return self.add(NamedSet((found,), {}, first + second, counts=True, answer_kind=NUMBER))
 
     def _single(self, reference: Reference) -> tuple[str, tuple[int, ...]]:
@@ -449,7 +450,7 @@ class Sets(NamedSets):
             raise SetError("times of facts take one relation")
         facts = [(_other(name, hop, fact), fact) for name in members.members for fact in self.dated(name, hop)]
         if not facts:
-            raise SetError(f'no fact of "{relation}" has a date here')
+            raise SetError(f'no fact of "{escape_name(relation)}" has a date here')
         return facts, number
 
     def _by_time(
@@ -473,7 +474,7 @@ def _whole(text: str, what: str) -> int:
     try:
         return int(text.replace(",", ""))
     except ValueError:
-        raise SetError(f'"{text}" is no whole number for {what}') from None
+        raise SetError(f'"{escape_name(text)}" is no whole number for {what}') from None
 
 
 def _fits(comparison: str, text: str, bound: str) -> bool:

@@ -25,7 +25,7 @@ from kgwalk.types import Triple
 COUNTED = "count"
 AGGREGATES = ("sum", "average", "least", "greatest")
 TIMES = ("start", "end")
-_WRAPPED = re.compile(rf"({'|'.join((COUNTED, *AGGREGATES, *TIMES))})\((.*)\)", re.DOTALL)
+VALUE = re.compile(rf"({'|'.join((COUNTED, *AGGREGATES, *TIMES))})\((.*)\)", re.DOTALL)
 _AMONG = re.compile(r"(.*?)\s+(not in|in)\s+\$(\d{1,6})", re.DOTALL)
 
 SIGNS = re.compile(r"[/^|+()]")  # a text without any of these is the name of a relation
@@ -93,7 +93,7 @@ def parse(text: str, known: RelationNamed) -> Expression:
     text = text.strip()
     if known(text) is not None:
         return Expression(path(text, known))
-    wrapped = _WRAPPED.fullmatch(text)
+    wrapped = VALUE.fullmatch(text)
     if wrapped is None:
         return Expression(path(text, known))
     how, inside = wrapped.groups()

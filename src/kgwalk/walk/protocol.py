@@ -22,7 +22,7 @@ from kgwalk.types import Answer, AnswerForm, Call, Document, Malformed, Message,
 from kgwalk.walk.facts import path_to
 from kgwalk.walk.kinds import Kind
 from kgwalk.walk.ranking import Ranker
-from kgwalk.walk.tagged_text import escape
+from kgwalk.walk.tagged_text import escape_around, escape_name
 from kgwalk.walk.web.search import WebSearch
 
 
@@ -45,6 +45,11 @@ class Task:
     topics: Sequence[str]
     key: str = ""  # empty: its place among the tasks and the question's id
     kinds: Sequence[Kind] | None = None  # None: those that the question's dataset names, else those found in it
+
+    @property
+    def asked(self) -> str:
+        """The question as the model reads it, with its topics written as they are everywhere else."""
+        return escape_around(self.question.question, self.topics)
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ class Listing:
 
     def render(self, limit: int) -> str:
         shown = self.items[: self.shown(limit)]
-        texts = [escape(item) for item in shown]
+        texts = [escape_name(item) for item in shown]
         if self.notes:
             texts = [f"{text}{note}" for text, note in zip(texts, self.notes, strict=False)]
         if self.layout is not None:

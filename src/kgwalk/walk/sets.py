@@ -18,6 +18,7 @@ from kgwalk.kg.names import ShortNames
 from kgwalk.types import Neighbors, Triple, UnknownName
 from kgwalk.walk.kinds import Kind
 from kgwalk.walk.paths import AGGREGATES, COUNTED, SIGNS, TIMES, Expression, Hop, PathError, parse, reach
+from kgwalk.walk.tagged_text import escape_name
 from kgwalk.walk.values import aggregate
 
 # Members asked for the relations around a set: a set of thousands shares its relations among the first few.
@@ -34,7 +35,7 @@ YES, NO = "yes", "no"
 
 
 class SetError(Exception):
-    """A call that makes no set: the message is for the model."""
+    """A call that makes no set: the message is for the model, with names escaped."""
 
 
 class TooMany(SetError):
@@ -99,12 +100,18 @@ class NamedSets:
     def get(self, reference: Reference) -> tuple[NamedSet, tuple[int, ...]]:
         """The set of a number, or of one entity by its name; and the number, if it has one."""
         if isinstance(reference, int):
-            if not 1 <= reference <= len(self.made):
-                raise SetError(f"there is no set ${reference}; the last is ${len(self.made)}")
+            if (missing := self.missing([reference])) is not None:
+                raise SetError(missing)
             return self.made[reference - 1], (reference,)
         if reference not in self.graph:
-            raise SetError(f'entity "{reference}" is not in the graph')
+            raise SetError(f'entity "{escape_name(reference)}" is not in the graph')
         return NamedSet((reference,), {}, ()), ()
+
+    def missing(self, references: Iterable[Reference]) -> str | None:
+        """What to say of the first set among these that was never made; None if there is none."""
+        last = len(self.made)
+        wrong = next((number for number in references if isinstance(number, int) and not 1 <= number <= last), None)
+        return None if wrong is None else f"there is no set ${wrong}; the last is ${last}"
 
     def add(self, made: NamedSet) -> int:
         if not made.members and not self.empty:
@@ -132,14 +139,14 @@ class NamedSets:
                 plain = SIGNS.search(text) is None
                 self._parsed[text] = Expression(((Hop(self._real(text)),),)) if plain else parse(text, self._known)
             except PathError as error:
-                raise SetError(f"{error}{self._nearest(near[:1], error.relation)}") from None
+                raise SetError(f"{escape_name(str(error))}{self._nearest(near[:1], error.relation)}") from None
         return self._parsed[text]
 
     def _nearest(self, names: Sequence[str], relation: str) -> str:
         """Of the relations at an entity the one that is written most like another."""
         there = {self.shown(one) for name in names for out in (True, False) for one in self._relations(name, out)}
         found = process.extractOne(relation, sorted(there), scorer=fuzz.ratio, score_cutoff=ALIKE)
-        return "" if found is None else f'; there is "{found[0]}"'
+        return "" if found is None else f'; there is "{escape_name(found[0])}"'
 
     def relations_around(self, number: int) -> tuple[list[str], list[str]]:
         """The relations that leave and that enter a set, the most shared first."""
@@ -164,7 +171,7 @@ class NamedSets:
         members, number = self.get(source)
         expression = self.expression(text, members.members)
         if expression.how:
-            raise SetError(f'"{text}" is a value, not a relation to follow')
+            raise SetError(f'"{escape_name(text)}" is a value, not a relation to follow')
         if (hop := expression.single) is not None:
             return self._hop(members, number, hop.relation, hop.out == out, graph or self.graph)
         ways = (
@@ -198,7 +205,7 @@ class NamedSets:
                 raise self._too_many()
         if not found and seen is self.graph and self._follows(members, relation, not out):
             where, tool = ("enters", "head_entities") if out else ("leaves", "tail_entities")
-            raise SetError(f'the result is empty; "{self.shown(relation)}" {where} the set: {tool}')
+            raise SetError(f'the result is empty; "{escape_name(self.shown(relation))}" {where} the set: {tool}')
         return NamedSet(tuple(found), came, number)
 
     def _too_many(self) -> TooMany:
@@ -214,7 +221,7 @@ class NamedSets:
         except UnknownName as error:
             if error.name == relation and not self.graph.has_relation(relation):
                 near = self._nearest([name], relation)
-                raise SetError(f'relation "{relation}" is not in the graph{near}') from None
+                raise SetError(f'relation "{escape_name(relation)}" is not in the graph{near}') from None
             return ()  # a member that is no entity (a count), or has no fact in the view
 
     # Values

@@ -40,7 +40,6 @@ from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Listing, Task
 from kgwalk.walk.rollout import Budget, Watch
 from kgwalk.walk.sets import Reference, SetError
-from kgwalk.walk.tagged_text import escape
 from kgwalk.walk.web.search import WEB_FAILED, WEB_SEARCH, names, search_web, shown
 
 # A graph with facts learnt on the way
@@ -203,7 +202,7 @@ class _Gold:
         try:
             number = await self.trip.ask(tool, lambda: self.sets.call(tool, args))
         except SetError as error:
-            told = f"error: {escape(str(error))}"
+            told = f"error: {error}"
             self.trip.add(Turn([], [], text, step, told, ok=False, error="set_error"))
             return None
         members = self.sets.made[number - 1].members

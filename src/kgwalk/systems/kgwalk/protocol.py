@@ -12,17 +12,19 @@ answer is whole, cannot be misspelt, and each of its members has a path of facts
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
 from kgwalk.types import Answer, AnswerForm, Call, Malformed, Message, Step, Triple
 from kgwalk.walk.kinds import starting_kinds
 from kgwalk.walk.language import Sets, documented, tools
+from kgwalk.walk.paths import VALUE
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
 from kgwalk.walk.sets import SetError
-from kgwalk.walk.tagged_text import escape, quote, read_answer, split_arguments
+from kgwalk.walk.tagged_text import escape_around, escape_name, quote, read_answer, split_arguments
 
 _THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _ANSWER = re.compile(r"\s*<answer>(.*?)</answer>", re.DOTALL)
@@ -62,9 +64,9 @@ class Kgwalk(Protocol):
         return KgwalkWalk(task, environment, protocol=self)
 
     @staticmethod
-    def render(step: Step, think: str = "") -> str:
-        """The turn that says a step; the inverse of `parse`."""
-        thought = f"<think>{escape(think)}</think>" if think else ""
+    def render(step: Step, think: str = "", spoken_of: Iterable[str] = ()) -> str:
+        """The turn that says a step; the inverse of `parse`. `spoken_of` are names in the thought; one may be `$3`."""
+        thought = f"<think>{escape_around(think, spoken_of)}</think>" if think else ""
         match step:
             case Call(tool, args):
                 return f"{thought}{tool}({', '.join(map(_argument, args))})"
@@ -77,7 +79,10 @@ class Kgwalk(Protocol):
 
 
 def _argument(value: str | int) -> str:
-    return f"${value}" if isinstance(value, int) else quote(value)
+    if isinstance(value, int):
+        return f"${value}"
+    # a value such as count(^works_in in $3) is no name: it stays as the language writes it
+    return json.dumps(value, ensure_ascii=False) if VALUE.fullmatch(value) else quote(value)
 
 
 def parse(text: str) -> Step:
@@ -150,14 +155,18 @@ class KgwalkWalk(Walk):
 
     def prompt(self) -> list[Message]:
         start = [self._show(number).render(self.protocol.relations) for number in range(1, len(self.sets.made) + 1)]
-        asked = "\n".join([escape(self.task.question.question), *start])
+        asked = "\n".join([self.task.asked, *start])
         return [
             Message("system", SYSTEM.replace("{tools}", tools_text(self.protocol.language, self.dated))),
             Message("user", asked),
         ]
 
     def parse(self, text: str) -> Step:
-        return parse(text)
+        """A set that was never made is a slip of the pen, not an empty answer: the model is told, and goes on."""
+        step = parse(text)
+        named = step.names if isinstance(step, Answer) else step.args if isinstance(step, Call) else ()
+        missing = self.sets.missing(named)
+        return step if missing is None else Malformed(f"error: {missing}")
 
     def act(self, call: Call) -> Observation:
         if call in self.called:  # a model that has lost its way would go on making it
@@ -172,13 +181,15 @@ class KgwalkWalk(Walk):
     def _show(self, number: int) -> Observation:
         made = self.sets.made[number - 1]
         leaving, entering = self.sets.relations_around(number)
-        kind = "" if made.kind is None else f" {escape(made.kind.name)}"
+        kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
         lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0"
         members = Listing(lead, made.members, most=self.protocol.names, entities=True)
         if made.rows:
             first = made.members[: self.protocol.names]
-            rows = [" | ".join([name, *("; ".join(cell) for cell in made.rows[name])]) for name in first]
-            members = written(lead, first, list(map(escape, rows)), separator="\n", total=len(made))
+            rows = [
+                " | ".join(map(escape_name, [name, *("; ".join(cell) for cell in made.rows[name])])) for name in first
+            ]
+            members = written(lead, first, rows, separator="\n", total=len(made))
         listings = [
             Listing("-> ", leaving, most=self.protocol.relations),
             Listing("<- ", entering, most=self.protocol.relations),
@@ -188,7 +199,7 @@ class KgwalkWalk(Walk):
         return Observation("", "", [members, *(part for part in listings if part.items)], triples=shown)
 
     def _error(self, message: str) -> Observation:
-        told = self.tell(f"error: {escape(message)}")
+        told = self.tell(f"error: {message}")
         return Observation(told.opening, told.closing, told.listings, ok=False, error="set_error")
 
     def tell(self, text: str) -> Observation:
@@ -200,11 +211,11 @@ class KgwalkWalk(Walk):
     def resolve(self, answer: Answer) -> list[str]:
         names: dict[str, None] = {}
         for entry in answer.names:
-            if isinstance(entry, int) and 1 <= entry <= len(self.sets.made):
+            if isinstance(entry, int):
                 for name in self.sets.made[entry - 1].members:
                     names[name] = None
                     self.answered[name] = entry
-            elif isinstance(entry, str):
+            else:
                 names[entry] = None
         return list(names)
 
