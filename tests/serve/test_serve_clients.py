@@ -120,6 +120,15 @@ def test_a_head_within_the_bounds_is_answered() -> None:
         assert told(received(made)) == (431, "headers_too_large")
 
 
+def test_half_heads_share_a_bound() -> None:
+    with serving(max_header_bytes=1000) as client, ExitStack() as stack:
+        for _ in range(80):  # each holds 904 bytes; together they may hold 64,000
+            made = stack.enter_context(connected(client))
+            made.sendall(b"GET /" + b"x" * 899)
+        assert told(received(made)) == (503, "busy")
+        assert client.get("/health").status_code == 200  # a head that arrives whole holds nothing
+
+
 def test_trailers_are_bounded_as_headers_are() -> None:
     with serving(max_body=1000) as client, connected(client) as made:
         first = POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\nX: "

@@ -67,7 +67,7 @@ def serve(
     max_connections: Annotated[int, typer.Option(min=1, help="At most this many connections of a worker.")] = 1024,
     max_connections_per_address: Annotated[
         int, typer.Option(min=1, help="At most this many of them from one address.")
-    ] = 256,
+    ] = 512,
     model: Annotated[
         str | None, typer.Option(help="The language model of /v1/ask, a name or path (default: the agent's own).")
     ] = None,

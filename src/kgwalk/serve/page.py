@@ -1,4 +1,4 @@
-"""GET / and /docs: a page (page.html) that asks questions of its server, and one (docs.html) that describes the API.
+"""GET / and /docs: a page that asks questions of its server, and one that describes its API.
 
 Each is one file and loads nothing, so it works without a network. It holds no data of the server, so it is given
 without a key; the requests it then sends need one.

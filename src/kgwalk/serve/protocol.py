@@ -7,7 +7,8 @@ touched: how long its answer may take is the application's affair.
     a head (request line and headers) that is too long    431, closed while it arrives
     a head that takes too long                            408, closed
     an answer that nobody reads                           closed after `silence_time_limit` without a byte
-    a body that comes after its answer                    thrown away, closed after `silence_time_limit`
+    a body that goes on after its answer (413, say)       thrown away for 5 s, so that the answer is read; then closed
+    half heads that hold too much together                503, closed
     one connection too many                               the one that waits for its client longest is closed;
                                                           where all are at work the newcomer gets a 503
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Collection
+from collections.abc import Iterable
 from enum import IntEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 PIECE = 16 * 1024  # bytes that are parsed before the bounds are looked at again; a read gives up to 256 KB
+HEADS_AT_ONCE = 64  # times `max_header_bytes`: what all half-arrived heads may hold together
+LINGER = 5.0  # seconds
 MOST_PIPELINED = 16  # requests of one connection that wait behind the one being answered
 SPARE_FILES = 64  # open files that are kept for all but connections: the graphs, the log, the listener
 
@@ -70,8 +73,10 @@ class Connections:
     def __init__(self, settings: ServeSettings) -> None:
         self.settings = settings
         self.most = min(settings.max_connections, raise_open_files(settings.max_connections))
-        self._by_address: dict[bytes, set[BoundedConnection]] = {}
+        # In the order in which they began to wait for their clients: one that was answered goes to the end.
+        self._by_address: dict[bytes, dict[BoundedConnection, None]] = {}
         self._count = 0
+        self.held = 0  # bytes of half heads
         self._timer: asyncio.TimerHandle | None = None
         self.piece = min(PIECE, settings.max_header_bytes)
         self._interval = min(1.0, settings.header_time_limit / 4, settings.silence_time_limit / 4)
@@ -105,22 +110,27 @@ class Connections:
         if self._count >= self.most:
             # An address with many connections pays before one with few.
             crowd = max(self._by_address.values(), key=len)
-            everyone = (other for of_one in self._by_address.values() for other in of_one)
-            if not _close_longest_waiting(crowd) and not _close_longest_waiting(list(everyone)):
+            if not any(_close_longest_waiting(beside) for beside in (crowd, *self._by_address.values())):
                 return False
-        self._by_address.setdefault(one.address, set()).add(one)
+        self._by_address.setdefault(one.address, {})[one] = None
         self._count += 1
         if self._timer is None:
             self._timer = one.loop.call_later(self._interval, self._sweep, one.loop)
         return True
 
     def leave(self, one: BoundedConnection) -> None:
-        beside = self._by_address.get(one.address, set())
+        beside = self._by_address.get(one.address, {})
         if one in beside:
-            beside.remove(one)
+            del beside[one]
             self._count -= 1
             if not beside:
                 del self._by_address[one.address]
+
+    def answered(self, one: BoundedConnection) -> None:
+        beside = self._by_address.get(one.address, {})
+        if one in beside:
+            del beside[one]
+            beside[one] = None
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close what is overdue. One timer for all: a timer for each request would cost every honest one."""
@@ -130,12 +140,11 @@ class Connections:
         self._timer = loop.call_later(self._interval, self._sweep, loop) if self._count else None
 
 
-def _close_longest_waiting(connections: Collection[BoundedConnection]) -> bool:
-    """Close one that waits for its client: idle, or with half a request. False where all are at work."""
-    waiting = [one for one in connections if one.waits_for_client]
-    if not waiting:
+def _close_longest_waiting(connections: Iterable[BoundedConnection]) -> bool:
+    """Close the first that waits for its client: idle, or with half a request. False where all are at work."""
+    longest = next((one for one in connections if one.waits_for_client), None)
+    if longest is None:
         return False
-    longest = min(waiting, key=lambda one: one.since)
     longest.all.leave(longest)  # now, not when the socket is closed: the newcomer is counted before that
     longest.drop()
     return True
@@ -179,10 +188,12 @@ class BoundedConnection:
 
     def connection_lost(self, error: Exception | None) -> None:
         self.all.leave(self)
+        self._count_held(-self._bytes)
         super().connection_lost(error)  # type: ignore[misc]
 
     def on_response_complete(self) -> None:
         self.since = self.loop.time()
+        self.all.answered(self)
         super().on_response_complete()  # type: ignore[misc]
 
     def refuse(self, status: int) -> None:
@@ -217,7 +228,7 @@ class BoundedConnection:
             return  # a body that is being read has the application's time limits
         waited = now - self.since
         if self.arrived is Arrived.BODY:
-            if waited > settings.silence_time_limit:
+            if waited > min(LINGER, settings.silence_time_limit):
                 self.drop()
         elif waited > settings.header_time_limit:
             if self._half_head:
@@ -228,12 +239,13 @@ class BoundedConnection:
     def _parsed(self, size: int) -> None:
         """Look at the bounds after `size` bytes were parsed."""
         if self._progress:
-            self._bytes = 0
+            if self._bytes:
+                self._count_held(-self._bytes)
             if self.arrived is Arrived.WHOLE:
                 self._half_head = False
                 return
         else:
-            self._bytes += size
+            self._count_held(size)
         half_head = self.arrived is not Arrived.BODY  # empty lines after a whole request begin the next head
         if self._head_ended or (half_head and not self._half_head):
             self.since = self.loop.time()
@@ -241,6 +253,12 @@ class BoundedConnection:
         settings = self.all.settings
         if self._bytes > settings.max_header_bytes or self._lines() > settings.max_header_lines:
             self.refuse(431)
+        elif self.all.held > HEADS_AT_ONCE * settings.max_header_bytes:
+            self.refuse(503)
+
+    def _count_held(self, size: int) -> None:
+        self._bytes += size
+        self.all.held += size
 
     def _lines(self) -> int:
         return len(self.headers or ())  # None before the first request

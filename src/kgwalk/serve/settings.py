@@ -61,7 +61,7 @@ class ServeSettings:
     header_time_limit: float = 10.0  # seconds until the headers are there
     silence_time_limit: float = 10.0  # seconds without a byte of a body, or without one of an answer being taken
     max_connections: int = 1024  # in one process
-    max_connections_per_address: int = 256
+    max_connections_per_address: int = 512
     allow_hosts: list[str] = field(default_factory=list)  # names by which a server without a key may be called
     wrong_keys: int = 10  # of one address, and one more a second; 0: no bound, as behind a proxy all have one address
     time_limit: float = 5.0  # seconds for a request, its body included
