@@ -57,6 +57,7 @@ STOPPING_WORDS = ("stopping", "the server is about to stop")
 STOPPING = error_reply(503, *STOPPING_WORDS)
 
 
+WHOLE = "kgwalk.whole"  # in the scope of a request whose body has arrived; reading it then needs no timer
 AT_ONCE = 4  # times `max_body`: what all half-arrived bodies may hold together
 
 
@@ -75,22 +76,29 @@ class BodyReader:
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > self._max_body:
                 raise self._too_large(advice)
-        began = monotonic()
-        try:
-            async with asyncio.timeout(min(self._seconds, self._silence)) as timer:
-                message = await receive()
-                body: bytes = message.get("body", b"")
-                if message.get("more_body", False):
-                    body, message = await self._rest(body, receive, timer)
-        except TimeoutError as error:
-            silent = monotonic() - began < self._seconds
-            why = f"{self._silence:g} s passed without a byte of the body" if silent else None
-            raise HttpError(408, "timeout", why or f"the body did not arrive within {self._seconds:g} s") from error
+        if WHOLE in scope:
+            message = await receive()
+            body: bytes = message.get("body", b"")
+        else:
+            body, message = await self._arriving(receive)
         if message["type"] == "http.disconnect":
             raise ClientGone
         if len(body) > self._max_body:
             raise self._too_large(advice)
         return body
+
+    async def _arriving(self, receive: Receive) -> tuple[bytes, AsgiMessage]:
+        """The body and the last message, in time."""
+        began = monotonic()
+        try:
+            async with asyncio.timeout(min(self._seconds, self._silence)) as timer:
+                message = await receive()
+                body = message.get("body", b"")
+                return await self._rest(body, receive, timer) if message.get("more_body", False) else (body, message)
+        except TimeoutError as error:
+            silent = monotonic() - began < self._seconds
+            why = f"{self._silence:g} s passed without a byte of the body" if silent else None
+            raise HttpError(408, "timeout", why or f"the body did not arrive within {self._seconds:g} s") from error
 
     async def _rest(self, first: bytes, receive: Receive, timer: asyncio.Timeout) -> tuple[bytes, AsgiMessage]:
         """The body and the last message; counted as it comes, since a chunked one does not say its size beforehand."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kgwalk.serve.asgi import error_reply
+from kgwalk.serve.asgi import WHOLE, error_reply
 from kgwalk.serve.settings import ServeSettings, address_key
 
 try:
@@ -313,6 +313,7 @@ if httptools is not None:
         def on_message_complete(self) -> None:
             self.arrived = Arrived.WHOLE
             self._progress = True
+            self.scope[WHOLE] = True  # type: ignore[literal-required]
             super().on_message_complete()
 
 
