@@ -116,8 +116,8 @@ class AgentService:
         """Walk; `watch` is called from the agent's thread. Raises HttpError."""
         self.require()
         graph = refusing(lambda: self._graphs.graph(wanted.graph))
-        # In another thread: the first request imports the agent, which takes a while. Kept: most questions of a burst are
-        # told to come back, and need not read the recipe for that.
+        # In another thread: the first request imports the agent, which takes a while. Kept: most questions of a burst
+        # are told to come back, and need not read the recipe for that.
         if wanted.recipe not in self._recipes:
             self._recipes[wanted.recipe] = await asyncio.to_thread(self._recipe, wanted.recipe)
         protocol, budget = self._recipes[wanted.recipe]
