@@ -267,8 +267,8 @@ class Access:
 def address_key(host: str | None) -> bytes:
     """What counts as one address: an IPv4 address, or the first half of an IPv6 one, which one customer has whole.
 
-    >>> address_key("127.0.0.1"), address_key("::ffff:127.0.0.1")
-    (b'\x7f\x00\x00\x01', b'\x7f\x00\x00\x01')
+    >>> address_key("127.0.0.1") == address_key("::ffff:127.0.0.1")
+    True
     >>> address_key("2001:db8::1") == address_key("2001:db8::ffff")
     True
     """
