@@ -29,6 +29,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
 from kgwalk.serve.engine import check_engine
 from kgwalk.serve.metrics import FOLDER_VARIABLE
+from kgwalk.serve.protocol import Connections
 from kgwalk.serve.settings import ENVIRONMENT, ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError
 
@@ -238,7 +239,10 @@ def _config(app: App | str, settings: ServeSettings) -> uvicorn.Config:
         factory=isinstance(app, str),
         workers=settings.workers,
         backlog=BACKLOG,
+        http=Connections(settings),  # type: ignore[arg-type]  # called as a class would be
+        h11_max_incomplete_event_size=settings.max_header_bytes,
         ws="none",
+        headers=[("x-content-type-options", "nosniff")],
         lifespan="on",
         interface="asgi3",
         log_config=None,

@@ -31,8 +31,8 @@ _SET = re.compile(r"\$(?=\d)")
 # Tools whose names are plain words, in small letters.
 _TOOL_WORDS = frozenset((
     "intersect", "union", "minus", "count", "filter", "argmax", "argmin", "between", "negation", "searchkg", "top",
-    "bottom", "nth", "sum", "average", "least", "greatest", "subtract", "divide", "only", "none", "every", "overlap", "compare",
-    "table", "when", "earliest", "latest", "before", "after", "start", "end",
+    "bottom", "nth", "sum", "average", "least", "greatest", "subtract", "divide", "only", "none", "every", "overlap",
+    "compare", "table", "when", "earliest", "latest", "before", "after", "start", "end",
 ))  # fmt: skip
 
 
