@@ -110,7 +110,7 @@ class FilteredView(StoredGraph):
         if relation not in self._hidden_of:
             return 1
         edges = self.store.out
-        groups = np.flatnonzero(edges.relation_array == relation)
+        groups = np.flatnonzero(np.asarray(edges.relation_array) == relation)
         total = int((edges.start_array[groups + 1].astype(np.int64) - edges.start_array[groups]).sum())
         return total - self._hidden_of[relation]
 

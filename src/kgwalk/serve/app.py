@@ -119,7 +119,7 @@ def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, Gr
     opened: dict[str, Graph] = {}
     try:
         for name, path in paths.items():
-            opened[name] = open_graph(path)
+            opened[name] = open_graph(path, private=True)
     except BaseException:
         close_graphs(opened.values())
         raise
