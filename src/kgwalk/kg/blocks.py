@@ -92,7 +92,7 @@ class ArrayBytes:
     def read(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
         """The bytes start .. stop, in memory of their own."""
         data = np.empty(stop - start, np.uint8)
-        view = memoryview(data)
+        view = data.data
         while view:
             try:
                 taken = os.preadv(self._descriptor, [view], stop - len(view))
@@ -133,8 +133,8 @@ class ArrayBytes:
 class BlockPool:
     """Bounds the memory of the blocks that some arrays hold: beyond it, the block read first is let go first."""
 
-    def __init__(self, limit: int = POOL_BYTES) -> None:
-        self._limit, self._bytes = limit, 0
+    def __init__(self) -> None:
+        self._limit, self._bytes = POOL_BYTES, 0
         self._order: deque[tuple[list[memoryview | None], int, int]] = deque()
         self._lock = threading.Lock()
 
@@ -262,7 +262,7 @@ class BlockArray:
         return found if np.ndim(values) else found[0]
 
     def _ending_after(self, value: int, side: str, low: int) -> int:
-        """The first block from `low` on that ends with an item above the value (not below it, for "left"), else the last."""
+        """The first block from `low` on that ends above the value (for "left": not below it), else the last."""
         high = len(self.blocks) - 1
         step = 1
         middle = low  # what is looked for next is often near what was looked for last
@@ -290,7 +290,7 @@ class BlockArray:
 
 
 class BlockView:
-    """The items of a `BlockArray` as Python ints and its slices as memoryviews: what is asked many times for one hop."""
+    """The items of a `BlockArray` as Python ints, its slices as memoryviews: what one hop asks many times."""
 
     __slots__ = ("array", "blocks", "mask", "shift")
 
@@ -308,8 +308,8 @@ class BlockView:
             if low > last or last >> shift != at:
                 return self.array[wanted].data
             return (self.blocks[at] or self.array.block(at))[low & self.mask : (last & self.mask) + 1]
-        at = wanted >> shift  # type: ignore[operator]
-        return (self.blocks[at] or self.array.block(at))[wanted & self.mask]  # type: ignore[operator]
+        at = wanted >> shift
+        return (self.blocks[at] or self.array.block(at))[wanted & self.mask]
 
     def name(self, offsets: BlockView, number: int) -> str:
         """The UTF-8 text from `offsets[number]` to the next offset: `str(self[...], "utf-8")` without its calls."""
@@ -325,7 +325,7 @@ class BlockView:
 
 
 class BlockRows:
-    """A `BlockArray` as rows of so many items, for passes over all of them. It is kept in memory if a pool would hold it."""
+    """A `BlockArray` as rows of so many items, for passes over all; kept in memory if a pool would hold it."""
 
     def __init__(self, array: BlockArray, width: int) -> None:
         self.shape = (len(array) // width, width)

@@ -37,7 +37,10 @@ class QuestionSets:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.names = NameTable(folder, "question")
-        self._out, self._in = folder.array("question.out", "<u4"), folder.array("question.in", "<u4", len(folder["question.out"]))
+        self._out, self._in = (
+            folder.array("question.out", "<u4"),
+            folder.array("question.in", "<u4", len(folder["question.out"])),
+        )
         self._bounds = folder.array("question.list", "<u8", len(self.names) + 1)
         if self._bounds[len(self.names)] != len(self._out):
             raise forged(folder.path, "the questions do not end where their facts do")

@@ -358,6 +358,12 @@ class StoredGraph:
         assert not isinstance(self._question_sets, bool)
         return self._question_sets
 
+    def folders(self) -> list[Folder]:
+        """The folders that hold the graph: the store's own, and that of question subgraphs beside it."""
+        sets = self.question_sets
+        beside = [] if sets is None or sets.folder is self.store.folder else [sets.folder]
+        return [self.store.folder, *beside]
+
     def __len__(self) -> int:
         """How many facts there are."""
         return len(self._positions(0, len(self.store.out.other), True))
