@@ -152,6 +152,7 @@ class StoredGraph:
         number = self.store.relation_number(relation)
         return number is not None and self._has_relation(number)
 
+    @naming_damage
     def id_of(self, entity: str) -> str | None:
         """The source's own id of an entity (an IRI, say); None where the source had only names."""
         ids = self.store.entity_id
@@ -304,36 +305,43 @@ class StoredGraph:
             for number, score, how in ranked[:k]
         ]
 
+    @naming_damage
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
         return find_among(text, self.store.relation.several(self.live_relations()), k)
 
+    @naming_damage
     def live_entities(self) -> Sequence[int]:
         """The numbers of the entities that have a fact, most mentioned first."""
         return range(len(self.store.entity))
 
+    @naming_damage
     def facts_by_number(self) -> tuple[I64, I64, I64]:
         """The heads, relations and tails of all facts, as three arrays: for counting over the whole graph."""
         edges = self.store.out
         facts_E = np.asarray(self._positions(0, len(edges.other), True), np.int64)
         return *edges.owners(facts_E), edges.other_array[facts_E].astype(np.int64)
 
+    @naming_damage
     def live_relations(self) -> Sequence[int]:
         return range(len(self.store.relation))
 
     # Views and counts
 
+    @naming_damage
     def subgraph(self, triples: U32 | I64 | Sequence[int]) -> FilteredView:
         """The view that has only these triples (by number)."""
         from kgwalk.kg.views import subgraph
 
         return subgraph(self, np.asarray(triples, np.int64))
 
+    @naming_damage
     def between(self, start: str | None, end: str | None, *, undated: bool = True) -> FilteredView:
         """The view of facts that hold at some time from `start` to `end`, with or without those that have no date."""
         from kgwalk.kg.views import between
 
         return between(self, start, end, undated=undated)
 
+    @naming_damage
     def question(self, question: str) -> FilteredView:
         """The view of one question's own subgraph, which is stored with the graph."""
         from kgwalk.kg.views import of_positions
@@ -364,6 +372,7 @@ class StoredGraph:
         beside = [] if sets is None or sets.folder is self.store.folder else [sets.folder]
         return [self.store.folder, *beside]
 
+    @naming_damage
     def __len__(self) -> int:
         """How many facts there are."""
         return len(self._positions(0, len(self.store.out.other), True))
