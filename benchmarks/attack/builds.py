@@ -34,7 +34,12 @@ def attack(seconds: float, seed: int) -> Result:
         while time.monotonic() - began < seconds / 2:
             moment = rng.uniform(0, 1.1) * work.takes
             stood[_killed(result, work, moment)] += 1
-        while time.monotonic() - began < seconds * (0.8 if _can_mount() else 1):
+        before = work.stands()
+        (process := work.run(1 if before == "a" else 0)).communicate()
+        left = [path.name for path in work.folder.iterdir() if path.name.startswith(".")]
+        good = process.returncode == 0 and work.stands() not in (before, "") and not left
+        result.check(good, f"a build after the kills: {work.stands()}, left behind {left}")
+        while time.monotonic() - began < seconds * (0.65 if _can_mount() else 0.9):
             _full(result, work, limit=rng.randrange(1 << 10, 1 << 20), rng=rng)
         if _can_mount():
             _small_disk(result, work)
