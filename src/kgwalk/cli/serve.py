@@ -24,6 +24,7 @@ EXAMPLES = (
     "kgwalk serve --graph films.kg --graph news=events.kg",
     "kgwalk serve --data world --graph-drop 0.4",
     "kgwalk serve --graph films.kg --allow-host kg.example.org",
+    "kgwalk serve --graph films.kg --reload",
     "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2",
 )
 
@@ -85,6 +86,16 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Read all of every store at the start; without it, what is over 256 MB is checked when it is asked.",
+        ),
+    ] = True,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Open the stores again when they are built again, as SIGHUP does.")
+    ] = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request to stderr.")] = False,
 ) -> None:
     """Serve graphs over HTTP: a page to ask questions on, the agent's answers, KG-R1's four actions in batches.
@@ -148,6 +159,8 @@ def serve(
             recipe=recipe,
             warm=warm,
             access_log=access_log,
+            verify=verify,
+            reload=reload,
         ),
         ready=ready,
     )

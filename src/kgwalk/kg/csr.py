@@ -13,7 +13,7 @@ from bisect import bisect_left
 import numpy as np
 import numpy.typing as npt
 
-from kgwalk.kg.files import Folder, FolderWriter
+from kgwalk.kg.files import Folder, FolderWriter, forged
 from kgwalk.kg.names import U32
 
 I64 = npt.NDArray[np.int64]
@@ -32,6 +32,18 @@ class Edges:
         self.relation = self.relation_array.data
         self.start = self.start_array.data
         self.other = self.other_array.data
+
+    @classmethod
+    def of(cls, folder: Folder, name: str, entities: int) -> Edges:
+        """The edges of a store that has so many entities; StoreError if the arrays cannot be about them."""
+        folder.array(f"{name}.groups", "<u4", entities + 1)
+        folder.array(f"{name}.other", "<u4")
+        groups = len(folder.array(f"{name}.relation", "<u2 <u4"))
+        folder.array(f"{name}.start", "<u4", groups + 1)
+        edges = cls(folder, name)
+        if edges.groups[entities] != groups or edges.start[groups] != len(edges.other):
+            raise forged(folder.path, f"the groups of {name!r} do not end where its edges do")
+        return edges
 
     def group(self, entity: int, relation: int) -> int | None:
         """The group of (entity, relation), or None."""

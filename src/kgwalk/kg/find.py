@@ -113,10 +113,7 @@ class Finder:
                 f"{hash_sorted.shape}, {hash_ids.shape} and {signatures.shape}"
             )
         self._name = name
-        # Views as plain arrays, whose slices cost less than those of an np.memmap; no data is copied.
-        self._hash_sorted = np.asarray(hash_sorted)
-        self._hash_ids = np.asarray(hash_ids)
-        self._signatures = np.asarray(signatures)
+        self._hash_sorted, self._hash_ids, self._signatures = hash_sorted, hash_ids, signatures
 
     def equal(self, text: str) -> list[int]:
         """The entities whose normalised name is that of the text, smallest id first."""

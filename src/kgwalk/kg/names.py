@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from kgwalk.kg.files import Folder, damaged
+from kgwalk.kg.blocks import BlockView
+from kgwalk.kg.files import Folder, damaged, forged
 
 U64 = npt.NDArray[np.uint64]
 U32 = npt.NDArray[np.uint32]
@@ -33,13 +34,16 @@ class NameTable:
 
     def __init__(self, folder: Folder, prefix: str) -> None:
         self._path = folder.path
-        self.heap = folder[f"{prefix}.heap"]
-        self.offsets = folder[f"{prefix}.offsets"]
+        self.heap = folder.array(f"{prefix}.heap", "|u1")
+        self.offsets = folder.array(f"{prefix}.offsets", "<u8")
+        names = len(self.offsets) - 1
+        if names < 0 or self.offsets[names] != len(self.heap):
+            raise forged(folder.path, f"the names of {prefix!r} do not end where their bytes do")
         # memoryviews give Python ints and bytes several times faster than NumPy scalars do
         self._heap = self.heap.data
         self._offsets = self.offsets.data
-        self._hash = folder[f"{prefix}.hash"].data
-        self._byhash = folder[f"{prefix}.byhash"].data
+        self._hash = folder.array(f"{prefix}.hash", "<u8", names).data
+        self._byhash = folder.array(f"{prefix}.byhash", "<u4", names).data
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -55,6 +59,8 @@ class NameTable:
         """The names of these numbers, in order."""
         heap, offsets = self._heap, self._offsets
         try:
+            if isinstance(heap, BlockView) and isinstance(offsets, BlockView):
+                return [heap.name(offsets, number) for number in numbers]
             return [str(heap[offsets[number] : offsets[number + 1]], "utf-8") for number in numbers]
         except (IndexError, UnicodeDecodeError) as error:
             raise damaged(self._path) from error
@@ -67,12 +73,13 @@ class NameTable:
             return None
         wanted = name_hash(data)
         hashes = self._hash
-        at = bisect_left(hashes, wanted)
+        by_block = isinstance(hashes, BlockView)
+        at = hashes.array.bisect_uniform(wanted) if by_block else bisect_left(hashes, wanted)
         while at < len(hashes) and hashes[at] == wanted:
             number = self._byhash[at]
             if number >= len(self):
                 raise damaged(self._path)
-            if self._heap[self._offsets[number] : self._offsets[number + 1]] == data:
+            if self._heap[self._offsets[number] : self._offsets[number + 1]].tobytes() == data:
                 return int(number)
             at += 1
         return None

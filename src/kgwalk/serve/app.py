@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,7 +37,7 @@ from kgwalk.serve.asgi import (
 )
 from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
-from kgwalk.serve.graphs import ServedGraphs
+from kgwalk.serve.graphs import ServedGraphs, open_served
 from kgwalk.serve.metrics import ServerMetrics
 from kgwalk.serve.page import PAGES, wanted_page
 from kgwalk.serve.settings import Access, ServeSettings, is_json
@@ -70,23 +70,16 @@ class HttpRoute(NamedTuple):
     seconds: float | None = None
 
 
-def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = None, engine: Engine | None = None) -> App:
+def create_app(
+    settings: ServeSettings, graphs: ServedGraphs | Mapping[str, Graph] | None = None, engine: Engine | None = None
+) -> App:
     """The application over the stores and the model of the settings, or over graphs and an engine that are open."""
     web = open_web(settings)
-    if graphs is not None:
-        return App(settings, ServedGraphs(graphs), engine=engine, web=web)
-    opened = open_graphs(settings.graphs, data=settings.data is not None)
-    served = {**opened}
-    views: dict[str, Callable[[str], Graph]] = {}
-    if settings.data is not None:
-        from kgwalk.serve.questions import open_questions, settings_of
-
-        questions = open_questions(settings.data, settings_of(settings.environment))
-        name = questions.dataset.name
-        if name in served:
-            raise KgwalkError(f"the dataset and a graph are both called {name!r}; name the graph: --graph NAME=DIR")
-        served[name], views[name] = questions.dataset.graph(), questions.graph
-    return App(settings, ServedGraphs(served, views), close=list(opened.values()), engine=engine, web=web)
+    if graphs is None:
+        graphs = open_served(settings)
+    elif not isinstance(graphs, ServedGraphs):
+        graphs = ServedGraphs(graphs)
+    return App(settings, graphs, engine=engine, web=web)
 
 
 def open_web(settings: ServeSettings) -> WebSearch | None:
@@ -105,37 +98,13 @@ def open_web(settings: ServeSettings) -> WebSearch | None:
     return opened_web(environment)
 
 
-def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, Graph]:
-    """The stores, opened by name. There may be none if a dataset is served (`data`)."""
-    from kgwalk.kg.store import open_graph
-
-    if not paths and not data:
-        raise KgwalkError("there is no graph to serve; give at least one, as NAME=PATH or PATH, or a dataset")
-    opened: dict[str, Graph] = {}
-    try:
-        for name, path in paths.items():
-            opened[name] = open_graph(path)
-    except BaseException:
-        close_graphs(opened.values())
-        raise
-    return opened
-
-
-def close_graphs(graphs: Iterable[Graph]) -> None:
-    for graph in graphs:
-        close = getattr(graph, "close", None)
-        if close is not None:
-            close()
-
-
 class App:
-    """The ASGI application over some graphs; `close` are the graphs to close at its end."""
+    """The ASGI application over some graphs."""
 
     def __init__(
         self,
         settings: ServeSettings,
         graphs: ServedGraphs,
-        close: Sequence[Graph] = (),
         engine: Engine | None = None,
         web: WebSearch | None = None,
     ) -> None:
@@ -157,7 +126,6 @@ class App:
         }
         self._access = Access(settings)
         self._body = BodyReader(settings.max_body, settings.time_limit, settings.silence_time_limit)
-        self._close = close
         self._api: FastAPI | None = None
         self._building = asyncio.Lock()
 
@@ -192,8 +160,7 @@ class App:
             self.metrics.request(self._label(scope, path), watched.status, monotonic() - began)
 
     def close(self) -> None:
-        self.agent.close()  # first: it walks on the graphs
-        close_graphs(self._close)
+        self.agent.close()
 
     async def api(self) -> FastAPI:
         """The FastAPI application; another thread imports it, which takes a third of a second."""

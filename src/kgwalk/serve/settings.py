@@ -1,8 +1,8 @@
 """The settings of a server, checked before it starts, and who may ask it: keys, hosts and origins.
 
-Settings reach worker processes as one JSON text in an environment variable. A server without a key listens on this
-machine only, unless it is told to serve everyone. It also answers to this machine's own names only: a browser's page
-from elsewhere could otherwise give its own name this machine's address (DNS rebinding) and read what is served here.
+A server without a key listens on this machine only, unless it is told to serve everyone. It also answers to this
+machine's own names only: a browser's page from elsewhere could otherwise give its own name this machine's address (DNS
+rebinding) and read what is served here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from time import monotonic
 from kgwalk.serve.asgi import JSON, HttpError, Scope
 from kgwalk.types import KgwalkError
 
-# Worker processes read their settings here. It holds the key, as KGWALK_API_KEY does: an environment is
-# readable by its own user only.
-ENVIRONMENT = "KGWALK_SERVE_SETTINGS"
 KEY_VARIABLE = "KGWALK_API_KEY"
 
 _COUNTS = (
@@ -67,6 +64,8 @@ class ServeSettings:
     time_limit: float = 5.0  # seconds for a request, its body included
     limit: int = 1000  # most names in one action's result, whatever the request asks for
     access_log: bool = False
+    verify: bool = True  # read all of a large store at the start; without it by block, when a block is first asked
+    reload: bool = False  # open the stores again when their files change, as SIGHUP does
     model: str | None = None  # the language model of the /v1 routes; without one they answer 503
     engine: str = "auto"  # how it runs: see kgwalk.llm.engine
     base_url: str | None = None  # of that API; else OPENAI_BASE_URL. Its key is OPENAI_API_KEY, never a setting
@@ -98,6 +97,9 @@ class ServeSettings:
                 "`allow_hosts` must be names such as kg.example.org, without http:// or a port, "
                 f"not {self.allow_hosts!r}"
             )
+        for name in ("verify", "reload"):
+            if not isinstance(getattr(self, name), bool):
+                raise KgwalkError(f"`{name}` must be true or false, not {getattr(self, name)!r}")
         if not isinstance(self.warm, bool | None):
             raise KgwalkError(f"`warm` must be true, false or null, not {self.warm!r}")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
