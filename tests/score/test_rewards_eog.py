@@ -37,7 +37,7 @@ def walked(graph: StoredGraph, question: Question, thought: str, answer: str = "
     [episode] = rollout(
         [(task, Environment(graph))], Eog(hops=3), ScriptedEngine(script), budget=Budget(turn_tokens=4096)
     )
-    return Outcome(episode, measure(episode, graph), step=100)
+    return Outcome(episode, measure(episode, graph), progress=1.0)
 
 
 # What is read
@@ -140,7 +140,8 @@ def test_the_form_is_chosen_by_name(store: Stores) -> None:
     gold = [Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")]
     question = Question("q", "?", ["Big"], ["Penny Marshall"], gold_paths=[gold])
     half = walked(store(FILMS), question, write_row(Neighbour(gold[1], "")), "Penny Marshall")
-    assert WHOLE["eog"](half, path_form="edit") == pytest.approx(0.8 + 0.2 * 0.6)
+    assert WHOLE["eog"](half, path_form="edit") == pytest.approx(1 + 0.25 * 0.6)
+    assert WHOLE["eog"](half, path_form="edit", equation_5="code") == pytest.approx(0.8 + 0.2 * 0.6)
     assert WHOLE["path_edit"](walked(store(FILMS), Question("q", "?", ["Big"], ["x"]), "hm")) is None
 
 
@@ -148,15 +149,16 @@ def test_the_form_is_chosen_by_name(store: Stores) -> None:
 
 
 def test_the_recipe_pays_in_two_phases_and_for_length(store: Stores) -> None:
-    """F1 0, half of the path: 0 in step 74, 0.2 / 2 in step 75. 4,750 tokens cost 0.25 in both."""
+    """F1 0, half of the path: 0 in step 74 of 108, 0.25 / 2 in step 75. 4,750 tokens cost 0.25 in both."""
     gold = [Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")]
     question = Question("q", "?", ["Big"], ["Penny Marshall"], gold_paths=[gold])
     outcome = walked(store(FILMS), question, write_row(Neighbour(gold[1], "")), "Nobody")
     reward = RewardFunction.of(load_recipe("eog"))
-    for step, expected in ((1, 0.0), (74, 0.0), (75, 0.1), (108, 0.1)):
-        assert reward(Outcome(outcome.episode, outcome.metrics, step=step)).whole == pytest.approx(expected)
+    for step, expected in ((1, 0.0), (74, 0.0), (75, 0.125), (108, 0.125)):
+        done = step / 108
+        assert reward(Outcome(outcome.episode, outcome.metrics, progress=done)).whole == pytest.approx(expected)
         long = {**outcome.metrics, "generated_tokens": 4750.0}
-        assert reward(Outcome(outcome.episode, long, step=step)).whole == pytest.approx(expected - 0.25)
+        assert reward(Outcome(outcome.episode, long, progress=done)).whole == pytest.approx(expected - 0.25)
 
 
 def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) -> None:
