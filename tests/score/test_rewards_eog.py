@@ -176,7 +176,7 @@ def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) ->
     row = write_row(Neighbour(gold[1], ""))
     said = [f'<think>{row}</think><answer>["Nobody"]</answer>', '<think>hm</think><answer>["Penny Marshall"]</answer>']
     values = [
-        "reward_settings.path_from_step=2",
+        "reward_settings.path_from=0.6",  # the first step of three is 0.333, the second 0.667
         "reward_settings.overlong_from=1",
         "reward_settings.overlong_full=1001",
     ]
@@ -202,7 +202,11 @@ def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) ->
     care = CheckpointPolicy(save_every=10, keep=1, eval_every=0)
     run_stage(grpo.stage(), grpo.updater, tmp_path, care, seed=0, card={}, resume=False, report_to="none")
     rows = list(read_rows(tmp_path / EPISODES))
-    assert [(one["step"], round(one["rewards"]["parts"]["eog"], 6)) for one in rows] == [(1, 0.0), (2, 0.1), (3, 0.1)]
+    assert [(one["step"], round(one["rewards"]["parts"]["eog"], 6)) for one in rows] == [
+        (1, 0.0),
+        (2, 0.125),
+        (3, 0.125),
+    ]
     for one in rows:
         tokens = sum(len(turn["ids"]) for turn in one["episode"]["turns"])
         assert one["rewards"]["parts"]["overlong"] == pytest.approx(-(tokens - 1) / 1000)
