@@ -112,7 +112,7 @@ KG_R1_WITHOUT = {
     "retrieval-reward": ("rewards.retrieval=0",),
     HIERARCHY: ('protocol.relation_format="hierarchical"',),  # ours is flat, as section 4.3 has it
 }
-EOG_WITHOUT = {"nothing": (), "path-reward": ("reward_settings.path_share=0",), "sft": ()}
+EOG_WITHOUT = {"nothing": (), "path-reward": ('reward_settings.path_form="none"',), "sft": ()}
 
 FIT = "fit.json"  # what came of a fit, in its run's folder
 VALIDATED = ("metaqa:200",)  # by SFT on a mixture, at its end
@@ -327,7 +327,7 @@ def _ablations() -> dict[str, Experiment]:
                 f"eog, GRPO without {part}, seed {seed}",
                 None if part == "sft" else "eog-start",
                 data=data,
-                values=(*BRIEF, *TRIED, "reward_settings.path_from_step=6", *values),
+                values=(*BRIEF, *TRIED, "reward_settings.path_from=0.375", *values),
                 tests=tests,
                 recipe="eog",
                 profile=profile,

@@ -158,14 +158,15 @@ def test_retrieval_is_of_what_was_left_after_truncation() -> None:
 
 
 def test_facts_in_the_prompt_count_where_the_model_names_them() -> None:
-    think = "Big: starred_actors Tom Hanks. Big was directed by Penny Marshall. Cast Away?"
+    think = "[\"Big\", \"starred_actors\", \"Tom Hanks\"], ['Big', 'directed_by', 'Penny Marshall']. Cast Away?"
     episode = walk("eog", [f'<think>{think}</think><answer>["Penny Marshall"]</answer>'])
     assert len(episode.seen) == 5  # all that there is stands in the prompt
     assert measure(episode)["retrieval_all"] == 1.0  # and so was shown
-    # "Cast Away starred_actors Tom Hanks" is named as well: its parts all occur. Of "genre: Country music" none does.
-    assert explored(episode) == {FACTS[0], FACTS[1], FACTS[2]}
-    assert measure(episode)["exploration_coverage"] == 0.75
-    assert named([Triple("Big", "genre", "US")], ["Big's genre is music"]) == []
+    # All parts of "Cast Away starred_actors Tom Hanks" occur, but it is not named as a fact.
+    told = {Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")}
+    assert explored(episode) == told
+    assert measure(episode)["exploration_coverage"] == 0.5
+    assert named([Triple("Big", "genre", "US")], "Big's genre is of the US") == set()
 
 
 def test_what_an_answer_rests_on_was_explored() -> None:

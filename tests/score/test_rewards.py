@@ -161,15 +161,15 @@ SHOWN = a_turn(Call("neighbor_search", ("Big", "directed_by")), shown=["Penny Ma
         ([a_turn(Answer(("Penny Marshall", "x")))], False, 2 / 3),
         ([JUNK, MARSHALL], True, 0.0),  # out of form once: no accuracy
         ([SHOWN, JUNK], True, 0.1),
-        ([SHOWN, FOUND, JUNK], True, -0.1),  # printed: 0.1 by the second line, -0.1 by the third
+        ([SHOWN, FOUND, JUNK], True, -0.1),  # 0.1 by the second line, -0.1 by the third
         ([FOUND, JUNK], True, -0.1),
-        ([NOTHING, JUNK], True, -0.1),  # printed: R_web = 0, so no penalty; the text penalises the search
+        ([NOTHING, JUNK], True, 0.0),  # R_web = 0: no penalty
         ([JUNK], True, 0.0),
         ([SHOWN, JUNK], False, -0.1),
-        ([JUNK], False, -0.1),  # printed: -0.1 by the third line, 0 by the fourth
+        ([JUNK], False, -0.1),  # -0.1 by the third line, 0 by the fourth
         ([FOUND, JUNK], False, 0.1),
-        ([SHOWN, NOTHING, JUNK], False, 0.1),
-        ([NOTHING, JUNK], False, 0.0),
+        ([SHOWN, NOTHING, JUNK], False, -0.1),  # R_web = 0 with an incomplete graph, used or not
+        ([NOTHING, JUNK], False, -0.1),
     ],
 )
 def test_graph_rft_case_by_case(turns: list[Turn], complete: bool, expected: float) -> None:
@@ -179,12 +179,12 @@ def test_graph_rft_case_by_case(turns: list[Turn], complete: bool, expected: flo
 def test_every_right_answer_must_be_there() -> None:
     both = Question("q", "?", ["Big"], ["Penny Marshall", "Robert Zemeckis"])
     assert WHOLE["graph_rft"](an_outcome(SHOWN, JUNK, question=both)) == 0.0
-    assert WHOLE["graph_rft"](an_outcome(FOUND, JUNK, question=both, complete=False)) == 0.0
+    assert WHOLE["graph_rft"](an_outcome(FOUND, JUNK, question=both, complete=False)) == -0.1
 
 
 def test_the_numbers_of_documents_are_not_in_them() -> None:
     count = Question("q", "how many?", ["Big"], ["1"])
-    assert WHOLE["graph_rft"](an_outcome(web_turn("No count."), JUNK, question=count, complete=False)) == 0.0
+    assert WHOLE["graph_rft"](an_outcome(web_turn("No count."), JUNK, question=count, complete=False)) == -0.1
     assert WHOLE["graph_rft"](an_outcome(web_turn("It has 1."), JUNK, question=count, complete=False)) == 0.1
 
 
@@ -277,11 +277,13 @@ def test_the_path_is_paid_from_step_75() -> None:
     assert WHOLE["path"](an_outcome(HALF)) == 0.5
     assert WHOLE["path"](an_outcome(whole)) == 1.0
     two = a_turn(Answer(("Penny Marshall", "x", "y")), text=HALF.text)  # F1 = 2 / (3 + 1) = 0.5
-    assert WHOLE["eog"](an_outcome(two, step=74)) == 0.5
-    assert WHOLE["eog"](an_outcome(two, step=75)) == pytest.approx(0.8 * 0.5 + 0.2 * 0.5)
+    facts = {"path_form": "triples", "equation_5": "code"}
+    assert WHOLE["eog"](an_outcome(two, progress=74 / 108)) == 0.5
+    assert WHOLE["eog"](an_outcome(two, progress=75 / 108)) == pytest.approx(0.5 + 0.25 * 0.5)
+    assert WHOLE["eog"](an_outcome(two, progress=75 / 108), **facts) == pytest.approx(0.8 * 0.5 + 0.2 * 0.5)
     two.text = whole.text
-    assert WHOLE["eog"](an_outcome(two, step=75)) == pytest.approx(0.6)
-    assert WHOLE["eog"](an_outcome(two, step=9), path_from_step=9, path_share=0.4) == pytest.approx(0.7)
+    assert WHOLE["eog"](an_outcome(two, progress=75 / 108), **facts) == pytest.approx(0.6)
+    assert WHOLE["eog"](an_outcome(two, step=9), path_from_step=9, path_share=0.4, **facts) == pytest.approx(0.7)
 
 
 def test_the_path_of_a_real_walk(store: Callable[..., StoredGraph]) -> None:
@@ -290,9 +292,9 @@ def test_the_path_of_a_real_walk(store: Callable[..., StoredGraph]) -> None:
     script = [f'<think>{thought}</think><answer>["Penny Marshall"]</answer>']
     task, environment = Task(HANKS, ["Big"]), Environment(store(FILMS))
     [episode] = rollout([(task, environment)], PROTOCOLS["eog"](), ScriptedEngine(script))
-    outcome = Outcome(episode, measure(episode, environment.graph), step=75)
+    outcome = Outcome(episode, measure(episode, environment.graph), progress=75 / 108)
     assert thought.split(": ")[1].split("],")[0] in episode.prompt
-    assert WHOLE["eog"](outcome) == pytest.approx(0.8 + 0.2 * 0.5)
+    assert WHOLE["eog"](outcome) == pytest.approx(1 + 0.25 * 0.5)
     assert WHOLE["retrieval"](outcome) == 1.0  # in the prompt
 
 
@@ -300,7 +302,7 @@ def test_the_papers_own_path_is_a_substring_test() -> None:
     loose = an_outcome(thinking("Bigamy ... directed_by ... Penny Marshalls"))
     assert WHOLE["path_substring"](loose) == 0.5
     assert WHOLE["path"](loose) == 0.0
-    assert WHOLE["eog"](loose, path_from_step=0, path_form="substring") == pytest.approx(0.9)
+    assert WHOLE["eog"](loose, path_from=0.0) == pytest.approx(1 + 0.25 * 0.5)
     with pytest.raises(KgwalkError, match="did you mean `substring`"):
         WHOLE["eog"](loose, path_form="substrings")
 
@@ -318,7 +320,7 @@ def test_without_a_gold_path_there_is_no_value() -> None:
     plain = Question("q", "?", ["Big"], ["Penny Marshall"])
     assert WHOLE["path"](an_outcome(HALF, question=plain)) is None
     assert WHOLE["path_substring"](an_outcome(HALF, question=plain)) is None
-    assert WHOLE["eog"](an_outcome(thinking("x"), question=plain, step=100)) == 1.0
+    assert WHOLE["eog"](an_outcome(thinking("x"), question=plain, progress=1.0)) == 1.0
     rewarded = RewardFunction.of(a_recipe(rewards={"f1": 1, "path": 1}))(an_outcome(MARSHALL, question=plain))
     assert (rewarded.whole, rewarded.missing) == (1.0, ("path",))
 
@@ -343,7 +345,10 @@ def test_any_text_has_facts_or_none(text: str) -> None:
         assert len(fact) == 4
 
 
-@pytest.mark.parametrize("piece", ["[", "(", '["', '["a",', "(a", "(a,", "(a (b) ", '("', "( ", "[ ", '[""', "\\", '"'])
+PIECES = ["[", "(", '["', '["a",', "(a", "(a,", "(a (b) ", '("', "( ", "[ ", '[""', "\\", '"', "['", "['a' ", "[a,'b"]
+
+
+@pytest.mark.parametrize("piece", PIECES)
 def test_reading_facts_takes_time_in_proportion(piece: str) -> None:
     """Ten times the text may take a hundred times as long in a pattern that goes back over it."""
 
@@ -425,7 +430,7 @@ def test_validity_and_brevity_by_hand() -> None:
         ),
         (
             {"rewards": {"eog": 1}, "reward_settings": {"path_form": 1}},
-            "`reward_settings.path_form` must be like its default, 'triples', not 1",
+            "`reward_settings.path_form` must be like its default, 'substring', not 1",
         ),
     ],
 )

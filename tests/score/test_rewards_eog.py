@@ -37,7 +37,7 @@ def walked(graph: StoredGraph, question: Question, thought: str, answer: str = "
     [episode] = rollout(
         [(task, Environment(graph))], Eog(hops=3), ScriptedEngine(script), budget=Budget(turn_tokens=4096)
     )
-    return Outcome(episode, measure(episode, graph), step=100)
+    return Outcome(episode, measure(episode, graph), progress=1.0)
 
 
 # What is read
@@ -140,7 +140,8 @@ def test_the_form_is_chosen_by_name(store: Stores) -> None:
     gold = [Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")]
     question = Question("q", "?", ["Big"], ["Penny Marshall"], gold_paths=[gold])
     half = walked(store(FILMS), question, write_row(Neighbour(gold[1], "")), "Penny Marshall")
-    assert WHOLE["eog"](half, path_form="edit") == pytest.approx(0.8 + 0.2 * 0.6)
+    assert WHOLE["eog"](half, path_form="edit") == pytest.approx(1 + 0.25 * 0.6)
+    assert WHOLE["eog"](half, path_form="edit", equation_5="code") == pytest.approx(0.8 + 0.2 * 0.6)
     assert WHOLE["path_edit"](walked(store(FILMS), Question("q", "?", ["Big"], ["x"]), "hm")) is None
 
 
@@ -148,15 +149,16 @@ def test_the_form_is_chosen_by_name(store: Stores) -> None:
 
 
 def test_the_recipe_pays_in_two_phases_and_for_length(store: Stores) -> None:
-    """F1 0, half of the path: 0 in step 74, 0.2 / 2 in step 75. 4,750 tokens cost 0.25 in both."""
+    """F1 0, half of the path: 0 in step 74 of 108, 0.25 / 2 in step 75. 4,750 tokens cost 0.25 in both."""
     gold = [Triple("Big", "starred_actors", "Tom Hanks"), Triple("Big", "directed_by", "Penny Marshall")]
     question = Question("q", "?", ["Big"], ["Penny Marshall"], gold_paths=[gold])
     outcome = walked(store(FILMS), question, write_row(Neighbour(gold[1], "")), "Nobody")
     reward = RewardFunction.of(load_recipe("eog"))
-    for step, expected in ((1, 0.0), (74, 0.0), (75, 0.1), (108, 0.1)):
-        assert reward(Outcome(outcome.episode, outcome.metrics, step=step)).whole == pytest.approx(expected)
+    for step, expected in ((1, 0.0), (74, 0.0), (75, 0.125), (108, 0.125)):
+        done = step / 108
+        assert reward(Outcome(outcome.episode, outcome.metrics, progress=done)).whole == pytest.approx(expected)
         long = {**outcome.metrics, "generated_tokens": 4750.0}
-        assert reward(Outcome(outcome.episode, long, step=step)).whole == pytest.approx(expected - 0.25)
+        assert reward(Outcome(outcome.episode, long, progress=done)).whole == pytest.approx(expected - 0.25)
 
 
 def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) ->
     row = write_row(Neighbour(gold[1], ""))
     said = [f'<think>{row}</think><answer>["Nobody"]</answer>', '<think>hm</think><answer>["Penny Marshall"]</answer>']
     values = [
-        "reward_settings.path_from_step=2",
+        "reward_settings.path_from=0.6",  # the first step of three is 0.333, the second 0.667
         "reward_settings.overlong_from=1",
         "reward_settings.overlong_full=1001",
     ]
@@ -200,7 +202,11 @@ def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) ->
     care = CheckpointPolicy(save_every=10, keep=1, eval_every=0)
     run_stage(grpo.stage(), grpo.updater, tmp_path, care, seed=0, card={}, resume=False, report_to="none")
     rows = list(read_rows(tmp_path / EPISODES))
-    assert [(one["step"], round(one["rewards"]["parts"]["eog"], 6)) for one in rows] == [(1, 0.0), (2, 0.1), (3, 0.1)]
+    assert [(one["step"], round(one["rewards"]["parts"]["eog"], 6)) for one in rows] == [
+        (1, 0.0),
+        (2, 0.125),
+        (3, 0.125),
+    ]
     for one in rows:
         tokens = sum(len(turn["ids"]) for turn in one["episode"]["turns"])
         assert one["rewards"]["parts"]["overlong"] == pytest.approx(-(tokens - 1) / 1000)

@@ -81,7 +81,7 @@ def environments(data: Dataset, settings: EnvironmentSettings) -> Environments:
 def run(data: Dataset, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A smoke run in which four of ten facts are hidden: of one question in two in training, of any elsewhere."""
     folder = tmp_path_factory.mktemp("run") / "run"
-    values = ["world.drop=0.4", f"world.web={orjson.dumps(str(corpus)).decode()}", "rewards.luck=0"]
+    values = ["world.share=1", f"world.web={orjson.dumps(str(corpus)).decode()}", "rewards.luck=0"]
     more = ["grpo.questions=8", "grpo.steps=1", "grpo.episodes=8", "protocol.turns=2", "demos.limit=8"]
     more.append("rollout.turn_tokens=80")  # what a demonstration needs
     train("graph-rft", data, out=folder, profile="smoke", values=[*values, *more], report_to="none")
@@ -158,8 +158,8 @@ def test_the_options_are_values_of_the_recipe(
     report = kgwalk("train", "graph-rft", "--smoke", "--stages", "demos", "-o", tmp_path / "run")
     assert report["stages"]["demos"]["web"] == count > 0
     environment = read_json(tmp_path / "run" / "run.json")["settings"]["sections"]["world"]
-    assert environment == {"drop": 0.4, "web": str(corpus)}
-    report = kgwalk("demos", "graph-rft", "-o", tmp_path / "demos.jsonl")
+    assert environment == {"drop": 0.4, "share": 0.5, "web": str(corpus)}
+    report = kgwalk("demos", "graph-rft", "--set", "world.share=1", "-o", tmp_path / "demos.jsonl")
     assert report["web"] == report["by"]["web"]["True"] == len(hidden(data, ALL)) > count
     assert report["kept"] == 8
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "kgwalk demos kgwalk --data world -o demos.jsonl",
     "kgwalk demos kg-reasoner --data metaqa -o demos.jsonl --limit 500 --set demos.wrong=0.5",
-    "kgwalk demos graph-rft --data world -o demos.jsonl --graph-drop 0.4 --web world.jsonl.gz",
+    "kgwalk demos graph-rft --data world -o demos.jsonl --graph-drop 0.6 --web articles/",
     "kgwalk demos graph-rft --data my-data -o demos.jsonl --source teacher --engine api --model gpt-4o-mini",
 )
 
@@ -61,7 +61,7 @@ def demos(
 
     From a question's own program, gold paths or evidence, from a search between topics and answers where there are
     none, or from a teacher model. Only walks that pass the recipe's filters are written; the table says what fell out.
-    Where facts are hidden (--graph-drop), they are hidden from every question; `kgwalk train` can mix.
+    Where facts are hidden (--graph-drop), they are hidden from the share `world.share` of the questions.
     """
     from kgwalk.config.lock import sole_writer_of
 

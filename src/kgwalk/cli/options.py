@@ -87,9 +87,9 @@ WebOption = Annotated[
     str | None,
     typer.Option(
         "--web",
-        metavar="CORPUS|PROVIDER",
-        help="What a web search asks: a folder or .jsonl[.gz] of documents, or searxng, brave, bing, tavily "
-        "(world.web).",
+        metavar="CORPUS|PROVIDER|graph|none",
+        help="What a web search asks: a folder or .jsonl[.gz] of documents; searxng, brave, bing, tavily; graph, a "
+        "corpus written from the graph; none (world.web).",
     ),
 ]
 

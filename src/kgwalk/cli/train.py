@@ -29,7 +29,7 @@ EXAMPLES = (
     "kgwalk train kg-r1 --data metaqa --profile 135m -o runs/kg-r1",
     "kgwalk train kgwalk --data world --smoke",
     "kgwalk train kgwalk --data metaqa:0.1 --data world --data webqsp:500 -o runs/mixed",
-    "kgwalk train graph-rft --data world --graph-drop 0.4 --web world.jsonl.gz",
+    "kgwalk train graph-rft --data world --graph-drop 0.6 --web articles/",
     "kgwalk train kgwalk --data metaqa --set grpo.steps=50 --set grpo.lr=1e-5 --resume",
 )
 RESUMED = "with --resume goes on"  # what a command does that was stopped

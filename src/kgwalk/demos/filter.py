@@ -2,9 +2,10 @@
 
     reason_against(walked, ["length", "format", "answer"])     # None, or "answer: F1 below 1"
 
-After Graph-RFT, appendix A.1: the format (only its own tags, one plan), the answer, the retrieval (every answer was
-retrieved, and the web was asked only for what the graph lacks) and the plan. There GPT-4 judges the plan; here its
-steps must be those that were walked. Explore-on-Graph and KG-Hopper ask for the right form and the right answer.
+After Graph-RFT, appendix A.1: the format (only its own tags, one plan), the answer, the retrieval (with a complete
+graph it showed every answer and the web was not searched; with an incomplete one the web showed them) and the plan.
+There GPT-4 judges the plan; here its steps must be those that were walked. Explore-on-Graph and KG-Hopper ask for the
+right form and the right answer.
 """
 
 from __future__ import annotations
@@ -80,19 +81,29 @@ def by_answer(walked: CandidateWalk) -> str | None:
 
 @FILTERS.add("retrieval")
 def by_retrieval(walked: CandidateWalk) -> str | None:
-    """Every answer was shown: in a set that a tool made, as an entity, in a document, or as a number of entities."""
+    """Every answer was retrieved from the right source: the graph, without a search of the web, if it was complete;
+    else the web. So it is printed; a fact that the web gave on the way is not enough."""
+    why = by_any_source(walked)
+    if why is None and walked.lacking and not all(read_of(name, walked.episode) for name in walked.episode.answers):
+        return "the web did not show every answer"
+    return why
+
+
+@FILTERS.add("any-source")
+def by_any_source(walked: CandidateWalk) -> str | None:
+    """Every answer was shown: in a set that a tool made, as an entity, as a number of entities, or in a document. The
+    web was searched where the graph lacked a fact, and only there; it may have given a fact on the way."""
     episode, web = walked.episode, web_turns(walked.episode)
     if walked.lacking and not web:
         return "the web was not searched for what the graph lacks"
+    if web and not walked.lacking:
+        return "the web was searched, and the graph was complete"
     last = episode.turns[-1].step if episode.turns else None
     by_set = isinstance(last, Answer) and last.names and all(isinstance(name, int) for name in last.names)
     if by_set or walked.counted:
         return None
     shown = shown_to(episode)
-    missing = [name for name in episode.answers if name not in shown]
-    if web and not missing and not walked.lacking:
-        return "the web was searched for what the graph had"
-    missing = [name for name in missing if not read_of(name, episode)]
+    missing = [name for name in episode.answers if name not in shown and not read_of(name, episode)]
     sizes = {str(size) for size in _sizes(episode)}
     return "an answer was never shown" if any(name not in sizes for name in missing) else None
 

@@ -55,7 +55,7 @@ from kgwalk.walk.linking import topics as linked_topics
 from kgwalk.walk.policy import Policy, budget_of, check_web, needs_engine, policy_of, protocol_of
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import ids_a_token
-from kgwalk.walk.web.search import RERANKED, WebSearch
+from kgwalk.walk.web.search import GRAPH, RERANKED, WebSearch
 
 BLOCK = 8192  # episodes in memory at a time
 RUNNING = ("f1", "hits_at_1")  # metrics whose means are shown as progress
@@ -168,7 +168,7 @@ def _environment_record(recipe: Recipe, environment: EnvironmentSettings, web: W
     check_web(recipe, given=web is not None)
     named = type(web).__name__ if web is not None else environment.web
     kind, place = (RERANKED, named.removeprefix(RERANKED)) if named.startswith(RERANKED) else ("", named)
-    if web is None and Path(place).exists():
+    if web is None and named != GRAPH and Path(place).exists():
         named = kind + str(Path(place).resolve())  # the same corpus from whatever folder the command is given
     made = asdict(environment) | {"web": named}
     return {} if made == asdict(EnvironmentSettings()) else {"world": made}

@@ -1,9 +1,10 @@
 """How much of a walk's exploring was to the point: Explore-on-Graph's appendix P, over facts.
 
-The paper reads the facts off the thought of a model that has the graph in its prompt. Here a fact is explored if an
-observation told it, if an answer rests on it, or, where it stands in the prompt, if the model's own text names its
-head, relation and tail, each as whole words. Dates are set aside. `edit_distance` compares two sets of facts as graphs,
-for the reward that the paper tried and found worse (appendix L).
+The paper reads the facts off the thought of a model that has the graph in its prompt: those that it names as facts and
+that are valid, each once. So it is here where the graph stands in the prompt: a fact of the prompt is explored if the
+thought names it, not if an answer merely rests on it or its three parts occur somewhere. Of a walk with tools a fact is
+explored if an observation told it or an answer rests on it. Dates are set aside. `edit_distance`
+compares two sets of facts as graphs, for the reward that the paper tried and found worse (appendix L).
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from itertools import takewhile
 
-from kgwalk.kg.names import normalise
+from kgwalk.score.answers import forms
+from kgwalk.score.rewards import facts_named, thought_of
 from kgwalk.types import Episode, Question, Triple
+
+NamedFact = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +79,26 @@ def gold_facts(question: Question) -> set[Triple]:
 def explored(episode: Episode) -> set[Triple]:
     """The facts that a walk explored, undated."""
     given, told = _given(episode)
-    found = set(told)
-    found.update(fact for path in episode.evidence.values() for fact in path)
+    found = {_undated(fact) for fact in told}
     if given:
-        found.update(named(given, (turn.text for turn in episode.turns)))
-    return {_undated(fact) for fact in found}
+        return found | named(given, thought_of(episode, in_form=False))
+    return found | {_undated(fact) for path in episode.evidence.values() for fact in path}
 
 
-def named(facts: Iterable[Triple], texts: Iterable[str]) -> list[Triple]:
-    """The facts whose head, relation and tail all occur in the texts as whole words.
+def named(facts: Iterable[Triple], text: str) -> set[Triple]:
+    """The facts that the text names as facts, undated; case and white space aside.
 
     >>> facts = [Triple("Big", "directed_by", "Penny Marshall"), Triple("Big", "genre", "US")]
-    >>> named(facts, ["Big was directed by Penny Marshall; its genre? Music."])
-    [Triple(head='Big', relation='directed_by', tail='Penny Marshall', time='')]
+    >>> named(facts, "['big', 'directed_by', 'penny marshall'] tells it. Its genre? Music of the US.")
+    {Triple(head='Big', relation='directed_by', tail='Penny Marshall', time='')}
     """
-    text = f" {' '.join(map(normalise, texts))} "
-    known: dict[str, bool] = {}
+    said = {plain_fact(fact) for fact in facts_named(text)}
+    return {_undated(fact) for fact in facts if plain_fact(fact) in said}
 
-    def occurs(name: str) -> bool:
-        if name not in known:
-            known[name] = f" {normalise(name)} " in text
-        return known[name]
 
-    return [fact for fact in facts if occurs(fact.head) and occurs(fact.tail) and occurs(fact.relation)]
+def plain_fact(fact: Triple) -> NamedFact:
+    """Its three names as they are compared: case and white space aside."""
+    return forms(fact.head).plain, forms(fact.relation).plain, forms(fact.tail).plain
 
 
 def _given(episode: Episode) -> tuple[list[Triple], list[Triple]]:
@@ -115,8 +116,6 @@ def _undated(fact: Triple) -> Triple:
 
 # Graph edit distance
 
-
-NamedFact = tuple[str, str, str]
 
 EXACT = 6  # nodes
 

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from kgwalk.config.recipe import Parts, Recipe, imported, unknown
 from kgwalk.types import Episode, KgwalkError, Malformed, StopReason, Triple
 from kgwalk.walk.facts import read_name
-from kgwalk.walk.tagged_text import split_arguments
+from kgwalk.walk.tagged_text import split_arguments, unescape
 
 # Rewards by name
 
@@ -103,7 +103,8 @@ class Outcome:
     No reward takes the model's own words for a score: `metrics` are those of `score.episode.measure`, observations come
     from the tools, `judged` from a judge: a number for each kind of judgement that was asked for, None where the judge
     failed. `complete`: the graph had every crucial fact of the question (Graph-RFT's CKG; False is IKG). `step` is the
-    step of training, for rewards that change on the way.
+    step of training and `progress` the share of its steps (or of its time) that is used with it, for rewards that
+    change on the way. `web`: there was one to search.
     """
 
     episode: Episode
@@ -111,6 +112,8 @@ class Outcome:
     complete: bool = True
     judged: Mapping[str, float | None] = field(default_factory=dict)
     step: int = 0
+    progress: float = 0.0
+    web: bool = True
 
     @property
     def in_form(self) -> bool:
@@ -303,15 +306,22 @@ def _alike(value: Any, default: Any) -> bool:
 
 
 _THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
-# Possessive throughout: what a model writes is as long as it likes, and nothing here may look at it twice.
+# Possessive or bounded throughout: what a model writes is as long as it likes, and nothing here may look at all of it
+# twice.
 _STRING = r'"(?:[^"\\]|\\.)*+"'
-_ROW = re.compile(rf"\[(\s*+{_STRING}(?:\s*+,\s*+{_STRING}){{2,3}}+\s*+)\]", re.DOTALL)
+# In single quotes, as Python writes a name; an apostrophe before a letter does not end it: 'Rosa's Diner'.
+_SINGLE = r"'(?:[^'\\\n]|\\.|'(?!\s{0,8}(?:[,\]]|$))){1,400}+'"
+_BARE = r"[^\s\"',\[\]][^\"',\[\]\n]{0,200}+"
+_ITEM = rf"(?:{_STRING}|{_SINGLE}|{_BARE})"
+_ITEMS = re.compile(_ITEM, re.DOTALL)
+_ROW = re.compile(rf"\[(\s*+{_ITEM}(?:\s*+,\s*+{_ITEM}){{2,3}}+\s*+)\]", re.DOTALL)
 _NAME = rf'(\s*+{_STRING}\s*+|(?:[^",()\n]|\([^()\n]*+\))++)'
 _BRACKETED = re.compile(rf"\({_NAME},{_NAME},{_NAME}\)")
 
 
-def thought_of(episode: Episode) -> str:
-    """What the model wrote between think tags, in all turns that are in form; a thought may go on over turns.
+def thought_of(episode: Episode, *, in_form: bool = True) -> str:
+    """What the model wrote between think tags, in all turns that are `in_form`, or in all; a thought may go on over
+    turns.
 
     >>> from kgwalk.types import Answer, Call, Question, Turn
     >>> first = Turn([], [], "<think>One. <search>x</search>", Call("search", ("x",)), "<triples>(x, r, y)</triples>")
@@ -319,24 +329,38 @@ def thought_of(episode: Episode) -> str:
     >>> thought_of(Episode(Question("q", "?", [], []), [], [], "", [first, last]))
     'One. <search>x</search>Two.'
     """
-    text = "".join(turn.text for turn in episode.turns if not isinstance(turn.step, Malformed))
+    text = "".join(turn.text for turn in episode.turns if not (in_form and isinstance(turn.step, Malformed)))
     return "\n".join(_THOUGHT.findall(text))
 
 
 def facts_named(text: str) -> set[Triple]:
-    """The facts of a text, undated.
+    """The facts of a text, undated: `["head", "relation", "tail"]`, also in single quotes, with a name that has none,
+    or with the quotes escaped (Explore-on-Graph's Figures 14, 13 and 8); and `(head, relation, tail)`.
 
     >>> sorted(facts_named('So ["Washington, D.C.", "in", "US"]. (Big (film), by, "Marshall, Penny") and (that, is).'))
     [Triple(head='Big (film)', relation='by', tail='Marshall, Penny', time=''), \
 Triple(head='Washington, D.C.', relation='in', tail='US', time='')]
+    >>> facts_named("I find [m.04, 'imported_from', 'Côte d'Ivoire'], of [1, 2, 3].")
+    {Triple(head='m.04', relation='imported_from', tail="Côte d'Ivoire", time='')}
     """
-    return set(_facts_named(text))
+    return set(_facts_named(text)) | (set(_facts_named(text.replace('\\"', '"'))) if '[\\"' in text else set())
 
 
 def _facts_named(text: str) -> Iterator[Triple]:
     for found in _ROW.finditer(text):
-        names = split_arguments(found.group(1))
-        if names is not None:
-            yield Triple(*names[:3])
+        parts = _ITEMS.findall(found.group(1))
+        names = [_row_name(part) for part in parts]
+        if any(part[0] in "\"'" for part in parts) and None not in names:
+            yield Triple(*map(str, names[:3]))
     for found in _BRACKETED.finditer(text):
         yield Triple(*map(read_name, found.groups()))
+
+
+def _row_name(part: str) -> str | None:
+    """A name of a row; None if it is in double quotes and no JSON."""
+    if part[0] == '"':
+        names = split_arguments(part)
+        return None if names is None else names[0]
+    if part[0] == "'":
+        part = part[1:-1].replace("\\'", "'").replace("\\\\", "\\")
+    return unescape(part.strip())

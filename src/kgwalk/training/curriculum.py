@@ -244,17 +244,21 @@ def spread_of(rewards: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredEpisode:
-    """An episode with its metrics. `complete`: it was walked over a graph with all that the question needs."""
+    """An episode with its metrics. `complete`: it was walked over a graph with all that the question needs; `web`: with
+    a web to search."""
 
     episode: Episode
     numbers: dict[str, float]
     complete: bool
+    web: bool = False
 
     @classmethod
     def of(cls, episode: Episode, environments: Environments) -> MeasuredEpisode:
         """Names are compared over the whole graph, as in an evaluation."""
         question = episode.question
-        return cls(episode, measure(episode, environments.graph_for(question)), environments.of(question).complete)
+        environment = environments.of(question)
+        numbers = measure(episode, environments.graph_for(question))
+        return cls(episode, numbers, environment.complete, environment.web is not None)
 
 
 @dataclass(frozen=True)

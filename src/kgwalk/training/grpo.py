@@ -134,8 +134,9 @@ class Grpo:
     ) -> list[list[Rollout]]:
         """The rollouts with their rewards, one group for each of `questions`."""
         verdicts = self.judged([one.episode for one in measured])
+        progress = max(number / self.settings.steps, self.time_budget.progress)
         outcomes = [
-            Outcome(one.episode, one.numbers, one.complete, verdict, number)
+            Outcome(one.episode, one.numbers, one.complete, verdict, number, progress, one.web)
             for one, verdict in zip(measured, verdicts, strict=True)
         ]
         groups = []

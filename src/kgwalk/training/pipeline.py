@@ -24,11 +24,14 @@ from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting, unk
 from kgwalk.config.run_folder import RESTORE, RUN, RunFolder, open_run, read_object, write_json
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.dataset import Data
-from kgwalk.data.mixture import DATASET_KEY, load_data
+from kgwalk.data.mixture import DATASET_KEY, evenly, load_data
 from kgwalk.demos.demo import EncodedDemos, read_demos, write_line
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.llm.tokenizers import Tokenizer
+from kgwalk.score.answers import gold_of
+from kgwalk.score.episode import retrieved
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import CheckpointPolicy, Stage, TimeBudget, check_tracker, run_stage
@@ -36,7 +39,9 @@ from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import GrpoSettings, SftSettings, check_device, check_recipe
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import Processes, Updater
-from kgwalk.types import KgwalkError, Progress, silent
+from kgwalk.types import KgwalkError, Progress, Question, silent
+from kgwalk.walk.environment import Environments, crucial_facts
+from kgwalk.walk.protocol import Protocol, Task
 from kgwalk.walk.rollout import without_garbage_collection
 
 REPORT = "train.json"
@@ -133,6 +138,7 @@ def _run_all(
         stages = tuple(stage for stage in stages if stage != "eval")
     with run.begun(resume=resume, force=force) as folder:
         main = run.processes.main
+        notes += _of_environments(run)
         if main:
             folder.file("recipe.toml").write_text(run.recipe.toml(), "utf-8")
             for words in notes:
@@ -156,6 +162,46 @@ def _left_out(run: TrainingRun, stages: tuple[str, ...]) -> list[str]:
     if run.evaluated is None and "eval" in stages:
         notes.append(f"no evaluation: there is no split test or {run.dev}; {there}")
     return notes
+
+
+SHOWN = 64  # questions whose prompts are looked at
+
+
+def _of_environments(run: TrainingRun) -> list[str]:
+    """What there is to know of the environments of the training questions, in words: that nothing can be hidden from
+    them, and how many of the answers stand in a prompt that shows a part of the graph."""
+    notes = []
+    settings = run.training_environments.settings
+    if settings.drop * settings.share > 0 and not any(map(crucial_facts, run.questions)):
+        notes.append(
+            f"world.drop is {settings.drop:g}, and every graph stays complete: no question has gold paths or evidence "
+            "to hide; `kgwalk paths` finds some"
+        )
+    if run.protocol.shows_graph:
+        sample = evenly(run.questions, SHOWN, run.seed)
+        share = answers_shown(run.protocol, sample, run.training_environments, run.model.tokens)
+        notes.append(
+            f"of {len(sample)} questions, {share:.0%} of the answers stand in the part of the graph that the prompt "
+            "shows (protocol.graph_tokens)"
+        )
+    return notes
+
+
+def answers_shown(
+    protocol: Protocol, questions: Sequence[Question], environments: Environments, tokens: Tokenizer
+) -> float:
+    """The mean share of a question's answers that its prompt shows, before any turn."""
+    shares = []
+    for question in questions:
+        walk = protocol.begin(Task(question, question.topic_entities), environments.of(question), _counter(tokens))
+        walk.prompt()
+        shown = [name for fact in walk.seen for name in (fact.head, fact.tail)]
+        shares.append(retrieved(shown, gold_of(question)).share)
+    return sum(shares) / len(shares)
+
+
+def _counter(tokens: Tokenizer) -> Callable[[str], int]:
+    return lambda text: len(tokens.encode(text))
 
 
 # The stages

@@ -25,7 +25,7 @@ from kgwalk.kg.views import incomplete
 from kgwalk.llm.embeddings import CachedEmbedder, Embedder, MiniLM, installed_minilm
 from kgwalk.types import KgwalkError, Question, Triple
 from kgwalk.walk.protocol import Environment, Protocol
-from kgwalk.walk.web.search import WebSearch, open_web
+from kgwalk.walk.web.search import GRAPH, NONE, WebSearch, open_web
 
 # A graph with an embedder and a ranker
 
@@ -78,7 +78,10 @@ class EnvironmentSettings:
     drop: float = setting(0.0, least=0, most=1)  # the share of a question's crucial facts that is hidden
     share: float = setting(1.0, least=0, most=1)  # of the questions; the others are asked over the whole graph
     seed: int = 0  # decides which facts and which questions
-    web: str = "none"  # a corpus (a folder, a .jsonl or .jsonl.gz file) or the name of a provider
+    # a corpus (a folder, a .jsonl or .jsonl.gz file), the name of a provider, or "graph": a corpus written from the
+    # graph, in which the facts that are hidden from it can be found; where nothing is hidden on purpose, as from a
+    # question that is asked, that is no web
+    web: str = "none"
     ranker: str = "none"  # the folder of a trained ranker (`kgwalk rank train`), for searches that rank entities
 
 
@@ -145,8 +148,21 @@ class Environments:
         return replace(self._made(view), complete=False)
 
     def _made(self, graph: Graph) -> Environment:
-        environment = replace(self.base(graph), web=self.web)
+        environment = replace(self.base(graph), web=self.web or self._own_web(graph))
         return environment if self.settings.ranker == "none" else with_ranker(environment, self.settings.ranker)
+
+    def _own_web(self, graph: Graph) -> WebSearch | None:
+        """The web that is made of the graph, if `world.web` says so."""
+        if self.settings.web != GRAPH:
+            return None
+        if not isinstance(graph, StoredGraph):
+            raise KgwalkError(
+                f"`world.web` is {GRAPH!r}, and a corpus can be written from a store only, not from a "
+                f"{type(graph).__name__}; give another with --web, or --web none"
+            )
+        from kgwalk.walk.web.graph_corpus import web_of
+
+        return web_of(graph.store)
 
 
 def environments_of(
@@ -162,8 +178,11 @@ def environment_settings(recipe: Recipe) -> EnvironmentSettings:
 
 
 def opened_web(settings: EnvironmentSettings) -> WebSearch | None:
-    """The engine; a corpus that is not there or a key that is missing is told here, before any walk."""
-    return None if settings.web == "none" else open_web(settings.web)
+    """The engine; a corpus that is not there or a key that is missing is told here, before any walk.
+
+    None for "graph", too: that web belongs to a graph, and `Environments` opens it.
+    """
+    return None if settings.web in (NONE, GRAPH) else open_web(settings.web)
 
 
 def crucial_facts(question: Question) -> tuple[Triple, ...]:

@@ -65,6 +65,8 @@ class Protocol(ABC):
     by_meaning: ClassVar[bool] = False
     # One of its tools searches the web.
     searches_web: ClassVar[bool] = False
+    # A part of the graph stands in the prompt, as much as there is room for.
+    shows_graph: ClassVar[bool] = False
     # It walks a graph, so it needs an entity to start from; False: the model answers from memory.
     reads_graph: ClassVar[bool] = True
     turns: int = 7
@@ -93,6 +95,10 @@ class Walk(ABC):
     @abstractmethod
     def prompt(self) -> list[Message]:
         """The messages before the model's first turn."""
+
+    def shortened(self, over: int) -> list[Message]:
+        """The messages again, with so many tokens less of the graph: for a protocol that `shows_graph`."""
+        return self.prompt()
 
     @abstractmethod
     def parse(self, text: str) -> Step:

@@ -27,6 +27,7 @@ from kgwalk.types import Answer, Call, EngineError, Episode, KgwalkError, Malfor
 from kgwalk.walk.protocol import Environment, Observation, Protocol, Task, Walk
 
 _T = TypeVar("_T")
+ANSWERS = 4  # a prompt with a graph leaves this part of the room, a fourth, for the answer at least
 _RUNS = itertools.count()  # sessions of two rollouts that share an engine must differ
 Watch = Callable[[Episode, Turn | None], None]  # told of each turn as it is done, and of the end (None)
 
@@ -156,7 +157,12 @@ class EpisodeRun:
 
         def begin() -> tuple[Walk, list[Message]]:
             walk = self.protocol.begin(self.task, self.environment, self.count)
-            return walk, walk.prompt()
+            messages = walk.prompt()
+            if self.protocol.shows_graph:  # as much of it as leaves the model room to answer
+                most = self._room() - min(self.budget.turn_tokens, self._room() // ANSWERS)
+                over = len(self.engine.tokens.open_chat(messages)) - most
+                messages = walk.shortened(over) if over > 0 else messages
+            return walk, messages
 
         self.walk, self.messages = await self._ask("the prompt", begin)
         self.episode.seen = self.walk.seen

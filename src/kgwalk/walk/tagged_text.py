@@ -148,10 +148,13 @@ def split_arguments(text: str) -> list[str] | None:
 
 
 def read_answer(text: str) -> tuple[str, ...] | None:
-    """The names of an answer: a JSON list of strings, or a text that is one name; None if there is none.
+    """The names of an answer: a JSON list of strings, one with names in single quotes as Python writes it
+    (Explore-on-Graph's Figure 14), or a text that is one name; None if there is none.
 
     >>> read_answer('["Big", "Cast Away"]'), read_answer(" Washington, D.C. "), read_answer("[]"), read_answer("  ")
     (('Big', 'Cast Away'), ('Washington, D.C.',), (), None)
+    >>> read_answer("['arizona', 'colorado']"), read_answer("['Rosa\'s Diner', \"Ed's, Ohio\"]")
+    (('arizona', 'colorado'), ("Rosa's Diner", "Ed's, Ohio"))
     """
     stripped = text.strip()
     if not stripped:
@@ -159,10 +162,36 @@ def read_answer(text: str) -> tuple[str, ...] | None:
     try:
         value = json.loads(stripped, strict=False)
     except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, a thousand brackets
-        return (unescape(stripped),)
+        return _single_quoted(stripped) or (unescape(stripped),)
     if isinstance(value, list):
         return tuple(unescape(name) for name in value) if all(isinstance(name, str) for name in value) else None
     return (unescape(value),) if isinstance(value, str) else (unescape(stripped),)
+
+
+# A name ends at the quote before a comma or the bracket, so an apostrophe may stand inside.
+_LISTED = re.compile(r"""\s*(?:'((?:[^'\\]|\\.|'(?!\s{0,8}(?:,|$)))*+)'|("(?:[^"\\]|\\.)*+"))\s*(,|$)""", re.DOTALL)
+
+
+def _single_quoted(text: str) -> tuple[str, ...] | None:
+    """The names of a list in which some are in single quotes; None for anything else."""
+    if not (text.startswith("[") and text.endswith("]") and "'" in text):
+        return None
+    inside, names, at = text[1:-1].strip(), [], 0
+    while at < len(inside):
+        found = _LISTED.match(inside, at)
+        if found is None:
+            return None
+        single, double, _ = found.groups()
+        if double is not None:
+            try:
+                single = json.loads(double, strict=False)
+            except ValueError:
+                return None
+        else:
+            single = single.replace("\\'", "'").replace("\\\\", "\\")
+        names.append(unescape(single))
+        at = found.end()
+    return tuple(names) or None
 
 
 def write_answer(names: Sequence[str]) -> str:

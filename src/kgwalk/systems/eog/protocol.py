@@ -5,8 +5,9 @@ There are no tools.
     Knowledge graph: [["Big", "starred_actors", "Tom Hanks"], ["Big", "directed_by", "Penny Marshall"]]
     <think>Tom Hanks starred in Big, which ...</think><answer>["Penny Marshall"]</answer>
 
-The paper takes the subgraphs that come with its datasets; here they are cut from any graph (walk/subgraph.py) to
-`graph_tokens`, by `select`. Its F1 and path rewards read the facts named in the thought; nothing here checks those.
+The paper takes the subgraphs that come with its datasets, whole; here they are gathered from any graph
+(walk/subgraph.py), and cut to `graph_tokens`, by `select`, where they are larger. Its F1 and path rewards read the
+facts named in the thought; nothing here checks those.
 """
 
 from __future__ import annotations
@@ -37,10 +38,42 @@ Keep to this form:
 <think>...</think>
 <answer>[...]</answer>
 
-Question: {question}
+{examples}Question: {question}
 Start from: {topics}
 Knowledge graph:
 {graph}"""
+# Two invented questions, thought about as in Figure 14.
+EXAMPLES = """Two examples.
+
+Question: Which rivers flow through the province that Velm is the capital of?
+Start from: "Velm"
+Knowledge graph:
+[["Ostra", "capital", "Velm"],
+["Ostra", "river", "Kessin"],
+["Ostra", "river", "Lower Aul"],
+["Velm", "mayor", "Ida Tarn"]]
+<think>1. The question asks for rivers, of the province whose capital is Velm.
+2. From "Velm": ["Ostra", "capital", "Velm"] says that the province is Ostra. Its mayor does not help.
+3. From "Ostra": ["Ostra", "river", "Kessin"] and ["Ostra", "river", "Lower Aul"].
+So the rivers are Kessin and Lower Aul.</think>
+<answer>["Kessin", "Lower Aul"]</answer>
+
+Question: Which of the cities that Ida Tarn lived in is in Dorn?
+Start from: "Ida Tarn", "Dorn"
+Knowledge graph:
+[["Ida Tarn", "lived_in", "Velm"],
+["Ida Tarn", "lived_in", "Hask"],
+["Hask", "country", "Dorn"],
+["Velm", "country", "Ostra"]]
+<think>1. The question asks for a city that Ida Tarn lived in and that is in Dorn.
+2. From "Ida Tarn": ["Ida Tarn", "lived_in", "Velm"] and ["Ida Tarn", "lived_in", "Hask"].
+3. From "Dorn": ["Hask", "country", "Dorn"]. Velm is elsewhere: ["Velm", "country", "Ostra"].
+4. In both: Hask.</think>
+<answer>["Hask"]</answer>
+
+Now yours.
+
+"""
 
 
 @PROTOCOLS.add("eog")
@@ -48,18 +81,21 @@ Knowledge graph:
 class Eog(Protocol):
     """The subgraph reaches `hops` from the topics, with at most `hub` facts of one entity and relation, and takes up
     to `graph_tokens` of the prompt; at most `facts` are looked at. `select` says which of them stay: the nearest to the
-    question's words ("relevance"), or those that random walks from the topics take most ("pagerank")."""
+    question's words ("relevance"), or those that random walks from the topics take most ("pagerank"). With `examples`
+    two worked ones stand in the prompt: Table 2 without SFT, with in-context learning."""
 
     name = "eog"
     stop = ("</answer>",)
     inline = True
     by_meaning = True
+    shows_graph = True
     turns: int = 1
     hops: int = 2
     hub: int = 20
     facts: int = 5000
     graph_tokens: int = 3000
     select: str = "relevance"
+    examples: bool = False
 
     def __post_init__(self) -> None:
         if self.select not in SELECT:
@@ -94,6 +130,8 @@ def parse(text: str) -> Step:
 class EogWalk(Walk):
     protocol: Eog = field(kw_only=True)
     count: Callable[[str], int] = field(kw_only=True)
+    room: int | None = None  # tokens of the graph, where the context has less than `graph_tokens`
+    used: int = 0  # by the graph in the prompt
 
     def prompt(self) -> list[Message]:
         protocol, task = self.protocol, self.task
@@ -101,7 +139,7 @@ class EogWalk(Walk):
             self.environment.graph,
             task.topics,
             task.question.question,
-            room=protocol.graph_tokens,
+            room=protocol.graph_tokens if self.room is None else self.room,
             count=self.count,
             select=protocol.select,
             embedder=self.environment.embed,
@@ -109,13 +147,18 @@ class EogWalk(Walk):
             hub=protocol.hub,
             most=protocol.facts,
         )
-        self.seen = facts
+        self.seen, self.used = facts, self.count(graph)
         settings = {
+            "examples": EXAMPLES if protocol.examples else "",
             "question": task.asked,
             "topics": ", ".join(map(quote, task.topics)) or "no entity is given",
             "graph": graph,
         }
         return [Message("system", SYSTEM), Message("user", USER.format_map(settings))]
+
+    def shortened(self, over: int) -> list[Message]:
+        self.room = max(0, self.used - over)
+        return self.prompt()
 
     def parse(self, text: str) -> Step:
         return parse(text)

@@ -93,7 +93,8 @@ class GraphRftWriter(Explorer):
         return self.voice.say("read", names=listed(names), words=spoken(relation))
 
     def say(self, step: Call | Answer, think: str) -> str:
-        plan = plan_of(self.question, self.route) if self.walk.plan is None else None
+        first = self.walk.protocol.plan and self.walk.plan is None
+        plan = plan_of(self.question, self.route) if first else None
         return GraphRft.render(step, think, plan=plan)
 
     def _look(self, entity: str, way: DirectedRelation) -> Script:
@@ -229,7 +230,7 @@ def _target(question: Question, way: DirectedRelation, last: bool) -> str:
 @FILTERS.add("plan")
 def by_plan(walked: CandidateWalk) -> str | None:
     """Each search of the plan was done, in its order, and nothing was searched that neither it nor the graph named."""
-    if walked.protocol != GraphRft.name:
+    if walked.protocol != GraphRft.name or "<plan>" not in walked.episode.prompt:  # `protocol.plan = false`
         return None
     plans = [plan for turn in walked.episode.turns[:1] if (plan := parse(turn.text, planned=False)[1])]
     if not plans:

@@ -9,6 +9,10 @@
 
 Answers are numbered from 1 and refer to earlier ones only. A name may go without quotes if it holds no quote and none
 of `|,()=`. The plan is read and kept, not carried out: the model follows it itself.
+
+The paper's figures write it in several ways, and all are read as the one above: `KGSearch` (Figure 2) for SearchKG,
+`Inter` (Figures 2, 8; section 3.3.1 in lower case) for Intersect, with a target before the answers (Figure 2), no
+`t=`, `h=` and `r=` (Figure 1), an `Ans` without its number and sub-problems in place of answers (Figure 7).
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from kgwalk.walk.facts import read_name
 from kgwalk.walk.tagged_text import escape_name, quote, unescape
@@ -24,11 +28,22 @@ from kgwalk.walk.tagged_text import escape_name, quote, unescape
 Combination = Literal["Intersect", "Union", "Negation"]
 
 _VALUE = r'(\s*"(?:[^"\\]|\\.)*"\s*|[^"|,()=]+)'
-_ASSIGNED = re.compile(r"\bAns([0-9]{1,3})\s*=\s*(\w+)\s*")
-_SEARCH = re.compile(rf"\(\s*t[0-9]*\s*={_VALUE}\|\s*h[0-9]*\s*={_VALUE},\s*r[0-9]*\s*={_VALUE}\)", re.DOTALL)
-_COMBINED = re.compile(r"\(\s*Ans[0-9]{1,3}(?:\s*,\s*Ans[0-9]{1,3})+\s*\)")
-_ANSWER = re.compile(r"Ans([0-9]{1,3})")
+_NUMBERED = r"(?:Ans|[Ss]ub-problem) ?([0-9]{1,3})"
+_ASSIGNED = re.compile(r"\bAns ?([0-9]{1,3})?\s*=\s*(\w+)\s*")
+_TARGET = rf"(?:\s*t[0-9]*\s*=)?{_VALUE}\|"
+_SEARCH = re.compile(rf"\({_TARGET}(?:\s*h[0-9]*\s*=)?{_VALUE},(?:\s*r[0-9]*\s*=)?{_VALUE}\)", re.DOTALL)
+_COMBINED = re.compile(rf"\((?:{_TARGET})?\s*({_NUMBERED}(?:\s*,\s*{_NUMBERED})+)\s*\)", re.DOTALL)
+_ANSWER = re.compile(_NUMBERED)
 _STEP = re.compile(r"Step\s+[0-9]{1,3}\s*[:.]\s*")
+_LABEL = re.compile(r"(?:[-*] )?Logic (?:Function|Form) ?:?$")  # before the function, in Figure 2
+
+_SEARCHES = ("searchkg", "kgsearch")
+_COMBINES: dict[str, Combination] = {
+    "intersect": "Intersect",
+    "inter": "Intersect",
+    "union": "Union",
+    "negation": "Negation",
+}
 
 
 class PlanError(Exception):
@@ -92,8 +107,8 @@ def read_plan(text: str) -> SearchPlan:
 def _steps(text: str) -> Iterator[PlanStep]:
     at, expected = 0, 1
     while (assigned := _ASSIGNED.search(text, at)) is not None:
-        problem = text[at : assigned.start()].strip()
-        if int(assigned.group(1)) != expected:
+        problem = _LABEL.sub("", text[at : assigned.start()].strip()).strip()
+        if assigned.group(1) is not None and int(assigned.group(1)) != expected:
             raise PlanError(f"The plan's answers are numbered from Ans1 on: Ans{expected} comes next.")
         function, at = _function(text, assigned)
         used = [function.head] if isinstance(function, SearchKG) else function.answers
@@ -105,20 +120,19 @@ def _steps(text: str) -> Iterator[PlanStep]:
 
 
 def _function(text: str, assigned: re.Match[str]) -> tuple[SearchKG | Combine, int]:
-    name, start = assigned.group(2), assigned.end()
-    if name == "SearchKG":
+    name, start = assigned.group(2).lower(), assigned.end()
+    if name in _SEARCHES:
         found = _SEARCH.match(text, start)
         if found is None or not all(map(read_name, found.groups())):
             raise PlanError("Write a search of the plan as SearchKG(t=type | h=entity, r=relation).")
         target, head, relation = found.groups()
         return SearchKG(read_name(target), _head(head), read_name(relation)), found.end()
-    for how in get_args(Combination):
-        if name == how:
-            combined = _COMBINED.match(text, start)
-            if combined is None:
-                raise PlanError(f"{how} takes two or more answers: {how}(Ans1, Ans2).")
-            return Combine(how, tuple(map(int, _ANSWER.findall(combined.group())))), combined.end()
-    raise PlanError("The functions of a plan are SearchKG, Intersect, Union and Negation.")
+    if name not in _COMBINES:
+        raise PlanError("The functions of a plan are SearchKG, Intersect, Union and Negation.")
+    how, combined = _COMBINES[name], _COMBINED.match(text, start)
+    if combined is None:
+        raise PlanError(f"{how} takes two or more answers: {how}(Ans1, Ans2).")
+    return Combine(how, tuple(map(int, _ANSWER.findall(combined.group(2))))), combined.end()
 
 
 def _head(text: str) -> str | int:

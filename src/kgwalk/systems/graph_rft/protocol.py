@@ -7,11 +7,13 @@
     <neighbor_information>(?, sports.sports_team.team_mascot, Rocky): Denver Nuggets</neighbor_information>
     <think>...</think><answer>["Denver Nuggets"]</answer>
 
-The first turn has the plan, no other has; a plan that is well written is kept even if the action after it is not.
-Arguments are in double quotes; without them there must be exactly one comma, at which they are split.
-Where the paper is silent: relations are those of both directions (its own case study follows one backwards); a thought
-may stand after the plan too (as in its Figure 2); complaints and the last call come in relation_information, which no
-reward of the paper reads; a name that is not in the graph is an error that says so beside the paper's own sentence.
+The first turn has the plan, no other has; a plan that is well written is kept even if the action after it is not. Its
+thought stands before the plan (Figures 7, 8), after it (Figure 2), or both. With `plan = false` there is no plan at
+all: Table 3's rollouts without planning steps; without a web (`world.web = "none"`) they are those without web
+retrieval. Arguments are in double quotes; without them there must be exactly one comma, at which they are split.
+Where the paper is silent: relations are those of both directions (its own case study follows one backwards); complaints
+and the last call come in relation_information, which no reward of the paper reads; a name that is not in the graph is
+an error that says so beside the paper's own sentence.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from kgwalk.walk.protocol import (
     written,
 )
 from kgwalk.walk.ranking import rank
-from kgwalk.walk.tagged_text import escape, escape_name, quote, read_answer, split_arguments, write_answer
+from kgwalk.walk.tagged_text import escape, escape_name, quote, read_answer, split_arguments, unescape, write_answer
 from kgwalk.walk.web.search import WEB_FAILED, search_web, shown
 
 INFORMATION = {  # the tag of each tool's observation
@@ -58,6 +60,7 @@ MOST_NEIGHBORS = 1000  # asked of the graph; the rest are counted
 _THINK = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
 _PLAN = re.compile(r"<plan>(.*?)</plan>\s*", re.DOTALL)
 _ACTION = re.compile(rf"<({'|'.join(INFORMATION)})>(.*?)</\1>|<answer>(.*?)</answer>", re.DOTALL)
+_BARE_ANSWER = re.compile(r'<answer>\s*([^<\["\s][^<]*)</answer>\s*$')  # names without brackets: Figures 2 and 8
 _OWN_TAG = tag_pattern("think", "plan", "answer", *INFORMATION)
 _OBSERVATION_TAG = tag_pattern(*INFORMATION.values())
 _EXPECTED = (
@@ -68,16 +71,8 @@ _EXPECTED_PLAN = _EXPECTED.format(plan=", plan inside plan tags")
 _EXPECTED_LATER = _EXPECTED.format(plan="")
 
 PROMPT = """Answer the question with the help of a knowledge graph (KG){and_web}, in at most {turns} searches.
-First reason inside <think>...</think>: split the question into sub-problems, those first that need no other's answer, \
-so that each answer found serves the next. Then write, once, the plan inside <plan>...</plan>: for each step the \
-sub-problem and its function.
-- Ans1 = SearchKG(t="type of the target" | h="topic entity", r="relation between them"): look it up in the KG. Where a \
-sub-problem needs an earlier answer: Ans2 = SearchKG(t="type" | h=Ans1, r="relation").
-- Intersect(Ans1, Ans2, ...): what is in all of them. Union(Ans1, Ans2, ...): what is in any of them. \
-Negation(Ans1, Ans2, ...): what is in the first and in none of the others.
-Then carry out the plan step by step, thinking inside <think>...</think> before each of these, with names in double \
-quotes, written exactly as they were shown to you:
-- <relation_search>"h", "r"</relation_search> comes first for each SearchKG: the {relations} relations of h nearest to \
+{planning}
+- <relation_search>"h", "r"</relation_search> comes first {each}: the {relations} relations of h nearest to \
 r come back inside <relation_information>...</relation_information>.
 - <neighbor_search>"h", "r"</neighbor_search> with the relation you chose: the neighbors of h come back inside \
 <neighbor_information>...</neighbor_information>.
@@ -87,6 +82,17 @@ Once nothing more is needed, give the answer inside <answer>...</answer> as a JS
 
 Question: {question}
 Topic entities: {topics}"""
+PLANNING = """First reason inside <think>...</think>: split the question into sub-problems, those first that need no \
+other's answer, so that each answer found serves the next. Then write, once, the plan inside <plan>...</plan>: for \
+each step the sub-problem and its function.
+- Ans1 = SearchKG(t="type of the target" | h="topic entity", r="relation between them"): look it up in the KG. Where a \
+sub-problem needs an earlier answer: Ans2 = SearchKG(t="type" | h=Ans1, r="relation").
+- Intersect(Ans1, Ans2, ...): what is in all of them. Union(Ans1, Ans2, ...): what is in any of them. \
+Negation(Ans1, Ans2, ...): what is in the first and in none of the others.
+Then carry out the plan step by step, thinking inside <think>...</think> before each of these, with names in double \
+quotes, written exactly as they were shown to you:"""
+NO_PLANNING = """Search it step by step, thinking inside <think>...</think> before each of these, with names in double \
+quotes, written exactly as they were shown to you:"""
 WEB = """- <web_search>"h", "r"</web_search> where the KG has no fitting relation or no neighbors: the best documents \
 come back inside <web_information>...</web_information>."""
 NO_WEB = "- There is no web search here: what the KG does not have, you must know yourself."
@@ -95,7 +101,10 @@ NO_WEB = "- There is no web search here: what the KG does not have, you must kno
 @PROTOCOLS.add("graph-rft")
 @dataclass(frozen=True)
 class GraphRft(Protocol):
-    """`relations` are shown of those nearest to a guess, `documents` of what the web has, the beginning of each."""
+    """`relations` are shown of those nearest to a guess, `documents` of what the web has, the beginning of each.
+
+    `plan`: the first turn has one; false is Table 3 without planning steps.
+    """
 
     name = "graph-rft"
     stop = (*(f"</{tool}>" for tool in INFORMATION), "</answer>")
@@ -103,6 +112,7 @@ class GraphRft(Protocol):
     by_meaning = True
     searches_web = True
     turns: int = 10
+    plan: bool = True
     relations: int = 15
     documents: int = 3
     document_characters: int = 600
@@ -130,22 +140,21 @@ def parse(text: str, *, planned: bool) -> tuple[Step, SearchPlan | None]:
     if _OBSERVATION_TAG.search(text):
         return Malformed("Only the system writes what a search found. " + expected), None
     thought = _THINK.match(text)
-    if thought is None or _OWN_TAG.search(thought.group(1)):
+    found = _PLAN.match(text, thought.end() if thought else len(text) - len(text.lstrip()))
+    inside = [part.group(1) for part in (thought, found) if part]
+    if not inside or any(map(_OWN_TAG.search, inside)):
         return Malformed(expected), None
-    found = _PLAN.match(text, thought.end())
     if found is None:
-        return (_action(text, thought.end(), expected) if planned else Malformed(expected)), None
+        return (_action(text, thought.end(), expected) if planned and thought else Malformed(expected)), None
     if planned:
         return Malformed("The plan is written once. " + expected), None
-    if _OWN_TAG.search(found.group(1)):
-        return Malformed(expected), None
     try:
         plan = read_plan(found.group(1))
     except PlanError as error:
         return Malformed(str(error)), None
     again = _THINK.match(text, found.end())
-    if again is not None and _OWN_TAG.search(again.group(1)):
-        return Malformed(expected), None
+    if (again is not None and _OWN_TAG.search(again.group(1))) or not (thought or again):
+        return Malformed(_EXPECTED_LATER), plan
     return _action(text, again.end() if again else found.end(), _EXPECTED_LATER), plan
 
 
@@ -178,7 +187,10 @@ class GraphRftWalk(Walk):
 
     def prompt(self) -> list[Message]:
         web = self.environment.web is not None
+        planned = self.protocol.plan
         settings = {
+            "planning": PLANNING if planned else NO_PLANNING,
+            "each": "for each SearchKG" if planned else "for each hop",
             "and_web": " and of the web" if web else "",
             "web": WEB if web else NO_WEB,
             "turns": self.protocol.turns,
@@ -189,9 +201,21 @@ class GraphRftWalk(Walk):
         return [Message("user", PROMPT.format_map(settings))]
 
     def parse(self, text: str) -> Step:
-        step, plan = parse(text, planned=self.plan is not None)
+        if not self.protocol.plan and _PLAN.search(text):
+            return Malformed(_EXPECTED_LATER)
+        step, plan = parse(text, planned=self.plan is not None or not self.protocol.plan)
         self.plan = self.plan or plan
-        return step
+        return self._several(step, text) if isinstance(step, Answer) else step
+
+    def _several(self, answer: Answer, text: str) -> Answer:
+        """The answer with its names apart. In the paper's own form, `<answer>Mali, Niger</answer>`, they are several if
+        the whole is no entity's name and each part is one."""
+        found = _BARE_ANSWER.search(text)
+        parts = [unescape(part.strip()) for part in found.group(1).split(",")] if found else []
+        graph = self.environment.graph
+        if len(parts) < 2 or answer.names[0] in graph or not all(part in graph for part in parts):
+            return answer
+        return Answer(tuple(parts))
 
     def act(self, call: Call) -> Observation:
         name, relation = (str(arg) for arg in call.args)

@@ -1,13 +1,16 @@
 """Graph-RFT's reward (section 3.3.2, equations 2 to 8): accuracy, retrieval, the right source.
 
-Accuracy comes first, then retrieval, and a penalty for searching the wrong source. The paper's own protocol is the one
-with a web search; in others the web is never used.
+Accuracy comes first, then a penalty for the wrong source, then retrieval. The lines of equation 8 overlap, so there are
+three readings by name (`READINGS`). The paper's own protocol is the one with a web search; in others the web is never
+used.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
+from kgwalk.config.recipe import unknown
 from kgwalk.kg.names import normalise
 from kgwalk.score.answers import Gold, forms, gold_of, key
 from kgwalk.score.judge.kinds import BUILDERS, Case, void_of
@@ -22,30 +25,61 @@ _DOCUMENTS = re.compile(rf"<{INFORMATION[WEB]}>(.*?)</{INFORMATION[WEB]}>", re.D
 _NUMBERED = re.compile(r"^Doc [0-9]+: ", re.MULTILINE)  # our own words, not a document's
 
 
+PENALTY = 0.1  # for the wrong source
+
+
 @whole_reward("graph_rft")
-def graph_rft(outcome: Outcome) -> float:
-    """R_over. The cases in the order in which they are tested here; the first that fits decides:
+def graph_rft(
+    outcome: Outcome,
+    *,
+    equation_8: str = "printed",
+    graph_retrieval: bool = True,
+    web_retrieval: bool = True,
+    penalty: float = PENALTY,
+) -> float:
+    """R_over (equation 8) by one of three readings: "printed", "top-down" or "use".
 
-    | # | form | web | graph was | every right answer shown | R_over |
-    |---|---|---|---|---|---|
-    | 1 | right | | | | max(0.1, F1) |
-    | 2 | wrong | used | complete | | -0.1 |
-    | 3 | wrong | not used | incomplete | | -0.1 |
-    | 4 | wrong | | | by the graph or by the web | 0.1 |
-    | 5 | wrong | | | neither | 0 |
+    Right form, two names, one of them right, of one: F1 = 2/3 and R_over = 0.667; all wrong: 0.1. In the wrong form,
+    where R_acc = 0, what counts is whether searches of the graph (R_graph) and documents (R_web) showed every right
+    answer, whether the web was used, and whether the graph was complete (CKG) or not (IKG):
 
-    As printed the cases overlap: with a complete graph, a walk in the wrong form that found all answers on the web gets
-    0.1 by the second line of equation 8 and -0.1 by its third; with an incomplete graph and nothing retrieved it gets
-    -0.1 by the third and 0 by the fourth. Read from the top, the penalty would hardly ever apply, so it is tested
-    before the 0.1. Its condition is printed as R_web > 0 (the web showed every answer); the text speaks of turning to
-    the web at all, and that is what is tested.
+    | R_graph | web | printed: CKG, IKG | top-down: CKG, IKG | use: CKG, IKG |
+    |---|---|---|---|---|
+    | 0 | not used | 0, -0.1 | 0, -0.1 | 0, -0.1 |
+    | 0 | used in vain | 0, -0.1 | 0, -0.1 | -0.1, 0 |
+    | 0 | showed all | -0.1, 0.1 | 0.1, 0.1 | -0.1, 0.1 |
+    | 1 | not used | 0.1, -0.1 | 0.1, 0.1 | 0.1, -0.1 |
+    | 1 | used in vain | 0.1, -0.1 | 0.1, 0.1 | -0.1, 0.1 |
+    | 1 | showed all | -0.1, 0.1 | 0.1, 0.1 | -0.1, 0.1 |
 
-    Right form, two names, one of them right, of one: F1 = 2/3 and R_over = 0.667. All wrong: 0.1.
+    All three begin with R_acc. "printed" has the conditions as printed, and the penalty (R_web > 0 with a complete
+    graph, R_web = 0 with an incomplete one) before the 0.1. "top-down" has the lines in the order in which they are
+    printed: then the penalty on complete graphs never applies, since R_web > 0 was paid for one line before. "use" is
+    "printed" with the penalty for using the web at all, or not using it, as the paper's text has it.
+
+    The ablations: `graph_retrieval` and `web_retrieval` false pay no 0.1 for R_graph and for R_web (Table 4), a
+    `penalty` of 0 takes that line away (Figure 3). Where there was no web to search, there is no wrong source, and so
+    no penalty: else every walk in the wrong form over an incomplete graph would get -0.1 for what it could not do.
     """
+    if equation_8 not in READINGS:
+        raise unknown("value of reward_settings.equation_8", equation_8, READINGS)
     documents = web_documents(outcome.episode)
+    web = bool(web_reward(documents, gold_of(outcome.episode.question)))
+    graph = bool(graph_reward(outcome))
+    found = Sources(graph and graph_retrieval, web and web_retrieval, web=web, used=documents is not None)
     accuracy = accuracy_reward(outcome.in_form, outcome.metrics["f1"])
-    shown = graph_reward(outcome) or web_reward(documents, gold_of(outcome.episode.question))
-    return overall(accuracy, shown=bool(shown), web=documents is not None, complete=outcome.complete)
+    return overall(accuracy, found, equation_8, complete=outcome.complete, penalty=penalty if outcome.web else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a walk retrieved, for equation 8: which of R_graph and R_web is paid for, R_web itself, and whether the web
+    was used, be it in vain."""
+
+    pays_graph: bool
+    pays_web: bool
+    web: bool
+    used: bool
 
 
 def accuracy_reward(in_form: bool, f1: float) -> float:
@@ -75,23 +109,32 @@ def web_reward(documents: str | None, gold: Gold) -> float:
     return float(all(any(_stands_in(name, documents) for name in names) for names in gold.entities))
 
 
-def overall(accuracy: float, *, shown: bool, web: bool, complete: bool) -> float:
-    """R_over, equation 8, as `graph_rft` orders it.
+READINGS = ("printed", "top-down", "use")
 
-    >>> overall(0.5, shown=False, web=True, complete=True)
+
+def overall(accuracy: float, found: Sources, reading: str, *, complete: bool, penalty: float = PENALTY) -> float:
+    """R_over, equation 8; `graph_rft` has the table.
+
+    >>> by_graph, by_web = Sources(True, False, False, False), Sources(False, True, True, True)
+    >>> overall(0.5, by_web, "printed", complete=True)
     0.5
-    >>> overall(0.0, shown=True, web=True, complete=True), overall(0.0, shown=True, web=False, complete=False)
-    (-0.1, -0.1)
-    >>> overall(0.0, shown=True, web=False, complete=True), overall(0.0, shown=True, web=True, complete=False)
-    (0.1, 0.1)
-    >>> overall(0.0, shown=False, web=False, complete=True), overall(0.0, shown=False, web=True, complete=False)
-    (0.0, 0.0)
+    >>> [overall(0.0, found, "printed", complete=whole) for found in (by_graph, by_web) for whole in (True, False)]
+    [0.1, -0.1, -0.1, 0.1]
+    >>> [overall(0.0, found, "top-down", complete=whole) for found in (by_graph, by_web) for whole in (True, False)]
+    [0.1, 0.1, 0.1, 0.1]
+    >>> in_vain = Sources(False, False, False, True)
+    >>> [overall(0.0, in_vain, reading, complete=complete) for reading in READINGS for complete in (True, False)]
+    [0.0, -0.1, 0.0, -0.1, -0.1, 0.0]
     """
     if accuracy > 0:
         return accuracy
-    if web == complete:
-        return -0.1
-    return LEAST if shown else 0.0
+    wrong_source = penalty > 0 and complete == (found.used if reading == "use" else found.web)
+    retrieved = found.pays_graph or found.pays_web
+    if reading == "top-down" and retrieved:
+        return LEAST
+    if wrong_source:
+        return -penalty
+    return LEAST if retrieved else 0.0
 
 
 def web_documents(episode: Episode) -> str | None:

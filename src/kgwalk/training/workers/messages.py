@@ -34,7 +34,7 @@ from kgwalk.types import Answer, Call, Episode, Malformed, Question, Step, StopR
 from kgwalk.walk.environment import Environments
 from kgwalk.walk.protocol import Protocol
 from kgwalk.walk.rollout import Budget
-from kgwalk.walk.web.search import open_web
+from kgwalk.walk.web.search import GRAPH, NONE, open_web
 
 IDS, REALS, HASHES = "i", "d", "q"  # array types for token ids, real numbers and prefix hashes: 4, 8 and 8 bytes each
 
@@ -180,12 +180,12 @@ def pack_episode(place: int, walked: MeasuredEpisode) -> tuple[Any, ...]:
         one.stop.value,
         (one.topics, one.prompt, one.answers, one.failure, one.seconds, one.shown, one.key),
         walked.numbers,
-        walked.complete,
+        (walked.complete, walked.web),
     )
 
 
 def unpack_episode(row: tuple[Any, ...], question: Question) -> MeasuredEpisode:
-    _, prompt_ids, packed_ids, packed_logprobs, rows, facts, evidence, seen, stop, rest, numbers, complete = row
+    _, prompt_ids, packed_ids, packed_logprobs, rows, facts, evidence, seen, stop, rest, numbers, place = row
     topics, prompt, answers, failure, seconds, shown, key = rest
     ids, logprobs = unpacked(IDS, packed_ids).tolist(), unpacked(REALS, packed_logprobs).tolist()
     turns, at, done = [], 0, 0
@@ -214,7 +214,7 @@ def unpack_episode(row: tuple[Any, ...], question: Question) -> MeasuredEpisode:
             key,
         ),
         numbers,
-        complete,
+        *place,
     )
 
 
@@ -290,7 +290,7 @@ class _Packer(pickle.Pickler):
         if type(thing) is StoredGraph:  # the worker makes views over it itself
             return open_graph, (thing.store.folder.path,)
         if isinstance(thing, Environments):
-            web = None if thing.web is None or thing.settings.web == "none" else thing.settings.web
+            web = None if thing.web is None or thing.settings.web in (NONE, GRAPH) else thing.settings.web
             return _environments, (thing.graph_for, thing.settings, thing.base, thing.web if web is None else None, web)
         if type(thing) is HfTokenizer:
             return _tokens, (thing.hf, sorted(thing.end_ids))

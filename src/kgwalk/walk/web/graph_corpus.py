@@ -7,22 +7,30 @@ What is long goes on in further documents of the same title. The same graph give
 A relation is read by its name: as a noun ("The capital of Norway is Oslo."), a verb ("China borders India."), a
 participle ("Big is directed by Penny Marshall."), what a thing is of another ("Texas is a state of United States.") or
 an event ("Host a visit: China to Japan (2014-03-01)."). Names stand whole, as the graph writes them.
+
+`web_of` is that corpus as a web, kept in the cache folder: what `world.web = "graph"` searches.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import logging
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
-from kgwalk.kg.store import StoredGraph
+from kgwalk.config.cache import cache_folder, exclusive
+from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.llm.embeddings import split_words
-from kgwalk.types import Document, Progress, StoreError, silent
+from kgwalk.types import Document, KgwalkError, Progress, StoreError, silent
+from kgwalk.walk.web.corpus import LocalCorpus
+from kgwalk.walk.web.search import GRAPH
 
 # Facts as sentences
 
@@ -216,3 +224,36 @@ def write_corpus(
         Path(temporary).unlink(missing_ok=True)
         raise
     return CorpusCounts(count, len(entities), sentences)
+
+
+# The corpus of a graph as its web
+
+
+FORMAT = 1  # of the sentences: another number, another file
+MOST_FACTS = 5_000_000  # of a graph whose corpus is written unasked: above, it takes minutes and gigabytes
+
+log = logging.getLogger("kgwalk.web")
+
+
+def web_of(store: Store) -> LocalCorpus:
+    """The corpus of a whole store: written and indexed in the cache folder the first time, opened after that."""
+    facts = len(store.out.other)
+    if facts > MOST_FACTS:
+        raise KgwalkError(
+            f"`world.web` is {GRAPH!r}, and a graph of {facts:,} facts makes a large corpus; write it once with "
+            f"`kgwalk web corpus {store.folder.path} -o web.jsonl.gz` and give --web web.jsonl.gz, or give --web none"
+        )
+    arrays = {name: array["xxh3"] for name, array in store.folder.header["arrays"].items()}
+    contents = orjson.dumps([FORMAT, NAMES, CHARACTERS, arrays], option=orjson.OPT_SORT_KEYS)
+    name = hashlib.blake2b(contents, digest_size=12).hexdigest()
+    return _opened(cache_folder() / "graph-web" / f"{name}.jsonl.gz", store)
+
+
+@lru_cache(16)
+def _opened(file: Path, store: Store) -> LocalCorpus:
+    if not file.exists():
+        with exclusive(file):
+            if not file.exists():
+                log.info("writing what the graph %s knows as text, to be its web", store.folder.path)
+                write_corpus(StoredGraph(store), file)
+    return LocalCorpus(file)

@@ -34,6 +34,7 @@ class WebSearch(Protocol):
 
 
 NONE = "none"
+GRAPH = "graph"  # a corpus written from the graph that is walked (graph_corpus.py); `Environments` opens it
 RERANKED = "minilm+"  # before a corpus: its best passages are put in order by meaning
 ENGINES = ("searxng", "brave", "bing", "tavily")
 
@@ -66,7 +67,7 @@ def open_web(text: str, *, cache: Path | None = None) -> WebSearch | None:
         return Reranked(corpus, CachedEmbedder(MiniLM()))
     if text.startswith(RERANKED) or "/" in text or text.lower().endswith(LINES) or path.exists():
         raise KgwalkError(f"no corpus at {path}; give a folder of documents, a .jsonl or a .jsonl.gz file")
-    raise unknown("web", text, (NONE, *ENGINES))
+    raise unknown("web", text, (NONE, GRAPH, *ENGINES))
 
 
 # A search in a walk
