@@ -101,7 +101,7 @@ def attack(seconds: float, seed: int) -> Result:
             control = _walked(agent, plain, first)
             for shift in range(len(HOSTILE)):  # the seed turns which comes first; nine rounds walk all pairs
                 now = time.monotonic()
-                if now + 1.5 * (now - began) > until:  # as long again as the round before, and some more
+                if shift and now + 1.2 * (now - began) > until:  # the next takes as long as the one before
                     break
                 began = now
                 names = {one.renamed: HOSTILE[(at + shift + seed) % len(HOSTILE)] for at, one in enumerate(ASKED)}
