@@ -444,6 +444,10 @@ def test_demos_come_back_from_a_file(films: StoredGraph, tmp_path: Path) -> None
         (b"[]\n", "expected an object"),
         (write_line(replace(demos[0], messages=[])), "expected `messages`"),
         (write_line(replace(demos[0], messages=demos[0].messages[:-1])), "expected `messages`"),
+        (write_line(demos[0]).replace(b'"train":false', b'"train":{}', 1), "expected `messages`"),
+        (write_line(replace(demos[0], protocol=5)), "expected `protocol`, text"),  # type: ignore[arg-type]
+        (write_line(replace(demos[0], inline="no")), "expected `inline`, true or false"),  # type: ignore[arg-type]
+        (write_line(replace(demos[0], hops=1.5)), "expected `hops`, a whole number or null"),  # type: ignore[arg-type]
     ):
         path.write_bytes(line)
         with pytest.raises(InputError, match=message):

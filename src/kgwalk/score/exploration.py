@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from itertools import takewhile
 
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.types import Episode, Question, Triple
 
 

@@ -1,9 +1,9 @@
 """The ASGI application: our routes and the page answered directly, all else by FastAPI.
 
-All requests come through one front door. It checks the key, bounds the body, counts the request and turns a bug into a
-plain 500. The routes behind it use no framework, since importing FastAPI takes longer than opening a graph. FastAPI
-(api.py) describes them, serves /docs and /openapi.json, and is where further pages belong; it is built when the first
-request needs it.
+All requests come through one front door. It checks host, origin and key, bounds the body, counts the request and turns
+a bug into a plain 500. The routes behind it use no framework, since importing FastAPI takes longer than opening a
+graph. FastAPI (api.py) describes them, serves /openapi.json, and is where further routes belong; it is built when the
+first request needs it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute
 from kgwalk.serve.asgi import (
     STOPPING,
     AsgiMessage,
+    BodyReader,
     ClientGone,
     HttpError,
     HttpReply,
@@ -31,7 +32,6 @@ from kgwalk.serve.asgi import (
     Scope,
     Send,
     error_reply,
-    read_body,
     send_answer,
     send_reply,
 )
@@ -39,8 +39,8 @@ from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
 from kgwalk.serve.graphs import ServedGraphs, open_served
 from kgwalk.serve.metrics import ServerMetrics
-from kgwalk.serve.page import PATH, page, wants_page
-from kgwalk.serve.settings import ServeSettings, authorized
+from kgwalk.serve.page import PAGES, wanted_page
+from kgwalk.serve.settings import Access, ServeSettings, is_json
 from kgwalk.serve.shapes import GraphList, Health
 from kgwalk.types import KgwalkError
 
@@ -58,12 +58,7 @@ WARM_AFTER = 0.1
 BATCHES = "send smaller batches"
 
 INTERNAL = error_reply(500, "internal", "the server failed on this request; its log has the reason")
-UNAUTHORIZED = error_reply(
-    401,
-    "unauthorized",
-    "this server wants a key: send `Authorization: Bearer KEY`",
-    ((b"www-authenticate", b"Bearer"),),
-)
+NOT_JSON = error_reply(415, "not_json", "the body must be JSON and say so: send `Content-Type: application/json`")
 
 
 class HttpRoute(NamedTuple):
@@ -129,7 +124,8 @@ class App:
             ),
             "/v1/models": HttpRoute("GET", False, ModelsRoute(self.agent)),
         }
-        self._key = None if settings.api_key is None else settings.api_key.encode()
+        self._access = Access(settings)
+        self._body = BodyReader(settings.max_body, settings.time_limit, settings.silence_time_limit)
         self._api: FastAPI | None = None
         self._building = asyncio.Lock()
 
@@ -174,25 +170,31 @@ class App:
         return self._api
 
     async def _answer(self, scope: Scope, receive: Receive, send: _Watched, path: str, began: float) -> None:
-        if wants_page(scope["method"], path, scope["headers"]):
-            await send_reply(send, page())
+        self._access.check_site(scope)
+        method = scope["method"]
+        if path in PAGES and (page := wanted_page(method, path, scope["headers"])) is not None:
+            await send_reply(send, page)
             return
-        if self._key is not None and path != "/health" and not authorized(scope["headers"], self._key):
-            await send_reply(send, UNAUTHORIZED)
-            return
+        if path != "/health":
+            self._access.check_key(scope)
         settings = self.settings
         route = self.routes.get(path)
-        method = scope["method"]
         if route is not None and (method == route.method or (method, route.method) == ("HEAD", "GET")):
             body = b""
             if route.reads_body:
-                body = await read_body(scope, receive, settings.max_body, settings.time_limit, route.advice)
+                if not is_json(scope["headers"]):
+                    await send_reply(send, NOT_JSON)
+                    return
+                body = await self._body(scope, receive, route.advice)
             if route.seconds is None:
                 await send_answer(send, await route.handle(body, began + settings.time_limit))
             else:
                 await while_there(receive, _answered(send, route, body, began + route.seconds))
             return
-        body = await read_body(scope, receive, settings.max_body, settings.time_limit, "send less")
+        body = await self._body(scope, receive, "send less")
+        if body and not is_json(scope["headers"]):
+            await send_reply(send, NOT_JSON)
+            return
         api = self._api or await self.api()
         await api(scope, _replay(body, receive), send)
 
@@ -243,7 +245,7 @@ class App:
 
     def _label(self, scope: Scope, path: str) -> str:
         """The path for the counts: one of ours, FastAPI's template, or "other" for a path that is not served."""
-        if path in self.routes or path == PATH:
+        if path in self.routes or path in PAGES:
             return path
         return str(getattr(scope.get("route"), "path", "other"))
 

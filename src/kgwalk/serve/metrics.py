@@ -56,6 +56,9 @@ class ServerMetrics:
         self._items = Histogram(
             "kgwalk_batch_items", "Items in a request.", ["path"], buckets=_ITEMS, registry=registry
         )
+        self._refused = Counter(
+            "kgwalk_refused", "Connections closed before a request had arrived.", ["status"], registry=registry
+        )
         self._exceptions = Counter("kgwalk_exceptions", "Requests that met a bug of the server.", registry=registry)
         served = Gauge("kgwalk_graphs", "Graphs served.", registry=registry, multiprocess_mode="max")
         served.set(graphs)
@@ -63,6 +66,9 @@ class ServerMetrics:
     def request(self, path: str, status: int, seconds: float) -> None:
         self._requests.labels(path, status).inc()
         self._seconds.labels(path).observe(seconds)
+
+    def refused(self, status: int) -> None:
+        self._refused.labels(status).inc()
 
     def exception(self) -> None:
         self._exceptions.inc()

@@ -31,11 +31,13 @@ import numpy as np
 import numpy.typing as npt
 import uvicorn
 
+from kgwalk.config.terminal import VisibleFormatter, log_visibly, visible_message
 from kgwalk.kg.graph import Graph
 from kgwalk.serve.app import App, create_app
 from kgwalk.serve.engine import check_engine
 from kgwalk.serve.graphs import ServedGraphs, StoreWatch, open_served
 from kgwalk.serve.metrics import FOLDER_VARIABLE, count_in_files
+from kgwalk.serve.protocol import Connections
 from kgwalk.serve.settings import ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError
 
@@ -148,13 +150,14 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m kgwalk.serve.run SETTINGS_JSON (the key: KGWALK_API_KEY)", file=sys.stderr)
         return 2
+    log_visibly()
     try:
         settings = ServeSettings.from_json(arguments[0])
         if settings.api_key is None:
             settings = dataclasses.replace(settings, api_key=read_key())
         run_server(settings)
     except KgwalkError as error:
-        print(f"kgwalk: {error}", file=sys.stderr)
+        _say(f"kgwalk: {visible_message(str(error))}")
         return 1
     return 0
 
@@ -403,6 +406,7 @@ class _Workers:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
             count_in_files()
             threading.Thread(target=_beat, args=(state, os.getppid()), name="kgwalk-beat", daemon=True).start()
+            log_visibly()
             _log_accesses(self._settings)
             try:
                 app = create_app(self._settings, self._graphs)
@@ -433,7 +437,10 @@ def _config(app: App, settings: ServeSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         backlog=BACKLOG,
+        http=Connections(settings),  # type: ignore[arg-type]  # called as a class would be
+        h11_max_incomplete_event_size=settings.max_header_bytes,
         ws="none",
+        headers=[("x-content-type-options", "nosniff")],
         lifespan="on",
         interface="asgi3",
         log_config=None,
@@ -520,7 +527,7 @@ def _log_accesses(settings: ServeSettings) -> None:
     logger = logging.getLogger("uvicorn.access")
     if not logger.handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.score.answers import Gold, forms, gold_of, key
 from kgwalk.score.judge.kinds import BUILDERS, Case, void_of
 from kgwalk.score.rewards import Outcome, whole_reward
