@@ -311,12 +311,15 @@ class BlockView:
         at = wanted >> shift
         return (self.blocks[at] or self.array.block(at))[wanted & self.mask]
 
+    def pair(self, at: int) -> tuple[int, int]:
+        """The items at this place and the next."""
+        block = at >> self.shift
+        held, place = self.blocks[block] or self.array.block(block), at & self.mask
+        return held[place], held[place + 1] if place < self.mask else self[at + 1]
+
     def name(self, offsets: BlockView, number: int) -> str:
         """The UTF-8 text from `offsets[number]` to the next offset: `str(self[...], "utf-8")` without its calls."""
-        at = number >> offsets.shift
-        held, place = offsets.blocks[at] or offsets.array.block(at), number & offsets.mask
-        start = held[place]
-        stop = held[place + 1] if place < offsets.mask else offsets[number + 1]
+        start, stop = offsets.pair(number)
         at, first = start >> self.shift, start & self.mask
         last = first + stop - start
         if last > self.mask or start == stop:  # in two blocks, or in none

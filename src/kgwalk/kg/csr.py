@@ -9,10 +9,12 @@ number; `names` has the names.
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kgwalk.kg.blocks import BlockView
 from kgwalk.kg.files import Folder, FolderWriter, forged
 from kgwalk.kg.names import U32
 
@@ -28,7 +30,7 @@ class Edges:
         self.start_array: U32 = folder[f"{name}.start"]
         self.other_array: U32 = folder[f"{name}.other"]
         # memoryviews give Python ints several times faster than NumPy scalars do
-        self.groups = self.groups_array.data
+        self.groups: Any = self.groups_array.data
         self.relation = self.relation_array.data
         self.start = self.start_array.data
         self.other = self.other_array.data
@@ -47,6 +49,11 @@ class Edges:
 
     def group(self, entity: int, relation: int) -> int | None:
         """The group of (entity, relation), or None."""
+        if isinstance(self.groups, BlockView):  # one call each, where every item would be one
+            low, high = self.groups.pair(entity)
+            some = self.relation[low:high]
+            at = bisect_left(some, relation)
+            return low + at if at < len(some) and some[at] == relation else None
         low, high = self.groups[entity], self.groups[entity + 1]
         at = bisect_left(self.relation, relation, low, high)
         return at if at < high and self.relation[at] == relation else None

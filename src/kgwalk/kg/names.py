@@ -42,6 +42,7 @@ class NameTable:
         # memoryviews give Python ints and bytes several times faster than NumPy scalars do
         self._heap = self.heap.data
         self._offsets = self.offsets.data
+        self._by_block = isinstance(self._heap, BlockView) and isinstance(self._offsets, BlockView)
         self._hash = folder.array(f"{prefix}.hash", "<u8", names).data
         self._byhash = folder.array(f"{prefix}.byhash", "<u4", names).data
 
@@ -51,6 +52,8 @@ class NameTable:
     def __getitem__(self, number: int) -> str:
         offsets = self._offsets
         try:
+            if self._by_block:
+                return str(self._heap.name(offsets, number))
             return str(self._heap[offsets[number] : offsets[number + 1]], "utf-8")
         except (IndexError, UnicodeDecodeError) as error:
             raise damaged(self._path) from error
@@ -59,7 +62,7 @@ class NameTable:
         """The names of these numbers, in order."""
         heap, offsets = self._heap, self._offsets
         try:
-            if isinstance(heap, BlockView) and isinstance(offsets, BlockView):
+            if self._by_block:
                 return [heap.name(offsets, number) for number in numbers]
             return [str(heap[offsets[number] : offsets[number + 1]], "utf-8") for number in numbers]
         except (IndexError, UnicodeDecodeError) as error:
@@ -79,7 +82,7 @@ class NameTable:
             number = self._byhash[at]
             if number >= len(self):
                 raise damaged(self._path)
-            if self._heap[self._offsets[number] : self._offsets[number + 1]].tobytes() == data:
+            if self._heap[self._offsets[number] : self._offsets[number + 1]] == data:
                 return int(number)
             at += 1
         return None
