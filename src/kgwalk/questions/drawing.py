@@ -35,6 +35,7 @@ CHOSEN_FROM = 3  # directed relations drawn, of which the least used is taken
 LOOKED_AT = 30  # neighbours that a walk may go on to; the best known come first
 # Relations that describe the graph itself, which nobody asks about: Freebase's reviews and types, RDF's and OWL's.
 _HOUSEKEEPING = re.compile(r"/?(?:freebase|type|dataworld)[./]|.*(?:rdf-syntax-ns|rdf-schema|owl)#|(?:rdfs?|owl):")
+_TYPES = re.compile(r"(?:^|[./:#])(?:type|a|is[ _-]?a|instance[ _-]?of)$", re.IGNORECASE)
 ALIKE = 0.2  # the share of ends in common from which on two directed relations lead to one kind
 TURNS_TRIED = 3  # draws of a walk that turns back, for one where another relation could be mistaken for the way back
 OTHER_BACK = 0.4  # the share of turns that come back by another relation, if there is one
@@ -93,6 +94,8 @@ class WalkSampler:
         self.used: Counter[DirectedRelation] = Counter()
         relations = self.schema.relations
         asked = [way for way in self.starts.ways if not _HOUSEKEEPING.match(way.relation)]
+        if settings.language == "full":  # there a type is a kind to start from, not a thing to ask for
+            asked = [way for way in asked if not _TYPES.search(way.relation)]
         self._weight = {way: math.log(2 + relations[way.relation].facts) * self._either(way.relation) for way in asked}
         self.to_things = {way for way in asked if not way.out or relations[way.relation].to_things}
         self.first_ways = [way for way in asked if self._askable_from(way)]

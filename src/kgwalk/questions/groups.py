@@ -1,0 +1,247 @@
+"""Groups of things that a question chooses among, counts or adds up: all of a kind, or what a relation leads to.
+
+    groups = Groups(sampler, graph)
+    group = groups.draw()                    # all countries, or the films of some director
+    groups.measure(group.members)            # a relation by whose values they can be compared, or a value behind a node
+    groups.counted(group.members)            # a relation that leads from each to some
+
+Used by `full_patterns`, as `WalkSampler` is by `patterns`. A value behind a node is one like `price/amount`: the price is
+a node of its own, with an amount and a currency.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.drawing import SampledWalk, WalkSampler
+from kgwalk.questions.plan import PlanBuilder, PlanRejected
+from kgwalk.questions.schema import Relation, askable
+from kgwalk.types import UnknownName
+from kgwalk.walk.facts import DirectedRelation
+from kgwalk.walk.kinds import TYPE_RELATIONS, Kind, kinds_of
+from kgwalk.walk.values import value_of
+
+FEWEST, MOST = 4, 2000  # members of a kind that is asked about
+LOOKED_AT = 40  # members of a group whose relations are looked at
+HAVE = 0.6  # the share of them that must have a relation, for the group to be compared by it
+OF_A_KIND = 0.6  # the share of groups that are all of a kind, where the graph has kinds
+NAMED = 0.8  # the share of a kind's members that a question could name
+TRIES = 12  # draws of a group
+MOST_KINDS = 400  # of a graph, that are looked at
+_AMOUNT = re.compile(r"(?:amount|value|quantity|magnitude|number|figure|val)$", re.IGNORECASE)
+_UNIT = re.compile(r"(?:unit|units|currency|unit ?code)$", re.IGNORECASE)
+_TELLS_NOTHING = TYPE_RELATIONS | {"label", "name", "same as", "comment", "description"}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Some things, and how a walk gets to them: by a kind, or by a walk from a topic."""
+
+    members: tuple[str, ...]
+    kind: Kind | None = None
+    walk: SampledWalk | None = None
+
+    @property
+    def topics(self) -> list[str]:
+        return [] if self.walk is None else [self.walk.topic]
+
+    def start(self, groups: Groups, others: Sequence[str] = (), *, empty: bool = True) -> tuple[PlanBuilder, int]:
+        """A builder with the group's set made, and its number; `others` are topics after the group's own."""
+        sampler = groups.sampler
+        kinds = [] if self.kind is None else [self.kind]
+        topics = [*self.topics, *others]
+        builder = PlanBuilder(sampler.graph, topics, sampler.settings, kinds, empty=empty)
+        if self.walk is None:
+            return builder, len(topics) + 1
+        return builder, builder.follow(1, self.walk.ways, keeps=self.walk.keeps, again=self.walk.again)
+
+
+class Groups:
+    """Draws groups from a graph, and what is asked of their members."""
+
+    def __init__(self, sampler: WalkSampler, graph: StoredGraph) -> None:
+        self.sampler, self.graph = sampler, graph
+        self.chance = sampler.chance
+        self._members: dict[str, tuple[str, ...]] = {}
+
+    # Groups
+
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """The kinds of the graph by name, without those of values behind nodes; some of them may be too small."""
+        known = [kind for kind in kinds_of(self.graph).values() if not self._is_value_node(kind)]
+        return known if len(known) <= MOST_KINDS else self.chance.sample(known, MOST_KINDS)
+
+    def members_of(self, kind: Kind) -> tuple[str, ...]:
+        """The members of a kind; none if they are too few, too many, or have no names."""
+        if kind.name not in self._members:
+            found = tuple(kind.members(self.sampler.graph))
+            sample = found[:: max(1, len(found) // LOOKED_AT)]
+            named = sum(map(askable, sample)) >= NAMED * len(sample)
+            self._members[kind.name] = found if FEWEST <= len(found) <= MOST and named else ()
+        return self._members[kind.name]
+
+    def draw(self, *, least: int = FEWEST, most: int | None = None, of_a_kind: float = OF_A_KIND) -> Group:
+        """A group of at least so many; of a kind, or what one relation leads to from a topic."""
+        most = self.sampler.settings.most_onward if most is None else most
+        for _ in range(TRIES):
+            if self.kinds and self.chance.random() < of_a_kind:
+                kind = self.chance.choice(self.kinds)
+                members = self.members_of(kind)
+                if least <= len(members) <= MOST:
+                    return Group(members, kind)
+                continue
+            try:
+                group = self.reached()
+            except PlanRejected:
+                continue
+            if least <= len(group.members) <= most:
+                return group
+        raise PlanRejected("no group of the size wanted")
+
+    def of_kind(self, least: int = FEWEST) -> Group:
+        return self.draw(least=least, of_a_kind=1.0)
+
+    def reached(self) -> Group:
+        """What one relation leads to from a topic."""
+        sampler = self.sampler
+        walk = sampler.path(1, to_name=True)
+        builder = PlanBuilder(sampler.graph, [walk.topic], sampler.settings)
+        return Group(builder.members(builder.follow(1, walk.ways)), None, walk)
+
+    def kin(self, name: str) -> list[str]:
+        """Things of the same kind as one: those with a relation that few others have."""
+        ways = [way for way in self.sampler.around(name) if not _plain_name(way.relation) in _TELLS_NOTHING]
+        if not ways:
+            raise PlanRejected("nothing of its kind")
+        way = min(ways, key=lambda way: len(self.sampler.starts.of(way)))
+        drawn = {self.sampler.starts.draw(way, self.chance, 0.0) for _ in range(LOOKED_AT)}
+        return sorted(drawn - {name})
+
+    # What is asked of the members
+
+    def shares(self, members: Sequence[str]) -> dict[DirectedRelation, float]:
+        """The share of some of the members that have each directed relation."""
+        sample = list(members) if len(members) <= LOOKED_AT else self.chance.sample(list(members), LOOKED_AT)
+        counts: Counter[DirectedRelation] = Counter()
+        for name in sample:
+            counts.update(set(self.sampler.around(name)))
+        return {way: count / len(sample) for way, count in counts.items()}
+
+    def measure(self, members: Sequence[str], *, dates: bool | None = None) -> Measure:
+        """What the members can be compared by: numbers or dates, as they come, or one of the two."""
+        relations = self.sampler.schema.relations
+        ways = [way for way, share in self.shares(members).items() if share >= HAVE and way.out]
+        found = [way for way in ways if way in self._valued or way.relation in self.value_nodes]
+        if dates is not None:
+            found = [way for way in found if self._dated(relations[way.relation]) == dates]
+        if not found:
+            raise PlanRejected("no values to compare")
+        return self.measure_of(self.sampler.choose(sorted(found)).relation)
+
+    def measure_of(self, relation: str) -> Measure:
+        node = self.value_nodes.get(relation)
+        text = relation if node is None else f"{relation}/{node.amount}"
+        return Measure(text, relation, self._dated(self.sampler.schema.relations[relation]))
+
+    def counted(self, members: Sequence[str], *, have: float = HAVE, least: float = 1.3) -> DirectedRelation:
+        """A relation that leads from most members to one or several things, so that they can be counted for each."""
+        ways = [way for way, share in self.shares(members).items() if share >= have and way in self.sampler.to_things]
+        ways = [way for way in ways if self.sampler.fan(way) >= least and not self._to_value_node(way)]
+        return self.sampler.choose(sorted(ways))
+
+    def _dated(self, relation: Relation) -> bool:
+        return relation.dates > relation.numbers
+
+    @cached_property
+    def _valued(self) -> frozenset[DirectedRelation]:
+        return frozenset(self.sampler.valued_things)
+
+    # Values behind nodes
+
+    @cached_property
+    def value_nodes(self) -> dict[str, ValueNode]:
+        """The relations that lead to nodes which only hold a value, each with the relations from there."""
+        found = {}
+        for relation in self.sampler.schema.relations.values():
+            node = self._value_node(relation)
+            if node is not None:
+                found[relation.name] = node
+        return found
+
+    def _value_node(self, relation: Relation) -> ValueNode | None:
+        schema = self.sampler.schema.relations
+        if relation.tails < 0.9 * relation.facts or not relation.to_things:
+            return None
+        leaving: Counter[str] = Counter()
+        sample = relation.sample_tails[:10]
+        for name in sample:
+            try:
+                leaving.update(self.graph.relations(name))
+            except UnknownName:
+                return None
+        told = {name: count for name, count in leaving.items() if _plain_name(name) not in _TELLS_NOTHING}
+        amounts = [name for name in told if _AMOUNT.search(_plain_name(name)) and told[name] == len(sample)]
+        amounts = [name for name in amounts if schema[name].valued]
+        if len(amounts) != 1 or len(told) > 3:
+            return None
+        units = [name for name in told if _UNIT.search(_plain_name(name))]
+        if set(told) - {*amounts, *units}:
+            return None
+        return ValueNode(amounts[0], units[0] if units else None)
+
+    def _to_value_node(self, way: DirectedRelation) -> bool:
+        ends = {node.amount for node in self.value_nodes.values()} | {node.unit for node in self.value_nodes.values()}
+        return way.relation in ends or way.relation in self.value_nodes
+
+    def _is_value_node(self, kind: Kind) -> bool:
+        """Whether a kind's members are nodes that only hold values: all prices, all quantities."""
+        if kind.relation in self.value_nodes or any(kind.relation == node.unit for node in self.value_nodes.values()):
+            return True
+        amounts = {node.amount for node in self.value_nodes.values()}
+        some = kind.members(self.sampler.graph)[:5] if amounts and kind.value else []
+        return bool(some) and all(amounts & set(self.graph.relations(name)) for name in some)
+
+    # Values
+
+    def value(self, builder: PlanBuilder, name: str, text: str) -> str | None:
+        """The one value that a thing has of an expression; None where it has none, or several."""
+        found = [one.text for one in builder.sets.values(name, builder.sets.expression(text))]
+        return found[0] if len(found) == 1 and value_of(found[0]) is not None else None
+
+    def numbers(self, builder: PlanBuilder, members: Sequence[str], text: str) -> dict[str, float]:
+        """The value of each member that has one; rejected if many have none or several."""
+        texts = {name: self.value(builder, name, text) for name in members}
+        read = {name: value_of(one) for name, one in texts.items() if one is not None}
+        numbers = {name: value.number for name, value in read.items() if value is not None}
+        if len(numbers) < 3 or len(numbers) < HAVE * len(members):
+            raise PlanRejected("too few values to compare")
+        return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class ValueNode:
+    """The relations of a node that only holds a value."""
+
+    amount: str
+    unit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What things are compared by: an expression, the relation that its words come from, and whether it is a time."""
+
+    text: str
+    relation: str
+    dates: bool
+
+
+def _plain_name(relation: str) -> str:
+    """The words of a relation's name after the last dot, slash, hash or colon."""
+    last = re.split(r"[./#:]", relation.rstrip("./#:"))[-1]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", last).replace("_", " ").strip().lower()
