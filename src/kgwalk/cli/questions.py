@@ -187,9 +187,9 @@ def make(
     patterns: Annotated[
         str | None,
         typer.Option(
-            help="Some of chain, intersection, union, difference, count, superlative, comparison, time; =SHARE. In the "
-            "full language also kind, top, aggregate, group, which, against, arithmetic, verdict, negation, quantifier, "
-            "zero, behind, repeated, table, dated, unanswerable."
+            help="Some of chain, intersection, union, difference, count, superlative, comparison, time; =SHARE. "
+            "With --language full also kind, top, aggregate, group, which, against, arithmetic, verdict, negation, "
+            "quantifier, zero, behind, repeated, table, dated, unanswerable."
         ),
     ] = None,
     language: LanguageOption = "core",

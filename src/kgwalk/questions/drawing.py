@@ -28,6 +28,7 @@ from kgwalk.questions.plan import MakeSettings, PlanBuilder, PlanRejected
 from kgwalk.questions.schema import ID, MOSTLY, NAME, Inverses, Relation, Schema, askable, survey
 from kgwalk.types import Found, Neighbors, Triple, UnknownName
 from kgwalk.walk.facts import DirectedRelation
+from kgwalk.walk.kinds import Kind
 
 COMPARED = 2000  # entities, at most, that are compared to tell whether two directed relations lead to one kind
 TRIES = 8  # draws of a topic before a directed relation is given up
@@ -415,6 +416,7 @@ class CachedGraph:
         self._graph, self.between = graph, graph.between
         self._near: dict[tuple[str, str, bool], Neighbors] = {}
         self._relations: dict[tuple[str, bool], list[str]] = {}
+        self._kinds: dict[Kind, list[str]] = {}
         self.held = 0
 
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
@@ -440,11 +442,20 @@ class CachedGraph:
             self._relations[key] = found
         return found
 
+    def kind_members(self, kind: Kind) -> list[str]:
+        found = self._kinds.get(kind)
+        if found is None:
+            found = kind.members(self._graph)
+            self._hold(len(found))
+            self._kinds[kind] = found
+        return found
+
     def _hold(self, names: int) -> None:
         self.held += names + 1
         if self.held > HELD:
             self._near.clear()
             self._relations.clear()
+            self._kinds.clear()
             self.held = names + 1
 
     # Not cached

@@ -5,8 +5,8 @@
     groups.measure(group.members)            # a relation by whose values they can be compared, or a value behind a node
     groups.counted(group.members)            # a relation that leads from each to some
 
-Used by `full_patterns`, as `WalkSampler` is by `patterns`. A value behind a node is one like `price/amount`: the price is
-a node of its own, with an amount and a currency.
+Used by `full_patterns` and `statement_patterns`, as `WalkSampler` is by `patterns`. A value behind a node is one like
+`price/amount`: the price is a node of its own, with an amount and a currency.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
+from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.drawing import SampledWalk, WalkSampler
 from kgwalk.questions.plan import PlanBuilder, PlanRejected
 from kgwalk.questions.schema import Relation, askable
+from kgwalk.questions.wording.bank_lexicon import BankMatch
+from kgwalk.questions.wording.measures import round_between
 from kgwalk.types import UnknownName
 from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.kinds import TYPE_RELATIONS, Kind, kinds_of
@@ -32,6 +37,7 @@ HAVE = 0.6  # the share of them that must have a relation, for the group to be c
 OF_A_KIND = 0.6  # the share of groups that are all of a kind, where the graph has kinds
 NAMED = 0.8  # the share of a kind's members that a question could name
 TRIES = 12  # draws of a group
+NOTHING = "a step changes nothing"
 MOST_KINDS = 400  # of a graph, that are looked at
 _AMOUNT = re.compile(r"(?:amount|value|quantity|magnitude|number|figure|val)$", re.IGNORECASE)
 _UNIT = re.compile(r"(?:unit|units|currency|unit ?code)$", re.IGNORECASE)
@@ -64,8 +70,9 @@ class Group:
 class Groups:
     """Draws groups from a graph, and what is asked of their members."""
 
-    def __init__(self, sampler: WalkSampler, graph: StoredGraph) -> None:
+    def __init__(self, sampler: WalkSampler, graph: StoredGraph, concepts: Sequence[Concept] | None = None) -> None:
         self.sampler, self.graph = sampler, graph
+        self._concepts = concepts  # of the bank, for what the graph does not say
         self.chance = sampler.chance
         self._members: dict[str, tuple[str, ...]] = {}
 
@@ -116,12 +123,43 @@ class Groups:
 
     def kin(self, name: str) -> list[str]:
         """Things of the same kind as one: those with a relation that few others have."""
-        ways = [way for way in self.sampler.around(name) if not _plain_name(way.relation) in _TELLS_NOTHING]
+        ways = [way for way in self.sampler.around(name) if _plain_name(way.relation) not in _TELLS_NOTHING]
         if not ways:
             raise PlanRejected("nothing of its kind")
         way = min(ways, key=lambda way: len(self.sampler.starts.of(way)))
         drawn = {self.sampler.starts.draw(way, self.chance, 0.0) for _ in range(LOOKED_AT)}
         return sorted(drawn - {name})
+
+    # What the graph does not say
+
+    @cached_property
+    def _bank(self) -> BankMatch:
+        return BankMatch(self.sampler.schema.relations, self._concepts)
+
+    @cached_property
+    def _said_words(self) -> frozenset[str]:
+        """The words of the graph's relations."""
+        return frozenset(word for name in self.sampler.schema.relations for word in normalise(_spaced(name)).split())
+
+    def absent(self, name: str) -> list[str]:
+        """Questions about a thing of this kind that no relation of the graph answers."""
+        kinds: Counter[str] = Counter()
+        for way in self.sampler.around(name):
+            found = self._bank.find(way.relation)
+            if found is not None:
+                kinds[found[0].head if found[1] != way.out else found[0].tail] += 1
+        kind = kinds.most_common(1)[0][0] if kinds else ""
+        concepts = load_bank() if self._concepts is None else self._concepts
+        asked = [concept for concept in concepts if concept.head == kind and self._is_absent(concept)]
+        return [text for concept in asked for text in concept.forward]
+
+    def _is_absent(self, concept: Concept) -> bool:
+        """Whether no word of a concept's names is among the graph's."""
+        words = {
+            word for label in concept.labels + concept.inverse_labels for word in normalise(_spaced(label)).split()
+        }
+        told = {word for word in words if len(word) > 2} - {"has", "the", "and", "for", concept.head, concept.tail}
+        return told.isdisjoint(self._said_words) and concept.tail not in self._said_words
 
     # What is asked of the members
 
@@ -243,5 +281,58 @@ class Measure:
 
 def _plain_name(relation: str) -> str:
     """The words of a relation's name after the last dot, slash, hash or colon."""
-    last = re.split(r"[./#:]", relation.rstrip("./#:"))[-1]
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", last).replace("_", " ").strip().lower()
+    return _spaced(re.split(r"[./#:]", relation.rstrip("./#:"))[-1]).strip().lower()
+
+
+def _spaced(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ")
+
+
+# Steps that patterns share
+
+
+def said(builder: PlanBuilder, measure: Measure) -> str:
+    """The measure's expression, remembered for the wording."""
+    builder.say(measure.text)
+    return measure.text
+
+
+def forward(builder: PlanBuilder, way: DirectedRelation) -> str:
+    text = way.relation if way.out else f"^{way.relation}"
+    builder.say(text)
+    return text
+
+
+def named(groups: Groups, members: Sequence[str], size: int) -> list[str]:
+    names = [name for name in members if askable(name)]
+    if len(names) < size:
+        raise PlanRejected("no topic that can be named")
+    return groups.chance.sample(names, size)
+
+
+def number_of_value(groups: Groups, builder: PlanBuilder, name: str, measure: Measure) -> float:
+    found = groups.value(builder, name, measure.text)
+    if found is None:
+        raise PlanRejected("too few values to compare")
+    value = value_of(found)
+    assert value is not None
+    return value.number
+
+
+def bound_between(groups: Groups, values: Sequence[float], dates: bool) -> str:
+    if len(values) < 2:
+        raise PlanRejected("too few values to compare")
+    bound = round_between(*groups.chance.choice(list(pairwise(values))), year=dates)
+    if dates and any(int(value) == int(bound) != value for value in values):
+        raise PlanRejected("a date inside the year it is compared with")
+    return bound
+
+
+def check_changes(builder: PlanBuilder, kept: int, members: Sequence[str]) -> None:
+    """Rejects a choice that keeps all or none."""
+    if not 0 < len(builder.members(kept)) < len(members):
+        raise PlanRejected(NOTHING)
+
+
+def counting(way: DirectedRelation, within: int = 0) -> str:
+    return f"count({'^' * (not way.out)}{way.relation}{f' in ${within}' if within else ''})"

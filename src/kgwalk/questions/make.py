@@ -28,6 +28,7 @@ from kgwalk.data.folder import STORE, DatasetWriter
 from kgwalk.demos.route import CHOICES
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.bank import Concept
 from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.full_patterns import FULL_DRAWS, possible_in_full
 from kgwalk.questions.groups import Groups
@@ -78,13 +79,17 @@ def make_questions(
     schema: Schema | None = None,
     thrown: Counter[str] | None = None,
     progress: Progress = silent,
+    concepts: Sequence[Concept] | None = None,
 ) -> list[Question]:
     """At most `settings.count` questions, in random order; fewer where the graph has no more.
 
-    `thrown` counts the rejected draws by reason.
+    `thrown` counts the rejected draws by reason. `concepts` are those of the bank that may be asked for where a graph
+    does not have them; by default all.
     """
     settings = settings or MakeSettings()
-    maker = _QuestionMaker(graph, wording, settings, Counter() if thrown is None else thrown, progress, schema)
+    maker = _QuestionMaker(
+        graph, wording, settings, Counter() if thrown is None else thrown, progress, schema, concepts
+    )
     made = maker.run()
     random.Random(settings.seed).shuffle(made)
     return [replace(question, id=f"{settings.name}-{at:05}") for at, question in enumerate(made, 1)]
@@ -269,10 +274,11 @@ class _QuestionMaker:
         thrown: Counter[str],
         progress: Progress,
         schema: Schema | None,
+        concepts: Sequence[Concept] | None,
     ) -> None:
         self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
         self.sampler = WalkSampler(graph, settings, schema)
-        self.stored, self.groups = graph, Groups(self.sampler, graph)
+        self.stored, self.groups = graph, Groups(self.sampler, graph, concepts)
         self.words = random.Random(settings.seed + 1)  # separate: how one plan is worded does not change the next draw
         self.shares = RelationShares(len(self.sampler.schema.relations))
         self.plans: Counter[tuple[object, ...]] = Counter()  # how often each was drawn

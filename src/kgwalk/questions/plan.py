@@ -185,9 +185,7 @@ class MakeSettings:
             object.__setattr__(self, "patterns", PATTERN_SHARES[self.language])
         for pattern in self.patterns:
             if pattern in FULL_PATTERNS and self.language == "core":
-                raise KgwalkError(
-                    f"the pattern {pattern} needs the full walking language", hint="add --language full"
-                )
+                raise KgwalkError(f"the pattern {pattern} needs the full walking language: --language full")
             if pattern not in PATTERN_SHARES[self.language]:
                 raise unknown("pattern", pattern, PATTERN_SHARES[self.language])
         if not self.patterns:

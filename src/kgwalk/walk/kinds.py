@@ -50,6 +50,9 @@ class Kind:
 
     def members(self, graph: Graph) -> list[str]:
         """Each once, the most mentioned first where the graph is a store."""
+        if (kept := getattr(graph, "kind_members", None)) is not None:  # a graph that keeps its latest answers
+            members: list[str] = kept(self)
+            return members
         if self.how == OF_TYPE:
             try:
                 return list(graph.neighbors(self.value, self.relation, out=False).names)

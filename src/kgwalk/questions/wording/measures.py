@@ -107,7 +107,7 @@ def value_noun(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
     behind = speaker.plan.expressions.get(relation)
     relation = relation if behind is None else behind.path[0][0].relation
     words = [word for word in speaker.lexicon.value_words(relation) if not _CODES.search(word)]
-    if not words and behind is not None:
+    if not words and behind is not None and behind.single is None:
         words = list(speaker.templates(DirectedRelation(relation, True)).at(speaker.level).bare)
     if not words:
         return None

@@ -5,7 +5,7 @@
 Every set of a plan becomes a noun phrase, the last one a question. A hop's phrase nests the phrase of the set it starts
 from: "the films that the spouse of X acted in". Sets that are combined are worded in `joins` and `differences`, sets
 chosen by values in `measures`, whole chains and times in `chains`, the patterns of the full language as a whole in
-`choices` and `verdicts`. While a text is put together, a mark (one character
+`choices`, `comparisons` and `verdicts`. While a text is put together, a mark (one character
 of private use) stands for each name and value, so that neither grammar nor noise touches them.
 """
 
@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from kgwalk.questions.plan import HOPS, QuestionPlan, way_of
-from kgwalk.questions.wording import chains, choices, differences, joins, measures, verdicts
+from kgwalk.questions.wording import chains, choices, comparisons, differences, joins, measures, verdicts
 from kgwalk.questions.wording.english import VALUES, is_person, word_set
 from kgwalk.questions.wording.lexicon import Lexicon, Templates
 from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many, parts
@@ -294,7 +294,11 @@ QUESTIONS: dict[str, Callable[[Speaker, Call], str | None]] = {
     "filter": measures.compared_question,
 }
 # Of the patterns of the full language: each is worded as a whole.
-ASKED: dict[str, Callable[[Speaker], str | None]] = {**choices.QUESTIONS, **verdicts.QUESTIONS}
+ASKED: dict[str, Callable[[Speaker], str | None]] = {
+    **choices.QUESTIONS,
+    **comparisons.QUESTIONS,
+    **verdicts.QUESTIONS,
+}
 
 
 # Casing and manner: lower case without a stop, spaced as in some datasets, a phrase before or after

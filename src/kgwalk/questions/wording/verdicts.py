@@ -23,7 +23,8 @@ from kgwalk.questions.plan import (
     way_of,
 )
 from kgwalk.questions.wording import measures
-from kgwalk.questions.wording.choices import GroupWords, compared_words, counted, group_words
+from kgwalk.questions.wording.choices import GroupWords, counted, group_words
+from kgwalk.questions.wording.comparisons import compared_words
 from kgwalk.questions.wording.english import (
     PARTICIPLES,
     a,
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 
 _TO = r"(?:in|on|at|of|for|to|with|from|by|under|against|about)"
 # "Which films did {} direct?", "what country is {} in?", "Where was {} born?", "Who directed {}?", "Who starred in {}?"
-_ABOUT = re.compile(rf"(?:which|what|who|whom)(?: [a-z-]+){{0,2}} (did|does|is|was|has) \{{\}} ([a-z]+(?: {_TO})?|{_TO})\??", re.I)
+_ABOUT = re.compile(
+    rf"(?:which|what|who|whom)(?: [a-z-]+){{0,2}} (did|does|is|was|has) \{{\}} ([a-z]+(?: {_TO})?|{_TO})\??", re.I
+)
 _WHERE = re.compile(r"where (did|does|is|was) \{\} ([a-z]+)\??", re.IGNORECASE)
 _WHO = re.compile(rf"who ([a-z]+)( {_TO})? \{{\}}\??", re.IGNORECASE)
 _NO_VERB = word_set("have has had do did mean like called known famous")
@@ -93,7 +96,9 @@ def verdict_question(speaker: Speaker) -> str | None:
         made = plan.made_by(speaker.sources(call)[1])
         while made is not None and made.tool == "minus":  # the start is left out of its own relatives
             made = plan.made_by(speaker.sources(made)[0])
-        known, other = (None, speaker.phrase(2)) if made is None else (speaker.phrase(speaker.sources(made)[0]), speaker.phrase(2))
+        known, other = (
+            (None, speaker.phrase(2)) if made is None else (speaker.phrase(speaker.sources(made)[0]), speaker.phrase(2))
+        )
         if made is None or known is None or other is None:
             return None
         return speaker.choose(statements(speaker, way_of(made), known, other))
@@ -135,7 +140,10 @@ def _any(speaker: Speaker) -> str | None:
     helps = "Does" if words.helps == "does" else "Did"
     options: Weighted = [(2, f"{helps} {known.text} {words.verb} any {words.things}?")]
     if words.verb == "have":
-        options += [(1, f"Does {known.text} have {a(singular(words.things))}?"), (0.7, f"Are there any {words.things} of {known.text}?")]
+        options += [
+            (1, f"Does {known.text} have {a(singular(words.things))}?"),
+            (0.7, f"Are there any {words.things} of {known.text}?"),
+        ]
     return speaker.choose(options)
 
 
@@ -169,9 +177,18 @@ def _compared(speaker: Speaker, call: Call) -> str | None:
         if did.startswith("were "):
             options.append((3, f"Was {x} {did.removeprefix('were ')} {when} {mark}?"))
         elif did:
-            options.append((3, f"Did {x} {base(did.split(' ')[0])} {' '.join(did.split(' ')[1:])} {when} {mark}?".replace("  ", " ")))
+            options.append(
+                (
+                    3,
+                    f"Did {x} {base(did.split(' ')[0])} {' '.join(did.split(' ')[1:])} {when} {mark}?".replace(
+                        "  ", " "
+                    ),
+                )
+            )
         return speaker.choose(options)
-    than = speaker.chance.choice(("above", "over", "more than", "higher than") if more else ("below", "under", "less than"))
+    than = speaker.chance.choice(
+        ("above", "over", "more than", "higher than") if more else ("below", "under", "less than")
+    )
     options = [(2, f"Is the {noun} of {x} {than} {mark}?"), (speaker.level, f"is {x}'s {noun} {than} {mark}")]
     if counted_things:
         options.append((2, f"Does {x} have {'more' if more else 'fewer'} than {mark} {counted_things}?"))
@@ -209,11 +226,13 @@ class _Clauses:
         made = []
         for rest in self.rests:
             found = _RELATIVE.fullmatch(rest)
-            if found is not None and found[1] not in _AUX and not _is_past(found[1]) and not is_plural(found[1]):
-                if found[2].startswith("{}"):
-                    made.append(f"{found[1]} {word} {found[2]}")
-                elif re.fullmatch(rf"{_TO} \{{\}}", found[2]):
-                    made.append(f"{found[1]} {word if word == 'only' else ''} {found[2].replace('{}', '{}' if word == 'only' else f'{word} {{}}')}".replace("  ", " "))
+            if found is None or found[1] in _AUX or _is_past(found[1]) or is_plural(found[1]):
+                continue
+            if found[2].startswith("{}"):
+                made.append(f"{found[1]} {word} {found[2]}")
+            elif re.fullmatch(rf"{_TO} \{{\}}", found[2]):
+                to = found[2].removesuffix(" {}")
+                made.append(f"{found[1]} only {to} {{}}" if word == "only" else f"{found[1]} {to} {word} {{}}")
         return list(dict.fromkeys(made))
 
 
@@ -295,7 +314,7 @@ def _not_related(speaker: Speaker, call: Call, group: GroupWords, count: bool) -
         options += _asked(speaker, group, text, count, listed=listed)
     if not options:
         many = as_many(others)
-        if not many.many:
+        if not many.many or speaker.chance.random() < 0.7:  # clear, but few people say it so
             return None
         options += _asked(speaker, group, f"are not among {many.text}", count)
         if group.many and not count:
@@ -310,7 +329,9 @@ def _without(speaker: Speaker, call: Call, group: GroupWords, count: bool) -> st
         return None
     if words.verb == "have":
         options = _asked(speaker, group, f"have no {words.things}", count, listed=f"without {words.things}")
-        options += _asked(speaker, group, f"have no {singular(words.things)}", count, listed=f"{_that(group)} have no {words.things}")
+        options += _asked(
+            speaker, group, f"have no {singular(words.things)}", count, listed=f"{_that(group)} have no {words.things}"
+        )
         return speaker.choose(options)
     helps = "do" if words.helps == "does" else "did"
     clause = f"{helps} not {words.verb} any {words.things}"
@@ -319,7 +340,10 @@ def _without(speaker: Speaker, call: Call, group: GroupWords, count: bool) -> st
 
 def _none(speaker: Speaker, call: Call, group: GroupWords, count: bool) -> str | None:
     hop = speaker.plan.expressions[str(call.args[1])].path[0][0]
-    words, others = counted(speaker, DirectedRelation(hop.relation, hop.out)), group_words(speaker, speaker.sources(call)[1])
+    words, others = (
+        counted(speaker, DirectedRelation(hop.relation, hop.out)),
+        group_words(speaker, speaker.sources(call)[1]),
+    )
     single = speaker.phrase(speaker.sources(call)[1])
     if words is None or single is None:
         return None
@@ -352,11 +376,26 @@ def quantifier_question(speaker: Speaker) -> str | None:
             return None
         for clause in back.with_word("only"):
             text = clause.replace("{}", topic.text)
-            options += [(2 * weight, asked) for weight, asked in _asked(speaker, group, text, False, listed=f"{_that(group)} {text}")]
+            options += [
+                (2 * weight, asked)
+                for weight, asked in _asked(speaker, group, text, False, listed=f"{_that(group)} {text}")
+            ]
         for noun in bare[:2]:
             one = singular(noun)
-            options += _asked(speaker, group, f"have {topic.text} as their only {one}", False, listed=f"with {topic.text} as their only {one}")
-            options += _asked(speaker, group, f"have no {one} other than {topic.text}", False, listed=f"whose only {one} is {topic.text}")
+            options += _asked(
+                speaker,
+                group,
+                f"have {topic.text} as their only {one}",
+                False,
+                listed=f"with {topic.text} as their only {one}",
+            )
+            options += _asked(
+                speaker,
+                group,
+                f"have no {one} other than {topic.text}",
+                False,
+                listed=f"whose only {one} is {topic.text}",
+            )
         return speaker.choose(options)
     inside = group_words(speaker, other)
     if inside is None:
@@ -392,10 +431,17 @@ def dated_question(speaker: Speaker) -> str | None:
     options: Weighted = []
     if call.tool in ("earliest", "latest"):
         word = "first" if call.tool == "earliest" else speaker.chance.choice(("last", "most recently"))
-        options = [(1, f"{fill(text, known).rstrip('?. ')} {word}?") for text in questions if re.match(r"wh|in wh|at wh", text, re.I)]
+        options = [
+            (1, f"{fill(text, known).rstrip('?. ')} {word}?")
+            for text in questions
+            if re.match(r"wh|in wh|at wh", text, re.I)
+        ]
         word = "first" if call.tool == "earliest" else speaker.chance.choice(("last", "latest", "most recent"))
         for noun in speaker.templates(way).at(speaker.level).bare[:3]:
-            options += [(1, f"What was the {word} {singular(noun)} of {known.text}?"), (speaker.level, f"{known.text}'s {word} {singular(noun)}")]
+            options += [
+                (1, f"What was the {word} {singular(noun)} of {known.text}?"),
+                (speaker.level, f"{known.text}'s {word} {singular(noun)}"),
+            ]
         return speaker.choose(options)
     when = f"{call.tool} {speaker.mark(str(call.args[2]))}"
     options = [(1, with_term(fill(text, known), when, front=False)) for text in questions]
@@ -412,7 +458,14 @@ def _when(statement: str) -> str:
     >>> _when("Does X play for Y?"), _when("Is Y the capital of X?")
     ('When did X play for Y?', 'When was Y the capital of X?')
     """
-    for now, then in (("Does ", "did "), ("Did ", "did "), ("Is it true that", ""), ("Is ", "was "), ("Was ", "was "), ("Has ", "did ")):
+    for now, then in (
+        ("Does ", "did "),
+        ("Did ", "did "),
+        ("Is it true that", ""),
+        ("Is ", "was "),
+        ("Was ", "was "),
+        ("Has ", "did "),
+    ):
         if statement.startswith(now):
             return f"When {then}{statement[len(now) :]}" if then else ""
     return ""
