@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from kgwalk.demos.path_search import reverse
 from kgwalk.kg.times import parse_time
+from kgwalk.questions.drawing import FORWARDS
 from kgwalk.questions.groups import (
     NOTHING,
     Group,
@@ -332,6 +333,8 @@ def repeated(groups: Groups) -> PlanBuilder:
     ways = [way for way in ways if way.relation not in sampler.inverses.of(way.relation)]
     way = sampler.choose(ways)
     topic = sampler.topic(way)
+    if not way.out and sampler.inverses.said_forwards(way.relation, sampler.graph.relations(topic)):
+        raise PlanRejected(FORWARDS)
     text = f"{way.relation}+"
     builder = PlanBuilder(sampler.graph, [topic], sampler.settings)
     tool = "tail_entities" if way.out else "head_entities"

@@ -28,13 +28,15 @@ from kgwalk.questions.wording.bank_lexicon import BankMatch
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.types import UnknownName
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.kinds import TYPE_RELATIONS, Kind, kinds_of
+from kgwalk.walk.kinds import OF_TYPE, TYPE_RELATIONS, Kind, kinds_of
 from kgwalk.walk.values import value_of
 
 FEWEST, MOST = 4, 2000  # members of a kind that is asked about
 LOOKED_AT = 40  # members of a group whose relations are looked at
 HAVE = 0.6  # the share of them that must have a relation, for the group to be compared by it
 OF_A_KIND = 0.6  # the share of groups that are all of a kind, where the graph has kinds
+BY_TYPE = 0.75  # the share of kinds that are types, where the graph has types
+RELATIVE = 0.1  # the share of a relation's heads that are tails, from which on it joins things of one kind
 NAMED = 0.8  # the share of a kind's members that a question could name
 TRIES = 12  # draws of a group
 NOTHING = "a step changes nothing"
@@ -82,7 +84,17 @@ class Groups:
     def kinds(self) -> list[Kind]:
         """The kinds of the graph by name, without those of values behind nodes; some of them may be too small."""
         known = [kind for kind in kinds_of(self.graph).values() if not self._is_value_node(kind)]
+        known = [kind for kind in known if kind.how == OF_TYPE or not self._relative(kind)]
         return known if len(known) <= MOST_KINDS else self.chance.sample(known, MOST_KINDS)
+
+    def _relative(self, kind: Kind) -> bool:
+        """Whether its relation joins things of one kind: sisters and synonyms are so to somebody, not by themselves."""
+        heads = len(self.sampler.starts.of(DirectedRelation(kind.relation, True)))
+        return len(self.sampler.starts.both(kind.relation)) > RELATIVE * heads
+
+    @cached_property
+    def _types(self) -> list[Kind]:
+        return [kind for kind in self.kinds if kind.how == OF_TYPE]
 
     def members_of(self, kind: Kind) -> tuple[str, ...]:
         """The members of a kind; none if they are too few, too many, or have no names."""
@@ -98,7 +110,8 @@ class Groups:
         most = self.sampler.settings.most_onward if most is None else most
         for _ in range(TRIES):
             if self.kinds and self.chance.random() < of_a_kind:
-                kind = self.chance.choice(self.kinds)
+                typed = self._types and self.chance.random() < BY_TYPE
+                kind = self.chance.choice(self._types if typed else self.kinds)
                 members = self.members_of(kind)
                 if least <= len(members) <= MOST:
                     return Group(members, kind)

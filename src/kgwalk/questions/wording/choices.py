@@ -49,8 +49,11 @@ _NO_KIND = word_set(
     "name label id code email mail phone fax address url link website homepage description comment status note text "
     "abbreviation symbol unit type kind category domain offset amount value title contact image picture date year "
     "number key prefix alias version identifier iso alpha2 alpha3 thing class quantity node item entity resource "
-    "property statement literal gender sex sense meaning example definition motto"
+    "property statement literal gender sex sense meaning example definition motto birthplace deathplace hometown "
+    "subject setting match sister brother sibling niece nephew parent child son daughter spouse wife husband killer "
+    "murderer victim successor predecessor partner neighbour cause effect indication origin location place"
 )
+_NO_TYPE = word_set("thing class quantity node item entity resource property statement literal value number date text")
 _LETTERS = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,2}")
 
 
@@ -78,10 +81,12 @@ def kind_noun(speaker: Speaker, kind: Kind) -> str | None:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").strip()
     noun = singular(words if words.isupper() and len(words) < 5 else words.lower())
     last = noun.split(" ")[-1]
-    if not _LETTERS.fullmatch(noun) or last in _NO_KIND or is_participle(last) or last in VALUES:
+    if not _LETTERS.fullmatch(noun) or is_participle(last) or last in VALUES:
         return None
     if kind.how == OF_TYPE:
-        return noun
+        return None if last in _NO_TYPE else noun
+    if last in _NO_KIND or " of " in noun:
+        return None
     templates = speaker.templates(DirectedRelation(kind.relation, kind.how == TAILS))
     nouns = {singular(one) for one in templates.bare + templates.plain_bare}
     return noun if noun in nouns and templates.kind not in VALUES else None
@@ -131,7 +136,8 @@ def counted(speaker: Speaker, way: DirectedRelation) -> CountWords | None:
         return None
     options: list[CountWords] = []
     questions, _, bare = templates.at(speaker.level)
-    options += [CountWords(plural(noun), *_HAS) for noun in bare[:4] if plural(noun) != noun or is_plural(noun)]
+    nouns = [noun for noun in bare[:4] if not re.search(r" (?:for|of|in|with) ", noun)]
+    options += [CountWords(plural(noun), *_HAS) for noun in nouns if plural(noun) != noun or is_plural(noun)]
     if templates.kind not in VAGUE and speaker.lexicon.alone(way):
         options.append(CountWords(plural(templates.kind), *_HAS))
     for question in questions:

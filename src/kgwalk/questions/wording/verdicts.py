@@ -264,6 +264,8 @@ def _negated(rest: str) -> str:
         return "" if is_plural(verb) or verb in ("the", "a", "{}") or verb.endswith("s") else f"do not {verb} {more}"
     first = rest.split(" ")[0]
     if is_participle(first):
+        if re.match(rf"[a-z]+ {_TO} ", rest) is None:
+            return ""
         return f"{'are' if first in _STATES else 'were'} not {rest}"
     return f"are not {rest}" if re.fullmatch(r"(?:in|on|at|from|under) (?:the [a-z ]+ )?\{\}", rest) else ""
 
@@ -416,6 +418,11 @@ def zero_question(speaker: Speaker) -> str | None:
 # When
 
 
+_PAST_ASKED = re.compile(
+    r"(?:(?:in |at )?(?:which|what|who|whom|where).* (?:did|was|were) |who [a-z]+ed )", re.IGNORECASE
+)
+
+
 def dated_question(speaker: Speaker) -> str | None:
     from kgwalk.questions.wording.chains import with_term  # chains needs the speaker's own modules
 
@@ -431,11 +438,7 @@ def dated_question(speaker: Speaker) -> str | None:
     options: Weighted = []
     if call.tool in ("earliest", "latest"):
         word = "first" if call.tool == "earliest" else speaker.chance.choice(("last", "most recently"))
-        options = [
-            (1, f"{fill(text, known).rstrip('?. ')} {word}?")
-            for text in questions
-            if re.match(r"wh|in wh|at wh", text, re.I)
-        ]
+        options = [(1, f"{fill(text, known).rstrip('?. ')} {word}?") for text in questions if _PAST_ASKED.match(text)]
         word = "first" if call.tool == "earliest" else speaker.chance.choice(("last", "latest", "most recent"))
         for noun in speaker.templates(way).at(speaker.level).bare[:3]:
             options += [
