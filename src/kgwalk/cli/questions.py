@@ -219,7 +219,7 @@ def make(
     from kgwalk.data.folder import check_target
     from kgwalk.questions.make import make_questions, split_questions, write_dataset
     from kgwalk.questions.plan import MakeSettings
-    from kgwalk.questions.schema import survey
+    from kgwalk.questions.schema import survey, types_of
     from kgwalk.questions.wording.name_lexicon import NameLexicon
     from kgwalk.questions.wording.speaker import Wording
 
@@ -238,7 +238,8 @@ def make(
     with progress_bar(quiet=quiet or json) as progress:
         opened = _graph(graph, on_error, progress)
         schema = survey(opened)
-        wording = Wording(NameLexicon(schema, bank=bank), level=level, noise=noise)
+        types = types_of(opened, schema) if language == "full" else None
+        wording = Wording(NameLexicon(schema, bank=bank, types=types), level=level, noise=noise)
         made = make_questions(opened, wording, settings, schema=schema, thrown=thrown, progress=progress)
         if not made:
             why = "; ".join(f"{reason}: {number:,}" for reason, number in thrown.most_common(3))

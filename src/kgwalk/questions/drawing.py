@@ -25,7 +25,21 @@ from kgwalk.demos.path_search import reverse
 from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.plan import MakeSettings, PlanBuilder, PlanRejected
-from kgwalk.questions.schema import ID, MOSTLY, NAME, Inverses, Relation, Schema, askable, survey
+from kgwalk.questions.schema import (
+    ID,
+    MOSTLY,
+    NAME,
+    TRUTHS,
+    TYPE_WORDS,
+    Inverses,
+    Relation,
+    Schema,
+    ValueNode,
+    askable,
+    plain_name,
+    survey,
+    value_nodes,
+)
 from kgwalk.types import Found, Neighbors, Triple, UnknownName
 from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.kinds import Kind
@@ -36,7 +50,6 @@ CHOSEN_FROM = 3  # directed relations drawn, of which the least used is taken
 LOOKED_AT = 30  # neighbours that a walk may go on to; the best known come first
 # Relations that describe the graph itself, which nobody asks about: Freebase's reviews and types, RDF's and OWL's.
 _HOUSEKEEPING = re.compile(r"/?(?:freebase|type|dataworld)[./]|.*(?:rdf-syntax-ns|rdf-schema|owl)#|(?:rdfs?|owl):")
-_TYPES = re.compile(r"(?:^|[./:#])(?:type|a|is[ _-]?a|instance[ _-]?of)$", re.IGNORECASE)
 ALIKE = 0.2  # the share of ends in common from which on two directed relations lead to one kind
 TURNS_TRIED = 3  # draws of a walk that turns back, for one where another relation could be mistaken for the way back
 OTHER_BACK = 0.4  # the share of turns that come back by another relation, if there is one
@@ -95,8 +108,14 @@ class WalkSampler:
         self.used: Counter[DirectedRelation] = Counter()
         relations = self.schema.relations
         asked = [way for way in self.starts.ways if not _HOUSEKEEPING.match(way.relation)]
-        if settings.language == "full":  # there a type is a kind to start from, not a thing to ask for
-            asked = [way for way in asked if not _TYPES.search(way.relation)]
+        self.value_nodes: dict[str, ValueNode] = {}
+        if settings.language == "full":  # there a type is a kind to start from, and a value's node is not asked for
+            self.value_nodes = value_nodes(graph, self.schema)
+            held = {name for node in self.value_nodes.values() for name in (node.amount, node.unit)}
+            held |= self.value_nodes.keys()
+            held |= {name for name, one in relations.items() if {tail.lower() for tail in one.sample_tails} <= TRUTHS}
+            asked = [way for way in asked if way.relation not in held]
+            asked = [way for way in asked if plain_name(way.relation) not in TYPE_WORDS]
         self._weight = {way: math.log(2 + relations[way.relation].facts) * self._either(way.relation) for way in asked}
         self.to_things = {way for way in asked if not way.out or relations[way.relation].to_things}
         self.first_ways = [way for way in asked if self._askable_from(way)]
@@ -139,6 +158,8 @@ class WalkSampler:
         raise PlanRejected("no topic that can be named")
 
     def may_be_topic(self, name: str) -> bool:
+        if self.settings.language == "full" and name.lower() in TRUTHS:
+            return False
         return askable(name) or self.settings.literal_topics
 
     def path(self, hops: int, *, to_name: bool = False, turns: bool = False) -> SampledWalk:

@@ -49,7 +49,7 @@ from kgwalk.questions.plan import (
     PlanBuilder,
     PlanRejected,
 )
-from kgwalk.questions.schema import ID, askable
+from kgwalk.questions.schema import ID, TRUTHS, askable
 from kgwalk.questions.statement_patterns import negation, quantifier, unanswerable, verdict, zero
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import DirectedRelation
@@ -69,7 +69,7 @@ _NO_SUM = re.compile(
     r"index|code|id$|magnitude|floor|speed|version",
     re.IGNORECASE,
 )
-_NO_AVERAGE = re.compile(r"latitude|longitude|code|id$|numeric|version|rank", re.IGNORECASE)
+_NO_AVERAGE = re.compile(r"latitude|longitude|code|id$|numeric|version|rank|number$|group|period", re.IGNORECASE)
 
 
 # Over all of a kind
@@ -124,14 +124,16 @@ def _compared(groups: Groups, group: Group) -> PlanBuilder:
 def _reached_from(groups: Groups, group: Group) -> PlanBuilder:
     """What a relation leads to from all of a kind."""
     ways = [
-        way for way, share in groups.shares(group.members).items() if share > 0.3 and way in groups.sampler.to_things
+        way
+        for way, share in groups.shares(group.members).items()
+        if share > 0.3 and way.out and way in groups.sampler.to_things
     ]
     builder, number = group.start(groups)
     if len(group.members) > groups.sampler.settings.most_members // 4:
         raise PlanRejected("goes on from too many")
     way = groups.sampler.choose(sorted(ways))
     reached = builder.call("tail_entities" if way.out else "head_entities", number, way.relation)
-    if not 2 <= len(builder.members(reached)) <= len(group.members):
+    if not 2 <= len(builder.members(reached)) <= len(group.members) or set(builder.members(reached)) <= TRUTHS:
         raise PlanRejected(NOTHING)
     if groups.chance.random() < 0.3:
         builder.count(reached)
@@ -314,7 +316,7 @@ def behind(groups: Groups) -> PlanBuilder:
     nodes = groups.value_nodes
     if not nodes:
         raise PlanRejected("no values behind nodes")
-    relation = groups.sampler.choose([DirectedRelation(name, True) for name in sorted(nodes)]).relation
+    relation = groups.chance.choice(sorted(nodes))
     topic = groups.sampler.topic(DirectedRelation(relation, True))
     builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
     unit = nodes[relation].unit

@@ -11,7 +11,6 @@ Used by `full_patterns` and `statement_patterns`, as `WalkSampler` is by `patter
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +22,11 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.drawing import SampledWalk, WalkSampler
 from kgwalk.questions.plan import PlanBuilder, PlanRejected
-from kgwalk.questions.schema import Relation, askable
+from kgwalk.questions.schema import TELLS_NOTHING, TRUTHS, Relation, ValueNode, askable, plain_name, spaced
 from kgwalk.questions.wording.bank_lexicon import BankMatch
 from kgwalk.questions.wording.measures import round_between
-from kgwalk.types import UnknownName
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.kinds import OF_TYPE, TYPE_RELATIONS, Kind, kinds_of
+from kgwalk.walk.kinds import OF_TYPE, Kind, kinds_of
 from kgwalk.walk.values import value_of
 
 FEWEST, MOST = 4, 2000  # members of a kind that is asked about
@@ -41,9 +39,6 @@ NAMED = 0.8  # the share of a kind's members that a question could name
 TRIES = 12  # draws of a group
 NOTHING = "a step changes nothing"
 MOST_KINDS = 400  # of a graph, that are looked at
-_AMOUNT = re.compile(r"(?:amount|value|quantity|magnitude|number|figure|val)$", re.IGNORECASE)
-_UNIT = re.compile(r"(?:unit|units|currency|unit ?code)$", re.IGNORECASE)
-_TELLS_NOTHING = TYPE_RELATIONS | {"label", "name", "same as", "comment", "description"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +127,14 @@ class Groups:
         sampler = self.sampler
         walk = sampler.path(1, to_name=True)
         builder = PlanBuilder(sampler.graph, [walk.topic], sampler.settings)
-        return Group(builder.members(builder.follow(1, walk.ways)), None, walk)
+        members = builder.members(builder.follow(1, walk.ways))
+        if sum(map(askable, members)) < HAVE * len(members):
+            raise PlanRejected("no topic that can be named")
+        return Group(members, None, walk)
 
     def kin(self, name: str) -> list[str]:
         """Things of the same kind as one: those with a relation that few others have."""
-        ways = [way for way in self.sampler.around(name) if _plain_name(way.relation) not in _TELLS_NOTHING]
+        ways = [way for way in self.sampler.around(name) if plain_name(way.relation) not in TELLS_NOTHING]
         if not ways:
             raise PlanRejected("nothing of its kind")
         way = min(ways, key=lambda way: len(self.sampler.starts.of(way)))
@@ -152,7 +150,7 @@ class Groups:
     @cached_property
     def _said_words(self) -> frozenset[str]:
         """The words of the graph's relations."""
-        return frozenset(word for name in self.sampler.schema.relations for word in normalise(_spaced(name)).split())
+        return frozenset(word for name in self.sampler.schema.relations for word in normalise(spaced(name)).split())
 
     def absent(self, name: str) -> list[str]:
         """Questions about a thing of this kind that no relation of the graph answers."""
@@ -168,9 +166,7 @@ class Groups:
 
     def _is_absent(self, concept: Concept) -> bool:
         """Whether no word of a concept's names is among the graph's."""
-        words = {
-            word for label in concept.labels + concept.inverse_labels for word in normalise(_spaced(label)).split()
-        }
+        words = {word for label in concept.labels + concept.inverse_labels for word in normalise(spaced(label)).split()}
         told = {word for word in words if len(word) > 2} - {"has", "the", "and", "for", concept.head, concept.tail}
         return told.isdisjoint(self._said_words) and concept.tail not in self._said_words
 
@@ -182,6 +178,9 @@ class Groups:
         counts: Counter[DirectedRelation] = Counter()
         for name in sample:
             counts.update(set(self.sampler.around(name)))
+            if self.value_nodes:
+                own = (relation for relation in self.sampler.graph.relations(name) if relation in self.value_nodes)
+                counts.update(DirectedRelation(relation, True) for relation in own)
         return {way: count / len(sample) for way, count in counts.items()}
 
     def measure(self, members: Sequence[str], *, dates: bool | None = None) -> Measure:
@@ -193,7 +192,7 @@ class Groups:
             found = [way for way in found if self._dated(relations[way.relation]) == dates]
         if not found:
             raise PlanRejected("no values to compare")
-        return self.measure_of(self.sampler.choose(sorted(found)).relation)
+        return self.measure_of(self.chance.choice(sorted(found)).relation)
 
     def measure_of(self, relation: str) -> Measure:
         node = self.value_nodes.get(relation)
@@ -203,7 +202,7 @@ class Groups:
     def counted(self, members: Sequence[str], *, have: float = HAVE, least: float = 1.3) -> DirectedRelation:
         """A relation that leads from most members to one or several things, so that they can be counted for each."""
         ways = [way for way, share in self.shares(members).items() if share >= have and way in self.sampler.to_things]
-        ways = [way for way in ways if self.sampler.fan(way) >= least and not self._to_value_node(way)]
+        ways = [way for way in ways if self.sampler.fan(way) >= least and plain_name(way.relation) not in TELLS_NOTHING]
         return self.sampler.choose(sorted(ways))
 
     def _dated(self, relation: Relation) -> bool:
@@ -213,42 +212,28 @@ class Groups:
     def _valued(self) -> frozenset[DirectedRelation]:
         return frozenset(self.sampler.valued_things)
 
-    # Values behind nodes
+    # True and false
 
     @cached_property
+    def truths(self) -> list[str]:
+        """The relations whose values are true and false."""
+        relations = self.sampler.schema.relations.values()
+        return sorted(one.name for one in relations if {tail.lower() for tail in one.sample_tails} <= TRUTHS)
+
+    def truth_of(self, relation: str) -> str:
+        """The word for true, as a relation's values write it."""
+        tails = self.sampler.schema.relations[relation].sample_tails
+        found = [tail for tail in tails if tail.lower() in ("true", "yes")]
+        if not found:
+            raise PlanRejected("nothing is true")
+        return found[0]
+
+    # Values behind nodes
+
+    @property
     def value_nodes(self) -> dict[str, ValueNode]:
         """The relations that lead to nodes which only hold a value, each with the relations from there."""
-        found = {}
-        for relation in self.sampler.schema.relations.values():
-            node = self._value_node(relation)
-            if node is not None:
-                found[relation.name] = node
-        return found
-
-    def _value_node(self, relation: Relation) -> ValueNode | None:
-        schema = self.sampler.schema.relations
-        if relation.tails < 0.9 * relation.facts or not relation.to_things:
-            return None
-        leaving: Counter[str] = Counter()
-        sample = relation.sample_tails[:10]
-        for name in sample:
-            try:
-                leaving.update(self.graph.relations(name))
-            except UnknownName:
-                return None
-        told = {name: count for name, count in leaving.items() if _plain_name(name) not in _TELLS_NOTHING}
-        amounts = [name for name in told if _AMOUNT.search(_plain_name(name)) and told[name] == len(sample)]
-        amounts = [name for name in amounts if schema[name].valued]
-        if len(amounts) != 1 or len(told) > 3:
-            return None
-        units = [name for name in told if _UNIT.search(_plain_name(name))]
-        if set(told) - {*amounts, *units}:
-            return None
-        return ValueNode(amounts[0], units[0] if units else None)
-
-    def _to_value_node(self, way: DirectedRelation) -> bool:
-        ends = {node.amount for node in self.value_nodes.values()} | {node.unit for node in self.value_nodes.values()}
-        return way.relation in ends or way.relation in self.value_nodes
+        return self.sampler.value_nodes
 
     def _is_value_node(self, kind: Kind) -> bool:
         """Whether a kind's members are nodes that only hold values: all prices, all quantities."""
@@ -276,29 +261,12 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueNode:
-    """The relations of a node that only holds a value."""
-
-    amount: str
-    unit: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Measure:
     """What things are compared by: an expression, the relation that its words come from, and whether it is a time."""
 
     text: str
     relation: str
     dates: bool
-
-
-def _plain_name(relation: str) -> str:
-    """The words of a relation's name after the last dot, slash, hash or colon."""
-    return _spaced(re.split(r"[./#:]", relation.rstrip("./#:"))[-1]).strip().lower()
-
-
-def _spaced(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ")
 
 
 # Steps that patterns share

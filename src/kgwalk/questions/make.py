@@ -112,8 +112,10 @@ def question_of(
         extra = {"answer_kind": kind, "program": _with_kinds(plan, starts), "kinds": [kind.name for kind in starts]}
         if made is None:
             extra["answer_kind"] = "none"
-        elif made.answer_kind != ENTITY or kind == "value":
-            extra["answer_kind"] = "number" if kind == "value" else made.answer_kind
+        elif made.answer_kind != ENTITY:
+            extra["answer_kind"] = made.answer_kind
+        elif kind == "value":
+            extra["answer_kind"] = "number"
         if made is not None and made.rows:
             rows = [[name, *("; ".join(cell) for cell in made.rows[name])] for name in made.members]
             extra |= {"columns": list(made.columns), "rows": rows}

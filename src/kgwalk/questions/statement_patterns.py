@@ -41,6 +41,8 @@ def verdict(groups: Groups) -> PlanBuilder:
     """Is X in Y? Do X and Y share a director? Is X larger than Y? Does X have children?"""
     drawn = groups.chance.random()
     yes = groups.chance.random() < 0.5
+    if groups.truths and drawn < 0.15:
+        return _is_true(groups)
     if drawn < 0.5:
         return _is_in(groups, yes)
     if drawn < 0.65:
@@ -63,6 +65,16 @@ def _is_in(groups: Groups, yes: bool) -> PlanBuilder:
         raise PlanRejected("no topic that can be named")
     builder = PlanBuilder(sampler.graph, [walk.topic, other], sampler.settings)
     builder.call("is_in", 2, builder.follow(1, walk.ways))
+    return builder
+
+
+def _is_true(groups: Groups) -> PlanBuilder:
+    """Is X radioactive? Where that is true or false."""
+    relation = groups.chance.choice(groups.truths)
+    topic = groups.sampler.topic(DirectedRelation(relation, True))
+    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
+    text = forward(builder, DirectedRelation(relation, True))
+    builder.call("compare", builder.call("tail_entities", 1, text), "=", groups.truth_of(relation))
     return builder
 
 
@@ -132,12 +144,13 @@ def _lacking(groups: Groups, *, has: bool = False, to_things: bool = True) -> tu
         # what all of its kind have is no question; nor is what the same relation says of it the other way
         ways = [way for way, share in shares.items() if 0.25 <= share <= (0.9 if has else 1) and way not in turned]
         ways = [way for way in ways if (way in own) == has]
-        ways = [way for way in ways if way in sampler.first_ways and (way in sampler.to_things or not to_things)]
+        ways = [way for way in ways if way in sampler.first_ways or way.relation in groups.value_nodes]
+        ways = [way for way in ways if way not in sampler.valued or not to_things]
         inverses = [sampler.inverses.of(way.relation) for way in ways]
         known = {way.relation for way in own}
         ways = [way for way, others in zip(ways, inverses, strict=True) if has or others.isdisjoint(known)]
         if ways:
-            return name, sampler.choose(sorted(ways))
+            return name, groups.chance.choice(sorted(ways))
     raise PlanRejected("nothing that it lacks")
 
 
@@ -175,8 +188,10 @@ def _not_related(groups: Groups) -> PlanBuilder:
 def _without(groups: Groups) -> PlanBuilder:
     group = groups.draw()
     shares = groups.shares(group.members)
-    ways = [way for way, share in shares.items() if 0.1 < share < 0.95 and way in groups.sampler.to_things]
-    way = groups.sampler.choose(sorted(ways))
+    ways = sorted(way for way, share in shares.items() if 0.1 < share < 0.95 and way not in groups.sampler.valued)
+    if not ways:
+        raise PlanRejected("no way to go on")
+    way = groups.chance.choice(ways)
     builder, number = group.start(groups)
     builder.say(counting(way))
     kept = builder.call("filter", number, counting(way), "=", "0")

@@ -97,6 +97,8 @@ def group_words(speaker: Speaker, number: int) -> GroupWords | None:
     phrase = speaker.phrase(number)
     if phrase is None or phrase.simple:
         return None
+    if speaker.plan.made_by(number) is None:  # all of a kind
+        return GroupWords(phrase.text, phrase.text.removeprefix("the "), phrase.kind, phrase.kind)
     many = as_many(phrase)
     if not many.many:
         return None

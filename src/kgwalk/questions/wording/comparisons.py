@@ -286,7 +286,8 @@ def repeated_question(speaker: Speaker) -> str | None:
     if many is not None and many.many:
         found = parts(many.text)
         if count:
-            described = f"{found.head} {found.rest}" if found is not None else ""
+            clear = found is not None and found.head not in ("those", "ones", "all")
+            described = f"{found.head} {found.rest}" if found is not None and clear else ""
             options += [(2, f"How many {described} are there, {how}?")] * bool(described)
             options += [(1, f"Count {many.text}, {how}.")]
         else:

@@ -38,6 +38,7 @@ from kgwalk.questions.wording.english import (
 )
 from kgwalk.questions.wording.measures import in_words, value_noun
 from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, parts
+from kgwalk.questions.wording.relation_names import read_name
 from kgwalk.questions.wording.values import value_words
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
@@ -104,8 +105,11 @@ def verdict_question(speaker: Speaker) -> str | None:
         return speaker.choose(statements(speaker, way_of(made), known, other))
     if call.tool == "overlap":
         return _shared(speaker)
-    if plan.made_by(speaker.sources(call)[0]).tool == "count":  # type: ignore[union-attr]
+    made = plan.made_by(speaker.sources(call)[0])
+    if made is not None and made.tool == "count":
         return _any(speaker)
+    if call.args[1] == "=":
+        return _is_true(speaker)
     return _compared(speaker, call)
 
 
@@ -145,6 +149,18 @@ def _any(speaker: Speaker) -> str | None:
             (0.7, f"Are there any {words.things} of {known.text}?"),
         ]
     return speaker.choose(options)
+
+
+def _is_true(speaker: Speaker) -> str | None:
+    """Is X radioactive? The words are those of the relation's own name."""
+    name, known = read_name(str(speaker.plan.steps[0].args[1])), speaker.phrase(1)
+    words = [word for word in name.words if word not in ("is", "has", "was")]
+    if known is None or not words:
+        return None
+    said = " ".join(words)
+    if name.words[0] == "has":
+        return f"Does {known.text} have {a(said)}?"
+    return speaker.choose([(3, f"Is {known.text} {said}?"), (1, f"Is it true that {known.text} is {said}?")])
 
 
 def _compared(speaker: Speaker, call: Call) -> str | None:
