@@ -53,7 +53,7 @@ from kgwalk.questions.schema import ID, TRUTHS, askable
 from kgwalk.questions.statement_patterns import negation, quantifier, unanswerable, verdict, zero
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.values import difference, quotient
+from kgwalk.walk.values import DAYS_A_YEAR, difference, quotient
 
 TRIES = 12
 ONWARD = 0.15  # the share of superlatives with one more hop
@@ -123,11 +123,8 @@ def _compared(groups: Groups, group: Group) -> PlanBuilder:
 
 def _reached_from(groups: Groups, group: Group) -> PlanBuilder:
     """What a relation leads to from all of a kind."""
-    ways = [
-        way
-        for way, share in groups.shares(group.members).items()
-        if share > 0.3 and way.out and way in groups.sampler.to_things
-    ]
+    shares = groups.shares(group.members)
+    ways = [way for way, share in shares.items() if share > 0.3 and way.out and way in groups.sampler.to_things]
     builder, number = group.start(groups)
     if len(group.members) > groups.sampler.settings.most_members // 4:
         raise PlanRejected("goes on from too many")
@@ -408,9 +405,11 @@ def dated(groups: Groups) -> PlanBuilder:
             raise PlanRejected("a superlative of many")
         builder.call(tool, 1, text)
         return builder
-    year = str(int(chance.choice([time for _, time in pairs]).partition("-")[0].partition("..")[0] or 0))
-    if year == "0" or parse_time(year)[0] in starts:
+    begun = [int(1970 + start / DAYS_A_YEAR) for start in starts]
+    free = [year for year in range(begun[0] + 1, begun[-1] + 1) if year not in begun]
+    if not free:  # is May 1995 after 1995?
         raise PlanRejected("a date inside the year it is compared with")
+    year = str(chance.choice(free))
     builder.call(chance.choice(("before", "after")), 1, text, year)
     return builder
 

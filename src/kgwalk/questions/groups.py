@@ -177,11 +177,16 @@ class Groups:
         sample = list(members) if len(members) <= LOOKED_AT else self.chance.sample(list(members), LOOKED_AT)
         counts: Counter[DirectedRelation] = Counter()
         for name in sample:
-            counts.update(set(self.sampler.around(name)))
-            if self.value_nodes:
-                own = (relation for relation in self.sampler.graph.relations(name) if relation in self.value_nodes)
-                counts.update(DirectedRelation(relation, True) for relation in own)
+            counts.update(self.ways_of(name))
         return {way: count / len(sample) for way, count in counts.items()}
+
+    def ways_of(self, name: str) -> set[DirectedRelation]:
+        """The directed relations of a thing, with those to values behind nodes."""
+        ways = set(self.sampler.around(name))
+        if self.value_nodes:
+            leaving = self.sampler.graph.relations(name)
+            ways |= {DirectedRelation(relation, True) for relation in leaving if relation in self.value_nodes}
+        return ways
 
     def measure(self, members: Sequence[str], *, dates: bool | None = None) -> Measure:
         """What the members can be compared by: numbers or dates, as they come, or one of the two."""

@@ -138,7 +138,7 @@ def _lacking(groups: Groups, *, has: bool = False, to_things: bool = True) -> tu
         name = sampler.starts.any_entity(groups.chance, sampler.settings.known, heads_only=True)
         if not askable(name):
             continue
-        own = set(sampler.around(name))
+        own = groups.ways_of(name)
         shares = groups.shares(groups.kin(name))
         turned = {reverse(way) for way in own}
         # what all of its kind have is no question; nor is what the same relation says of it the other way
@@ -202,6 +202,8 @@ def _without(groups: Groups) -> PlanBuilder:
 def _none(groups: Groups) -> PlanBuilder:
     group, way, others = _linked(groups)
     assert others.walk is not None
+    if len(others.members) < 2:
+        raise PlanRejected("no group of the size wanted")
     builder, number = group.start(groups, others.topics)
     inside = builder.follow(len(builder.topics), others.walk.ways)
     text = forward(builder, way)
@@ -268,7 +270,8 @@ def zero(groups: Groups) -> PlanBuilder:
         near = combination("intersect", sampler, 1)
         way = DirectedRelation(str(near.steps[-2].args[1]), near.steps[-2].tool == "tail_entities")
         topic = near.topics[-1]
-        if topic != one.topic and sampler.alike(way, one.ways[0]) and way != one.ways[0]:
+        codes = any(sampler.schema.relations[each.relation].codes for each in (way, one.ways[0]))
+        if topic != one.topic and sampler.alike(way, one.ways[0]) and way != one.ways[0] and not codes:
             break
     else:
         raise PlanRejected("no two sets of one kind")

@@ -140,7 +140,8 @@ def counted(speaker: Speaker, way: DirectedRelation) -> CountWords | None:
     questions, _, bare = templates.at(speaker.level)
     nouns = [noun for noun in bare[:4] if not re.search(r" (?:for|of|in|with) ", noun)]
     options += [CountWords(plural(noun), *_HAS) for noun in nouns if plural(noun) != noun or is_plural(noun)]
-    if templates.kind not in VAGUE and speaker.lexicon.alone(way):
+    own = speaker.templates(DirectedRelation(way.relation, not way.out)).kind  # not "countries with most countries"
+    if templates.kind not in VAGUE and templates.kind != own and speaker.lexicon.alone(way):
         options.append(CountWords(plural(templates.kind), *_HAS))
     for question in questions:
         asked = _DID.fullmatch(question)
@@ -193,9 +194,8 @@ def ranked_words(speaker: Speaker, text: str, most: bool) -> Ranked | None:
     if extreme is None or found is None:
         return None
     value = extreme.most.removeprefix("the ")
-    return Ranked(
-        extreme.adjective, value, value.split(" ", 1)[1] if " recent " not in value else found[0], extreme.did
-    )
+    by = "" if found[1] else value.split(" ", 1)[1]  # nobody says "top 3 by year of birth"
+    return Ranked(extreme.adjective, value, by, extreme.did)
 
 
 def _superlatives(speaker: Speaker, group: GroupWords, call: Call) -> Weighted:

@@ -67,7 +67,9 @@ def comparative(adjective: str) -> str:
     """
     if adjective.startswith(("most ", "least ")):
         return adjective.replace("most ", "more ").replace("least ", "less ")
-    return adjective[:-3] + "er" if adjective.endswith("est") and adjective not in ("latest", "eldest") else ""
+    return (
+        adjective[:-3] + "er" if adjective.endswith("est") and adjective not in ("latest", "earliest", "eldest") else ""
+    )
 
 
 def which_question(speaker: Speaker) -> str | None:

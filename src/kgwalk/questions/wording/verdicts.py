@@ -214,7 +214,7 @@ def _compared(speaker: Speaker, call: Call) -> str | None:
 # What is not so
 
 
-_STATES = word_set("located situated based written spoken used found held kept stored published set made built")
+_STATES = word_set("located situated based written spoken used found held kept stored published printed set made built")
 _RELATIVE = re.compile(r"(?:that|who|which) ([a-z]+) (.*\{\}.*)")
 _BY_TOPIC = re.compile(rf"(?:that |which |whom )?\{{\}} ([a-z]+)( {_TO})?")
 _WHOSE = re.compile(r"whose ([a-z -]+) (?:is|are) \{\}")
@@ -449,7 +449,8 @@ def dated_question(speaker: Speaker) -> str | None:
     if call.tool == "when":
         other = speaker.phrase(2)
         assert other is not None
-        return speaker.choose([(weight, _when(text)) for weight, text in statements(speaker, way, known, other)])
+        asked = [(weight, _when(text)) for weight, text in statements(speaker, way, known, other)]
+        return speaker.choose([(weight, text) for weight, text in asked if text])
     questions = [text for text in speaker.templates(way).at(speaker.level).questions if fits(text, known)]
     options: Weighted = []
     if call.tool in ("earliest", "latest"):
@@ -483,7 +484,7 @@ def _when(statement: str) -> str:
         ("Is it true that", ""),
         ("Is ", "was "),
         ("Was ", "was "),
-        ("Has ", "did "),
+        ("Has ", ""),
     ):
         if statement.startswith(now):
             return f"When {then}{statement[len(now) :]}" if then else ""
