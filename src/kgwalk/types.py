@@ -112,6 +112,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """What an answer is beside its names. `kind` is as datasets' `answer_kind`: entity, number, time, boolean, table.
+
+    `ordered`: the order of the names is part of the answer. `columns` and `rows` are a table's, names first.
+    """
+
+    kind: str = "entity"
+    ordered: bool = False
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class Malformed:
     """Neither a call nor an answer. `why` says what is wrong, in words the model can act on."""
 
@@ -177,6 +190,7 @@ class Episode:
     shown: list[str] = field(default_factory=list)  # entities of the facts that the prompt tells
     seen: list[Triple] = field(default_factory=list)  # every fact that the model was told, in order
     key: str = ""  # of the task that it belongs to
+    form: AnswerForm = field(default_factory=AnswerForm)
 
     @property
     def generated_tokens(self) -> int:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kgwalk.config.cache import cache_folder, exclusive, use_write_ahead_log
+from kgwalk.config.cache import cache_folder, damage, exclusive, made_once, use_write_ahead_log
+from kgwalk.types import EngineError
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -115,3 +116,49 @@ def test_what_is_no_database_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "db").write_bytes(b"no database, and long enough to be looked at" * 30)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
         use_write_ahead_log(connect(tmp_path / "db"), 600)
+
+
+def test_a_folder_is_made_once_and_again_when_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made: list[Path] = []
+
+    def make(beside: Path) -> None:
+        made.append(beside)
+        (beside / "a").write_text("1")
+        (beside / "b").write_text("2")
+
+    place = tmp_path / "models" / "one"
+    assert made_once(place, make, "a model") == made_once(place, make, "a model") == place
+    assert len(made) == 1
+    assert not caplog.records
+    (place / "b").write_text("3")
+    assert damage(place) == "b is damaged"
+    made_once(place, make, "a model")
+    assert caplog.messages == [f"{place}: b is damaged; it is made again"]
+    assert (place / "b").read_text() == "2"
+    (place / "checksums.json").unlink()  # as folders of older versions are
+    made_once(place, make, "a model")
+    assert len(made) == 3
+    assert [path.name for path in place.parent.iterdir() if path.is_dir()] == ["one"]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), Exception("No space left on device (os error 28)")]
+)
+def test_a_full_disk_is_told_with_what_to_do(error: Exception, tmp_path: Path) -> None:
+    def make(beside: Path) -> None:
+        (beside / "half").write_text("1")
+        raise error
+
+    with pytest.raises(EngineError) as told:
+        made_once(tmp_path / "one", make, "a model", "0.5 GB")
+    assert str(told.value).startswith(f"a model cannot be kept as {tmp_path / 'one'}: No space left on device")
+    assert str(told.value).endswith("It takes about 0.5 GB; set KGWALK_CACHE to a folder that has the room.")
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_a_bug_is_no_full_disk(tmp_path: Path) -> None:
+    def make(beside: Path) -> None:
+        raise TypeError("a bug")
+
+    with pytest.raises(TypeError, match="a bug"):
+        made_once(tmp_path / "one", make, "a model")

@@ -14,9 +14,8 @@ from kgwalk.config.recipe import Recipe, load_recipe, names, profiles, read_sect
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.llm.engine import Sampling, ScriptedEngine
 from kgwalk.score.rewards import RewardFunction
-from kgwalk.training.checks import check_recipe
 from kgwalk.training.curriculum import CurriculumSettings
-from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
+from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings, check_recipe
 from kgwalk.types import KgwalkError
 from kgwalk.walk.policy import POLICIES, budget_of, policy_of, protocol_kind, protocol_named, protocol_of
 from kgwalk.walk.protocol import PROTOCOLS
@@ -151,6 +150,9 @@ def test_a_recipe_from_a_file(tmp_path: Path) -> None:
         load_recipe(str(path))
     path.write_text("[protocol\n")
     with pytest.raises(KgwalkError, match="is not TOML"):
+        load_recipe(str(path))
+    path.write_bytes('# mine\n\n[protocol]\nname = "kgwälk"\n'.encode("latin-1"))
+    with pytest.raises(KgwalkError, match=r"mine\.toml is not UTF-8: line 4 has the byte 0xe4; save it as UTF-8"):
         load_recipe(str(path))
     with pytest.raises(KgwalkError, match="cannot read the recipe"):
         load_recipe(str(tmp_path / "none.toml"))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import awkward_names, memory_folder
-from kgwalk.config import run_folder as folders
 from kgwalk.config.run_folder import (
     RowFile,
+    RunFolder,
     begin_run,
+    continue_run,
     episode_from,
     episode_row,
     open_run,
@@ -185,9 +182,15 @@ def test_every_field_of_an_episode_and_a_turn_is_in_its_row() -> None:
 SETTINGS = {"recipe": "kgwalk", "seed": 0, "rollout": {"turn_tokens": 64, "total_tokens": 2048}, "limit": None}
 
 
+def begin(path: Path, kind: str, wanted: dict[str, Any], *, force: bool = False) -> tuple[RunFolder, bool]:
+    """A run that is begun, and let go of again."""
+    with begin_run(path, kind, wanted, force=force) as run:
+        return run
+
+
 def begun(path: Path) -> Path:
     """A folder with a run that has written something."""
-    begin_run(path, "eval", SETTINGS)
+    begin(path, "eval", SETTINGS)
     (path / "predictions.jsonl").write_text('{"n":1}\n')
     (path / "checkpoints").mkdir()
     (path / "checkpoints" / "one").write_text("x")
@@ -195,14 +198,14 @@ def begun(path: Path) -> Path:
 
 
 def test_the_same_settings_go_on(tmp_path: Path) -> None:
-    first, resumed = begin_run(tmp_path / "a" / "b", "eval", SETTINGS)
+    first, resumed = begin(tmp_path / "a" / "b", "eval", SETTINGS)
     assert not resumed
     assert first.kind == "eval"
     assert first.about["settings"] == SETTINGS
     assert set(first.about) == {"kind", "settings", "command", "versions", "commit", "machine", "begun"}
     assert read_json(tmp_path / "a" / "b" / "run.json") == first.about
     begun(tmp_path / "a" / "b")
-    again, resumed = begin_run(tmp_path / "a" / "b", "eval", dict(reversed(SETTINGS.items())))
+    again, resumed = begin(tmp_path / "a" / "b", "eval", dict(reversed(SETTINGS.items())))
     assert resumed
     assert again == first == open_run(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b" / "checkpoints" / "one").exists()
@@ -213,42 +216,45 @@ def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     before = read_json(path / "run.json")
     other = {**SETTINGS, "rollout": {"turn_tokens": 128, "total_tokens": 2048}, "limit": 5}
     with pytest.raises(KgwalkError) as refused:
-        begin_run(path, "eval", other)
+        begin(path, "eval", other)
     assert str(refused.value) == (
         f"{path} holds another run: `limit` was not set, is 5; `rollout.turn_tokens` was 64, is 128. "
         "Choose another folder with -o, or start over with --force"
     )
     with pytest.raises(KgwalkError, match="its kind is 'eval', not 'train'"):
-        begin_run(path, "train", SETTINGS)
+        begin(path, "train", SETTINGS)
     assert read_json(path / "run.json") == before
     assert (path / "predictions.jsonl").exists()
 
 
 def test_force_starts_over(tmp_path: Path) -> None:
     path = begun(tmp_path / "run")
-    folder, resumed = begin_run(path, "eval", {**SETTINGS, "seed": 1}, force=True)
+    folder, resumed = begin(path, "eval", {**SETTINGS, "seed": 1}, force=True)
     assert not resumed
     assert folder.about["settings"]["seed"] == 1
     assert [inside.name for inside in path.iterdir()] == ["run.json"]
     begun(tmp_path / "run2")
-    assert begin_run(tmp_path / "run2", "eval", SETTINGS, force=True)[1] is False  # the same settings, too
+    assert begin(tmp_path / "run2", "eval", SETTINGS, force=True)[1] is False  # the same settings, too
     assert [inside.name for inside in (tmp_path / "run2").iterdir()] == ["run.json"]
 
 
 def test_a_run_that_wrote_nothing_yet_stands_in_nobodys_way(tmp_path: Path) -> None:
     """As after a model's name that was wrong: the corrected command needs no --force."""
-    begin_run(tmp_path / "run", "eval", SETTINGS)
+    begin(tmp_path / "run", "eval", SETTINGS)
     (tmp_path / "run" / "predictions.jsonl").touch()
-    folder, resumed = begin_run(tmp_path / "run", "eval", {**SETTINGS, "seed": 2})
+    folder, resumed = begin(tmp_path / "run", "eval", {**SETTINGS, "seed": 2})
     assert (resumed, folder.about["settings"]["seed"]) == (False, 2)
 
 
 def test_a_run_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
     def refuse(path: Path, result: str) -> None:
-        folder, _ = begin_run(path, "eval", SETTINGS)
-        folder.file("predictions.jsonl").write_text(result)
-        with pytest.raises(KgwalkError, match="no graph"), folder.alone(), folder.unless_refused():
-            raise KgwalkError("no graph")
+        def run() -> None:
+            with begin_run(path, "eval", SETTINGS) as (folder, _), folder.unless_refused():
+                folder.file("predictions.jsonl").write_text(result)
+                raise KgwalkError("no graph")
+
+        with pytest.raises(KgwalkError, match="no graph"):
+            run()
 
     refuse(tmp_path / "runs" / "a", "")
     assert not (tmp_path / "runs").exists()
@@ -265,7 +271,7 @@ def test_killed_while_beginning(tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.mkdir()
     (path / ".run.json.partial").write_text('{"kind"')
-    assert begin_run(path, "eval", SETTINGS)[1] is False
+    assert begin(path, "eval", SETTINGS)[1] is False
     assert [inside.name for inside in path.iterdir()] == ["run.json"]
 
 
@@ -275,23 +281,23 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     (thesis / "chapter1.tex").write_text("years of work")
     for force in (False, True):
         with pytest.raises(KgwalkError, match="is not empty and holds no run; choose another folder"):
-            begin_run(thesis, "eval", SETTINGS, force=force)
+            begin(thesis, "eval", SETTINGS, force=force)
     assert (thesis / "chapter1.tex").read_text() == "years of work"
     with pytest.raises(KgwalkError, match="is a file; give a folder"):
-        begin_run(thesis / "chapter1.tex", "eval", SETTINGS)
+        begin(thesis / "chapter1.tex", "eval", SETTINGS)
     with pytest.raises(KgwalkError, match=r"cannot write into .*chapter1.tex/run: Not a directory"):
-        begin_run(thesis / "chapter1.tex" / "run", "eval", SETTINGS)
+        begin(thesis / "chapter1.tex" / "run", "eval", SETTINGS)
     with pytest.raises(KgwalkError, match=r"holds no run: there is no run\.json"):
         open_run(thesis)
     for text, why in (("{", "is not JSON"), ("[]", "is not of a run"), ('{"kind":"eval"}', "is not of a run")):
         (thesis / "run.json").write_text(text)
         with pytest.raises(KgwalkError, match=why):
-            begin_run(thesis, "eval", SETTINGS, force=True)
+            begin(thesis, "eval", SETTINGS, force=True)
     assert (thesis / "chapter1.tex").exists()
 
 
 def _hold(path: Path, held: Any, end: Any) -> None:
-    with open_run(path).alone():
+    with continue_run(path):
         held.set()
         end.wait(20)
 
@@ -304,15 +310,15 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     other.start()
     try:
         assert held.wait(20)
-        with pytest.raises(KgwalkError, match="another process is writing into"), open_run(path).alone():
+        with pytest.raises(KgwalkError, match="another process is writing into"), continue_run(path):
             pass
         with pytest.raises(KgwalkError, match="another process is writing into"):
-            begin_run(path, "eval", SETTINGS, force=True)
+            begin(path, "eval", SETTINGS, force=True)
         assert (path / "predictions.jsonl").exists()
     finally:
         other.kill()  # a dead one's lock is free
         other.join()
-    with open_run(path).alone():
+    with continue_run(path):
         pass
 
 
@@ -323,31 +329,3 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     assert read_json(tmp_path / "x.json") == {"a": 1}
     with pytest.raises(KgwalkError, match="is missing; the run did not get so far"):
         read_json(tmp_path / "y.json")
-
-
-def test_the_commit_is_this_projects_or_none(tmp_path: Path) -> None:
-    """Installed inside another project's folder, git would tell that one's commit."""
-    package = tmp_path / "site-packages" / "kgwalk" / "runs"
-    package.mkdir(parents=True)
-    source = Path(folders.__file__).read_text()
-    (package / "folder.py").write_text(source)
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
-    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "theirs"]):
-        subprocess.run([*git, *command], check=True)
-    code = "import runpy, sys; print(runpy.run_path(sys.argv[1])['_commit']())"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(package / "folder.py")], capture_output=True, text=True, env={**os.environ}
-    )
-    assert done.stdout == "None\n", done.stderr
-
-
-def test_the_command_is_the_one_typed(tmp_path: Path) -> None:
-    code = "import json, sys; sys.argv = json.loads(sys.argv[1]); from kgwalk.config.run_folder import surroundings\n"
-    code += "print(json.dumps(surroundings()['command']))"
-    for argv, wanted in (
-        (["/usr/bin/kgwalk", "eval", "oracle"], ["kgwalk", "eval", "oracle"]),
-        (["/x/kgwalk/cli/main.py", "eval"], ["kgwalk", "eval"]),
-        (["notebook.py", "-v"], ["notebook.py", "-v"]),
-    ):
-        done = subprocess.run([sys.executable, "-c", code, json.dumps(argv)], capture_output=True, text=True)
-        assert json.loads(done.stdout) == wanted

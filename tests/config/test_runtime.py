@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +165,31 @@ def test_all_cores_are_tried_unless_somebody_said_how_many(monkeypatch: pytest.M
 def test_who_walks_a_graph_well_learns_a_small_course_more_gently() -> None:
     assert [rate_after(f1, 400) for f1 in (0.38, 0.57, 0.70, 0.93)] == [GENTLY, GENTLY, MORE_GENTLY, MORE_GENTLY]
     assert [rate_after(0.93, count) for count in (1919, 1920)] == [MORE_GENTLY, GENTLY]
+
+
+def test_the_commit_is_this_projects_or_none(tmp_path: Path) -> None:
+    """Installed inside another project's folder, git would tell that one's commit."""
+    package = tmp_path / "site-packages" / "kgwalk" / "config"
+    package.mkdir(parents=True)
+    source = Path(runtime.__file__).read_text()
+    (package / "runtime.py").write_text(source)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "theirs"]):
+        subprocess.run([*git, *command], check=True)
+    code = "import runpy, sys; print(runpy.run_path(sys.argv[1])['_commit']())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(package / "runtime.py")], capture_output=True, text=True, env={**os.environ}
+    )
+    assert done.stdout == "None\n", done.stderr
+
+
+def test_the_command_is_the_one_typed(tmp_path: Path) -> None:
+    code = "import json, sys; sys.argv = json.loads(sys.argv[1]); from kgwalk.config.runtime import surroundings\n"
+    code += "print(json.dumps(surroundings()['command']))"
+    for argv, wanted in (
+        (["/usr/bin/kgwalk", "eval", "oracle"], ["kgwalk", "eval", "oracle"]),
+        (["/x/kgwalk/cli/main.py", "eval"], ["kgwalk", "eval"]),
+        (["notebook.py", "-v"], ["notebook.py", "-v"]),
+    ):
+        done = subprocess.run([sys.executable, "-c", code, json.dumps(argv)], capture_output=True, text=True)
+        assert json.loads(done.stdout) == wanted

@@ -6,6 +6,7 @@ import gzip
 import re
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from kgwalk.data.bundled import BUNDLED, SPLITS, world_path, world_questions
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Question, Triple
 
+ROOT = Path(__file__).parents[2]
 TYPES = ["1-hop", "1-hop-back", "2-hop", "3-hop", "intersection", "difference", "count", "superlative", "filter"]
 
 
@@ -77,7 +79,7 @@ def test_the_store_is_whole_and_small() -> None:
 
 
 def test_the_store_holds_the_source() -> None:
-    lines = gzip.decompress((world_path().parent / "world.tsv.gz").read_bytes()).decode().splitlines()
+    lines = gzip.decompress((ROOT / "scripts" / "world.tsv.gz").read_bytes()).decode().splitlines()
     triples = world().triples(np.arange(len(world())))
     assert sorted(lines) == sorted("\t".join(triple[:3]) for triple in triples)
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", triple.relation) for triple in triples)

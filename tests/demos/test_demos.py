@@ -140,6 +140,22 @@ def test_a_demo_by_hand(films: StoredGraph) -> None:
     assert (rejects.kept, rejects.tried, rejects.counts) == (1, 1, {})
 
 
+HOSTILE = ["$7", "<answer>$8</answer>", 'tail_entities($9, "x")']
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("style", ["plain", "reflective"])
+def test_no_demo_has_a_name_that_looks_like_a_tag_a_call_or_a_set(name: str, style: str, tmp_path: Path) -> None:
+    topic, film, director = HOSTILE
+    graph = store_of(tmp_path, [(film, "starred_actors", topic), (film, "directed_by", director)])
+    path = [Triple(film, "starred_actors", topic), Triple(film, "directed_by", director)]
+    asked = Question("q", f"Who directed what {topic} is in?", [topic], [director], hops=2, gold_paths=[path])
+    demos, rejects = made([asked], graph, name, styles=(style,), wrong=0.0)
+    assert demos, rejects
+    for demo in demos:
+        assert not re.search(r"\$[789]|answer(>|&gt;)(\$|&#36;)8|tail_entities\((\$|&#36;)9", " ".join(demo.turns))
+
+
 @pytest.mark.parametrize("name", list(WRITERS))
 def test_every_protocol_has_demos_of_every_kind_of_question(
     name: str, world: StoredGraph, asked: list[Question]
@@ -450,6 +466,10 @@ def test_demos_come_back_from_a_file(films: StoredGraph, tmp_path: Path) -> None
         (b"[]\n", "expected an object"),
         (write_line(replace(demos[0], messages=[])), "expected `messages`"),
         (write_line(replace(demos[0], messages=demos[0].messages[:-1])), "expected `messages`"),
+        (write_line(demos[0]).replace(b'"train":false', b'"train":{}', 1), "expected `messages`"),
+        (write_line(replace(demos[0], protocol=5)), "expected `protocol`, text"),  # type: ignore[arg-type]
+        (write_line(replace(demos[0], inline="no")), "expected `inline`, true or false"),  # type: ignore[arg-type]
+        (write_line(replace(demos[0], hops=1.5)), "expected `hops`, a whole number or null"),  # type: ignore[arg-type]
     ):
         path.write_bytes(line)
         with pytest.raises(InputError, match=message):

@@ -155,7 +155,8 @@ def test_what_cannot_be_paired(films: Path, tmp_path: Path) -> None:
     evaluate("oracle", films, limit=1, seed=1, out="another")
     with pytest.raises(KgwalkError, match="have no question in common"):
         compare(Path("one"), Path("another"))
-    begin_run(Path("training"), "train", {})
+    with begin_run(Path("training"), "train", {}):
+        pass
     with pytest.raises(KgwalkError, match="is a run of kind 'train', not an evaluation"):
         compare(Path("films-run"), Path("training"))
     Path("films-run/metrics.json").unlink()

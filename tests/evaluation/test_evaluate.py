@@ -19,6 +19,7 @@ from films_questions import HANKS, QUESTIONS, RIGHT, TURNS, engine, write_films
 from kgwalk.config.run_folder import begin_run, episode_from, open_run, read_rows
 from kgwalk.evaluation.evaluate import check_judge, chosen, evaluate, groups, judged, scored
 from kgwalk.evaluation.report import _order, compare, summarise
+from kgwalk.evaluation.web_facts.propose import propose
 from kgwalk.llm.engine import Generation, Request, ScriptedEngine
 from kgwalk.score.answers import gold_of
 from kgwalk.score.judge.judge import Judge, reply_to
@@ -376,6 +377,11 @@ def test_data_that_changed_is_noticed(films: Path, tmp_path: Path) -> None:
     [
         *((part, ...) for part in ("number", "id", "aliases", "metrics", "error", "groups", "episode")),
         ("number", "0"),
+        ("number", -1),
+        ("run", True),
+        ("answers", [None]),
+        ("aliases", {"Big": 5}),
+        ("groups", {"hops": 2}),
         ("metrics", {"f1": 1.0}),
         ("metrics", {"f1": "1.0"}),
     ],
@@ -397,6 +403,63 @@ def test_a_row_of_something_else_is_named(part: str, value: Any, films: Path, tm
         pytest.raises(KgwalkError, match=why),
     ):
         judged(open_run(out), judge, ["correct"])
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        ({"turns": [5]}, "expected an object, got a number"),
+        ({"turns": {}}, "expected `turns`, a list, got {}"),
+        ({"stop": "bored"}, 'expected `stop`, why it ended, got "bored"'),
+        ({"evidence": {"Big": [["a", "b"]]}}, r"expected \[head, relation, tail\] in `evidence`"),
+        ({"seen": [5]}, r"expected \[head, relation, tail\] in `seen`"),
+        ({"question": {"id": 1}}, "expected `topic_entities`, a list of names, got nothing"),
+        ({"prompt_ids": ["1"]}, "expected `prompt_ids`, a list of whole numbers"),
+        ({"key": ...}, "there is no `key`"),
+    ],
+)
+def test_a_damaged_episode_is_named_by_all_who_read_it(
+    damage: dict[str, Any], why: str, films: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    evaluate("oracle", films, out=out)
+    rows = rows_in(out)
+    episode = rows[1]["episode"] | damage
+    rows[1]["episode"] = {key: value for key, value in episode.items() if value is not ...}
+    (out / "predictions.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    said = rf"predictions\.jsonl:2: not a row of an evaluation: its `episode`: {why}"
+    with pytest.raises(KgwalkError, match=said):
+        propose(out)
+    with Judge(ScriptedEngine(judge_engine), model_name="scripted") as judge, pytest.raises(KgwalkError, match=said):
+        judged(open_run(out), judge, ["correct"])
+
+
+def test_a_line_that_is_cut_off_is_walked_again_and_one_that_is_damaged_is_named(films: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    whole = evaluate("oracle", films, out=out)
+    rows = (out / "predictions.jsonl").read_bytes()
+    (out / "predictions.jsonl").write_bytes(rows[:-20])  # killed while it wrote
+    assert evaluate("oracle", films, out=out)["metrics"]["f1"] == whole["metrics"]["f1"]
+    (out / "predictions.jsonl").write_bytes(rows.replace(b"{", b"(", 1))
+    for read in (lambda: evaluate("oracle", films, out=out), lambda: compare(out, out), lambda: propose(out)):
+        with pytest.raises(KgwalkError, match=r"predictions\.jsonl:1: not JSON(.|\n)*restore the file, or start over"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({}, "does not say of which dataset"),
+        ({"data": ["world"]}, "does not say of which dataset"),
+        ({"data": "world", "world": []}, "expected `world`, an object, got a list"),
+        ({"data": "world", "world": {"drop": "all"}}, "`world.drop` must be"),
+        ({"data": "world", "world": {"dropped": 1}}, "unknown setting `world.dropped`"),
+    ],
+)
+def test_proposals_of_a_run_whose_record_is_damaged(settings: dict[str, Any], why: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(orjson.dumps({"kind": "eval", "settings": settings}))
+    with pytest.raises(KgwalkError, match=why):
+        propose(tmp_path)
 
 
 def test_failures_are_walked_again_when_asked(films: Path, tmp_path: Path) -> None:
@@ -566,10 +629,12 @@ def test_what_cannot_be_judged(films: Path, tmp_path: Path) -> None:
         check_judge("api:x", ["equivalence", "corect"])
     with pytest.raises(KgwalkError, match="unknown engine of a judge `apy`; did you mean `api`"):
         check_judge("apy:x", ["correct"])
-    begin_run(tmp_path / "train", "train", {})
+    with begin_run(tmp_path / "train", "train", {}):
+        pass
     with pytest.raises(KgwalkError, match="is a run of kind 'train', not an evaluation"):
         judge_run(tmp_path / "train", "api:x", ["correct"])
-    begin_run(tmp_path / "eval", "eval", {})
+    with begin_run(tmp_path / "eval", "eval", {}):
+        pass
     with pytest.raises(KgwalkError, match="has not ended; the same `kgwalk eval` command goes on"):
         judge_run(tmp_path / "eval", "api:x", ["correct"])
 

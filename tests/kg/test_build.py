@@ -50,6 +50,28 @@ def _build(folder: Path, triples: list[tuple[str, str, str]], memory: int) -> di
     return _bytes_of(folder / "graph.kg")
 
 
+def test_a_line_has_a_16th_of_the_memory(tmp_path: Path) -> None:
+    """At 128 MB that is 8 MB: a longer line is refused before anything is made of it. The least is 4 MB."""
+    source = tmp_path / "facts.tsv"
+    source.write_bytes(b"a\tr\tb\nc\tr\t" + b"x" * (8 << 20) + b"\n")
+    with pytest.raises(InputError, match=r"facts\.tsv:2: a line of 8,388,608 bytes or more") as caught:
+        build([source], tmp_path / "facts.kg", memory=128 << 20)
+    assert "more --memory" in str(caught.value)
+    assert build([source], tmp_path / "facts.kg", memory=160 << 20).triples == 2
+    source.write_bytes(b"a\tr\tb\nc\tr\t" + b"x" * (3 << 20) + b"\n")
+    assert build([source], tmp_path / "less.kg", memory=1 << 20).triples == 2
+
+
+@pytest.mark.parametrize("sources", [["names.nt"], ["names.nt", "more.nt"]])
+def test_names_without_facts_are_no_graph(tmp_path: Path, sources: list[str]) -> None:
+    for name in sources:
+        (tmp_path / name).write_text(f'<http://x/{name}> <http://www.w3.org/2000/01/rdf-schema#label> "A" .\n')
+    what = "2 sources hold" if len(sources) > 1 else r"\S+names\.nt holds"
+    with pytest.raises(InputError, match=f"^no triples: {what} names of things only\n  give the file of facts too"):
+        build([tmp_path / name for name in sources], tmp_path / "graph.kg")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(sources)
+
+
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
 def test_sorting_rows_in_little_memory(tmp_path: Path, limit: int) -> None:
     import numpy as np

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgwalk.kg import find
-from kgwalk.kg.find import Finder, hashes, normalise, signatures, similarity
+from kgwalk.kg.find import Finder, hashes, signatures, similarity
+from kgwalk.kg.names import normalise
 
 # Ids are positions: the first is the best connected.
 NAMES = [

@@ -13,8 +13,8 @@ from kgwalk.kg import names as names_module
 from kgwalk.kg.names import ShortNames
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, Question, Triple
+from kgwalk.walk.language import Sets
 from kgwalk.walk.protocol import Environment, Task
-from kgwalk.walk.sets import Sets
 
 FREEBASE = [
     ("Big", "film.film.directed_by", "Penny Marshall"),

@@ -201,6 +201,15 @@ def test_blocks_are_whole_lines_with_the_number_of_the_first(tmp_path: Path) -> 
     assert lines_of(path, 11) == [(1, b"one\n"), (2, b"x" * 640)]
 
 
+def test_the_longest_line_may_be_said(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", b"a\tr\tb\nc\tr\t" + b"x" * 100 + b"\n")
+    assert triples(path, block_bytes=8, line_bytes=105)[1][2] == "x" * 100
+    assert error(path, block_bytes=8, line_bytes=100).startswith(
+        "a.tsv:2: a line of 100 bytes or more; expected one row"
+    )
+    assert "more --memory: a line may have a 16th of it" in error(path, block_bytes=8, line_bytes=100)
+
+
 def test_one_tally_may_serve_several_sources(tmp_path: Path) -> None:
     tally = ReadCounts()
     for name in ("a.tsv", "b.tsv"):

@@ -16,9 +16,10 @@ from engine_helpers import ask, prompt, run
 from kgwalk.bench.checks import sequence, trained
 from kgwalk.llm.models import LoadedModel
 from kgwalk.llm.tokenizers import HfTokenizer
-from kgwalk.llm.torch_engine import fused
+from kgwalk.llm.torch_engine import sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
-from kgwalk.llm.torch_engine.fused import fuse, widen_head
+from kgwalk.llm.torch_engine.fused import fuse
+from kgwalk.llm.torch_engine.sampling import widen_head
 from kgwalk.training.logprobs import TokenScorer, logprob_and_entropy
 from tiny_models import tiny_module, tiny_tokenizer
 
@@ -45,7 +46,7 @@ def _expected(module: Any, ids: list[int], written: list[int]) -> torch.Tensor:
 
 
 def test_the_example_in_the_docstring() -> None:
-    assert doctest.testmod(fused).failed == 0
+    assert doctest.testmod(sampling).failed == 0
 
 
 def test_two_tokens_that_are_not_equally_likely() -> None:
@@ -143,7 +144,7 @@ def test_a_head_of_another_kind_stays_as_it_is() -> None:
 
 
 def test_a_vocabulary_in_parts_and_a_bias(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "PART", 3)
+    monkeypatch.setattr(sampling, "PART", 3)
     layer = torch.nn.Linear(4, 8, dtype=torch.bfloat16)
     state = torch.arange(8.0).view(2, 4).bfloat16()
     expected = state.float() @ layer.weight.float().T + layer.bias.float()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ pytest.importorskip("transformers")
 import gguf
 import numpy as np
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from kgwalk.llm import models
 from kgwalk.llm.engine import open_engine
@@ -24,6 +25,7 @@ from kgwalk.llm.models import find_model, load_model, model_folder, need, packag
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.types import EngineError
 from tiny_models import save_tiny, tiny_module, tiny_tokenizer
+from training_helpers import longest_file
 
 IDS = torch.tensor([[20, 30, 40, 50, 60]])
 
@@ -189,6 +191,22 @@ def folders(cache: Path) -> list[Path]:
     return [path for path in cache.iterdir() if path.is_dir()]
 
 
+def test_code_that_comes_with_a_model_is_not_run(folder: Path, tmp_path: Path) -> None:
+    """transformers would ask on the terminal whether it may; even a "y" that waits there does not let it."""
+    odd = tmp_path / "odd"
+    shutil.copytree(folder, odd)
+    ran = tmp_path / "ran"
+    (odd / "own.py").write_text(f"open({str(ran)!r}, 'w')\n\n\nclass Own:\n    pass\n")
+    config = json.loads((odd / "config.json").read_text())
+    own = {"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.Own", "AutoTokenizer": ["own.Own", None]}
+    (odd / "config.json").write_text(json.dumps({**config, "model_type": "own", "auto_map": own}))
+    code = f"from kgwalk.llm.models import load_model; load_model({str(odd)!r})"
+    run = subprocess.run([sys.executable, "-c", code], input="y\n" * 20, capture_output=True, text=True, timeout=120)
+    assert not ran.exists()
+    assert "Do you wish to run the custom code?" not in run.stdout
+    assert "EngineError: " in run.stderr
+
+
 def test_a_gguf_file_is_read_once(file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load_model(file)
     off = (loaded.module(IDS).logits - tiny_module()(IDS).logits).abs().max()
@@ -228,7 +246,7 @@ def test_a_conversion_that_fails_leaves_nothing(file: Path, cache: Path, monkeyp
             model_folder(file)
     assert folders(cache) == []
 
-    left = cache / f"{models.gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.killed.tmp"
+    left = cache / f".{models.gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.partial"
     left.mkdir()
     place = model_folder(file)
     assert place in folders(cache)
@@ -284,6 +302,100 @@ def test_an_adapter_is_merged_into_the_weights(folder: Path, tmp_path: Path) -> 
     (tmp_path / "lora" / "adapter_model.safetensors").unlink()
     with pytest.raises(EngineError, match=r"has no adapter_model.safetensors"):
         load_model(tmp_path / "lora")
+
+
+@pytest.fixture
+def lora(folder: Path, tmp_path: Path) -> Path:
+    """An adapter of rank 4 for the tiny Llama."""
+    peft = pytest.importorskip("peft")
+    module = tiny_module()
+    config = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM", init_lora_weights=False)
+    peft.get_peft_model(module, config).save_pretrained(tmp_path / "lora")
+    place = tmp_path / "lora" / "adapter_config.json"
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"base_model_name_or_path": "someone/tiny"}))
+    return tmp_path / "lora"
+
+
+def changed(lora: Path, **values: object) -> Path:
+    """The adapter with other values in its config; without those that are `...`."""
+    config = json.loads((lora / "adapter_config.json").read_text()) | values
+    kept = {key: value for key, value in config.items() if value is not ...}
+    (lora / "adapter_config.json").write_text(json.dumps(kept))
+    return lora
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"r": [4]}, r"`r` must be a rank from 1 to 65,536, not \[4\]"),
+        ({"r": 10**12}, "`r` must be a rank from 1 to 65,536, not 1000000000000"),
+        ({"r": 60_000}, "says rank 60,000, and the weights beside it are of rank 4"),
+        ({"lora_alpha": {}}, "`lora_alpha` must be a number above 0, not {}"),
+        ({"target_modules": [5]}, r"`target_modules` must be a list of layers' names, not \[5\]"),
+        ({"rank_pattern": {"q_proj": "many"}}, "`rank_pattern` must be an object of ranks"),
+        ({"base_model_name_or_path": 7}, "`base_model_name_or_path` must be a model's name or path, not 7"),
+        ({"peft_type": "IA3"}, '`peft_type` must be "LORA"'),
+        ({"peft_type": ...}, "was made for someone/tiny, and cannot be put into"),
+        ({"lora_dropout": "some"}, "was made for someone/tiny, and cannot be put into"),
+    ],
+)
+def test_an_adapters_config_of_odd_values_is_said(
+    values: dict[str, object], why: str, folder: Path, lora: Path
+) -> None:
+    with pytest.raises(EngineError, match=why):
+        load_model(folder, adapter=changed(lora, **values))
+
+
+def test_an_adapters_config_that_is_no_json_is_said(folder: Path, lora: Path) -> None:
+    for content, why in ((b"{", "cannot be read"), (b"\xff\xfe", "cannot be read"), (b"[]", "must hold a JSON object")):
+        (lora / "adapter_config.json").write_bytes(content)
+        for name in (folder, lora):
+            with pytest.raises(EngineError, match=why):
+                load_model(name, adapter=lora if name == folder else None)
+
+
+def test_an_adapter_is_no_model_of_an_adapter(lora: Path) -> None:
+    other = lora.with_name("other")
+    shutil.copytree(lora, other)
+    changed(other, base_model_name_or_path=str(lora))
+    changed(lora, base_model_name_or_path="tiny-random")
+    with pytest.raises(EngineError, match=r"names an adapter, .*lora, as its model"):
+        find_model(other)
+
+
+def test_an_adapter_that_does_not_fit_is_refused(folder: Path, lora: Path) -> None:
+    """By the layers' names, by their shapes, and in part; each time with the model that it was made for."""
+    weights = load_file(lora / "adapter_model.safetensors")
+    cases = {
+        "none of its weights fits .*: it has no layer other.layers.0": {
+            name.replace("model.model.layers", "model.other.layers"): value for name, value in weights.items()
+        },
+        r"none of its weights fits .* is \(4, 7\), and the layer's weight is": {
+            name: value[:, :7].contiguous() if "lora_A" in name else value[:7] for name, value in weights.items()
+        },
+        f"1 of its {len(weights) + 1} weights do not fit": weights
+        | {"base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight": torch.ones(4, 64)},
+        f"lacks 1 of the {len(weights)} weights": dict(list(weights.items())[1:]),
+    }
+    for why, changed_weights in cases.items():
+        save_file(changed_weights, lora / "adapter_model.safetensors")
+        with pytest.raises(EngineError, match=f"was made for someone/tiny, and {why}"):
+            load_model(folder, adapter=lora)
+    (lora / "adapter_model.safetensors").write_bytes(b"\x00" * 40)
+    with pytest.raises(EngineError, match=r"adapter_model\.safetensors cannot be read"):
+        load_model(folder, adapter=lora)
+    save_file(weights, lora / "adapter_model.safetensors")
+    load_model(folder, adapter=lora)
+
+
+def test_a_full_disk_is_said(tmp_path: Path, cache: Path, file: Path) -> None:
+    """safetensors and tokenizers raise errors of their own where a file cannot grow."""
+    for size in (100, 20_000):
+        with longest_file(size), pytest.raises(EngineError, match=r"cannot be kept as .*\n.*et KGWALK_CACHE"):
+            model_folder(file)
+        with longest_file(size), pytest.raises(EngineError, match=r"tiny-random cannot be kept as"):
+            model_folder("tiny-random")
+        assert folders(cache) == []
 
 
 # What is missing, and the door.

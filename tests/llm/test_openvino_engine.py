@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
-from kgwalk.config.cache import CACHE_VARIABLE
+from kgwalk.config.cache import CACHE_VARIABLE, damage
 from kgwalk.llm.engine import Engine, Generation, auto_kind, common_length, draws, first_stop, open_engine, seed_at
 from kgwalk.llm.openvino_engine.convert import check, quantise
 from kgwalk.llm.openvino_engine.engine import CpuEngine
@@ -326,6 +326,51 @@ def test_an_adapter_is_merged_once_and_the_next_start_needs_no_torch(folder: Pat
     weights.rename(tmp_path / "gone")
     with pytest.raises(EngineError, match=r"has no adapter_model\.safetensors"):
         open_engine("cpu", str(folder), adapter=str(tmp_path / "adapter"))
+
+
+def test_a_damaged_copy_is_made_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place = converted_folder(folder, None, "int8")
+    weights = (place / "model.bin").read_bytes()
+    damages = {
+        "model.bin is damaged": ("model.bin", weights[:50] + bytes([weights[50] ^ 1]) + weights[51:]),
+        "kgwalk.json is damaged": ("kgwalk.json", b"{"),
+        "model.xml is damaged": ("model.xml", b"<net"),
+        "it cannot be read": ("checksums.json", b"\xff"),
+    }
+    for why, (name, content) in damages.items():
+        (place / name).write_bytes(content)
+        caplog.clear()
+        assert converted_folder(folder, None, "int8") == place
+        (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+        assert said.startswith(f"{place}: {why}")
+        assert said.endswith("; it is made again")
+        assert (place / "model.bin").read_bytes() == weights
+        assert damage(place) is None
+    (place / "model.bin").unlink()
+    converted_folder(folder, None, "int8")
+    assert "model.bin is missing; it is made again" in caplog.text
+
+
+def test_one_copy_however_the_model_is_named(folder: Path, tmp_path: Path) -> None:
+    """`ask` gives an adapter, which names its model; `serve` gives both. What an older version kept goes."""
+    pytest.importorskip("peft")
+    from peft import LoraConfig, get_peft_model
+
+    grown = get_peft_model(tiny_module(), LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
+    grown.save_pretrained(str(tmp_path / "shipped"))
+    config = tmp_path / "shipped" / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": str(folder)}))
+    first = converted_folder(tmp_path / "shipped", None, "float32")
+    older = first.with_name(first.name.replace("base-", "shipped-", 1).removesuffix("2") + "1")
+    other = first.with_name("shipped-float32-0123456789abcdef-1")
+    for place in (older, other):
+        place.mkdir()
+    assert converted_folder(folder, tmp_path / "shipped", "float32") == first
+    assert older.is_dir()  # no error, and looked at only when something is made
+    (first / "model.bin").unlink()
+    assert converted_folder(folder, tmp_path / "shipped", "float32") == first
+    assert not older.exists()
+    assert other.is_dir()  # of something else
 
 
 def test_auto_is_the_processor_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgwalk.llm.engine import Sampling, StopDetector
 from kgwalk.llm.tokenizers import ByteTokenizer
-from kgwalk.llm.torch_engine.prefix_cache import WORTH_COPYING, PrefixCache, PrefixIndex
+from kgwalk.llm.torch_engine.kv_cache import WORTH_COPYING, PrefixCache, PrefixIndex
 from kgwalk.llm.torch_engine.sequence import Slot, SlotSequence, SlotTable, prefix_hashes
 
 PROMPT = list(range(100, 164))  # four blocks of 16 tokens

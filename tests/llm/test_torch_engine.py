@@ -21,9 +21,9 @@ from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling, draws, first_stop, seed_at
 from kgwalk.llm.models import packaged_gguf
 from kgwalk.llm.torch_engine import engine as torch_engine
-from kgwalk.llm.torch_engine.cuda_graphs import size_above
 from kgwalk.llm.torch_engine.engine import LocalEngine
-from kgwalk.llm.torch_engine.model import STEP_SIZES, SlotModel
+from kgwalk.llm.torch_engine.kv_cache import STEP_SIZES, size_above
+from kgwalk.llm.torch_engine.model import SlotModel
 from kgwalk.llm.torch_engine.sequence import ROOM, prefix_hashes
 from kgwalk.types import EngineError, Message
 from tiny_models import tiny_model, tiny_module

@@ -74,7 +74,7 @@ from kgwalk.data.dataset import load_dataset
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.score.rewards import RewardFunction
-from kgwalk.training.checks import check_recipe
+from kgwalk.training.settings import check_recipe
 from kgwalk.walk.policy import protocol_of
 recipe = load_recipe("./go")
 check_recipe(recipe, ["demos", "sft", "grpo"])

@@ -124,13 +124,6 @@ def test_the_version_is_written_once_more_only() -> None:
     assert versions[0] == kgwalk.__version__
 
 
-def test_the_source_archive_has_what_its_tests_read() -> None:
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    include = {name.strip("/") for name in build["targets"]["sdist"]["include"]}
-    assert {"src", "tests", "docs", "examples", "benchmarks", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md"} <= include
-    assert all((ROOT / name).exists() for name in include)
-
-
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),

@@ -57,9 +57,10 @@ from kgwalk.score.answers import gold_of
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, KgwalkError, Question
 from kgwalk.walk.facts import DirectedRelation
+from kgwalk.walk.language import Sets
 from kgwalk.walk.protocol import Environment as Surroundings
 from kgwalk.walk.protocol import Task
-from kgwalk.walk.sets import Sets, number_of
+from kgwalk.walk.values import number_of
 
 BANK = {concept.id: concept for concept in load_bank()}
 POOL = ConceptPool(list(BANK.values()))

@@ -33,7 +33,8 @@ from kgwalk.questions.wording import measures
 from kgwalk.questions.wording.measures import in_words, round_between
 from kgwalk.types import Call, KgwalkError, Question, Triple
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.sets import COMPARISONS, number_of
+from kgwalk.walk.language import COMPARISONS
+from kgwalk.walk.values import number_of
 
 FILMS = [
     ("Big", "directed_by", "Penny Marshall"),

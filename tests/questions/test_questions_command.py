@@ -14,7 +14,7 @@ from kgwalk.cli.output import first_of
 from kgwalk.cli.questions import example, shares_of
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.check import check
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.llm.engine import Request, ScriptedEngine
 from kgwalk.questions.rewrite import one_line, reason_against, rewrite
 from kgwalk.types import EngineError, InputError, KgwalkError, Question

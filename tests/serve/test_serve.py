@@ -44,6 +44,7 @@ FACTS = [
     ("Cast Away", "film.film.star", "Helen Hunt"),
 ]
 DATED = [("Iran", "visit", "Malaysia", "2006-05"), ("Japan", "visit", "Malaysia", "2005-05")]
+JSON = {"Content-Type": "application/json"}
 GOOD = {"action": "get_tail_relations", "entity": "Big"}
 GOOD_RESULT = {
     "ok": True,
@@ -395,11 +396,11 @@ def test_sizes() -> None:
         assert len(actions(client, *[GOOD] * 5)) == 5
         assert error_of(client.post("/kg/actions", json=[GOOD] * 6)) == (413, "batch_too_large")
         big = json.dumps([{**GOOD, "entity": "x" * 2000}]).encode()
-        assert error_of(client.post("/kg/actions", content=big)) == (413, "body_too_large")
+        assert error_of(client.post("/kg/actions", content=big, headers=JSON)) == (413, "body_too_large")
         chunks = (big[at : at + 100] for at in range(0, len(big), 100))
-        assert error_of(client.post("/kg/actions", content=chunks)) == (413, "body_too_large")
+        assert error_of(client.post("/kg/actions", content=chunks, headers=JSON)) == (413, "body_too_large")
         # also where FastAPI answers, and the server is none the worse for it
-        assert error_of(client.post("/nowhere", content=big)) == (413, "body_too_large")
+        assert error_of(client.post("/nowhere", content=big, headers=JSON)) == (413, "body_too_large")
         assert actions(client, GOOD) == [GOOD_RESULT]
 
 
@@ -417,7 +418,7 @@ def test_sizes() -> None:
     ],
 )
 def test_wrong_bodies(films: httpx.Client, body: bytes, expected: tuple[int, str]) -> None:
-    assert error_of(films.post("/kg/actions", content=body)) == expected
+    assert error_of(films.post("/kg/actions", content=body, headers=JSON)) == expected
 
 
 def test_wrong_paths_and_methods(films: httpx.Client) -> None:
@@ -429,7 +430,8 @@ def test_wrong_paths_and_methods(films: httpx.Client) -> None:
 
 
 def test_a_body_that_does_not_arrive(films: httpx.Client) -> None:
-    head = b"POST /kg/actions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n[1,"
+    about = b"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 100"
+    head = b"POST /kg/actions HTTP/1.1\r\n" + about + b"\r\n\r\n[1,"
     with serving(time_limit=0.2) as client:
         address = (client.base_url.host, client.base_url.port)
         with socket.create_connection(address) as slow, socket.create_connection(address) as leaving:
@@ -582,7 +584,6 @@ def test_openapi_describes_every_route(films: httpx.Client) -> None:
     references = re.findall(r'"#/components/schemas/(\w+)"', json.dumps(description))
     assert set(references) <= set(known)
     assert known["ActionItem"]["additionalProperties"] is False
-    assert "swagger" in films.get("/docs").text
     model_of(shapes.Health).model_validate_json(films.get("/health").content)
 
 
@@ -592,7 +593,7 @@ def test_fastapi_alone_gives_the_same_answers() -> None:
 
     async def ask(app: Any) -> list[tuple[int, Any]]:
         transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=JSON) as client:
             bodies = [json.dumps([GOOD]), json.dumps([GOOD] * 4), "{}", "["]
             replies = [await client.post("/kg/actions", content=body) for body in bodies]
         return [(reply.status_code, reply.json()) for reply in replies]
@@ -748,19 +749,11 @@ def test_several_workers_count_together_and_leave_nothing(store: Path, tmp_path:
 def _workers(server: subprocess.Popen[str], number: int) -> list[psutil.Process]:
     """The worker processes, once there are so many of them."""
     for _ in range(200):
-        children = psutil.Process(server.pid).children()
-        workers = [child for child in children if "spawn_main" in _command(child)]
+        workers = psutil.Process(server.pid).children()
         if len(workers) == number:
             return workers
         time.sleep(0.05)
     raise AssertionError(f"{number} workers did not start")
-
-
-def _command(child: psutil.Process) -> str:
-    try:
-        return " ".join(child.cmdline())
-    except psutil.Error:  # gone meanwhile
-        return ""
 
 
 def test_a_worker_that_dies_is_replaced_and_its_counts_stay(store: Path) -> None:
@@ -791,17 +784,13 @@ def _wait_for_count(url: str, wanted: int) -> None:
     raise AssertionError(f"{found} requests were counted, not {wanted}")
 
 
-def test_no_worker_outlives_a_parent_that_fails(store: Path, tmp_path: Path) -> None:
+def test_no_worker_outlives_its_parent(store: Path) -> None:
     settings = json.dumps({"graphs": {"films": str(store)}, "port": 0, "workers": 2})
-    folder = tmp_path / "here"
-    folder.mkdir()
-    with process("-m", "kgwalk.serve.run", settings, folder=folder) as (server, url):
+    with process("-m", "kgwalk.serve.run", settings) as (server, url):
         assert httpx.get(f"{url}/health", trust_env=False).status_code == 200
-        first = _workers(server, 2)
-        folder.rmdir()  # no process can be started from a folder that is gone
-        first[0].kill()
-        assert server.wait(20) == 1
-        assert psutil.wait_procs(first, 5)[1] == []
+        workers = _workers(server, 2)
+        server.kill()
+        assert psutil.wait_procs(workers, 10)[1] == []
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -825,10 +814,10 @@ def test_an_app_is_an_app() -> None:
 def test_half_a_surrogate_pair_is_one_items_fault(films: httpx.Client) -> None:
     good = {"action": "get_tail_relations", "entity": "Big"}
     body = json.dumps({"actions": [good, {"action": "get_tail_relations", "entity": "\ud83d"}, good]})
-    reply = films.post("/kg/actions", content=body)
+    reply = films.post("/kg/actions", content=body, headers=JSON)
     assert reply.status_code == 200
     first, broken, last = reply.json()["results"]
     assert first["ok"]
     assert first == last
     assert broken["error"]["message"] == "an action is an object, not text that is not valid Unicode"
-    assert films.post("/kg/actions", content=b'{"actions": [NaN, "\\u0041"]}').status_code == 400
+    assert films.post("/kg/actions", content=b'{"actions": [NaN, "\\u0041"]}', headers=JSON).status_code == 400

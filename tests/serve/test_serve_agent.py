@@ -36,6 +36,7 @@ from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError, Message, Neighbors, RemoteError
 from kgwalk.walk.agent import ask
 
+JSON = {"Content-Type": "application/json"}
 QUESTION = "who directed the films Tom Hanks starred in?"
 WALK = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"]
 DIRECTORS = ["Penny Marshall", "Robert Zemeckis"]
@@ -174,7 +175,7 @@ def test_ask_with_everything(films: httpx.Client) -> None:
     ],
 )
 def test_wrong_questions(films: httpx.Client, body: bytes, expected: tuple[int, str], message: str) -> None:
-    response = films.post("/v1/ask", content=body)
+    response = films.post("/v1/ask", content=body, headers=JSON)
     assert error_of(response) == expected
     assert message in response.json()["error"]["message"]
 
@@ -585,7 +586,8 @@ def test_a_client_who_leaves_ends_the_walk(stream: bool) -> None:
     engine = Slow(0.2 if stream else 5)
     with serving(engine) as client:
         body = json.dumps({"model": "kgwalk", "messages": [{"role": "user", "content": QUESTION}], "stream": stream})
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        about = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        head = f"POST /v1/chat/completions HTTP/1.1\r\n{about}\r\n\r\n"
         with socket.create_connection((client.base_url.host, client.base_url.port or 0)) as leaving:
             leaving.sendall((head + body).encode())
             if stream:
@@ -669,7 +671,7 @@ def test_fastapi_alone_gives_the_same() -> None:
     async def answers(app: Any) -> list[str]:
         chat = {"model": "m", "messages": [{"role": "user", "content": "echo hi"}]}
         transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=JSON) as client:
             replies = [
                 await client.post("/v1/ask", json={"question": QUESTION, "runs": 99}),
                 await client.post("/v1/chat/completions", json=chat),

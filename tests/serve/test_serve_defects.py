@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
+import orjson
 import pytest
+import xxhash
 
 from conftest import FILMS, store_of
 from kgwalk.bench.servers import ScanGraph
+from kgwalk.kg.files import HEADER, write_header
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Generation, Request, ScriptedEngine
@@ -211,11 +215,18 @@ def test_the_advice_to_who_sends_too_much_fits_the_route() -> None:
 
 
 def damaged_store(folder: Path, array: str = "out.other") -> StoredGraph:
-    """FILMS with every byte of an array 0xff: its numbers stand for no name."""
+    """FILMS with every byte of an array 0xff but its last item: its numbers stand for no name. The checksums are right,
+    as somebody would make them who wants to break what reads it.
+    """
     store_of(folder, FILMS)
-    file = folder / "graph.kg" / f"{array}.bin"
-    file.write_bytes(b"\xff" * file.stat().st_size)
-    return open_graph(folder / "graph.kg")
+    path = folder / "graph.kg"
+    body = orjson.loads((path / HEADER).read_bytes())["header"]
+    entry, file = body["arrays"][array], path / f"{array}.bin"
+    kept = file.read_bytes()[-np.dtype(entry["dtype"]).itemsize :] if array == "out.groups" else b""
+    file.write_bytes(b"\xff" * (file.stat().st_size - len(kept)) + kept)
+    entry["xxh3"] = xxhash.xxh3_64_hexdigest(file.read_bytes())
+    write_header(path, body)
+    return open_graph(path)
 
 
 MESSAGE = r"^the store \S+graph\.kg is damaged; `kgwalk kg verify \S+` says where, `kgwalk kg build` makes it anew$"

@@ -20,7 +20,8 @@ from kgwalk.serve.run import in_background
 from kgwalk.serve.settings import ServeSettings
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"
-HTML = page().body.decode()
+HTML = page("/").body.decode()
+DOCS = page("/docs").body.decode()
 
 
 @contextmanager
@@ -63,10 +64,39 @@ def test_the_page_needs_no_key_and_what_it_asks_for_does() -> None:
     assert "cookie" not in HTML
 
 
-def test_it_is_one_small_file_that_loads_nothing() -> None:
-    assert len(page().body) < 12_000
-    assert "//" not in re.sub(r"(?m)(^|\s)// .*$", "", HTML)  # no address of another host
-    assert re.findall(r'(?:src|href)="([^"]*)"', HTML) == ["data:,", "docs", "openapi.json"]
+@pytest.mark.parametrize(
+    ("html", "links"), [(HTML, ["data:,", "docs", "openapi.json"]), (DOCS, ["data:,", "openapi.json", "./"])]
+)
+def test_each_is_one_small_file_that_loads_nothing(html: str, links: list[str]) -> None:
+    assert len(html) < 12_000
+    assert "//" not in re.sub(r"(?m)(^|\s)// .*$", "", html)  # no address of another host
+    assert re.findall(r'(?:src|href)="([^"]*)"', html) == links
+
+
+def test_docs_is_a_page_of_our_own_and_needs_no_key_itself() -> None:
+    with serving(api_key="s3cret") as client:
+        reply = client.get("/docs", headers={"Accept": BROWSER})
+        assert reply.text == DOCS
+        assert client.get("/openapi.json").status_code == 401  # it asks for the key, and sends it with this
+        assert client.get("/docs/oauth2-redirect", headers={"Authorization": "Bearer s3cret"}).status_code == 404
+    assert 'fetch("openapi.json"' in DOCS
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_no_site_may_frame_a_page_or_learn_where_its_links_were(films: httpx.Client, path: str) -> None:
+    headers = films.get(path).headers
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    told = {name: headers[name] for name in ("x-frame-options", "x-content-type-options", "referrer-policy")}
+    assert told == {
+        "x-frame-options": "DENY",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+    }
+    assert films.get("/health").headers["x-content-type-options"] == "nosniff"  # nor take an answer for a script
+
+
+def test_the_page_says_that_what_it_sends_is_json() -> None:
+    assert 'headers["Content-Type"] = "application/json"' in HTML
 
 
 def test_the_paths_that_it_asks_are_served(films: httpx.Client) -> None:
@@ -82,12 +112,14 @@ def test_it_offers_a_place_to_start_from_and_shows_the_note() -> None:
     assert '"note: " + found.note' in HTML
 
 
-def test_text_becomes_text_nodes_and_only_its_own_script_runs() -> None:
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_text_becomes_text_nodes_and_only_its_own_script_runs(path: str) -> None:
+    html = page(path).body.decode()
     for way_in in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "javascript:"):
-        assert way_in not in HTML
-    policy = dict(page().headers)[b"content-security-policy"].decode()
+        assert way_in not in html
+    policy = dict(page(path).headers)[b"content-security-policy"].decode()
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    (script,) = re.findall(r"<script>(.*?)</script>", HTML, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in policy

@@ -20,7 +20,7 @@ from kgwalk.demos.make import make_demos
 from kgwalk.demos.writer import WRITERS
 from kgwalk.kg.store import open_graph
 from kgwalk.score.rewards import TURN, WHOLE, Outcome, RewardFunction
-from kgwalk.training.checks import check_recipe
+from kgwalk.training.settings import check_recipe
 from kgwalk.types import Answer, Episode, KgwalkError, Question, Turn
 from kgwalk.walk.policy import POLICIES, protocol_of
 from kgwalk.walk.protocol import PROTOCOLS, Environment

@@ -11,9 +11,8 @@ from peft import LoraConfig, get_peft_model
 from torch.nn.attention.flex_attention import create_mask
 
 from kgwalk.training import fused
-from kgwalk.training.fused import tree_mask
 from kgwalk.training.logprobs import TokenScorer
-from kgwalk.training.microbatch import Batch, pack
+from kgwalk.training.microbatch import Batch, pack, tree_mask
 from kgwalk.training.probes import is_rounding, relative_difference
 from kgwalk.types import Flat
 from tiny_models import tiny_module

@@ -26,7 +26,7 @@ from kgwalk.training.microbatch import Batch
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import VALIDATED, TrainingSet, Walker
 from kgwalk.training.settings import GrpoSettings, ModelSettings
-from kgwalk.training.shards import Processes
+from kgwalk.training.updater import Processes
 from kgwalk.types import Episode, KgwalkError, Question, StopReason
 from kgwalk.walk.policy import protocol_of
 from kgwalk.walk.rollout import Budget

@@ -23,7 +23,7 @@ from tiny_models import tiny_module
 def test_the_examples_in_the_module() -> None:
     result = doctest.testmod(microbatch)
     assert result.failed == 0
-    assert result.attempted == 20
+    assert result.attempted == 21
 
 
 def test_collate_refuses_what_does_not_fit() -> None:

@@ -13,11 +13,11 @@ import pytest
 from kgwalk.cli.main import main
 from kgwalk.config.run_folder import read_json, read_rows
 from kgwalk.training.checkpoint import STATE, Checkpoints
-from kgwalk.training.loop import CheckpointPolicy, Metrics, Stage, run_stage
+from kgwalk.training.loop import SAVE, STEP, VALIDATION, CheckpointPolicy, Metrics, Stage, TimeBudget, run_stage
 from kgwalk.training.microbatch import collate
+from kgwalk.training.model import PartTimer
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
-from kgwalk.training.time_budget import SAVE, STEP, VALIDATION, PartTimer, TimeBudget
 from kgwalk.training.updater import rate
 from kgwalk.types import KgwalkError
 from training_helpers import Weights, policy, same, sequences, updater_of, weights_of

@@ -21,7 +21,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import FILMS, store_of
-from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.systems.kgwalk.protocol import Kgwalk
@@ -33,7 +32,7 @@ from kgwalk.types import Answer, Call, Document, Episode, KgwalkError, Malformed
 from kgwalk.walk.environment import Environments, EnvironmentSettings
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment
-from kgwalk.walk.rollout import Budget
+from kgwalk.walk.rollout import Budget, without_garbage_collection
 from training_helpers import policy, worlds_over
 from worker_parts import Buggy, Opened, Refuses, away
 

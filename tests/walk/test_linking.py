@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conftest import memory_folder, store_of, temporary_store
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.build import build
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import Found
 from kgwalk.walk.linking import FUNCTION_WORDS, Mention, link, topics

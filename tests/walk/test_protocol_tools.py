@@ -23,11 +23,13 @@ from kgwalk.systems.kg_reasoner.protocol import KgReasoner
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, Neighbors, Question, RemoteError, StopReason, Triple, UnknownEntity
 from kgwalk.walk.facts import entity_named
+from kgwalk.walk.language import Sets
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.ranking import Candidate, TextRanker, rank
 from kgwalk.walk.rollout import rollout
-from kgwalk.walk.sets import MOST_COUNTED, SetError, Sets, as_written, number_of
+from kgwalk.walk.sets import MOST_COUNTED, SetError
 from kgwalk.walk.subgraph import subgraph_text
+from kgwalk.walk.values import as_written, number_of
 from letters import Letters
 
 Stores = Callable[..., StoredGraph]

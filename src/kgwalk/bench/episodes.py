@@ -21,7 +21,6 @@ from kgwalk.bench.machine import Machine, growth_rows
 from kgwalk.bench.rows import Figure
 from kgwalk.bench.timers import DeviceWatch, ProcessorClock, TimedProtocol, TimedTokens, engine_times
 from kgwalk.config.recipe import Recipe
-from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.data.dataset import Dataset
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.models import LoadedModel
@@ -31,9 +30,9 @@ from kgwalk.training.workers.messages import CannotTravel
 from kgwalk.training.workers.pool import WorkerPool
 from kgwalk.types import Episode, KgwalkError, Progress, Question, StopReason
 from kgwalk.walk.environment import Environments, environment_for, environments_of
-from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
+from kgwalk.walk.policy import budget_of, check_web, protocol_of
 from kgwalk.walk.protocol import Environment, Protocol, Task
-from kgwalk.walk.rollout import Budget
+from kgwalk.walk.rollout import Budget, rollout, without_garbage_collection
 
 GROUP = 8  # rollouts of a question
 BLOCKS = 10  # parts of a soak; memory is read after each
@@ -120,9 +119,16 @@ class Rollouts:
                 return _unbroken([one.episode for one in self.pool.walk(workload.environments, asked, sampling)])
             except CannotTravel as why:
                 raise KgwalkError(f"{workload.label} cannot be walked by workers: {why}; give --workers 0") from why
-        agent = ProtocolPolicy(protocol or workload.protocol, self.engine, workload.budget, sampling)
         with without_garbage_collection():
-            return _unbroken(asyncio.run(agent.walk(workload.tasks(asked), lambda episode, turn: None)))
+            return _unbroken(
+                rollout(
+                    workload.tasks(asked),
+                    protocol or workload.protocol,
+                    self.engine,
+                    sampling=sampling,
+                    budget=workload.budget,
+                )
+            )
 
     def processor_seconds(self) -> tuple[float, float]:
         """Processor time of this process and of its workers, so far."""

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import orjson
 
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.types import Found, KgwalkError, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
 

@@ -24,7 +24,7 @@ from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.pipeline import check, grpo
 from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import GrpoSettings
-from kgwalk.training.shards import Processes
+from kgwalk.training.updater import Processes
 from kgwalk.types import KgwalkError, Progress, silent
 
 EPISODES = {"cuda": 1024, "cpu": 16}  # of a step

@@ -181,7 +181,7 @@ class _Session:
             try:
                 self.ask(question, self.start(question, topics))
             except KgwalkError as error:
-                err.print(f"error: {error}")
+                err.print_error(error)
 
     def answer_all(self, lines: Iterable[bytes], topics: list[str] | None) -> bool:
         """Answers questions from a file or a pipe; returns whether all of them have an answer.
@@ -218,8 +218,10 @@ class _Session:
         if self.quiet:
             print_json_line({"question": question, "error": {"kind": type(error).__name__, "message": str(error)}})
         else:
-            out.print(f"{question}\nno answer (refused)\n")
-            err.print(f"error: {error}")
+            out.print(question)
+            out.print("no answer (refused)")
+            out.print()
+            err.print_error(error)
 
 
 def no_agent(graph: str, recipe: str, *, trains: bool) -> str:

@@ -28,7 +28,8 @@ def compare(
     if json:
         print_json(found)
         return
-    out.print(f"first:  {first}\nsecond: {second}")
+    out.print(f"first:  {first}")
+    out.print(f"second: {second}")
     table = Table(title=f"{counted(found['n'], 'question')} in both", title_justify="left")
     for column in ("metric", "first", "second", "difference", "95% interval", "p"):
         table.add_column(column, justify="left" if column == "metric" else "right")

@@ -63,17 +63,20 @@ def demos(
     none, or from a teacher model. Only walks that pass the recipe's filters are written; the table says what fell out.
     Where facts are hidden (--graph-drop), they are hidden from the share `world.share` of the questions.
     """
+    from kgwalk.config.lock import sole_writer_of
+
     if output.is_dir():
         raise KgwalkError(f"{output} is a folder; name a file to write, such as {output / 'demos.jsonl'}")
-    if output.exists() and not force:
-        raise KgwalkError(f"{output} is there already; --force replaces it")
     values = [*environment_values(graph_drop, web), *(values or [])]
-    sources = _sources(recipe, data, split, limit, source, tokenizer, seed, values, engine, model)
-    started = time.perf_counter()
-    try:
-        report = _write(sources, output, quiet=json)
-    finally:
-        _close(sources)
+    with sole_writer_of(output):
+        if output.exists() and not force:
+            raise KgwalkError(f"{output} is there already; --force replaces it")
+        sources = _sources(recipe, data, split, limit, source, tokenizer, seed, values, engine, model)
+        started = time.perf_counter()
+        try:
+            report = _write(sources, output, quiet=json)
+        finally:
+            _close(sources)
     report = {"path": str(output), "seconds": round(time.perf_counter() - started, 3), **report}
     if json:
         print_json(report)
@@ -101,7 +104,7 @@ def _sources(
     from kgwalk.demos.filter import DemoSettings
     from kgwalk.demos.make import DemoSources
     from kgwalk.llm.engine import open_engine
-    from kgwalk.training.checks import check_protocol
+    from kgwalk.training.settings import check_protocol
     from kgwalk.walk.environment import environment_for, environments_of
     from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
 
@@ -142,7 +145,7 @@ def _tokens(model: str | None) -> Any:
 
     from kgwalk.llm.tokenizers import HfTokenizer
 
-    return HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder(model))))
+    return HfTokenizer(AutoTokenizer.from_pretrained(str(model_folder(model)), trust_remote_code=False))
 
 
 def _write(sources: DemoSources, output: Path, *, quiet: bool) -> dict[str, Any]:

@@ -363,11 +363,7 @@ def subgraphs(
 @app.command(epilog="Example: kgwalk kg verify facts.kg")
 def verify(graph: StoreArgument, quiet: QuietOption = False, json: JsonOption = False) -> None:
     """Read every byte of a store, and of the question subgraphs in it, against its checksums."""
-    opened = store_at(graph)
-    folders = [opened.store.folder]
-    sets = opened.question_sets
-    if sets is not None and sets.folder is not opened.store.folder:
-        folders.append(sets.folder)
+    folders = store_at(graph).folders()
     total = sum(folder.size() for folder in folders)
     read = 0
     with progress_bar(quiet=quiet or json) as progress:

@@ -52,7 +52,7 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
     sizes = store.folder.sizes()
     edges = sum(count for name, count in sizes.items() if name.startswith(("out.", "in.", "date.of")))
     used = np.zeros(len(store.relation), np.int64)
-    np.add.at(used, store.out.relation_array, np.diff(store.out.start_array).astype(np.int64))
+    np.add.at(used, np.asarray(store.out.relation_array), np.diff(np.asarray(store.out.start_array)).astype(np.int64))
     top = np.argsort(-used, kind="stable")[:10].tolist()
     degree = [
         (n, sum(high - low for low, high in (e.span(n) for e in (store.out, store.in_))))
@@ -66,7 +66,7 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
         "dates": len(store.date) - (store.date.number("") is not None) if store.timed else 0,  # "" is no date
         "bytes_per_triple": round(edges / max(1, len(store.out.other)), 2),
         "arrays": sizes,
-        "subgraphs": {key: header[key] for key in ("hops", "hub", "max_triples", "around")} if header else None,
+        "subgraphs": {key: header.get(key) for key in ("hops", "hub", "max_triples", "around")} if header else None,
         "top_relations": [(store.relation[n], int(used[n])) for n in top],
         "top_entities": [(store.entity[n], count) for n, count in degree[:10]],
     }

@@ -7,12 +7,16 @@ import importlib
 import os
 import re
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from kgwalk import __version__
 from kgwalk.config.runtime import set_thread_count
+from kgwalk.config.terminal import log_visibly, visible
 from kgwalk.types import KgwalkError
 
 # Each is a module here: a group has `app`; a command has a function of its name, and EXAMPLES for the end of its help.
@@ -39,9 +43,32 @@ EXTRAS = {"torch": "local", "transformers": "local", "accelerate": "local", "pef
 ASKING = ("ask", "serve")  # commands that take their graph as an option, not as an argument
 
 
+class VisibleGroup(TyperGroup):
+    """The top of the command line. Complaints about arguments quote them: what would steer a terminal is escaped."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        with _visible_complaints():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _visible_complaints():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _visible_complaints() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):  # a usage error of click's; which click it is differs by typer's version
+            vars(error)["message"] = visible(vars(error).get("message", ""))
+        raise
+
+
 def make_app(wanted: str | None = None) -> typer.Typer:
     """The command line; with `wanted`, that command alone: a server should not wait for imports of others."""
     app = typer.Typer(
+        cls=VisibleGroup,
         help="Answer questions by walking a knowledge graph.",
         epilog="Start with: kgwalk kg build my.tsv -o my.kg, then kgwalk kg query my.kg ENTITY.",
         no_args_is_help=True,
@@ -75,6 +102,7 @@ def _options(
 def main() -> None:
     """The console script. A KgwalkError becomes a message for a person; anything else is our bug, with a traceback."""
     set_thread_count()
+    log_visibly()
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
     except ModuleNotFoundError as error:
@@ -89,7 +117,7 @@ def main() -> None:
 
         if "--json" in sys.argv:
             print_json_line({"error": {"kind": type(error).__name__, "message": str(error)}})
-        err.print(f"error: {error}")
+        err.print_error(error)
         sys.exit(1)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):

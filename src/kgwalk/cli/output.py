@@ -24,11 +24,31 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
+from kgwalk.config.terminal import visible, visible_lines, visible_message
 from kgwalk.types import Progress
 
-# Names are data: never read as rich markup or emoji codes, never wrapped or coloured by guess.
-out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
-err = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+class PlainConsole(Console):
+    """A console for text that holds names: they are data, never read as rich markup or emoji codes, never coloured by
+    guess, and what would steer a terminal is shown escaped. All strings that rich prints, those in tables too, come
+    through `render_str`; text with line breaks of its own is printed with `print_lines`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+    def print_lines(self, text: str) -> None:
+        self.print(Text(visible_lines(text)))
+
+    def print_error(self, error: Exception | str) -> None:
+        self.print(Text(visible_message(f"error: {error}")))
+
+
+out = PlainConsole(soft_wrap=True)
+err = PlainConsole(stderr=True, soft_wrap=True)
 
 EVERY = 30.0  # seconds between lines of progress where there is no terminal
 
@@ -64,7 +84,7 @@ def first_of(names: Sequence[str], left_out: int) -> str:
 
 def print_table(table: Table) -> None:
     """A table on stdout; a pipe or file gets it whole, not wrapped to 80 columns."""
-    console = out if out.is_terminal else Console(markup=False, highlight=False, width=200)
+    console = out if out.is_terminal else PlainConsole(width=200)
     console.print(table)
 
 
@@ -116,7 +136,7 @@ class _Rate(ProgressColumn):
 def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
     """A bar on stderr for each thing done in turn; none where stderr is not a terminal, or with `quiet`."""
     bar = Bars(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         _Rate(),
@@ -129,7 +149,7 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
 
     def update(what: str, done: int, total: int | None, figures: Mapping[str, float] = {}, /) -> None:
         if what not in tasks:
-            tasks[what] = bar.add_task(what, total=total, bytes=what.startswith("reading"))
+            tasks[what] = bar.add_task(visible(what), total=total, bytes=what.startswith("reading"))
         bar.update(tasks[what], completed=done, total=total)
 
     with bar:

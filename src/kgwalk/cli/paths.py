@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,27 +64,29 @@ def find(
     The gold paths that a dataset has are not looked at. What is written is the split with the paths found in their
     place; a question without a path stays as it is, without gold paths.
     """
+    from kgwalk.config.lock import sole_writer_of
     from kgwalk.data.dataset import load_dataset
     from kgwalk.llm.engine import open_engine
     from kgwalk.training.paths import SplitPaths
 
-    _check(output, force)
-    dataset = load_dataset(data)
-    questions = dataset.questions(split)
-    if limit is not None and limit < len(questions):
-        questions = random.Random(seed).sample(questions, limit)
-    started = time.perf_counter()
-    with progress_bar(quiet=quiet or json) as progress:
-        dataset.graph(progress)
-        finding = SplitPaths.of(questions, dataset.graph_for, hops=hops, paths=paths, progress=progress)
-        finding.search()
-        if verify in (Verify.rules, Verify.both):
-            finding.apply_rules()
-            finding.agree()
-        if verify in (Verify.engine, Verify.both):
-            _ask(finding, open_engine(engine, model))
-    if output is not None:
-        _write(output, finding.questions(questions))
+    with nullcontext() if output is None else sole_writer_of(output):
+        _check(output, force)
+        dataset = load_dataset(data)
+        questions = dataset.questions(split)
+        if limit is not None and limit < len(questions):
+            questions = random.Random(seed).sample(questions, limit)
+        started = time.perf_counter()
+        with progress_bar(quiet=quiet or json) as progress:
+            dataset.graph(progress)
+            finding = SplitPaths.of(questions, dataset.graph_for, hops=hops, paths=paths, progress=progress)
+            finding.search()
+            if verify in (Verify.rules, Verify.both):
+                finding.apply_rules()
+                finding.agree()
+            if verify in (Verify.engine, Verify.both):
+                _ask(finding, open_engine(engine, model))
+        if output is not None:
+            _write(output, finding.questions(questions))
     report = finding.as_json() | {"path": None if output is None else str(output)}
     report["seconds"] = round(time.perf_counter() - started, 3)
     print_json(report) if json else _show(report)

@@ -39,15 +39,17 @@ def propose(
     `kgwalk kg accept` it. Of a run with --graph-drop, also: how many of the hidden facts come back, and how many of
     the proposals are facts of the whole graph.
     """
+    from kgwalk.config.lock import sole_writer_of
     from kgwalk.evaluation.web_facts.propose import propose as propose_facts
     from kgwalk.evaluation.web_facts.propose import write_rows
     from kgwalk.walk.facts import spell
 
     output = output or run / "proposals.jsonl"
     started = time.perf_counter()
-    with progress_bar(quiet=quiet or json) as progress:
-        proposed = propose_facts(run, least=least, progress=progress)
-    write_rows(output, proposed.rows)
+    with sole_writer_of(output):
+        with progress_bar(quiet=quiet or json) as progress:
+            proposed = propose_facts(run, least=least, progress=progress)
+        write_rows(output, proposed.rows)
     seconds = time.perf_counter() - started
     report = proposed.report
     if json:

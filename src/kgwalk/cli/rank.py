@@ -46,6 +46,7 @@ def train(
 
     The names of the graph are embedded first; that is done once for a graph, and goes on where it was stopped.
     """
+    from kgwalk.config.lock import sole_writer
     from kgwalk.config.recipe import unknown
     from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker
     from kgwalk.walk.ranker import INPUTS, NetworkShape
@@ -60,7 +61,7 @@ def train(
             err.print(f"epoch {figures['epoch']:.0f}  loss {figures['loss']:.3f}  {scores}")
 
     folder = folder or Path("runs") / f"rank-{Path(data).resolve().name}"
-    with progress_bar(quiet=json) as progress:
+    with sole_writer(folder), progress_bar(quiet=json) as progress:
         dataset, embedder = _opened(data, progress)
         card = train_ranker(
             dataset,

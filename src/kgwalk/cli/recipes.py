@@ -58,4 +58,4 @@ def show(
     if json:
         print_json({"name": recipe.name, "about": recipe.about, "sections": recipe.resolved()})
     else:
-        out.print(recipe.toml().rstrip())
+        out.print_lines(recipe.toml().rstrip())

@@ -23,6 +23,8 @@ EXAMPLES = (
     "kgwalk serve --graph films.kg",
     "kgwalk serve --graph films.kg --graph news=events.kg",
     "kgwalk serve --data world --graph-drop 0.4",
+    "kgwalk serve --graph films.kg --allow-host kg.example.org",
+    "kgwalk serve --graph films.kg --reload",
     "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2",
 )
 
@@ -46,10 +48,27 @@ def serve(
         Path | None, typer.Option(help="A file with the key clients must send; else KGWALK_API_KEY.")
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond this machine without a key.")] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Without a key, answer to this name too; repeat for several, * for any."),
+    ] = None,
+    wrong_keys: Annotated[
+        int, typer.Option(min=0, help="Wrong keys of one address, then one a second; 0 for no bound.")
+    ] = 10,
     limit: Annotated[int, typer.Option(min=1, help="At most this many names in a result.")] = 1000,
     max_batch: Annotated[int, typer.Option(min=1, help="At most this many actions in a request.")] = 1024,
     max_body: Annotated[int, typer.Option(min=1, help="At most this many bytes in a request.")] = 4 << 20,
     time_limit: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 5.0,
+    max_header_bytes: Annotated[int, typer.Option(min=1, help="At most this many bytes before the body.")] = 64 << 10,
+    max_header_lines: Annotated[int, typer.Option(min=1, help="At most this many headers.")] = 100,
+    header_time_limit: Annotated[float, typer.Option(min=0.001, help="Seconds until all headers are there.")] = 10.0,
+    silence_time_limit: Annotated[
+        float, typer.Option(min=0.001, help="Seconds without a byte of a body, or of an answer being taken.")
+    ] = 10.0,
+    max_connections: Annotated[int, typer.Option(min=1, help="At most this many connections of a worker.")] = 1024,
+    max_connections_per_address: Annotated[
+        int, typer.Option(min=1, help="At most this many of them from one address.")
+    ] = 512,
     model: Annotated[
         str | None, typer.Option(help="The language model of /v1/ask, a name or path (default: the agent's own).")
     ] = None,
@@ -67,12 +86,23 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Read all of every store at the start; without it, what is over 256 MB is checked when it is asked.",
+        ),
+    ] = True,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Open the stores again when they are built again, as SIGHUP does.")
+    ] = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request to stderr.")] = False,
 ) -> None:
     """Serve graphs over HTTP: a page to ask questions on, the agent's answers, KG-R1's four actions in batches.
 
     The agent beside the graph answers, else the one that comes with kgwalk; --adapter none serves graphs alone.
-    On this machine alone (127.0.0.1) no key is needed; listening elsewhere needs one.
+    On this machine alone (127.0.0.1) no key is needed; listening elsewhere needs one. Without a key only this
+    machine's own names are answered to, and those of --allow-host: another site's page could reach you by its own name.
     """
     if not graph and data is None:
         raise typer.BadParameter("there is nothing to serve; give --graph DIR, or --data DIR")
@@ -110,10 +140,18 @@ def serve(
             workers=workers,
             api_key=read_key(api_key_file),
             insecure=insecure,
+            allow_hosts=allow_host or [],
+            wrong_keys=wrong_keys,
             limit=limit,
             max_batch=max_batch,
             max_body=max_body,
             time_limit=time_limit,
+            max_header_bytes=max_header_bytes,
+            max_header_lines=max_header_lines,
+            header_time_limit=header_time_limit,
+            silence_time_limit=silence_time_limit,
+            max_connections=max_connections,
+            max_connections_per_address=max_connections_per_address,
             model=model,
             engine=engine,
             base_url=base_url,
@@ -121,6 +159,8 @@ def serve(
             recipe=recipe,
             warm=warm,
             access_log=access_log,
+            verify=verify,
+            reload=reload,
         ),
         ready=ready,
     )

@@ -136,10 +136,10 @@ def stage_lines(*, quiet: bool) -> Iterator[Progress]:
     from rich.progress import Progress as Bars
 
     bar = Bars(
-        TextColumn("{task.fields[stage]:<5}"),
+        TextColumn("{task.fields[stage]:<5}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=err,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated
 
 import typer
@@ -78,7 +79,8 @@ def search(
         print_json({"query": query, "web": web, "seconds": round(seconds, 4), "documents": rows})
         return
     for number, one in enumerate(found, 1):
-        out.print(f"{number}. {one.title}  ({one.source})\n{one.text}\n")
+        out.print(f"{number}. {one.title}  ({one.source})")
+        out.print_lines(indent(f"{one.text}\n", "   "))  # so that it cannot forge another document
     if not found:
         err.print("nothing found")
 

@@ -111,6 +111,12 @@ def load_recipe(name: str) -> Recipe:
         text = file.read_text("utf-8")
     except OSError as error:
         raise KgwalkError(f"cannot read the recipe {name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        byte = f"0x{error.object[error.start]:02x}"
+        raise KgwalkError(
+            f"the recipe {name} is not UTF-8: line {line} has the byte {byte}; save it as UTF-8"
+        ) from None
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

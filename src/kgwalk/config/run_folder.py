@@ -4,8 +4,8 @@
     eval/predictions.jsonl  one row an episode (`RowFile`)
     eval/metrics.json       written at the end
 
-A folder holds one run, and one process at a time writes into it. With the same settings a run goes on where it stopped;
-other settings are refused. Questions and episodes are written as JSON rows and read back without loss:
+A folder holds one run, and one process at a time writes into it (lock.py). With the same settings a run goes on where
+it stopped; other settings are refused. Questions and episodes are written as JSON rows and read back without loss:
 
     episode_from(episode_row(episode)) == episode
     question_of(row_of(question), "1") == question
@@ -15,25 +15,21 @@ A question's row is a part of an episode's row, and the line of a dataset's spli
 
 from __future__ import annotations
 
-import fcntl
-import importlib.metadata
+import math
 import os
-import platform
 import re
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
 import orjson
 
-from kgwalk import __version__
+from kgwalk.config.lock import LOCK_FILES, sole_writer
+from kgwalk.config.runtime import surroundings
 from kgwalk.types import (
     Answer,
     Call,
@@ -50,14 +46,13 @@ from kgwalk.types import (
 )
 
 RUN = "run.json"
-_LIBRARIES = ("numpy", "torch", "transformers", "peft", "accelerate", "vllm")
+RESTORE = "restore the file, or start over with --force"
 
 
 @dataclass(frozen=True)
 class RunFolder:
     path: Path
     about: dict[str, Any]  # run.json
-    made: tuple[Path, ...] = field(default=(), compare=False)  # folders that were made for it, inmost first
 
     @property
     def kind(self) -> str:
@@ -74,45 +69,42 @@ class RunFolder:
         return read_json(self.path / name)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """While this process writes here no other may; the kernel frees a dead one's lock."""
-        with open(self.path / RUN, "rb") as held:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise KgwalkError(
-                    f"another process is writing into {self.path}; wait for it to end, or choose another folder"
-                ) from None
-            yield
-
-    @contextmanager
     def unless_refused(self) -> Iterator[None]:
-        """A run that is refused before it has a result was never begun: run.json goes, and the folders made for it.
+        """A run that is refused before it has a result was never begun: run.json goes.
 
-        Within `alone`, so that it is nobody else's.
+        Within `begin_run`, so that it is nobody else's; the folders that were made for it go at the end of that.
         """
         try:
             yield
         except KgwalkError:
             if not any(_results(self.path)):
                 for inside in self.path.iterdir():
-                    inside.unlink()
-                with suppress(OSError):  # another run has begun beside this one
-                    for place in self.made:
-                        place.rmdir()
+                    if inside.name not in LOCK_FILES:
+                        inside.unlink()
             raise
 
 
-def begin_run(path: Path, kind: str, settings: dict[str, Any], *, force: bool = False) -> tuple[RunFolder, bool]:
+@contextmanager
+def begin_run(
+    path: Path, kind: str, settings: dict[str, Any], *, force: bool = False
+) -> Iterator[tuple[RunFolder, bool]]:
     """The folder of this run, and whether it had begun before with the same settings (then it goes on).
 
     `settings` decide what is computed: recipe, data, seed, model. A folder of another run is not touched unless
-    `force` says to start over, or that run has written nothing yet.
+    `force` says to start over, or that run has written nothing yet. Inside, no other process writes into the folder.
     """
-    settings = orjson.loads(orjson.dumps(settings))
-    new = tuple(place for place in (path, *path.parents) if not place.exists())
-    if path.exists() and not path.is_dir():
-        raise KgwalkError(f"{path} is a file; give a folder for the run")
+    with sole_writer(path):
+        yield _begin(path, kind, orjson.loads(orjson.dumps(settings)), force=force)
+
+
+@contextmanager
+def continue_run(path: Path) -> Iterator[RunFolder]:
+    """A run that was begun before, to add to it. Inside, no other process writes into the folder."""
+    with sole_writer(path):
+        yield open_run(path)
+
+
+def _begin(path: Path, kind: str, settings: dict[str, Any], *, force: bool) -> tuple[RunFolder, bool]:
     try:
         if (path / RUN).exists():
             found = open_run(path)
@@ -124,16 +116,14 @@ def begin_run(path: Path, kind: str, settings: dict[str, Any], *, force: bool = 
                     f"{path} holds another run: {'; '.join(differing)}. "
                     "Choose another folder with -o, or start over with --force"
                 )
-            with found.alone():
-                _clear(path)
-        elif path.exists() and any(_results(path)):
+            _clear(path)
+        elif any(_results(path)):
             raise KgwalkError(f"{path} is not empty and holds no run; choose another folder")
-        path.mkdir(parents=True, exist_ok=True)
         about = {"kind": kind, "settings": settings, **surroundings()}
         write_json(path / RUN, about)
     except OSError as error:
         raise KgwalkError(f"cannot write into {path}: {error.strerror or error}; choose another folder") from error
-    return RunFolder(path, about, new), False
+    return RunFolder(path, about), False
 
 
 def open_run(path: Path) -> RunFolder:
@@ -144,17 +134,6 @@ def open_run(path: Path) -> RunFolder:
     if not isinstance(about, dict) or not isinstance(about.get("settings"), dict) or "kind" not in about:
         raise KgwalkError(f"{path / RUN} is not of a run: it has no kind and settings")
     return RunFolder(path, about)
-
-
-def surroundings() -> dict[str, Any]:
-    """What else a figure depends on: the command, versions, the commit, the machine's kind, the time."""
-    return {
-        "command": _command(),
-        "versions": {"kgwalk": __version__, "python": platform.python_version(), **_versions()},
-        "commit": _commit(),
-        "machine": {"system": platform.platform(), "cores": os.cpu_count()},
-        "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -175,6 +154,17 @@ def read_json(path: Path) -> Any:
         raise KgwalkError(f"{path} is not JSON: {error}") from None
 
 
+def read_object(path: Path, *keys: str) -> dict[str, Any]:
+    """A JSON object of a run that has these keys."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise KgwalkError(f"{path} is damaged: expected an object, got {kind(found)}; {RESTORE}")
+    missing = next((key for key in keys if key not in found), None)
+    if missing is not None:
+        raise KgwalkError(f"{path} is damaged: there is no `{missing}`; {RESTORE}")
+    return found
+
+
 def _partial(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial")
 
@@ -182,7 +172,9 @@ def _partial(path: Path) -> Path:
 def _results(path: Path) -> Iterator[Path]:
     """What is in the folder beside the beginning of a run: files that hold something, and folders."""
     for inside in path.iterdir():
-        if inside.name not in (RUN, _partial(path / RUN).name) and (not inside.is_file() or inside.stat().st_size):
+        if inside.name not in (RUN, _partial(path / RUN).name, *LOCK_FILES) and (
+            not inside.is_file() or inside.stat().st_size
+        ):
             yield inside
 
 
@@ -191,7 +183,7 @@ def _clear(path: Path) -> None:
     for inside in path.iterdir():
         if inside.is_dir() and not inside.is_symlink():
             shutil.rmtree(inside)
-        elif inside.name != RUN:
+        elif inside.name not in (RUN, *LOCK_FILES):
             inside.unlink()
 
 
@@ -218,36 +210,6 @@ def _flat(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 def _short(value: Any, limit: int = 80) -> str:
     text = "not set" if value is None else orjson.dumps(value).decode()
     return text if len(text) <= limit else f"{text[:limit]}..."
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _command() -> list[str]:
-    """As it was typed; of another program than `kgwalk`, that program's."""
-    program, *arguments = sys.argv
-    own = Path(program).name == "kgwalk" or program.endswith("kgwalk/cli/main.py")
-    return ["kgwalk" if own else program, *arguments]
-
-
-def _commit() -> str | None:
-    """The commit of the code that runs, if it runs from a checkout of its own; with a + if that has changes."""
-    git = ["git", "--no-optional-locks", "-C", str(Path(__file__).parent)]
-    try:
-        # installed inside another project's folder, git would speak of that project
-        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], check=True, capture_output=True)
-        describe = [*git, "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
-        done = subprocess.run(describe, check=True, capture_output=True, text=True, timeout=5)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None
 
 
 # Files of JSON rows that only grow
@@ -283,8 +245,11 @@ class RowFile:
         self.close()
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole rows of a file; a last line that was cut off is left out, any other that is not JSON is an error."""
+def read_rows(path: Path, *, hint: str | None = None) -> Iterator[dict[str, Any]]:
+    """The whole rows of a file; a last line that was cut off is left out, any other that is not JSON is an error.
+
+    `hint` says what to do then.
+    """
     if not path.exists():
         return
     with open(path, "rb") as file:
@@ -294,9 +259,9 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise InputError(f"not JSON: {error}", path=str(path), line=number) from None
+                raise InputError(f"not JSON: {error}", path=str(path), line=number, hint=hint) from None
             if not isinstance(row, dict):
-                raise InputError("expected an object", path=str(path), line=number)
+                raise InputError("expected an object", path=str(path), line=number, hint=hint)
             yield row
 
 
@@ -453,7 +418,7 @@ def _aliases(value: Any) -> dict[str, list[str]]:
 
 
 def _short_value(value: Any, limit: int = 80) -> str:
-    text = orjson.dumps(value).decode()
+    text = orjson.dumps(value, default=repr).decode()
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
@@ -479,7 +444,9 @@ def episode_row(episode: Episode) -> dict[str, Any]:
     }
 
 
-def episode_from(row: dict[str, Any]) -> Episode:
+def episode_from(row: Any) -> Episode:
+    """The episode of a row; ValueError says what is wrong with one that `episode_row` did not write."""
+    _check_parts(row, _EPISODE)
     return Episode(
         question=question_of(row["question"], ""),
         topics=row["topics"],
@@ -487,12 +454,12 @@ def episode_from(row: dict[str, Any]) -> Episode:
         prompt=row["prompt"],
         turns=[_turn_from(turn) for turn in row["turns"]],
         answers=row["answers"],
-        evidence={name: [Triple(*fact) for fact in facts] for name, facts in row["evidence"].items()},
+        evidence={name: triples_of(facts, "evidence") for name, facts in row["evidence"].items()},
         stop=StopReason(row["stop"]),
         failure=row["failure"],
         seconds=row["seconds"],
         shown=row["shown"],
-        seen=[Triple(*fact) for fact in row["seen"]],
+        seen=triples_of(row["seen"], "seen"),
         key=row["key"],
     )
 
@@ -507,12 +474,15 @@ def step_row(step: Step) -> dict[str, Any]:
             return {"malformed": why}
 
 
-def step_from(row: dict[str, Any]) -> Step:
-    if "call" in row:
-        return Call(row["call"], tuple(row["args"]))
-    if "answer" in row:
-        return Answer(tuple(row["answer"]))
-    return Malformed(row["malformed"])
+def step_from(row: Any) -> Step:
+    match row:
+        case {"call": str(tool), "args": list(args)} if all(isinstance(one, str | int) for one in args):
+            return Call(tool, tuple(args))
+        case {"answer": list(names)} if all(isinstance(one, str | int) for one in names):
+            return Answer(tuple(names))
+        case {"malformed": str(why)}:
+            return Malformed(why)
+    raise ValueError(f"expected `step`, a call, an answer or why it is malformed, got {_short_value(row)}")
 
 
 def _turn_row(turn: Turn) -> dict[str, Any]:
@@ -533,12 +503,73 @@ def _turn_row(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _turn_from(row: dict[str, Any]) -> Turn:
+def _turn_from(row: Any) -> Turn:
     """A row of an older run has no documents."""
-    counted = row["counted"]
+    _check_parts(row, _TURN)
+    counted, documents = row["counted"], row.get("documents", [])
+    if not (isinstance(documents, list) and all(_is_texts(one) and len(one) == 3 for one in documents)):
+        raise ValueError("expected `documents`, a list of [title, text, source]")
     own = {
+        "logprobs": [math.nan if one is None else one for one in row["logprobs"]],  # JSON has no NaN
         "step": step_from(row["step"]),
         "counted": None if counted is None else tuple(counted),
-        "documents": [Document(*one) for one in row.get("documents", ())],
+        "documents": [Document(*one) for one in documents],
     }
-    return Turn(**{**row, **own})
+    return Turn(**{name: row[name] for name in _TURN} | own)
+
+
+_Part = tuple[Callable[[Any], bool], str]  # whether a value is proper, and what it must be
+
+
+def _check_parts(row: Any, parts: dict[str, _Part]) -> None:
+    if not isinstance(row, dict):
+        raise ValueError(f"expected an object, got {kind(row)}")
+    for name, (proper, what) in parts.items():
+        if name not in row:
+            raise ValueError(f"there is no `{name}`")
+        if not proper(row[name]):
+            raise ValueError(f"expected `{name}`, {what}, got {_short_value(row[name])}")
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_whole_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int for one in value)
+
+
+_TEXT: _Part = (lambda value: isinstance(value, str), "text")
+_TEXT_OR_NOTHING: _Part = (lambda value: value is None or isinstance(value, str), "text")
+_NUMBER: _Part = (lambda value: type(value) in (int, float), "a number")
+_TEXTS, _IDS = (_is_texts, "a list of names"), (_is_whole_numbers, "a list of whole numbers")
+_LIST: _Part = (lambda value: isinstance(value, list), "a list")
+_OBJECT: _Part = (lambda value: isinstance(value, dict), "an object")
+_EPISODE: dict[str, _Part] = {
+    "question": _OBJECT,
+    "topics": _TEXTS,
+    "prompt": _TEXT,
+    "prompt_ids": _IDS,
+    "turns": _LIST,
+    "answers": _TEXTS,
+    "evidence": _OBJECT,
+    "stop": (lambda value: value in [str(stop) for stop in StopReason], "why it ended"),
+    "failure": _TEXT_OR_NOTHING,
+    "seconds": _NUMBER,
+    "shown": _TEXTS,
+    "seen": _LIST,
+    "key": _TEXT,
+}
+_TURN: dict[str, _Part] = {
+    "ids": _IDS,
+    "logprobs": (lambda value: isinstance(value, list) and {*map(type, value)} <= {int, float, type(None)}, "numbers"),
+    "text": _TEXT,
+    "step": _OBJECT,
+    "observation": _TEXT,
+    "observation_ids": _IDS,
+    "ok": (lambda value: isinstance(value, bool), "true or false"),
+    "error": _TEXT_OR_NOTHING,
+    "shown": _TEXTS,
+    "counted": (lambda value: value is None or (_is_whole_numbers(value) and len(value) == 2), "two whole numbers"),
+    "seconds": _NUMBER,
+}

@@ -1,26 +1,33 @@
-"""How this process runs: its threads, its event loops, and the garbage collector.
+"""How this process runs: its threads, its event loops, and what its figures depend on.
 
 `set_thread_count` gives torch half of the cores, before it is imported. With all cores torch waits at every step for
 threads that other programs keep from running: two busy cores decode 25 times slower than one. Training, whose matrix
 products are long, loses less by that and gains more; `most_threads` says how many threads it may try.
 
-`outside_a_loop` and `LoopThread` let code with an event loop of its own run anywhere. `without_progress_bars` and
-`without_garbage_collection` are switched on around a piece of work.
+`outside_a_loop` and `LoopThread` let code with an event loop of its own run anywhere. `without_progress_bars` keeps
+transformers quiet around a piece of work. `surroundings` goes into a run's record.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
+import importlib.metadata
 import os
+import platform
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kgwalk import __version__
+
 VARIABLE = "OMP_NUM_THREADS"  # torch and OpenVINO go by it
+_LIBRARIES = ("numpy", "torch", "transformers", "peft", "accelerate", "vllm")
 _ours: list[str] = []  # what this process set it to, if nobody else had
 
 
@@ -171,21 +178,45 @@ def without_progress_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-@contextmanager
-def without_garbage_collection(*, circles: bool = True) -> Iterator[None]:
-    """No garbage collection inside. Every few thousand new objects Python looks through all there are, which took more
-    than half of the time of a thousand episodes, all of which stay. Objects in no reference cycle are freed as ever.
+# What a figure depends on
 
-    `circles=False` says that the work makes no reference cycles: then all that was made counts as old at once, since
-    to look through a thousand episodes later takes a tenth of the time that it took to receive them.
-    """
-    before = gc.isenabled()
-    gc.disable()
+
+def surroundings() -> dict[str, Any]:
+    """What else a figure depends on: the command, versions, the commit, the machine's kind, the time."""
+    return {
+        "command": command(),
+        "versions": {"kgwalk": __version__, "python": platform.python_version(), **_versions()},
+        "commit": _commit(),
+        "machine": {"system": platform.platform(), "cores": os.cpu_count()},
+        "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def command() -> list[str]:
+    """The command as it was typed; of another program than `kgwalk`, that program's."""
+    program, *arguments = sys.argv
+    own = Path(program).name == "kgwalk" or program.endswith(("kgwalk/cli/main.py", "kgwalk/__main__.py"))
+    return ["kgwalk" if own else program, *arguments]
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _commit() -> str | None:
+    """The commit of the code that runs, if it runs from a checkout of its own; with a + if that has changes."""
+    git = ["git", "--no-optional-locks", "-C", str(Path(__file__).parent)]
     try:
-        yield
-    finally:
-        if not circles and not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()  # to the oldest generation
-        if before:
-            gc.enable()
+        # installed inside another project's folder, git would speak of that project
+        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], check=True, capture_output=True)
+        describe = [*git, "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
+        done = subprocess.run(describe, check=True, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None

@@ -82,6 +82,10 @@ class Dataset:
     def prepare(self, progress: Progress) -> None:
         self._stored(progress)
 
+    def hold(self) -> None:
+        """Open the graph so that no change of its files reaches it (`private`, see `open_graph`)."""
+        self._opened["graph"] = open_graph(self._layout.store or self._build(silent), private=True)
+
     def place(self) -> str:
         return str(self.path.resolve())
 

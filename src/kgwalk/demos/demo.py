@@ -138,7 +138,19 @@ def _demo(path: str, number: int, line: bytes) -> Demo:
         raise wrong(f"expected a demo; there is no `{missing[0]}`")
     if not _is_chat(row["messages"]):
         raise wrong("expected `messages`: a prompt, then turns of the assistant; each has a role and a content")
+    for key, (kind, what) in _KINDS.items():
+        if key in row and not isinstance(row[key], kind):
+            raise wrong(f"expected `{key}`, {what}")
     return Demo(**{key: value for key, value in row.items() if key in known})
+
+
+_KINDS: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("id", "question", "protocol", "source", "style"), (str, "text")),
+    **dict.fromkeys(("inline", "wrong", "web"), (bool, "true or false")),
+    **dict.fromkeys(("answers", "gold"), (list, "a list of names")),
+    "f1": (int | float, "a number"),
+    "hops": (int | None, "a whole number or null"),
+}
 
 
 def _is_chat(messages: Any) -> bool:
@@ -148,6 +160,7 @@ def _is_chat(messages: Any) -> bool:
         isinstance(one, dict)
         and one.get("role") in ("system", "user", "assistant")
         and isinstance(one.get("content"), str)
+        and isinstance(one.get("train", True), bool)
         for one in messages
     )
     return each and messages[0]["role"] != "assistant" and messages[-1]["role"] == "assistant"

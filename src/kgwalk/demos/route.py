@@ -9,7 +9,6 @@ answers. All are walked on the graph, so a route's answers are what the graph sa
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,20 +20,20 @@ from kgwalk.llm.embeddings import split_words
 from kgwalk.score.answers import Gold, f1, gold_of
 from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of
+from kgwalk.walk.language import Sets
 from kgwalk.walk.ranking import scores
-from kgwalk.walk.sets import DATED_TOOLS, TOOLS, Reference, SetError, Sets
+from kgwalk.walk.sets import Reference, SetError
 
 HOPS = ("tail_entities", "head_entities")
 CHOICES = ("argmax", "argmin", "filter")  # arguments: a set, then the relation whose values choose among its members
 COMBINED = ("intersect", "union", "minus")
 MOST_COMBINED = 16  # intersections that are tried for a question
-ARGUMENTS = {tool: len(inspect.signature(getattr(Sets, tool)).parameters) - 1 for tool in TOOLS + DATED_TOOLS}
 _SET = re.compile(r"\$(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`steps` are calls of walk/sets.py; step i (from 1) makes set len(topics) + i. `f1` is that of the last set."""
+    """`steps` are calls of walk/language.py; step i (from 1) makes set len(topics) + i. `f1` is the last set's."""
 
     topics: tuple[str, ...]
     steps: tuple[Call, ...]
@@ -49,7 +48,7 @@ class Route:
         """The sets that the route makes."""
         sets = Sets(graph, self.topics)
         for step in self.steps:
-            _make(sets, step.tool, step.args)
+            sets.call(step.tool, step.args)
         return sets
 
 
@@ -98,7 +97,7 @@ class RouteBuilder:
         step = Call(tool, args)
         if step not in self._number:
             try:
-                number = self._number[step] = _make(self.sets, tool, args)
+                number = self._number[step] = self.sets.call(tool, args)
                 self._step[number] = step
             except SetError:
                 self._number[step] = None
@@ -202,14 +201,6 @@ def combinations(builder: RouteBuilder, chains: Iterable[Chain]) -> list[int | N
             found += [builder.together("intersect", one) for one in islice(product(*ends.values()), MOST_COMBINED)]
             found.append(builder.together("intersect", [number for number in united if number is not None]))
     return found
-
-
-def _make(sets: Sets, tool: str, args: Sequence[Reference]) -> int:
-    """Makes a set. Programs come from files, so an unknown tool or a wrong number of arguments is a SetError."""
-    if ARGUMENTS.get(tool) != len(args):
-        raise SetError(f"no such step: {tool} with {len(args)} arguments")
-    number: int = getattr(sets, tool)(*args)
-    return number
 
 
 # Routes found by search

@@ -24,7 +24,6 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.data.folder import FolderLayout, layout_of
 from kgwalk.evaluation.findings import DataReport, Finding, QuestionLine, quoted, read_lines, repeats, unreadable
 from kgwalk.kg.csr import I64
-from kgwalk.kg.files import Folder
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.schema import NUMBER, YEAR, literal_kind
@@ -90,8 +89,7 @@ def _graph(dataset: Dataset, checked: DataReport, progress: Progress) -> StoredG
     """The graph, every byte of it compared with its checksum."""
     try:
         graph = _stored(dataset.graph(progress))
-        folders = {id(folder): folder for folder in (graph.store.folder, _question_sets(graph)) if folder is not None}
-        for folder in folders.values():
+        for folder in graph.folders():
             read = 0
             for _, size in folder.verify():
                 read += size
@@ -104,10 +102,6 @@ def _graph(dataset: Dataset, checked: DataReport, progress: Progress) -> StoredG
         first = next(iter(header["first_skipped"]), "")
         checked.findings.append(Finding("facts_left_out", f"{header['skipped']:,}; the first: {first}", dataset.path))
     return graph
-
-
-def _question_sets(graph: StoredGraph) -> Folder | None:
-    return None if graph.question_sets is None else graph.question_sets.folder
 
 
 def _questions(

@@ -23,7 +23,7 @@ from typing import Any
 
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting, unknown
-from kgwalk.config.run_folder import RowFile, RunFolder, begin_run, episode_from, episode_row, open_run
+from kgwalk.config.run_folder import RowFile, RunFolder, begin_run, continue_run, episode_row
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.bundled import world_folder
 from kgwalk.data.dataset import Data, Dataset, fetched_folder, load_dataset
@@ -38,7 +38,7 @@ from kgwalk.evaluation.report import (
     finish,
     key_of,
     read_predictions,
-    whole_rows,
+    whole_episodes,
 )
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import KINDS, Engine, Sampling, needs_model, open_engine
@@ -124,18 +124,20 @@ def evaluate(
     }
 
     def work() -> dict[str, Any]:
-        with _folder(out) as path:
-            folder, _ = begin_run(path, "eval", settings, force=force)
-            with folder.alone(), folder.unless_refused():
-                plan = Sample(own.runs, limit, seed, link, retry_failed)
-                evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, environment)
-                if evaluation.missing:
-                    dataset.prepare(building)
-                    searched = web or opened_web(environment)
-                    with _opened(chosen, engine, model, adapter) as opened:
-                        each = 1 if opened is None else ids_a_token(opened)
-                        evaluation.walk(policy_of(chosen, opened, sampling), web=searched, ids_a_token=each)
-                return finish(folder, evaluation.rows()) | ({"folder": None} if out is None else {})
+        with (
+            _folder(out) as path,
+            begin_run(path, "eval", settings, force=force) as (folder, _),
+            folder.unless_refused(),
+        ):
+            plan = Sample(own.runs, limit, seed, link, retry_failed)
+            evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, environment)
+            if evaluation.missing:
+                dataset.prepare(building)
+                searched = web or opened_web(environment)
+                with _opened(chosen, engine, model, adapter) as opened:
+                    each = 1 if opened is None else ids_a_token(opened)
+                    evaluation.walk(policy_of(chosen, opened, sampling), web=searched, ids_a_token=each)
+            return finish(folder, evaluation.rows()) | ({"folder": None} if out is None else {})
 
     return outside_a_loop(work)
 
@@ -379,20 +381,17 @@ def judge_run(path: Path, judge: str, kinds: Sequence[str], *, progress: Progres
     (`judge.failed`) and enters no mean. Verdicts are cached, so a judge is not asked the same twice.
     """
     check_judge(judge, kinds)
-    folder = open_run(path)
-    check_finished(folder)
     kind, _, model = judge.partition(":")
 
     def work() -> dict[str, Any]:
-        engine = open_engine(kind, model or None)
-        try:
-            with (
-                folder.alone(),
-                Judge(engine, model_name=name_of(kind, engine), cache=cache_folder() / "judge") as judging,
-            ):
-                return judged(folder, judging, kinds, progress=progress)
-        finally:
-            asyncio.run(engine.close())
+        with continue_run(path) as folder:
+            check_finished(folder)
+            engine = open_engine(kind, model or None)
+            try:
+                with Judge(engine, model_name=name_of(kind, engine), cache=cache_folder() / "judge") as judging:
+                    return judged(folder, judging, kinds, progress=progress)
+            finally:
+                asyncio.run(engine.close())
 
     return outside_a_loop(work)
 
@@ -437,8 +436,8 @@ def judged(folder: RunFolder, judge: Judge, kinds: Sequence[str], *, progress: P
 def _cases(predictions: Path, kinds: Sequence[str]) -> tuple[list[PredictionRow], dict[str, list[Case]]]:
     """The rows in order without their episodes, and the cases of each kind."""
     found: dict[EpisodeKey, tuple[PredictionRow, list[Case]]] = {}
-    for row in whole_rows(predictions):
-        episode = episode_from(row.pop("episode"))
+    for row, episode in whole_episodes(predictions):
+        del row["episode"]
         found[key_of(row)] = row, [case_of(kind, episode) for kind in kinds]
     ordered = [found[key] for key in sorted(found)]
     return [row for row, _ in ordered], {kind: [cases[at] for _, cases in ordered] for at, kind in enumerate(kinds)}

@@ -16,7 +16,7 @@ import orjson
 
 from kgwalk.config.run_folder import kind, question_of
 from kgwalk.data.folder import GRAPH
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, not_utf8, open_stream
 from kgwalk.types import InputError, Progress, Question
 

@@ -9,16 +9,16 @@ a failure counts with its zeros. `compare` pairs two evaluations question by que
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kgwalk.config.run_folder import RunFolder, open_run, read_rows
+from kgwalk.config.run_folder import RESTORE, RunFolder, episode_from, open_run, read_rows
 from kgwalk.score.episode import majority, oracle_max, pass_at_k, union
 from kgwalk.score.statistics import bootstrap_interval, paired_test
-from kgwalk.types import InputError, KgwalkError, Question
+from kgwalk.types import Episode, InputError, KgwalkError, Question
 
 PREDICTIONS = "predictions.jsonl"
 METRICS = "metrics.json"  # written when all episodes are there
@@ -37,20 +37,6 @@ GROUPED = (
     "generated_tokens",
     "turns",
 )
-_PARTS: dict[str, type | tuple[type, ...]] = {
-    "number": int,
-    "run": int,
-    "id": str,
-    "question": str,
-    "gold": list,
-    "aliases": dict,
-    "answers": list,
-    "metrics": dict,
-    "error": (str, type(None)),
-    "stop": str,
-    "groups": dict,
-    "episode": dict,
-}
 _NUMBERS = (*GROUPED, "answered", "failed")
 
 WITH_INTERVAL = ("f1", "precision", "recall", "hits_at_1", "hit_any", "exact_set", "accuracy", "retrieval_rate")
@@ -182,14 +168,56 @@ def key_of(row: PredictionRow) -> EpisodeKey:
 
 def whole_rows(path: Path) -> Iterator[PredictionRow]:
     """Every row with its episode; a row that no evaluation wrote is an error that names its line."""
-    for number, row in enumerate(read_rows(path), 1):
-        wrong = next((part for part, kind in _PARTS.items() if not isinstance(row.get(part, ...), kind)), None)
-        if wrong is None and not all(isinstance(row["metrics"].get(name), int | float) for name in _NUMBERS):
-            wrong = "metrics"
+    for number, row in enumerate(read_rows(path, hint=RESTORE), 1):
+        wrong = next((part for part, proper in _PARTS.items() if not proper(row.get(part, ...))), None)
         if wrong is not None:
-            hint = "restore the file, or start over with `kgwalk eval --force`"
-            raise InputError(f"not a row of an evaluation: no proper `{wrong}`", path=str(path), line=number, hint=hint)
+            raise _damaged(f"no proper `{wrong}`", path, number)
         yield row
+
+
+def whole_episodes(path: Path) -> Iterator[tuple[PredictionRow, Episode]]:
+    """Every row with its episode as an `Episode`."""
+    for number, row in enumerate(whole_rows(path), 1):
+        try:
+            yield row, episode_from(row["episode"])
+        except ValueError as error:
+            raise _damaged(f"its `episode`: {error}", path, number) from None
+
+
+def _damaged(why: str, path: Path, line: int) -> InputError:
+    return InputError(f"not a row of an evaluation: {why}", path=str(path), line=line, hint=RESTORE)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_metrics(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(type(number) in (int, float) for number in value.values())
+        and all(name in value for name in _NUMBERS)
+    )
+
+
+_PARTS: dict[str, Callable[[Any], bool]] = {
+    "number": _is_count,
+    "run": _is_count,
+    "id": lambda value: isinstance(value, str),
+    "question": lambda value: isinstance(value, str),
+    "gold": _is_names,
+    "aliases": lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
+    "answers": _is_names,
+    "metrics": _is_metrics,
+    "error": lambda value: value is None or isinstance(value, str),
+    "stop": lambda value: isinstance(value, str),
+    "groups": lambda value: isinstance(value, dict) and all(isinstance(line, str) for line in value.values()),
+    "episode": lambda value: isinstance(value, dict),
+}
 
 
 def read_predictions(path: Path) -> dict[EpisodeKey, PredictionRow]:

@@ -34,6 +34,7 @@ from kgwalk.kg.times import parse_time
 from kgwalk.types import InputError, Progress, silent
 
 MOST_TRIPLES = (1 << 32) - 1
+LEAST_LINE_BYTES = 4 << 20  # a line of so many bytes is read whatever the memory setting
 
 
 @dataclass
@@ -87,6 +88,7 @@ class _Build:
         self.out, self.scratch, self.progress = out, scratch, progress
         # Shares of the memory setting, by how many copies of its data each step was measured to hold.
         self.block_bytes = min(64 << 20, max(64 << 10, memory // 40))
+        self.line_bytes = max(LEAST_LINE_BYTES, memory // 16)
         self.sort_rows = max(10_000, memory // 200)
         self.entities = Interner(scratch, budget=memory // 8)
         self.relations = FewNames("relations")
@@ -99,8 +101,14 @@ class _Build:
         self.report = BuildReport()
 
     def run(self, sources: Sequence[str | Path], labels: str | Path | None, options: Options) -> BuildReport:
-        options.block_bytes = self.block_bytes
+        options.block_bytes, options.line_bytes = self.block_bytes, self.line_bytes
         self._read(sources, labels, options)
+        if not self.block_rows:
+            what = f"{len(sources)} sources hold" if len(sources) > 1 else f"{sources[0]} holds"
+            raise InputError(
+                f"no triples: {what} names of things only",
+                hint="give the file of facts too; names alone can also be a TSV file of id and label, for --labels",
+            )
         relation_keys = self.relations.keys
         writer = EntityWriter(self.out, self.scratch, self.sort_rows, self.progress)
         both = writer.write(self.entities, relation_keys)

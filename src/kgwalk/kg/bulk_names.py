@@ -53,7 +53,9 @@ def write_table(folder: FolderWriter, prefix: str, names: Sequence[str]) -> None
 
 def arrow_names(table: NameTable) -> pa.LargeStringArray:
     """All names of an opened table, over its mapped bytes."""
-    return from_parts(table.heap, table.offsets.view(np.int64))  # offsets are uint64 on disk, far below 2**63
+    return from_parts(
+        np.asarray(table.heap), np.asarray(table.offsets).view(np.int64)
+    )  # offsets are uint64 on disk, far below 2**63
 
 
 def hash_names(names: pa.LargeStringArray) -> U64:

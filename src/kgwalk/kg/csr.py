@@ -9,11 +9,13 @@ number; `names` has the names.
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kgwalk.kg.files import Folder, FolderWriter
+from kgwalk.kg.blocks import BlockView
+from kgwalk.kg.files import Folder, FolderWriter, forged
 from kgwalk.kg.names import U32
 
 I64 = npt.NDArray[np.int64]
@@ -28,13 +30,30 @@ class Edges:
         self.start_array: U32 = folder[f"{name}.start"]
         self.other_array: U32 = folder[f"{name}.other"]
         # memoryviews give Python ints several times faster than NumPy scalars do
-        self.groups = self.groups_array.data
+        self.groups: Any = self.groups_array.data
         self.relation = self.relation_array.data
         self.start = self.start_array.data
         self.other = self.other_array.data
 
+    @classmethod
+    def of(cls, folder: Folder, name: str, entities: int) -> Edges:
+        """The edges of a store that has so many entities; StoreError if the arrays cannot be about them."""
+        folder.array(f"{name}.groups", "<u4", entities + 1)
+        folder.array(f"{name}.other", "<u4")
+        groups = len(folder.array(f"{name}.relation", "<u2 <u4"))
+        folder.array(f"{name}.start", "<u4", groups + 1)
+        edges = cls(folder, name)
+        if edges.groups[entities] != groups or edges.start[groups] != len(edges.other):
+            raise forged(folder.path, f"the groups of {name!r} do not end where its edges do")
+        return edges
+
     def group(self, entity: int, relation: int) -> int | None:
         """The group of (entity, relation), or None."""
+        if isinstance(self.groups, BlockView):  # one call each, where every item would be one
+            low, high = self.groups.pair(entity)
+            some = self.relation[low:high]
+            at = bisect_left(some, relation)
+            return low + at if at < len(some) and some[at] == relation else None
         low, high = self.groups[entity], self.groups[entity + 1]
         at = bisect_left(self.relation, relation, low, high)
         return at if at < high and self.relation[at] == relation else None

@@ -18,8 +18,8 @@ import pyarrow as pa
 from kgwalk.kg.bulk_names import NameWriter, from_parts, hash_names, string_parts, write_table
 from kgwalk.kg.external_memory import Interner, RowSorter, alphabetical, inverse
 from kgwalk.kg.files import FolderWriter
-from kgwalk.kg.find import hashes, normalise, signatures
-from kgwalk.kg.names import U32, U64
+from kgwalk.kg.find import hashes, signatures
+from kgwalk.kg.names import U32, U64, normalise
 from kgwalk.types import Progress
 
 _BLOCK = 1 << 18  # names handled at once

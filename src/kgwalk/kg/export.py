@@ -147,8 +147,8 @@ def _labels(
     names = store.entity if prefix == "entity" else store.relation
     told: dict[int, int] = {}
     if f"{prefix}.told" in store.folder:
-        pairs = zip(store.folder[f"{prefix}.told"].tolist(), store.folder[f"{prefix}.suffix"].tolist(), strict=True)
-        told = dict(pairs)
+        told_and_added = (np.asarray(store.folder[f"{prefix}.{name}"]).tolist() for name in ("told", "suffix"))
+        told = dict(zip(*told_and_added, strict=True))
     property_ = str(NamedNode(predicate))
     for start in range(0, len(numbers), _BLOCK):
         lines: list[str] = []

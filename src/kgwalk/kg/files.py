@@ -2,7 +2,8 @@
 
 `FolderWriter` writes one and `Folder` opens it; a store is such a folder, and so are its question subgraphs. The header
 `kgwalk.json` is written last, and the folder gets its name last, by a rename, so a folder that opens is complete.
-Opening checks the header's own checksum, the version and every file's size; `verify` also reads all the bytes.
+No byte is used before its checksum was compared: a folder of up to `WHOLE_BYTES` is checked when it is opened, the
+large arrays of a larger one by block when they are asked (`blocks`). So a changed file is an error, not another answer.
 """
 
 from __future__ import annotations
@@ -12,24 +13,30 @@ import ctypes
 import errno
 import fcntl
 import glob
-import mmap
 import os
+import re
 import shutil
 import tempfile
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 import xxhash
 
+from kgwalk.kg.blocks import BLOCK_BYTES, ArrayBytes, BlockArray, BlockPool, BlockSums, Sums, block_count
 from kgwalk.types import InputError, StoreError
 
 HEADER = "kgwalk.json"
+BLOCKS = "blocks"  # the array with the checksums of all blocks, in folders larger than WHOLE_BYTES
+WHOLE_BYTES = 256 << 20  # a folder of up to this size is checked when it is opened, at some 20 GB/s
+SMALL_BYTES = 1 << 20  # and of a larger one, the arrays of up to this size
+MOST_HEADER_BYTES = 16 << 20
+_NAME = re.compile(r"[a-z_]+(\.[a-z_]+)?")
+DTYPES = ("|u1", "<u2", "<u4", "<u8", "<i4")  # what a store's arrays hold
 Array = npt.NDArray[Any]
 
 
@@ -38,12 +45,13 @@ class ArrayFile:
 
     def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
         self.path, self.dtype, self.items = path, np.dtype(dtype).newbyteorder("<"), 0
-        self._digest = xxhash.xxh3_64()
+        self._digest, self._blocks = xxhash.xxh3_64(), BlockSums()
         self._file: BinaryIO = open(path, "wb", buffering=0)  # noqa: SIM115 - closed by close()
 
     def append(self, values: Array | bytes) -> None:
         data = values if isinstance(values, bytes) else np.ascontiguousarray(values, self.dtype).tobytes()
         self._digest.update(data)
+        self._blocks.update(data)
         view = memoryview(data)
         while view:  # an unbuffered write may take only a part of the bytes
             view = view[self._file.write(view) :]
@@ -55,6 +63,9 @@ class ArrayFile:
             os.fsync(self._file.fileno())
             self._file.close()
         return {"dtype": self.dtype.str, "items": self.items, "xxh3": self._digest.hexdigest()}
+
+    def block_sums(self) -> Sums:
+        return self._blocks.values()
 
     def abandon(self) -> None:
         self._file.close()
@@ -102,6 +113,9 @@ class FolderWriter:
 
     def finish(self, facts: dict[str, Any]) -> None:
         """Write the header and give the folder its name."""
+        if sum(array.items * array.dtype.itemsize for array in self._arrays.values()) > WHOLE_BYTES:
+            self.write(BLOCKS, np.concatenate([array.block_sums() for array in self._arrays.values()]))
+            facts = {**facts, "block_bytes": BLOCK_BYTES}
         arrays = {name: array.close() for name, array in self._arrays.items()}
         body = {"kind": self.kind, "version": self.version, **facts, "arrays": arrays}
         write_header(self.folder, body)
@@ -124,55 +138,104 @@ class FolderWriter:
 
 
 class Folder:
-    """A store folder opened read-only: the header's facts, and each array mapped into memory."""
+    """A store folder opened read-only: the header's facts, and each array, mapped, in memory or as a `BlockArray`.
 
-    def __init__(self, path: Path, *, kind: str, version: int) -> None:
-        self.path = path
+    It goes on as it is when the folder is replaced by another or removed. With `private`, nothing is mapped, so it also
+    outlives programs that write into its files: for a server, whose other graphs should not suffer.
+    """
+
+    def __init__(self, path: Path, *, kind: str, version: int, private: bool = False) -> None:
+        self.path, self.private = path, private
         self.header = read_header(path, kind=kind, version=version)
-        self._arrays: dict[str, Array] = {}
-        for name, entry in self.header["arrays"].items():
-            self._arrays[name] = _map(path / f"{name}.bin", entry)
+        self._entries = {name: _entry(path, name, entry) for name, entry in self.header["arrays"].items()}
+        small = SMALL_BYTES if self.size() > WHOLE_BYTES else WHOLE_BYTES
+        self._arrays: dict[str, Any] = {}
+        self._files: dict[str, ArrayBytes] = {}  # of the arrays that are read by block
+        for name, entry in self._entries.items():
+            file = ArrayBytes(path / f"{name}.bin", entry.size)
+            if entry.size <= small or name == BLOCKS:
+                self._arrays[name] = _whole(file, entry, mapped=not private)
+            else:
+                self._files[name] = file
+        if self._files:
+            sums, pool = self._block_sums(), BlockPool()
+            for name, file in self._files.items():
+                self._arrays[name] = BlockArray(file, self._entries[name].dtype, sums[name], pool)
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> Any:
+        """An array: a NumPy array that cannot be written, or a `BlockArray`."""
+        if name not in self._arrays:
+            raise forged(self.path, f"it lists no array {name!r}")
         return self._arrays[name]
 
-    def reader(self, name: str) -> Callable[[int, int], Array]:
-        """A function that reads items start .. stop of an array into memory of their own.
-
-        For data that is used once: the pages of a memory map would stay resident.
-        """
-        dtype, path = self._arrays[name].dtype, self.path / f"{name}.bin"
-        descriptor = os.open(path, os.O_RDONLY)
-
-        def read(start: int, stop: int) -> Array:
-            size = dtype.itemsize
-            return np.frombuffer(os.pread(descriptor, (stop - start) * size, start * size), dtype)
-
-        weakref.finalize(read, os.close, descriptor)
-        return read
+    def array(self, name: str, dtypes: str, items: int | None = None) -> Any:
+        """The array, which has one of these types and so many items; StoreError for any other."""
+        array = self[name]
+        if array.dtype.str not in dtypes.split():
+            raise forged(self.path, f"the array {name!r} holds {array.dtype.str}, not {dtypes}")
+        if items is not None and len(array) != items:
+            raise forged(self.path, f"the array {name!r} has {len(array):,} items, not {items:,}")
+        return array
 
     def size(self) -> int:
-        return sum(array.nbytes for array in self._arrays.values())
+        return sum(self.sizes().values())
 
     def sizes(self) -> dict[str, int]:
-        return {name: array.nbytes for name, array in self._arrays.items()}
+        return {name: entry.size for name, entry in self._entries.items()}
 
     def verify(self) -> Iterator[tuple[str, int]]:
-        """Read every byte against its checksum; yields (array, bytes) as it goes, raises StoreError at a wrong one."""
-        for name, array in self._arrays.items():
-            digest = xxhash.xxh3_64()
-            data = array.view(np.uint8)
-            for start in range(0, len(data), 1 << 24):
-                digest.update(data[start : start + (1 << 24)].data)
-            if digest.hexdigest() != self.header["arrays"][name]["xxh3"]:
-                raise StoreError(
-                    f"{self.path / f'{name}.bin'} is corrupted: its bytes do not match the checksum in {HEADER}; "
-                    "build the store again"
-                )
-            yield name, array.nbytes
+        """Compare every byte with its checksum; yields (array, bytes) as it goes, raises StoreError at a wrong one.
+
+        An array that is not read by block was compared when the folder was opened.
+        """
+        for name, size in self.sizes().items():
+            if name in self._files:
+                self._read_sums(name)
+            yield name, size
+
+    def _block_sums(self) -> dict[str, Sums]:
+        """The checksums of the blocks of each array. A folder written before there were any is read once for them."""
+        if BLOCKS not in self._arrays or self.header.get("block_bytes") != BLOCK_BYTES:
+            return {name: self._read_sums(name) for name in self._files}
+        counts = {name: block_count(size) for name, size in self.sizes().items() if name != BLOCKS}
+        every = self.array(BLOCKS, "<u8", sum(counts.values()))
+        return dict(zip(counts, np.split(every, np.cumsum([*counts.values()])[:-1]), strict=True))
+
+    def _read_sums(self, name: str) -> Sums:
+        """The checksums of an array's blocks, from its file, which is compared with its own checksum."""
+        digest, sums = xxhash.xxh3_64(), BlockSums()
+        for chunk in self._files[name].chunks():
+            digest.update(chunk.data)
+            sums.update(chunk.data)
+        if digest.hexdigest() != self._entries[name].digest:
+            raise self._files[name].corrupted()
+        return sums.values()
+
+
+class _Entry(NamedTuple):
+    """An array as the header describes it."""
+
+    dtype: np.dtype[Any]
+    size: int  # bytes
+    digest: str
+
+
+def _entry(path: Path, name: str, entry: object) -> _Entry:
+    if isinstance(entry, dict) and _NAME.fullmatch(name):
+        dtype, items, digest = entry.get("dtype"), entry.get("items"), entry.get("xxh3")
+        if dtype in DTYPES and type(items) is int and items >= 0 and isinstance(digest, str):
+            return _Entry(np.dtype(dtype), items * np.dtype(dtype).itemsize, digest)
+    raise forged(path, f"the array {name[:60]!r} is described wrongly")
+
+
+def _whole(file: ArrayBytes, entry: _Entry, *, mapped: bool) -> Array:
+    data = file.mapped() if mapped else file.read(0, file.size)
+    if xxhash.xxh3_64_hexdigest(data.data) != entry.digest:
+        raise file.corrupted()
+    return data.view(entry.dtype)
 
 
 def damaged(path: Path) -> StoreError:
@@ -180,6 +243,11 @@ def damaged(path: Path) -> StoreError:
     return StoreError(
         f"the store {path} is damaged; `kgwalk kg verify {path}` says where, `kgwalk kg build` makes it anew"
     )
+
+
+def forged(path: Path, what: str) -> StoreError:
+    """The error for a header that has the right checksum and cannot be one of ours."""
+    return StoreError(f"{path / HEADER} is no header that kgwalk wrote: {what}; build the store again")
 
 
 def write_header(folder: Path, body: dict[str, Any]) -> None:
@@ -203,13 +271,15 @@ def is_store(path: Path) -> bool:
 def read_header(path: Path, *, kind: str, version: int) -> dict[str, Any]:
     """The header of a folder of this kind and version; StoreError for any other, or a damaged one."""
     header = _checked_header(path)
-    if header["kind"] != kind:
-        raise StoreError(f"{path} holds a {header['kind']}, not a {kind}")
-    if header["version"] != version:
+    if header.get("kind") != kind:
+        raise StoreError(f"{path} holds a {str(header.get('kind'))[:60]}, not a {kind}")
+    if header.get("version") != version:
         raise StoreError(
-            f"{path} was written in version {header['version']} of the {kind} format and this kgwalk reads "
-            f"version {version}; build it again from its source"
+            f"{path} was written in version {str(header.get('version'))[:60]} of the {kind} format and this kgwalk "
+            f"reads version {version}; build it again from its source"
         )
+    if not isinstance(header.get("arrays"), dict):
+        raise forged(path, "it lists no arrays")
     return header
 
 
@@ -220,7 +290,8 @@ def _checked_header(path: Path) -> dict[str, Any]:
         if path.is_dir() and not is_store(path):
             raise StoreError(_no_store(path))
     try:
-        text = (path / HEADER).read_bytes()
+        with open(path / HEADER, "rb") as file:
+            text = file.read(MOST_HEADER_BYTES)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
             f"{path} is not a kgwalk store (it has no {HEADER}); build one with `kgwalk kg build {path} -o NAME.kg`"
@@ -230,7 +301,7 @@ def _checked_header(path: Path) -> dict[str, Any]:
     try:
         whole = orjson.loads(text)
         header: dict[str, Any] = whole["header"]
-        good = _header_digest(header) == whole["xxh3"]
+        good = isinstance(header, dict) and _header_digest(header) == whole["xxh3"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         raise StoreError(f"{path / HEADER} is truncated or corrupted; build the store again") from None
     if not good:
@@ -246,22 +317,6 @@ def _no_store(folder: Path) -> str:
         f"{folder} is a folder without a store (it has no {HEADER}); {instead}\n"
         "  A store is made of files of facts: `kgwalk kg build FILE... -o NAME.kg`."
     )
-
-
-def _map(path: Path, entry: dict[str, Any]) -> Array:
-    dtype = np.dtype(entry["dtype"])
-    expected = entry["items"] * dtype.itemsize
-    try:
-        actual = path.stat().st_size
-    except OSError as error:
-        raise StoreError(f"{path} is missing or unreadable ({error.strerror}); build the store again") from error
-    if actual != expected:
-        raise StoreError(f"{path} holds {actual:,} bytes and should hold {expected:,}; build the store again")
-    if expected == 0:  # an empty file cannot be mapped
-        return np.empty(0, dtype)
-    with naming_read_errors(path), open(path, "rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return np.frombuffer(mapped, dtype)
 
 
 @contextlib.contextmanager

@@ -1,9 +1,9 @@
 """Finds entities by approximate name: other case, no accents, typos, fewer words.
 
-Two stages. Names that are equal once normalised come from a sorted array of hashes. For the rest, every name has a
-signature: 128 bits that say which pairs and triples of bytes occur in it. A scan over all signatures proposes a few
-hundred names, and only those are read and compared with the text letter by letter. The scan takes about 3 ms for a
-million names.
+Two stages. Names that are equal once normalised (`names.normalise`) come from a sorted array of hashes. For the rest,
+every name has a signature: 128 bits that say which pairs and triples of bytes occur in it. A scan over all signatures
+proposes a few hundred names, and only those are read and compared with the text letter by letter. The scan takes about
+3 ms for a million names.
 
 `entity_names` writes the arrays (`hashes`, `signatures`); `Finder` reads them from the store, memory-mapped and without
 copying. A smaller id is a better connected entity, which decides between equals. Names alone are compared, not
@@ -12,7 +12,6 @@ meanings: "NYC" does not find "New York City".
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -21,6 +20,8 @@ import numpy.typing as npt
 import xxhash
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
+
+from kgwalk.kg.names import normalise
 
 # Only so much of a long name enters its signature: past this the bits fill up and tell little apart.
 # Of 300,000 names with 171 letters on average, the first four words find every one at 96, and 25% without a limit.
@@ -112,10 +113,7 @@ class Finder:
                 f"{hash_sorted.shape}, {hash_ids.shape} and {signatures.shape}"
             )
         self._name = name
-        # Views as plain arrays, whose slices cost less than those of an np.memmap; no data is copied.
-        self._hash_sorted = np.asarray(hash_sorted)
-        self._hash_ids = np.asarray(hash_ids)
-        self._signatures = np.asarray(signatures)
+        self._hash_sorted, self._hash_ids, self._signatures = hash_sorted, hash_ids, signatures
 
     def equal(self, text: str) -> list[int]:
         """The entities whose normalised name is that of the text, smallest id first."""
@@ -237,71 +235,3 @@ def similarity(query: str, names: Sequence[str]) -> npt.NDArray[np.float64]:
 def _compare(query: str, names: list[str], scorer: Callable[..., float]) -> npt.NDArray[np.float64]:
     scores_C: npt.NDArray[np.float64] = process.cdist([query], names, scorer=scorer, dtype=np.float64)[0]
     return scores_C
-
-
-# One spelling for a name
-
-# Latin letters with a stroke, and joined ones, which Unicode does not decompose. People type the plain ones.
-_PLAIN = {
-    "ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th",
-}  # fmt: skip
-
-# Modifier letters that Unicode counts among the letters: the okina of Hawaiʻi, the apostrophe of Oʼzbekiston.
-_APOSTROPHES = "\u02b9\u02ba\u02bb\u02bc\u02bd\u02be\u02bf\u02c8\u02ee"
-
-# Canonical combining classes of marks that spell a sound (0: vowel signs of the Indic scripts and Thai;
-# 8: kana voicing, which parts "ga" from "ka"; 9: virama). The other classes are accents, points, tone marks.
-_SPELLING_MARKS = (0, 8, 9)
-
-
-class _Fold(dict[int, str]):
-    """A table for str.translate that folds each character when it first meets it."""
-
-    def __missing__(self, codepoint: int) -> str:
-        folded = self[codepoint] = _fold(chr(codepoint))
-        return folded
-
-
-def _fold(character: str) -> str:
-    """What one character becomes: folded letters, a space, or nothing (accents and invisible characters)."""
-    parts = unicodedata.normalize("NFKD", character)
-    if parts != character:
-        return "".join(map(_fold, parts))
-    category = unicodedata.category(character)
-    if category in ("Mn", "Mc"):
-        spells = unicodedata.combining(character) in _SPELLING_MARKS and not _selects_variant(character)
-        return character if spells else ""
-    if not character.isalnum() or character in _APOSTROPHES:
-        return "" if category in ("Cf", "Me") else " "
-    lower = character.casefold()
-    return _PLAIN.get(character, character) if lower == character else "".join(map(_fold, lower))
-
-
-def _selects_variant(mark: str) -> bool:
-    """Marks of class 0 that only choose a glyph or join two: variation selectors, the grapheme joiner."""
-    return mark == "\u034f" or "\ufe00" <= mark <= "\ufe0f" or "\U000e0100" <= mark <= "\U000e01ef"
-
-
-_FOLD = _Fold()
-_FOLD_ASCII = bytes(
-    ord(chr(byte).lower()) if chr(byte).isascii() and chr(byte).isalnum() else 32 for byte in range(256)
-)
-
-
-def normalise(text: str) -> str:
-    """The text with case folded, accents dropped, and each run of other characters made one space.
-
-    >>> normalise("  São_Paulo!")
-    'sao paulo'
-    >>> normalise("Schindler's List"), normalise("東京"), normalise("!!!")
-    ('schindler s list', '東京', '!!!')
-
-    A text without a letter or digit, as the last one, keeps its symbols, so that such names can be found too.
-    `normalise(normalise(text)) == normalise(text)`. It works character by character, whatever the language: "Göring"
-    becomes "goring" (not "goering"), Cyrillic "й" becomes "и", and "C", "C++" and "C#" all become "c".
-    """
-    if text.isascii():  # two to three times as fast, and most names are
-        folded = b" ".join(text.encode().translate(_FOLD_ASCII).split()).decode()
-    else:
-        folded = " ".join(text.translate(_FOLD).split())
-    return folded or " ".join(unicodedata.normalize("NFKC", text).split())

@@ -11,7 +11,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from kgwalk.kg.find import LEAST_SCORE, normalise, similarity
+from kgwalk.kg.find import LEAST_SCORE, similarity
+from kgwalk.kg.names import normalise
 from kgwalk.types import Found, Neighbors, Triple, UnknownName, UnknownRelation
 
 

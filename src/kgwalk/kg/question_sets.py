@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgwalk.kg.csr import I64, Edges
-from kgwalk.kg.files import Folder, FolderWriter
+from kgwalk.kg.files import Folder, FolderWriter, forged
 from kgwalk.kg.names import U32, NameTable
 from kgwalk.types import StoreError, UnknownQuestion
 
@@ -37,13 +37,18 @@ class QuestionSets:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.names = NameTable(folder, "question")
-        self._bounds = folder["question.list"]
-        self._out, self._in = folder.reader("question.out"), folder.reader("question.in")
+        self._out, self._in = (
+            folder.array("question.out", "<u4"),
+            folder.array("question.in", "<u4", len(folder["question.out"])),
+        )
+        self._bounds = folder.array("question.list", "<u8", len(self.names) + 1)
+        if self._bounds[len(self.names)] != len(self._out):
+            raise forged(folder.path, "the questions do not end where their facts do")
 
     @classmethod
-    def open(cls, path: Path, store_digest: str) -> QuestionSets:
-        folder = Folder(path, kind=KIND, version=VERSION)
-        if folder.header["store"] != store_digest:
+    def open(cls, path: Path, store_digest: str, *, private: bool = False) -> QuestionSets:
+        folder = Folder(path, kind=KIND, version=VERSION, private=private)
+        if folder.header.get("store") != store_digest:
             raise StoreError(
                 f"{path} was made for another graph, or for this one before it was built again; "
                 "make it again with `kgwalk kg subgraphs`"
@@ -64,10 +69,10 @@ class QuestionSets:
         if number is None:
             raise UnknownQuestion(question)
         low, high = int(self._bounds[number]), int(self._bounds[number + 1])
-        return self._out(low, high), self._in(low, high)
+        return self._out[low:high], self._in[low:high]
 
     def sizes(self) -> npt.NDArray[np.uint64]:
-        return np.diff(self._bounds)
+        return np.diff(np.asarray(self._bounds))
 
 
 class QuestionWriter:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz, process
 
-from kgwalk.kg.find import normalise
 from kgwalk.kg.lru_cache import LruCache
+from kgwalk.kg.names import normalise
 from kgwalk.kg.sparql_client import (
     Endpoint,
     Term,

@@ -1,4 +1,4 @@
-"""The store: one graph on disk, opened by memory map in milliseconds, shared between processes.
+"""The store: one graph on disk, opened in milliseconds, every byte checked before it is used.
 
 Names in, names out; underneath are numbers and edges in both directions (`csr`). A view (`views`) is the same graph
 with some edges left out: a subclass that answers a few questions differently, without copying anything. `build` writes
@@ -35,8 +35,8 @@ SUBGRAPHS = "subgraphs"  # the folder of question subgraphs inside a store's own
 class Store:
     """The opened arrays of one folder, shared by the graph and all views over it."""
 
-    def __init__(self, path: Path) -> None:
-        self.folder = Folder(path, kind=KIND, version=VERSION)
+    def __init__(self, path: Path, *, private: bool = False) -> None:
+        self.folder = Folder(path, kind=KIND, version=VERSION, private=private)
         self.entity = NameTable(self.folder, "entity")
         self.relation = NameTable(self.folder, "relation")
         # Relations are few and read again and again, so their names are kept once decoded.
@@ -44,22 +44,23 @@ class Store:
         labelled = "entity_id.heap" in self.folder
         self.entity_id = NameTable(self.folder, "entity_id") if labelled else None
         self.relation_id = NameTable(self.folder, "relation_id") if labelled else None
-        self.out = Edges(self.folder, "out")
-        self.in_ = Edges(self.folder, "in")
-        self.triple_of_array: U32 = self.folder["in.triple"]
+        self.out = Edges.of(self.folder, "out", len(self.entity))
+        facts = len(self.out.other)
+        self.in_ = Edges.of(self.folder, "in", len(self.entity))
+        self.triple_of_array: U32 = self.folder.array("in.triple", "<u4", facts)
         self.triple_of = self.triple_of_array.data
         self.timed = "date.of" in self.folder
         if self.timed:
             self.date = NameTable(self.folder, "date")
-            self.date_of_array: U32 = self.folder["date.of"]
+            self.date_of_array: U32 = self.folder.array("date.of", "<u4", facts)
             self.date_of = self.date_of_array.data
-            self.date_first: npt.NDArray[np.int32] = self.folder["date.first"]
-            self.date_last: npt.NDArray[np.int32] = self.folder["date.last"]
+            self.date_first: npt.NDArray[np.int32] = np.asarray(self.folder.array("date.first", "<i4", len(self.date)))
+            self.date_last: npt.NDArray[np.int32] = np.asarray(self.folder.array("date.last", "<i4", len(self.date)))
         self.finder = Finder(
             self.entity.__getitem__,
-            self.folder["find.hash"],
-            self.folder["find.ids"],
-            self.folder["find.signatures"].reshape(-1, 2),
+            self.folder.array("find.hash", "<u8", len(self.entity)),
+            self.folder.array("find.ids", "<u4", len(self.entity)),
+            self.folder.array("find.signatures", "<u8", 2 * len(self.entity)).reshape(-1, 2),
         )
 
     @cached_property
@@ -151,6 +152,7 @@ class StoredGraph:
         number = self.store.relation_number(relation)
         return number is not None and self._has_relation(number)
 
+    @naming_damage
     def id_of(self, entity: str) -> str | None:
         """The source's own id of an entity (an IRI, say); None where the source had only names."""
         ids = self.store.entity_id
@@ -303,36 +305,43 @@ class StoredGraph:
             for number, score, how in ranked[:k]
         ]
 
+    @naming_damage
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
         return find_among(text, self.store.relation.several(self.live_relations()), k)
 
+    @naming_damage
     def live_entities(self) -> Sequence[int]:
         """The numbers of the entities that have a fact, most mentioned first."""
         return range(len(self.store.entity))
 
+    @naming_damage
     def facts_by_number(self) -> tuple[I64, I64, I64]:
         """The heads, relations and tails of all facts, as three arrays: for counting over the whole graph."""
         edges = self.store.out
         facts_E = np.asarray(self._positions(0, len(edges.other), True), np.int64)
         return *edges.owners(facts_E), edges.other_array[facts_E].astype(np.int64)
 
+    @naming_damage
     def live_relations(self) -> Sequence[int]:
         return range(len(self.store.relation))
 
     # Views and counts
 
+    @naming_damage
     def subgraph(self, triples: U32 | I64 | Sequence[int]) -> FilteredView:
         """The view that has only these triples (by number)."""
         from kgwalk.kg.views import subgraph
 
         return subgraph(self, np.asarray(triples, np.int64))
 
+    @naming_damage
     def between(self, start: str | None, end: str | None, *, undated: bool = True) -> FilteredView:
         """The view of facts that hold at some time from `start` to `end`, with or without those that have no date."""
         from kgwalk.kg.views import between
 
         return between(self, start, end, undated=undated)
 
+    @naming_damage
     def question(self, question: str) -> FilteredView:
         """The view of one question's own subgraph, which is stored with the graph."""
         from kgwalk.kg.views import of_positions
@@ -349,12 +358,21 @@ class StoredGraph:
             if "question.out" in folder:
                 self._question_sets = QuestionSets(folder)
             elif (folder.path / SUBGRAPHS).exists():
-                self._question_sets = QuestionSets.open(folder.path / SUBGRAPHS, self.store.digest)
+                self._question_sets = QuestionSets.open(
+                    folder.path / SUBGRAPHS, self.store.digest, private=folder.private
+                )
             else:
                 self._question_sets = None
         assert not isinstance(self._question_sets, bool)
         return self._question_sets
 
+    def folders(self) -> list[Folder]:
+        """The folders that hold the graph: the store's own, and that of question subgraphs beside it."""
+        sets = self.question_sets
+        beside = [] if sets is None or sets.folder is self.store.folder else [sets.folder]
+        return [self.store.folder, *beside]
+
+    @naming_damage
     def __len__(self) -> int:
         """How many facts there are."""
         return len(self._positions(0, len(self.store.out.other), True))
@@ -374,9 +392,17 @@ class StoredGraph:
         }
 
 
-def open_graph(path: str | Path) -> StoredGraph:
-    """Open a store folder; raises StoreError if it is missing, truncated, corrupted or of another version."""
-    return StoredGraph(Store(Path(path)))
+def open_graph(path: str | Path, *, private: bool = False) -> StoredGraph:
+    """Open a store folder; raises StoreError if it is missing, truncated, corrupted or of another version.
+
+    With `private`, all of it is opened now and nothing of it mapped: whatever happens to its files from then on, the
+    graph answers as before or raises StoreError. It takes the memory of the store, up to 256 MB of blocks of a larger
+    one.
+    """
+    graph = StoredGraph(Store(Path(path), private=private))
+    if private:
+        _ = graph.question_sets  # which are opened when they are asked for, from another folder
+    return graph
 
 
 # Opening a graph by its address

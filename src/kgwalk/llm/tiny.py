@@ -6,11 +6,10 @@ mean nothing.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from kgwalk.config.cache import cache_folder, exclusive
+from kgwalk.config.cache import cache_folder, made_once
 from kgwalk.config.runtime import without_progress_bars
 
 TINY = "tiny-random"
@@ -100,11 +99,4 @@ def make_tiny(
 def tiny_folder() -> Path:
     """The folder of `tiny-random` in the cache, made at the first call."""
     place = cache_folder() / "models" / f"{TINY}-{_FORM}"
-    with exclusive(place):
-        if not (place / "config.json").is_file():
-            beside = place.with_name(f".{place.name}.partial")
-            shutil.rmtree(beside, ignore_errors=True)
-            make_tiny(beside, _TEXTS * 4, vocabulary=1024, layers=1)
-            shutil.rmtree(place, ignore_errors=True)
-            beside.rename(place)
-    return place
+    return made_once(place, lambda beside: make_tiny(beside, _TEXTS * 4, vocabulary=1024, layers=1), TINY)

@@ -56,10 +56,12 @@ class VllmEngine:
         self._lora = _lora(adapter or place.adapter)
         given = {"max_model_len": context, **options} if context is not None else options
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder))
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
             arguments = AsyncEngineArgs(
                 model=str(folder),
                 dtype=dtype,
+                load_format="safetensors",  # never a pickle
+                trust_remote_code=False,
                 enable_prefix_caching=True,
                 enable_lora=self._lora is not None,
                 logprobs_mode="raw_logprobs",  # before temperature and top_p, as `Generation` has them

@@ -26,7 +26,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kgwalk.data.folder import STORE, DatasetWriter
 from kgwalk.demos.route import CHOICES
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.patterns import DRAWS, possible
@@ -44,7 +44,7 @@ from kgwalk.questions.plan import (
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
 from kgwalk.types import KgwalkError, Progress, Question, silent
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.sets import Sets
+from kgwalk.walk.language import Sets
 
 PER_PROGRAM = 20  # a program has at most one in so many of its cell's questions...
 LEAST_OF_PROGRAM = 2  # ...but it may always come twice

@@ -29,7 +29,7 @@ from kgwalk.questions.plan import (
 from kgwalk.questions.schema import Relation
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.sets import number_of
+from kgwalk.walk.values import number_of
 
 LEAST_FAN = 1.5  # entities that the last hop leads to on average, if one of them is to be chosen
 ONWARD = 0.3  # the share of two-hop questions whose last hop comes after the choice or combination

@@ -1,4 +1,4 @@
-"""A plan: how a made question is answered, as calls of `walk/sets.py`; its settings, its builder, and its facts.
+"""A plan: how a made question is answered, as calls of `walk/language.py`; its settings, its builder, and its facts.
 
     QuestionPlan("chain", ("Toy Story",), (Call("tail_entities", (1, "directed_by")),))
 
@@ -24,7 +24,8 @@ from kgwalk.questions.schema import ID, LITERALS, literal_kind
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, KgwalkError, Triple
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.sets import SetError, Sets, TooMany
+from kgwalk.walk.language import Sets
+from kgwalk.walk.sets import SetError, TooMany
 
 CHAIN, INTERSECTION, UNION, DIFFERENCE = "chain", "intersection", "union", "difference"
 COUNT, SUPERLATIVE, COMPARISON, TIME = "count", "superlative", "comparison", "time"
@@ -411,7 +412,8 @@ def facts_used(plan: QuestionPlan, sets: Sets) -> list[Triple]:
         if step.tool in ("count", "argmax", "argmin"):  # all were counted, all were compared
             wanted = dict.fromkeys(sets.made[sources[0] - 1].members)
         if step.tool in CHOICES:
-            facts |= {fact: None for name in wanted for fact in sets._values(name, str(step.args[1]))}
+            by = sets.expression(str(step.args[1]))
+            facts |= {fact: None for name in wanted for one in sets.values(name, by) for fact in one.facts}
         for source in sources:
             there = sets.made[source - 1].members
             needed[source - 1] |= dict.fromkeys(name for name in there if name in wanted)

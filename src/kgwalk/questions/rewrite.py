@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.types import EngineError, KgwalkError, Message, Progress, Question, silent
 

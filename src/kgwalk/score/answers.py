@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import normalise
 from kgwalk.types import Question
 
 # Strict scores
@@ -358,7 +358,7 @@ _ARTICLE = re.compile(r"\W*(?:the|an?)[\s_]+", re.IGNORECASE)
 class Forms(NamedTuple):
     """A name in three forms; two names are the same by the first form in which they agree.
 
-    `kg.find.normalise` is for finding, and makes one name of "C", "C++" and "C#", and of "-5" and "5"; a score must
+    `kg.names.normalise` is for finding, and makes one name of "C", "C++" and "C#", and of "-5" and "5"; a score must
     tell them apart. So here symbols that carry meaning stay, and a number is a number. Of any language only the English
     articles are known. Typos are not forgiven, and dates are names.
     """

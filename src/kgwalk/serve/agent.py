@@ -68,6 +68,7 @@ class AgentService:
         self._graphs, self._settings, self._web = graphs, settings, web
         self._engine = SharedEngine(settings, engine)
         self._gate = asyncio.Semaphore(settings.agent_at_once)
+        self._recipes: dict[str | None, tuple[Protocol, Budget]] = {}  # by name; only bundled ones have one
         self.waiting = 0  # requests that wait for their turn
         self.under_way = 0  # requests that have it
         self._loop = LoopThread("kgwalk-agent", self._engine.close)
@@ -115,8 +116,11 @@ class AgentService:
         """Walk; `watch` is called from the agent's thread. Raises HttpError."""
         self.require()
         graph = refusing(lambda: self._graphs.graph(wanted.graph))
-        # In another thread: the first request imports the agent, which takes a while.
-        protocol, budget = await asyncio.to_thread(self._recipe, wanted.recipe)
+        # In another thread: the first request imports the agent, which takes a while. Kept: most questions of a burst
+        # are told to come back, and need not read the recipe for that.
+        if wanted.recipe not in self._recipes:
+            self._recipes[wanted.recipe] = await asyncio.to_thread(self._recipe, wanted.recipe)
+        protocol, budget = self._recipes[wanted.recipe]
         check_characters(len(wanted.question), budget.total_tokens)
 
         async def walk() -> AskResult:

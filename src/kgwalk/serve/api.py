@@ -1,4 +1,4 @@
-"""The FastAPI side of the server: /openapi.json, /docs, and the shapes as pydantic models.
+"""The FastAPI side of the server: /openapi.json, and the shapes as pydantic models.
 
 It has the direct routes too, so that they are described and the application is complete on its own, with a place for
 further pages; in a running server app.py answers them before FastAPI is asked. Importing this module imports FastAPI
@@ -34,14 +34,18 @@ if TYPE_CHECKING:
 _ERRORS: dict[int, tuple[str, str]] = {
     400: ("malformed_json", "the body is not JSON"),
     401: ("unauthorized", "the key is missing or wrong"),
+    403: ("foreign_origin", "a page of another site may not use this server"),
     404: ("not_found", "there is nothing at this path; see /docs"),
     405: ("method_not_allowed", "this path does not take this method; see /docs"),
     408: ("timeout", "the body did not arrive in time"),
     413: ("body_too_large", "the body or the batch is too large"),
+    415: ("not_json", "the body is not said to be JSON"),
+    421: ("unknown_host", "the server does not answer to this name"),
     422: ("wrong_content", "the body is JSON of the wrong shape"),
+    429: ("too_many_wrong_keys", "too many wrong keys came from this address"),
     500: ("internal", "the server failed on this request; its log has the reason"),
     502: ("engine_failed", "the language model or the graph could not answer"),
-    503: ("busy", "too many questions at once, no language model, or the server is about to stop"),
+    503: ("busy", "too much at once, no language model, or the server is about to stop"),
     504: ("time_limit", "there was no answer in time"),
 }
 _REF = "#/components/schemas/{model}"
@@ -79,7 +83,7 @@ _TOO_LONG = ", or its text is longer than the language model can read"
 
 def create_api(app: App) -> FastAPI:
     """FastAPI over the same handlers as the direct routes of `app`."""
-    api = FastAPI(title="kgwalk", version=__version__, redoc_url=None, redirect_slashes=False)
+    api = FastAPI(title="kgwalk", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     for path in app.routes:
         _add(api, app, path)
     api.add_exception_handler(HTTPException, _http_exception)
@@ -161,10 +165,10 @@ def _describe_operation(operation: dict[str, Any], path: str) -> None:
             "description": "The counts.",
             "content": {"text/plain": {"schema": {"type": "string"}}},
         }
-    statuses = [400, 401, 408, 413, 422, 500] if path in _BODIES else [401, 500]
+    statuses = [401, 403, 421, 429, 500, *([400, 408, 413, 415, 422, 503] if path in _BODIES else [])]
     if path.startswith(_AGENT):
-        statuses += [404, 502, 503, 504] if path in _BODIES else [503]
-    for status in statuses:
+        statuses += [404, 502, 504] if path in _BODIES else [503]
+    for status in sorted(statuses):
         longer = status == HTTPStatus.BAD_REQUEST and path.startswith(_AGENT)
         replies[str(status)] = {
             "description": _ERRORS[status][1] + (_TOO_LONG if longer else ""),

@@ -1,9 +1,9 @@
 """The ASGI application: our routes and the page answered directly, all else by FastAPI.
 
-All requests come through one front door. It checks the key, bounds the body, counts the request and turns a bug into a
-plain 500. The routes behind it use no framework, since importing FastAPI takes longer than opening a graph. FastAPI
-(api.py) describes them, serves /docs and /openapi.json, and is where further pages belong; it is built when the first
-request needs it.
+All requests come through one front door. It checks host, origin and key, bounds the body, counts the request and turns
+a bug into a plain 500. The routes behind it use no framework, since importing FastAPI takes longer than opening a
+graph. FastAPI (api.py) describes them, serves /openapi.json, and is where further routes belong; it is built when the
+first request needs it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +23,7 @@ from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute
 from kgwalk.serve.asgi import (
     STOPPING,
     AsgiMessage,
+    BodyReader,
     ClientGone,
     HttpError,
     HttpReply,
@@ -31,16 +32,15 @@ from kgwalk.serve.asgi import (
     Scope,
     Send,
     error_reply,
-    read_body,
     send_answer,
     send_reply,
 )
 from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
-from kgwalk.serve.graphs import ServedGraphs
+from kgwalk.serve.graphs import ServedGraphs, open_served
 from kgwalk.serve.metrics import ServerMetrics
-from kgwalk.serve.page import PATH, page, wants_page
-from kgwalk.serve.settings import ServeSettings, authorized
+from kgwalk.serve.page import PAGES, wanted_page
+from kgwalk.serve.settings import Access, ServeSettings, is_json
 from kgwalk.serve.shapes import GraphList, Health
 from kgwalk.types import KgwalkError
 
@@ -58,12 +58,7 @@ WARM_AFTER = 0.1
 BATCHES = "send smaller batches"
 
 INTERNAL = error_reply(500, "internal", "the server failed on this request; its log has the reason")
-UNAUTHORIZED = error_reply(
-    401,
-    "unauthorized",
-    "this server wants a key: send `Authorization: Bearer KEY`",
-    ((b"www-authenticate", b"Bearer"),),
-)
+NOT_JSON = error_reply(415, "not_json", "the body must be JSON and say so: send `Content-Type: application/json`")
 
 
 class HttpRoute(NamedTuple):
@@ -75,23 +70,16 @@ class HttpRoute(NamedTuple):
     seconds: float | None = None
 
 
-def create_app(settings: ServeSettings, graphs: Mapping[str, Graph] | None = None, engine: Engine | None = None) -> App:
+def create_app(
+    settings: ServeSettings, graphs: ServedGraphs | Mapping[str, Graph] | None = None, engine: Engine | None = None
+) -> App:
     """The application over the stores and the model of the settings, or over graphs and an engine that are open."""
     web = open_web(settings)
-    if graphs is not None:
-        return App(settings, ServedGraphs(graphs), engine=engine, web=web)
-    opened = open_graphs(settings.graphs, data=settings.data is not None)
-    served = {**opened}
-    views: dict[str, Callable[[str], Graph]] = {}
-    if settings.data is not None:
-        from kgwalk.serve.questions import open_questions, settings_of
-
-        questions = open_questions(settings.data, settings_of(settings.environment))
-        name = questions.dataset.name
-        if name in served:
-            raise KgwalkError(f"the dataset and a graph are both called {name!r}; name the graph: --graph NAME=DIR")
-        served[name], views[name] = questions.dataset.graph(), questions.graph
-    return App(settings, ServedGraphs(served, views), close=list(opened.values()), engine=engine, web=web)
+    if graphs is None:
+        graphs = open_served(settings)
+    elif not isinstance(graphs, ServedGraphs):
+        graphs = ServedGraphs(graphs)
+    return App(settings, graphs, engine=engine, web=web)
 
 
 def open_web(settings: ServeSettings) -> WebSearch | None:
@@ -112,37 +100,13 @@ def open_web(settings: ServeSettings) -> WebSearch | None:
     return named_web(environment.web) if environment.web == GRAPH else opened_web(environment)
 
 
-def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, Graph]:
-    """The stores, opened by name. There may be none if a dataset is served (`data`)."""
-    from kgwalk.kg.store import open_graph
-
-    if not paths and not data:
-        raise KgwalkError("there is no graph to serve; give at least one, as NAME=PATH or PATH, or a dataset")
-    opened: dict[str, Graph] = {}
-    try:
-        for name, path in paths.items():
-            opened[name] = open_graph(path)
-    except BaseException:
-        close_graphs(opened.values())
-        raise
-    return opened
-
-
-def close_graphs(graphs: Iterable[Graph]) -> None:
-    for graph in graphs:
-        close = getattr(graph, "close", None)
-        if close is not None:
-            close()
-
-
 class App:
-    """The ASGI application over some graphs; `close` are the graphs to close at its end."""
+    """The ASGI application over some graphs."""
 
     def __init__(
         self,
         settings: ServeSettings,
         graphs: ServedGraphs,
-        close: Sequence[Graph] = (),
         engine: Engine | None = None,
         web: WebSearch | None = None,
     ) -> None:
@@ -162,8 +126,8 @@ class App:
             ),
             "/v1/models": HttpRoute("GET", False, ModelsRoute(self.agent)),
         }
-        self._key = None if settings.api_key is None else settings.api_key.encode()
-        self._close = close
+        self._access = Access(settings)
+        self._body = BodyReader(settings.max_body, settings.time_limit, settings.silence_time_limit)
         self._api: FastAPI | None = None
         self._building = asyncio.Lock()
 
@@ -198,8 +162,7 @@ class App:
             self.metrics.request(self._label(scope, path), watched.status, monotonic() - began)
 
     def close(self) -> None:
-        self.agent.close()  # first: it walks on the graphs
-        close_graphs(self._close)
+        self.agent.close()
 
     async def api(self) -> FastAPI:
         """The FastAPI application; another thread imports it, which takes a third of a second."""
@@ -209,25 +172,31 @@ class App:
         return self._api
 
     async def _answer(self, scope: Scope, receive: Receive, send: _Watched, path: str, began: float) -> None:
-        if wants_page(scope["method"], path, scope["headers"]):
-            await send_reply(send, page())
+        self._access.check_site(scope)
+        method = scope["method"]
+        if path in PAGES and (page := wanted_page(method, path, scope["headers"])) is not None:
+            await send_reply(send, page)
             return
-        if self._key is not None and path != "/health" and not authorized(scope["headers"], self._key):
-            await send_reply(send, UNAUTHORIZED)
-            return
+        if path != "/health":
+            self._access.check_key(scope)
         settings = self.settings
         route = self.routes.get(path)
-        method = scope["method"]
         if route is not None and (method == route.method or (method, route.method) == ("HEAD", "GET")):
             body = b""
             if route.reads_body:
-                body = await read_body(scope, receive, settings.max_body, settings.time_limit, route.advice)
+                if not is_json(scope["headers"]):
+                    await send_reply(send, NOT_JSON)
+                    return
+                body = await self._body(scope, receive, route.advice)
             if route.seconds is None:
                 await send_answer(send, await route.handle(body, began + settings.time_limit))
             else:
                 await while_there(receive, _answered(send, route, body, began + route.seconds))
             return
-        body = await read_body(scope, receive, settings.max_body, settings.time_limit, "send less")
+        body = await self._body(scope, receive, "send less")
+        if body and not is_json(scope["headers"]):
+            await send_reply(send, NOT_JSON)
+            return
         api = self._api or await self.api()
         await api(scope, _replay(body, receive), send)
 
@@ -278,7 +247,7 @@ class App:
 
     def _label(self, scope: Scope, path: str) -> str:
         """The path for the counts: one of ours, FastAPI's template, or "other" for a path that is not served."""
-        if path in self.routes or path == PATH:
+        if path in self.routes or path in PAGES:
             return path
         return str(getattr(scope.get("route"), "path", "other"))
 

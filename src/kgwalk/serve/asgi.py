@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -56,32 +57,73 @@ STOPPING_WORDS = ("stopping", "the server is about to stop")
 STOPPING = error_reply(503, *STOPPING_WORDS)
 
 
-async def read_body(scope: Scope, receive: Receive, max_body: int, seconds: float, advice: str) -> bytes:
-    """The whole body, counted as it comes: a chunked one does not say its size beforehand.
+WHOLE = "kgwalk.whole"  # in the scope of a request whose body has arrived; reading it then needs no timer
+AT_ONCE = 4  # times `max_body`: what all half-arrived bodies may hold together
 
-    `advice` is for a client that sends too much.
+
+class BodyReader:
+    """Reads bodies within bounds: the bytes of one, of all that have half arrived, and the time.
+
+    A body may take `seconds`, and no `silence` in it may be longer than that.
     """
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value) > max_body:
-            raise _too_large(max_body, advice)
-    try:
-        async with asyncio.timeout(seconds):
+
+    def __init__(self, max_body: int, seconds: float, silence: float) -> None:
+        self._max_body, self._seconds, self._silence = max_body, seconds, silence
+        self._held = 0  # bytes of half-arrived bodies
+
+    async def __call__(self, scope: Scope, receive: Receive, advice: str) -> bytes:
+        """The whole body. `advice` is for a client that sends too much."""
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > self._max_body:
+                raise self._too_large(advice)
+        if WHOLE in scope:
             message = await receive()
             body: bytes = message.get("body", b"")
-            if message.get("more_body", False):
-                parts, size = [body], len(body)
-                while message.get("more_body", False) and size <= max_body:
-                    message = await receive()
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                body = b"".join(parts)
-    except TimeoutError as error:
-        raise HttpError(408, "timeout", f"the body did not arrive within {seconds:g} s") from error
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    if len(body) > max_body:
-        raise _too_large(max_body, advice)
-    return body
+        else:
+            body, message = await self._arriving(receive)
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        if len(body) > self._max_body:
+            raise self._too_large(advice)
+        return body
+
+    async def _arriving(self, receive: Receive) -> tuple[bytes, AsgiMessage]:
+        """The body and the last message, in time."""
+        began = monotonic()
+        try:
+            async with asyncio.timeout(min(self._seconds, self._silence)) as timer:
+                message = await receive()
+                body = message.get("body", b"")
+                return await self._rest(body, receive, timer) if message.get("more_body", False) else (body, message)
+        except TimeoutError as error:
+            silent = monotonic() - began < self._seconds
+            why = f"{self._silence:g} s passed without a byte of the body" if silent else None
+            raise HttpError(408, "timeout", why or f"the body did not arrive within {self._seconds:g} s") from error
+
+    async def _rest(self, first: bytes, receive: Receive, timer: asyncio.Timeout) -> tuple[bytes, AsgiMessage]:
+        """The body and the last message; counted as it comes, since a chunked one does not say its size beforehand."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + self._seconds
+        parts, size = [first], len(first)
+        self._held += size
+        try:
+            while size <= self._max_body:
+                if self._held > AT_ONCE * self._max_body:
+                    raise HttpError(503, "busy", "too many large bodies at once; try again", ((b"retry-after", b"1"),))
+                timer.reschedule(min(end, clock() + self._silence))
+                message = await receive()
+                part = message.get("body", b"")
+                parts.append(part)
+                size += len(part)
+                self._held += len(part)
+                if not message.get("more_body", False):
+                    break
+            return b"".join(parts), message
+        finally:
+            self._held -= size
+
+    def _too_large(self, advice: str) -> HttpError:
+        return HttpError(413, "body_too_large", f"the body is over {self._max_body:,} bytes; {advice}")
 
 
 async def send_reply(send: Send, reply: HttpReply) -> None:
@@ -115,10 +157,6 @@ async def send_answer(send: Send, answer: HttpReply | ReplyStream) -> None:
         raise
     finally:
         await answer.rest.aclose()
-
-
-def _too_large(max_body: int, advice: str) -> HttpError:
-    return HttpError(413, "body_too_large", f"the body is over {max_body:,} bytes; {advice}")
 
 
 # How long a text may be

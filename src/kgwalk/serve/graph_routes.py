@@ -19,7 +19,7 @@ from typing import Any, cast
 from kgwalk.kg.graph import Graph
 from kgwalk.serve import batches
 from kgwalk.serve.asgi import HttpReply
-from kgwalk.serve.graphs import ServedGraphs, failed_graph
+from kgwalk.serve.graphs import ServedGraphs
 from kgwalk.serve.metrics import ServerMetrics
 from kgwalk.serve.reading import ItemError, MissingField, RequestReader, given, json_type
 from kgwalk.serve.settings import ServeSettings
@@ -60,16 +60,17 @@ class ActionRoute:
 
     async def __call__(self, body: bytes, deadline: float) -> HttpReply:
         items = batches.parse_batch(body, "actions", self._settings.max_batch)
+        graphs = self._graphs.now()
         outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
 
         async def answer(item: object) -> ActionFound | ActionFailed:
             result: ActionFound | ActionFailed
             try:
-                result = self._answer(item)
+                result = self._answer(graphs, item)
             except ItemError as error:
                 result = _action_refused(error)
             except KgwalkError as error:
-                result = _action_refused(failed_graph(error))
+                result = _action_refused(graphs.failed(item, error))
             outcomes[_action_label(item), "ok" if result["ok"] else result["error"]["kind"]] += 1
             return result
 
@@ -82,14 +83,14 @@ class ActionRoute:
         finally:
             self._metrics.actions(outcomes)
 
-    def _answer(self, value: object) -> ActionFound | ActionFailed:
+    def _answer(self, graphs: ServedGraphs, value: object) -> ActionFound | ActionFailed:
         try:
             item = read_action(value)
         except MissingField as error:  # the paper has a code for it
             return _failed(ActionError(ErrorKind.MISSING_FIELDS, f"Missing required fields: {error.name}"))
         action, entity, relation = item["action"], item.get("entity"), item.get("relation")
         try:
-            graph = self._graphs.select(item)
+            graph = graphs.select(item)
         except UnknownQuestion as error:
             result = sample_not_found(action, entity, relation, error.name)
         else:
@@ -164,18 +165,19 @@ class QueryRoute:
 
     async def __call__(self, body: bytes, deadline: float) -> HttpReply:
         items = batches.parse_batch(body, "queries", self._settings.max_batch)
+        graphs = self._graphs.now()
         outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
 
         async def answer(item: object) -> QueryAnswer | QueryFailed:
             result: QueryAnswer | QueryFailed
             try:
-                result = await self._answer(item, deadline)
+                result = await self._answer(graphs, item, deadline)
             except UnknownName as error:
                 result = _unknown(error)
             except ItemError as error:
                 result = _query_refused(error)
             except KgwalkError as error:
-                result = _query_refused(failed_graph(error))
+                result = _query_refused(graphs.failed(item, error))
             outcomes[_op_label(item), "ok" if result["ok"] else result["error"]["kind"]] += 1
             return result
 
@@ -188,9 +190,9 @@ class QueryRoute:
         finally:
             self._metrics.queries(outcomes)
 
-    async def _answer(self, value: object, deadline: float) -> QueryAnswer:
+    async def _answer(self, graphs: ServedGraphs, value: object, deadline: float) -> QueryAnswer:
         query = read_query(value)
-        graph = self._graphs.select(query)
+        graph = graphs.select(query)
         return await _match(graph, query, deadline) if query["op"] == "match" else _ask(graph, query)
 
 

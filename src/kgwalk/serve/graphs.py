@@ -1,18 +1,26 @@
-"""The graphs that a server has, by name, and the view of one that a request asks for.
+"""The graphs that a server has, by name: how they are opened and changed, and the view that a request asks for.
 
 A view is one question's subgraph, a time window, or both. It is made once and kept while it is in use. A graph that
 has views has the methods `question(id)` and `between(start, end)`, as a store has.
+
+A server answers from what it opened until it is told to open its stores again: nothing that happens to their files in
+between reaches it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+import os
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from functools import lru_cache, partial
 from typing import Any
 
+from kgwalk.kg.files import HEADER
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import SUBGRAPHS, StoredGraph, open_graph
 from kgwalk.serve.reading import ItemError
+from kgwalk.serve.settings import ServeSettings
 from kgwalk.serve.shapes import GraphEntry, View
 from kgwalk.types import KgwalkError, UnknownQuestion
 
@@ -32,9 +40,17 @@ class ServedGraphs:
         if not graphs:
             raise ValueError("a server needs at least one graph")
         self.by_name = dict(graphs)
-        self._of_question = dict(views or {})
         self._only = next(iter(graphs)) if len(graphs) == 1 else None
-        self._view = lru_cache(VIEWS)(self._make_view)
+        # Not a method: what `now` copied goes on with these graphs.
+        self._view = lru_cache(VIEWS)(partial(_make_view, self.by_name, dict(views or {})))
+
+    def now(self) -> ServedGraphs:
+        """These graphs for one request, which `change` does not reach."""
+        return copy(self)
+
+    def change(self, other: ServedGraphs) -> None:
+        """Serve the other graphs from now on."""
+        self.__dict__ = dict(other.__dict__)
 
     def graph(self, name: str | None) -> Graph:
         """The graph of that name, or the only one; raises ItemError."""
@@ -60,23 +76,6 @@ class ServedGraphs:
             raise ItemError("unknown_graph", f'graph "{name[:60]}" is not served; there are {self._names()}')
         return name
 
-    def _make_view(self, name: str, question: str | None, start: str | None, end: str | None) -> Graph:
-        graph = self.by_name[name]
-        if question is not None:
-            of_question = self._of_question.get(name) or getattr(graph, "question", None)
-            if of_question is None:
-                raise UnknownQuestion(question)
-            graph = of_question(question)
-        if start is not None or end is not None:
-            between = getattr(graph, "between", None)
-            if between is None:
-                raise ItemError("bad_request", 'this graph has no time windows; leave out "start" and "end"')
-            try:
-                graph = between(start, end)
-            except ValueError as error:
-                raise ItemError("bad_request", f"bad time window: {error}") from error
-        return graph
-
     def _info(self, graph: Graph) -> dict[str, Any]:
         info = getattr(graph, "info", None)
         about: dict[str, Any] = {} if info is None else info()
@@ -86,8 +85,91 @@ class ServedGraphs:
     def _names(self) -> str:
         return ", ".join(f'"{name}"' for name in self.by_name)
 
+    def failed(self, item: object, error: KgwalkError) -> ItemError:
+        """The graph of an item could not answer. The reason may name files and hosts, so it goes to the log only."""
+        asked = item.get("graph") if isinstance(item, dict) else None
+        name = asked if isinstance(asked, str) else self._only
+        log.error("the graph %s failed: %s", name, error)
+        return ItemError("graph_failed", f'the graph "{name}" could not answer; the server\'s log has the reason')
 
-def failed_graph(error: KgwalkError) -> ItemError:
-    """A graph that could not answer. The reason may name files and hosts, so it goes to the log only."""
-    log.error("a graph failed: %s", error)
-    return ItemError("graph_failed", "the graph could not answer; the server's log has the reason")
+
+def _make_view(
+    graphs: Mapping[str, Graph],
+    of_question: Mapping[str, Callable[[str], Graph]],
+    name: str,
+    question: str | None,
+    start: str | None,
+    end: str | None,
+) -> Graph:
+    graph = graphs[name]
+    if question is not None:
+        view_of = of_question.get(name) or getattr(graph, "question", None)
+        if view_of is None:
+            raise UnknownQuestion(question)
+        graph = view_of(question)
+    if start is not None or end is not None:
+        between = getattr(graph, "between", None)
+        if between is None:
+            raise ItemError("bad_request", 'this graph has no time windows; leave out "start" and "end"')
+        try:
+            graph = between(start, end)
+        except ValueError as error:
+            raise ItemError("bad_request", f"bad time window: {error}") from error
+    return graph
+
+
+# Opening
+
+
+def open_served(settings: ServeSettings) -> ServedGraphs:
+    """The stores of the settings and the graph of their dataset, every byte checked unless the settings say no."""
+    opened = open_graphs(settings.graphs, data=settings.data is not None)
+    views: dict[str, Callable[[str], Graph]] = {}
+    if settings.data is not None:
+        from kgwalk.serve.questions import open_questions, settings_of
+
+        questions = open_questions(settings.data, settings_of(settings.environment))
+        name = questions.dataset.name
+        if name in opened:
+            raise KgwalkError(f"the dataset and a graph are both called {name!r}; name the graph: --graph NAME=DIR")
+        opened[name], views[name] = questions.dataset.graph(), questions.graph
+    if settings.verify:
+        for graph in opened.values():
+            for folder in graph.folders():
+                for _ in folder.verify():
+                    pass
+    return ServedGraphs(opened, views)
+
+
+def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, StoredGraph]:
+    """The stores, opened by name. There may be none if a dataset is served (`data`)."""
+    if not paths and not data:
+        raise KgwalkError("there is no graph to serve; give at least one, as NAME=PATH or PATH, or a dataset")
+    return {name: open_graph(path, private=True) for name, path in paths.items()}
+
+
+class StoreWatch:
+    """Whether the files of some stores are others than when it was last asked."""
+
+    def __init__(self, graphs: Iterable[Graph]) -> None:
+        self._folders = [str(graph.store.folder.path) for graph in graphs if isinstance(graph, StoredGraph)]
+        self._seen = self._look()
+
+    def changed(self) -> bool:
+        before, self._seen = self._seen, self._look()
+        return self._seen != before
+
+    def _look(self) -> list[tuple[object, ...]]:
+        return [stamp for folder in self._folders for stamp in _stamps(folder)]
+
+
+def _stamps(folder: str) -> list[tuple[object, ...]]:
+    """The name, number, size and time of each file of a folder; nothing of one that is not there."""
+    try:
+        with os.scandir(folder) as entries:
+            # not what others keep beside the arrays, such as vectors of names
+            files = [entry for entry in entries if entry.name.endswith((".bin", HEADER, SUBGRAPHS))]
+            found = [(entry.name, entry.inode(), entry.stat()) for entry in files]
+    except OSError:
+        return []
+    return sorted((folder, name, inode, stat.st_size, stat.st_mtime_ns) for name, inode, stat in found)

@@ -18,6 +18,7 @@ from prometheus_client import (
     Gauge,
     Histogram,
     generate_latest,
+    values,
 )
 
 from kgwalk.serve.asgi import HttpReply
@@ -29,6 +30,11 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 _ITEMS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 HALF_FILE_TRIES = 5  # a worker that starts just now may be found with half a file
+
+
+def count_in_files() -> None:
+    """Let the counts made from now on live in files: a worker is a fork of a process that had no use for them."""
+    values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
 
 
 class ServerMetrics:
@@ -50,6 +56,9 @@ class ServerMetrics:
         self._items = Histogram(
             "kgwalk_batch_items", "Items in a request.", ["path"], buckets=_ITEMS, registry=registry
         )
+        self._refused = Counter(
+            "kgwalk_refused", "Connections closed before a request had arrived.", ["status"], registry=registry
+        )
         self._exceptions = Counter("kgwalk_exceptions", "Requests that met a bug of the server.", registry=registry)
         served = Gauge("kgwalk_graphs", "Graphs served.", registry=registry, multiprocess_mode="max")
         served.set(graphs)
@@ -57,6 +66,9 @@ class ServerMetrics:
     def request(self, path: str, status: int, seconds: float) -> None:
         self._requests.labels(path, status).inc()
         self._seconds.labels(path).observe(seconds)
+
+    def refused(self, status: int) -> None:
+        self._refused.labels(status).inc()
 
     def exception(self) -> None:
         self._exceptions.inc()

@@ -1,7 +1,7 @@
-"""GET /: one HTML page (page.html) that asks questions of the server it comes from.
+"""GET / and /docs: a page that asks questions of its server, and one that describes its API.
 
-It is one file and loads nothing, so it works without a network. It holds no data of the server, so it is given without
-a key; the requests it then sends need one.
+Each is one file and loads nothing, so it works without a network. It holds no data of the server, so it is given
+without a key; the requests it then sends need one.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from importlib.resources import files
 
 from kgwalk.serve.asgi import HttpReply
 
-PATH = "/"
+PAGES = {"/": "page.html", "/docs": "docs.html"}
 
 
-def wants_page(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether to answer with the page. A client that takes JSON and not HTML is a program, and gets none.
+def wanted_page(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> HttpReply | None:
+    """The page to answer with. A client that takes JSON and not HTML is a program, and gets none.
 
-    >>> wants_page("GET", "/", [(b"accept", b"text/html,*/*;q=0.8")]), wants_page("GET", "/", [])
-    (True, True)
-    >>> wants_page("GET", "/", [(b"accept", b"application/json")]), wants_page("POST", "/", [])
-    (False, False)
+    >>> wanted_page("GET", "/", [(b"accept", b"text/html,*/*;q=0.8")]) == wanted_page("GET", "/", []) == page("/")
+    True
+    >>> wanted_page("GET", "/", [(b"accept", b"application/json")]), wanted_page("POST", "/", [])
+    (None, None)
     """
-    if path != PATH or method not in ("GET", "HEAD"):
-        return False
+    if path not in PAGES or method not in ("GET", "HEAD"):
+        return None
     accepted = b",".join(value for name, value in headers if name == b"accept").lower()
-    return b"text/html" in accepted or b"application/json" not in accepted
+    return page(path) if b"text/html" in accepted or b"application/json" not in accepted else None
 
 
 @cache
-def page() -> HttpReply:
+def page(path: str) -> HttpReply:
     """The page, with a content security policy made from what is in it."""
-    body = (files("kgwalk.serve") / "page.html").read_bytes()
+    body = (files("kgwalk.serve") / PAGES[path]).read_bytes()
     # Only the page's own script runs and only this server is asked, whatever text a name may hold.
     policy = (
         b"default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -42,7 +42,7 @@ def page() -> HttpReply:
     )
     headers = (
         (b"content-security-policy", policy),
-        (b"x-content-type-options", b"nosniff"),
+        (b"x-frame-options", b"DENY"),
         (b"referrer-policy", b"no-referrer"),
         (b"cache-control", b"no-cache"),
         (b"vary", b"accept"),

@@ -39,6 +39,7 @@ class Questions:
 def open_questions(data: str, settings: EnvironmentSettings) -> Questions:
     """The questions of every split of a dataset; one id stands for one view."""
     dataset = load_dataset(data)
+    dataset.hold()
     by_id: dict[str, Question] = {}
     for split in dataset.splits():
         for question in dataset.questions(split):

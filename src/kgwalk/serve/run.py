@@ -7,10 +7,14 @@ thread, for tests and benchmarks.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import logging
 import math
+import mmap
+import multiprocessing
+import multiprocessing.connection
 import os
 import shutil
 import signal
@@ -19,29 +23,43 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
+from time import monotonic, sleep
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import uvicorn
 
+from kgwalk.config.terminal import VisibleFormatter, log_visibly, visible_message
 from kgwalk.kg.graph import Graph
-from kgwalk.serve.app import App, close_graphs, create_app, open_graphs
+from kgwalk.serve.app import App, create_app
 from kgwalk.serve.engine import check_engine
-from kgwalk.serve.metrics import FOLDER_VARIABLE
-from kgwalk.serve.settings import ENVIRONMENT, ServeSettings, check_bind, read_key
+from kgwalk.serve.graphs import ServedGraphs, StoreWatch, open_served
+from kgwalk.serve.metrics import FOLDER_VARIABLE, count_in_files
+from kgwalk.serve.protocol import Connections
+from kgwalk.serve.settings import ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine
 
 log = logging.getLogger("kgwalk.serve")
+State = npt.NDArray[np.float64]  # of a worker: when it last gave a sign of life, and whether it takes no more requests
 
 BACKLOG = 2048
 # Longer than clients keep an idle connection (httpx: 5 s), so that the client closes it, and not the server in the
 # moment of the client's next request.
 KEEP_ALIVE = 30
 AT_ONCE = 2.0  # seconds for closing the engine and the graphs after a second Ctrl-C
-STARTUP_FAILURE = 3  # uvicorn's exit status of a worker that could not start
+STARTUP_FAILURE = 3  # the exit status of a worker that could not start
+STOPPING = {signal.SIGINT, signal.SIGTERM}
+# Of several workers, in seconds:
+LOOK_EVERY = 0.25  # between two looks at them
+HUNG_AFTER = 30.0  # without a sign of life from a worker
+SHORT_LIFE = 1.0  # a worker that died sooner is replaced with a pause
+CHANGE_WITHIN = 5.0  # for all to stop taking requests when they are replaced
+WATCH_EVERY = 1.0  # between two looks at the stores' files
 
 
 def run_server(
@@ -64,11 +82,11 @@ def run_server(
         _metrics_folder(settings.workers),
     ):
         if settings.workers > 1:
-            _run_workers(settings, listener, ready or announce)
+            _Workers(settings, listener).run(ready or announce)
         else:
             _log_accesses(settings)
             app = create_app(settings, graphs, engine)
-            server = _Server(_config(app, settings), ready or announce, app)
+            server = _Server(_config(app, settings), ready or announce, app, reload=graphs is None)
             server.run([listener])
             if server.force_exit:
                 _close_soon(app)
@@ -128,29 +146,18 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def worker_app() -> App:
-    """The application of a worker process, from the settings in its environment."""
-    settings = ServeSettings.from_json(os.environ[ENVIRONMENT])
-    _log_accesses(settings)
-    try:
-        return create_app(settings)
-    except KgwalkError as error:
-        log.error("a worker process cannot start: %s", error)
-        # With another status the parent would start it again, and again.
-        sys.exit(STARTUP_FAILURE)
-
-
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m kgwalk.serve.run SETTINGS_JSON (the key: KGWALK_API_KEY)", file=sys.stderr)
         return 2
+    log_visibly()
     try:
         settings = ServeSettings.from_json(arguments[0])
         if settings.api_key is None:
             settings = dataclasses.replace(settings, api_key=read_key())
         run_server(settings)
     except KgwalkError as error:
-        print(f"kgwalk: {error}", file=sys.stderr)
+        _say(f"kgwalk: {visible_message(str(error))}")
         return 1
     return 0
 
@@ -158,12 +165,35 @@ def main(arguments: list[str]) -> int:
 class _Server(uvicorn.Server):
     """uvicorn's server, which says when it is ready and exits normally after the signal that stopped it.
 
-    With an `app`, it says on stderr for how many questions its end waits, or how many it cuts off.
+    With an `app`, it says on stderr for how many questions its end waits, or how many it cuts off, and with `reload`
+    opens the app's stores again when it is asked to. `silent` is called when it takes no more requests.
     """
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None], app: App | None = None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[str], None],
+        app: App | None = None,
+        *,
+        reload: bool = False,
+        silent: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__(config)
-        self._ready, self._app = ready, app
+        self._ready, self._app, self._silent = ready, app, silent
+        self._reload = _Reload(app.settings, app.graphs) if app is not None and reload else None
+        self._opening: asyncio.Task[None] | None = None
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._reload is not None and (self._opening is None or self._opening.done()) and self._reload.wanted():
+            self._opening = asyncio.create_task(self._change())
+        return await super().on_tick(counter)
+
+    async def _change(self) -> None:
+        """Open the stores again in another thread, then change all graphs at once."""
+        assert self._app is not None
+        graphs = await asyncio.to_thread(_opened_again, self._app.settings)
+        if graphs is not None:
+            self._app.graphs.change(graphs)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -174,6 +204,11 @@ class _Server(uvicorn.Server):
         # Said here and not in the signal's handler, which may interrupt another print.
         if (left := self._questions()) and not self.force_exit:
             _say(f"stopping, {_counted(left)} under way; Ctrl-C again stops at once")
+        if self._silent is not None:
+            for server in self.servers:
+                server.close()
+            await asyncio.sleep(0.1)  # who was let in just now has sent a request, which is answered
+            self._silent()
         await super().shutdown(sockets)
         if self.force_exit:
             left = self._questions()
@@ -188,8 +223,13 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        with _handlers(self.handle_exit):
-            yield
+        hangup = signal.signal(signal.SIGHUP, self._reload.ask) if self._reload is not None else None
+        try:
+            with _handlers(self.handle_exit):
+                yield
+        finally:
+            if hangup is not None:
+                signal.signal(signal.SIGHUP, hangup)
 
 
 def _say(words: str) -> None:
@@ -207,35 +247,200 @@ def _close_soon(app: App) -> None:
     closing.join(AT_ONCE)
 
 
-def _run_workers(settings: ServeSettings, listener: socket.socket, ready: Callable[[str], None]) -> None:
-    from uvicorn.supervisors import Multiprocess
+class _Reload:
+    """When the stores are to be opened again: at SIGHUP and, with --reload, when their files are others."""
 
-    # A store or an engine that cannot be opened fails here once, and not in each worker.
-    check_engine(settings)
-    graphs = open_graphs(settings.graphs, data=settings.data is not None)
-    close_graphs(graphs.values())
-    with _environment(ENVIRONMENT, settings.to_json()):
-        supervisor = Multiprocess(_config("kgwalk.serve.run:worker_app", settings), [listener])
-        # The socket listens: a request from now on waits until the first worker is up.
-        ready(url_of(listener))
+    def __init__(self, settings: ServeSettings, graphs: ServedGraphs) -> None:
+        self._asked, self._terminal = False, _has_terminal()
+        self._watch = StoreWatch(graphs.by_name.values()) if settings.reload else None
+        self._looked = monotonic()
+
+    def ask(self, number: int, frame: FrameType | None) -> None:
+        """The handler of SIGHUP, which also says that the terminal was closed, and the server with it."""
+        if self._terminal and not _has_terminal():
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            self._asked = True
+
+    def wanted(self) -> bool:
+        """Asked several times a second."""
+        asked, self._asked = self._asked, False
+        if self._watch is not None and monotonic() - self._looked >= WATCH_EVERY:
+            self._looked = monotonic()
+            asked |= self._watch.changed()
+        return asked
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _opened_again(settings: ServeSettings) -> ServedGraphs | None:
+    """The stores as they are now; None where they cannot be opened, which is said."""
+    try:
+        graphs = open_served(settings)
+    except KgwalkError as error:
+        _say(f"the graphs were not opened again, those of before are served: {error}")
+        return None
+    _say(f"the graphs were opened again: {', '.join(graphs.by_name)}")
+    return graphs
+
+
+class _Worker:
+    """A worker process, and what it tells its parent: that it lives, and that it takes no more requests."""
+
+    def __init__(self, work: Callable[[State], None]) -> None:
+        self.state: State = np.frombuffer(mmap.mmap(-1, 16), np.float64)  # shared with the fork
+        self.began = monotonic()
+        self.state[0] = self.began
+        context = multiprocessing.get_context("fork")
+        self.process = context.Process(target=work, args=(self.state,), name="kgwalk-worker")
+        # A signal must meet the worker's handlers, not those of this process in the worker.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         try:
-            supervisor.run()
-        except BaseException:
-            # A worker that died could not be replaced. The others must not stay behind without a parent.
-            supervisor.terminate_all()
-            supervisor.join_all()
-            raise
-    if any(process.process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
-        raise KgwalkError("a worker process could not start; the log has the reason")
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+
+    @property
+    def silent(self) -> bool:
+        """Whether it takes no more requests."""
+        return bool(self.state[1]) or self.process.exitcode is not None
 
 
-def _config(app: App | str, settings: ServeSettings) -> uvicorn.Config:
+class _Workers:
+    """Worker processes that are forks of this one: all of them, also those that replace a dead one, answer from the
+    graphs that this process opened.
+
+    When the stores are opened again all workers are replaced: first none of them takes requests any more, while those
+    under way are answered and new ones wait in the socket's queue, then the new ones start. So no answer from the old
+    graphs is to a request that came after one answered from the new.
+    """
+
+    def __init__(self, settings: ServeSettings, listener: socket.socket) -> None:
+        # A store or an engine that cannot be opened fails here once, and not in each worker.
+        check_engine(settings)
+        self._settings, self._listener = settings, listener
+        self._graphs = open_served(settings)
+        self._reload = _Reload(settings, self._graphs)
+        self._workers: list[_Worker] = []
+        self._leaving: list[_Worker] = []  # that answer their last requests
+        self._stop = False
+
+    def run(self, ready: Callable[[str], None]) -> None:
+        hangup = signal.signal(signal.SIGHUP, self._reload.ask)
+        try:
+            with _handlers(self._end):
+                # The socket listens: a request from now on waits until the first worker is up.
+                ready(url_of(self._listener))
+                self._start()
+                while not self._stop:
+                    self._look_after()
+                    if self._reload.wanted() and (graphs := _opened_again(self._settings)) is not None:
+                        self._change(graphs)
+        finally:
+            self._end_all()
+            signal.signal(signal.SIGHUP, hangup)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self._stop = True
+
+    def _start(self) -> None:
+        while len(self._workers) < self._settings.workers:
+            self._workers.append(_Worker(self._work))
+
+    def _look_after(self) -> None:
+        """Wait a little; replace workers that died, and end those that hang."""
+        every = self._workers + self._leaving
+        multiprocessing.connection.wait([one.process.sentinel for one in every], LOOK_EVERY)
+        self._leaving = [one for one in self._leaving if one.process.exitcode is None]
+        for one in self._workers:
+            if one.process.exitcode is None and monotonic() - one.state[0] > HUNG_AFTER:
+                log.error("worker process %s does not react; it is replaced", one.process.pid)
+                one.process.kill()
+                one.process.join()
+        dead = [one for one in self._workers if one.process.exitcode is not None]
+        if self._stop or not dead:
+            return
+        if any(one.process.exitcode == STARTUP_FAILURE for one in dead):
+            raise KgwalkError("a worker process could not start; the log has the reason")
+        self._workers = [one for one in self._workers if one.process.exitcode is None]
+        log.warning("worker process %s died; it is replaced", ", ".join(str(one.process.pid) for one in dead))
+        if any(monotonic() - one.began < SHORT_LIFE for one in dead):
+            sleep(SHORT_LIFE)  # what kills every worker at once must not keep this one busy with starting them
+        self._start()
+
+    def _change(self, graphs: ServedGraphs) -> None:
+        for one in self._workers:
+            one.process.terminate()
+        until = monotonic() + CHANGE_WITHIN
+        while not all(one.silent for one in self._workers):
+            sleep(0.01)
+            if monotonic() > until:
+                for one in self._workers:
+                    if not one.silent:
+                        one.process.kill()
+        self._leaving += self._workers
+        self._workers, self._graphs = [], graphs
+        self._start()
+
+    def _end_all(self) -> None:
+        every = self._workers + self._leaving
+        for one in every:
+            one.process.terminate()
+        until = monotonic() + _patience(self._settings) + AT_ONCE
+        for one in every:
+            one.process.join(max(0.0, until - monotonic()))
+            if one.process.exitcode is None:
+                one.process.kill()
+                one.process.join()
+
+    def _work(self, state: State) -> None:
+        """What a worker process does."""
+        with _early_signals():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+            count_in_files()
+            threading.Thread(target=_beat, args=(state, os.getppid()), name="kgwalk-beat", daemon=True).start()
+            log_visibly()
+            _log_accesses(self._settings)
+            try:
+                app = create_app(self._settings, self._graphs)
+            except KgwalkError as error:
+                log.error("a worker process cannot start: %s", error)
+                sys.exit(STARTUP_FAILURE)
+            server = _Server(_config(app, self._settings), lambda url: None, silent=lambda: _set_silent(state))
+            server.run([self._listener])
+            if app.agent.busy_opening or server.force_exit:
+                os._exit(0)
+
+
+def _beat(state: State, parent: int) -> None:
+    """Tell the parent that this worker lives; end it when the parent is gone."""
+    while True:
+        state[0] = monotonic()
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+        sleep(0.5)
+
+
+def _set_silent(state: State) -> None:
+    state[1] = 1
+
+
+def _config(app: App, settings: ServeSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        factory=isinstance(app, str),
-        workers=settings.workers,
         backlog=BACKLOG,
+        http=Connections(settings),  # type: ignore[arg-type]  # called as a class would be
+        h11_max_incomplete_event_size=settings.max_header_bytes,
         ws="none",
+        headers=[("x-content-type-options", "nosniff")],
         lifespan="on",
         interface="asgi3",
         log_config=None,
@@ -243,8 +448,13 @@ def _config(app: App | str, settings: ServeSettings) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=math.ceil(_longest(settings)) + 5,
+        timeout_graceful_shutdown=_patience(settings),
     )
+
+
+def _patience(settings: ServeSettings) -> int:
+    """Seconds that the end waits for requests under way."""
+    return math.ceil(_longest(settings)) + 5
 
 
 def _longest(settings: ServeSettings) -> float:
@@ -317,7 +527,7 @@ def _log_accesses(settings: ServeSettings) -> None:
     logger = logging.getLogger("uvicorn.access")
     if not logger.handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 

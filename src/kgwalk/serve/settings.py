@@ -1,7 +1,8 @@
-"""The settings of a server, checked before it starts, and who may ask it: the API key.
+"""The settings of a server, checked before it starts, and who may ask it: keys, hosts and origins.
 
-Settings reach worker processes as one JSON text in an environment variable. A server without a key listens on this
-machine only, unless it is told to serve everyone.
+A server without a key listens on this machine only, unless it is told to serve everyone. It also answers to this
+machine's own names only: a browser's page from elsewhere could otherwise give its own name this machine's address (DNS
+rebinding) and read what is served here.
 """
 
 from __future__ import annotations
@@ -11,16 +12,30 @@ import hmac
 import ipaddress
 import json
 import os
+import re
+import socket
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from time import monotonic
 
+from kgwalk.serve.asgi import JSON, HttpError, Scope
 from kgwalk.types import KgwalkError
 
-# Worker processes read their settings here. It holds the key, as KGWALK_API_KEY does: an environment is
-# readable by its own user only.
-ENVIRONMENT = "KGWALK_SERVE_SETTINGS"
 KEY_VARIABLE = "KGWALK_API_KEY"
+
+_COUNTS = (
+    "workers",
+    "max_batch",
+    "max_body",
+    "limit",
+    "agent_at_once",
+    "max_header_bytes",
+    "max_header_lines",
+    "max_connections",
+    "max_connections_per_address",
+    "wrong_keys",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +53,19 @@ class ServeSettings:
     insecure: bool = False  # listen beyond this machine without a key
     max_batch: int = 1024  # items in a request
     max_body: int = 4 * 1024 * 1024  # bytes in a request
+    max_header_bytes: int = 64 * 1024  # of the request line and the headers
+    max_header_lines: int = 100
+    header_time_limit: float = 10.0  # seconds until the headers are there
+    silence_time_limit: float = 10.0  # seconds without a byte of a body, or without one of an answer being taken
+    max_connections: int = 1024  # in one process
+    max_connections_per_address: int = 512
+    allow_hosts: list[str] = field(default_factory=list)  # names by which a server without a key may be called
+    wrong_keys: int = 10  # of one address, and one more a second; 0: no bound, as behind a proxy all have one address
     time_limit: float = 5.0  # seconds for a request, its body included
     limit: int = 1000  # most names in one action's result, whatever the request asks for
     access_log: bool = False
+    verify: bool = True  # read all of a large store at the start; without it by block, when a block is first asked
+    reload: bool = False  # open the stores again when their files change, as SIGHUP does
     model: str | None = None  # the language model of the /v1 routes; without one they answer 503
     engine: str = "auto"  # how it runs: see kgwalk.llm.engine
     base_url: str | None = None  # of that API; else OPENAI_BASE_URL. Its key is OPENAI_API_KEY, never a setting
@@ -51,13 +76,13 @@ class ServeSettings:
     agent_at_once: int = 8  # questions and completions under way; more of them wait
 
     def __post_init__(self) -> None:
-        for name in ("workers", "max_batch", "max_body", "limit", "agent_at_once"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise KgwalkError(f"`{name}` must be a whole number of at least 1, not {value!r}")
+        for name in _COUNTS:
+            least, value = 0 if name == "wrong_keys" else 1, getattr(self, name)
+            if type(value) is not int or value < least:
+                raise KgwalkError(f"`{name}` must be a whole number of at least {least}, not {value!r}")
         if type(self.port) is not int or not 0 <= self.port <= 65535:
             raise KgwalkError(f"`port` must be between 0 and 65535, not {self.port!r}")
-        for name in ("time_limit", "agent_time_limit"):
+        for name in ("time_limit", "agent_time_limit", "header_time_limit", "silence_time_limit"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not value > 0:
                 raise KgwalkError(f"`{name}` must be a number of seconds above 0, not {value!r}")
@@ -65,6 +90,16 @@ class ServeSettings:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise KgwalkError(f"`{name}` must be text, not {value!r}")
+        if not isinstance(self.allow_hosts, list) or not all(
+            isinstance(one, str) and re.fullmatch(r"\*|[\w.-]+|\[?[0-9a-fA-F:.]+\]?", one) for one in self.allow_hosts
+        ):
+            raise KgwalkError(
+                "`allow_hosts` must be names such as kg.example.org, without http:// or a port, "
+                f"not {self.allow_hosts!r}"
+            )
+        for name in ("verify", "reload"):
+            if not isinstance(getattr(self, name), bool):
+                raise KgwalkError(f"`{name}` must be true or false, not {getattr(self, name)!r}")
         if not isinstance(self.warm, bool | None):
             raise KgwalkError(f"`warm` must be true, false or null, not {self.warm!r}")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
@@ -133,10 +168,155 @@ def check_bind(settings: ServeSettings) -> None:
         )
 
 
-def authorized(headers: Iterable[tuple[bytes, bytes]], key: bytes) -> bool:
-    """Whether the headers carry `Authorization: Bearer KEY`. Takes the same time for any wrong key."""
+# Each request
+
+MOST_ADDRESSES = 4096  # whose wrong keys are remembered
+MOST_HOSTS = 64  # that are remembered as allowed; a Host with a port counts by itself
+IPV4_BYTES, MAPPED = 4, bytes(10) + b"\xff\xff"  # ::ffff:127.0.0.1 is 127.0.0.1
+WILDCARDS = ("", "0.0.0.0", "::")
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Access:
+    """Who may ask a server: its key, the hosts it answers to, and how fast one address may guess the key."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self._key = None if settings.api_key is None else settings.api_key.encode()
+        self._named = {host_name(one) for one in settings.allow_hosts}
+        # With a key a page from elsewhere gets nothing, by whatever name it calls.
+        self._any_host = "*" in self._named or (self._key is not None and not self._named)
+        self._bound = settings.host
+        self._hosts: set[bytes] = set()  # allowed Hosts, as clients write them
+        self._most_wrong = settings.wrong_keys
+        self._left: dict[bytes, tuple[float, float]] = {}  # by address: tries left, and when that was so
+
+    def check_site(self, scope: Scope) -> None:
+        """Refuse a Host that is not this server's, and a page of another site."""
+        host, origin = b"", None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+                if not self._any_host and host not in self._hosts:
+                    self._check_host(host, scope)
+            elif name == b"origin":
+                origin = value
+        if not host and not self._any_host:
+            self._check_host(host, scope)
+        if origin is not None:
+            authority = origin.partition(b"://")[2]
+            if authority.lower() != host.lower() and host_name(authority.decode("latin-1")) not in self._named:
+                raise HttpError(
+                    403,
+                    "foreign_origin",
+                    f"a page of {_shown(origin)} may not use this server; only its own pages may "
+                    "(`--allow-host NAME` names a host that is this server's too)",
+                )
+
+    def check_key(self, scope: Scope) -> None:
+        """Refuse a request without the key. An address that has sent many wrong ones is refused unread for a while.
+
+        The comparison takes the same time for any wrong key. A right key is refused too while its address is: a
+        client that guesses would otherwise know a wrong key by the delay, and need not wait for it.
+        """
+        if self._key is None:
+            return
+        sent = next((value for name, value in scope["headers"] if name == b"authorization"), None)
+        if sent is None:
+            raise _unauthorized()  # no guess, so it is not counted
+        client = scope.get("client")
+        address = address_key(client[0] if client else None) if self._left else None
+        if address is not None and self._tries_left(address) < 1:
+            raise _too_many_wrong()
+        scheme, _, given = sent.partition(b" ")
+        if not (scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._key)):
+            self._count_wrong(address or address_key(client[0] if client else None))
+            raise _unauthorized()
+
+    def _check_host(self, host: bytes, scope: Scope) -> None:
+        name = host_name(host.decode("latin-1"))
+        bound = self._bound
+        if bound in WILDCARDS:  # the address where this connection arrived
+            bound = (scope.get("server") or ("",))[0]
+        if not host or not (is_loopback(name) or name in self._named or name == bound.lower()):
+            raise HttpError(
+                421,
+                "unknown_host",
+                f"this server does not answer to {_shown(host)}; start it with `--allow-host NAME` for each name that "
+                "is its own, or with a key",
+            )
+        if len(self._hosts) < MOST_HOSTS:
+            self._hosts.add(host)
+
+    def _tries_left(self, address: bytes) -> float:
+        left, then = self._left.get(address, (self._most_wrong, 0.0))
+        left += monotonic() - then  # one more a second
+        if left >= self._most_wrong:
+            self._left.pop(address, None)
+            return self._most_wrong
+        return left
+
+    def _count_wrong(self, address: bytes) -> None:
+        if not self._most_wrong:
+            return
+        left = self._tries_left(address) - 1
+        self._left.pop(address, None)
+        if len(self._left) >= MOST_ADDRESSES:
+            del self._left[next(iter(self._left))]
+        self._left[address] = (left, monotonic())
+
+
+def address_key(host: str | None) -> bytes:
+    """What counts as one address: an IPv4 address, or the first half of an IPv6 one, which one customer has whole.
+
+    >>> address_key("127.0.0.1") == address_key("::ffff:127.0.0.1")
+    True
+    >>> address_key("2001:db8::1") == address_key("2001:db8::ffff")
+    True
+    """
+    try:
+        packed = socket.inet_pton(socket.AF_INET6 if ":" in (host or "") else socket.AF_INET, host or "")
+    except OSError:
+        return (host or "").encode()
+    if len(packed) == IPV4_BYTES:
+        return packed
+    return packed[12:] if packed.startswith(MAPPED) else packed[:8]
+
+
+def host_name(authority: str) -> str:
+    """The name or address in a Host, without its port.
+
+    >>> host_name("LocalHost:8000"), host_name("[::1]:8000"), host_name("::1"), host_name("kg.example.org.")
+    ('localhost', '::1', '::1', 'kg.example.org')
+    """
+    if authority.startswith("["):
+        authority = authority[1:].partition("]")[0]
+    elif authority.count(":") == 1:
+        authority = authority.partition(":")[0]
+    return authority.lower().removesuffix(".")
+
+
+def is_json(headers: Headers) -> bool:
+    """Whether the body is said to be JSON. A page of another site can send other bodies without being asked first.
+
+    >>> is_json([(b"content-type", b"application/json; charset=utf-8")]), is_json([(b"content-type", b"text/plain")])
+    (True, False)
+    """
     for name, value in headers:
-        if name == b"authorization":
-            scheme, _, given = value.partition(b" ")
-            return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), key)
+        if name == b"content-type":
+            return value == JSON or value.partition(b";")[0].strip().lower() == JSON
     return False
+
+
+def _shown(text: bytes) -> str:
+    return ascii(text[:80].decode("latin-1"))[1:-1] or "none"
+
+
+def _unauthorized() -> HttpError:
+    message = "this server wants a key: send `Authorization: Bearer KEY`"
+    return HttpError(401, "unauthorized", message, ((b"www-authenticate", b"Bearer"),))
+
+
+def _too_many_wrong() -> HttpError:
+    message = "too many wrong keys came from this address; try again in a second"
+    return HttpError(429, "too_many_wrong_keys", message, ((b"retry-after", b"1"),))

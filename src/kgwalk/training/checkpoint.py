@@ -13,7 +13,6 @@ processes. No pickle.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -25,9 +24,9 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from kgwalk.config.run_folder import read_json, write_json
-from kgwalk.training.model import PolicyModel, read_tensors
-from kgwalk.training.shards import like, whole
+from kgwalk.config.cache import cannot_write
+from kgwalk.config.run_folder import read_object, write_json
+from kgwalk.training.model import PolicyModel, like, read_tensors, whole
 from kgwalk.types import KgwalkError
 
 OPTIMISER, STATE = "optimizer.safetensors", "trainer_state.json"
@@ -90,11 +89,11 @@ class Checkpoints:
     def is_best(self, checkpoint: Path) -> bool:
         """Whether `best/` is a copy of it."""
         state = self.folder / "best" / STATE
-        return state.exists() and read_json(state)["step"] == read_json(checkpoint / STATE)["step"]
+        return state.exists() and read_object(state, "step")["step"] == read_object(checkpoint / STATE)["step"]
 
     def restore(self, path: Path, model: PolicyModel, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
         """Load weights and optimiser; returns the state that was given to `save`."""
-        state: dict[str, Any] = read_json(path / STATE)
+        state = read_object(path / STATE, "step", "optimiser")
         model.load(path)
         _restore(optimiser, read_tensors(path / OPTIMISER), state.pop("optimiser"))
         return state
@@ -131,14 +130,6 @@ def copy_files(source: Path, target: Path, *, without: Sequence[str]) -> None:
     for file in source.iterdir():
         if file.name not in without:
             shutil.copyfile(file, target / file.name)
-
-
-def cannot_write(error: Exception) -> bool:
-    """Whether the disk is full or read-only. Libraries raise errors of their own, with the number in the text."""
-    numbers = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-    if isinstance(error, OSError):
-        return error.errno in numbers
-    return any(f"(os error {number})" in str(error) for number in numbers)
 
 
 def _remove(folder: Path) -> None:

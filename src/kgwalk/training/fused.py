@@ -1,4 +1,4 @@
-"""The fused training pass: few and large kernels, and the model inputs of a microbatch.
+"""The fused training pass: few and large kernels on a GPU.
 
 On a GPU an eager pass of SmolLM2-135M is some 5,000 kernel launches, and the GPU waits for Python. Three changes make
 it fast without changing what is computed; `TokenScorer.fuse` applies them and compares the results:
@@ -11,13 +11,11 @@ it fast without changing what is computed; `TokenScorer.fuse` applies them and c
 - `compile_layers`: normalisation, rotation, gating and the additions between products become a few kernels. All layers
   run the same code, which is compiled once.
 
-Shapes: R rows of L tokens.
+Shapes: a row of L tokens.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,10 +24,6 @@ from torch.nn.functional import linear
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-
-from kgwalk.training.microbatch import Batch
-
-log = logging.getLogger(__name__)
 
 BLOCK = 128  # tokens: attention skips or computes a whole block of keys for a block of queries
 MULTIPLE = 1024  # tokens: rows are padded to a multiple of it, so that there are few different lengths
@@ -169,68 +163,3 @@ def restore(model: torch.nn.Module, module: Any, attention: str) -> None:
     module.set_attn_implementation(attention)
     for layer in module.get_decoder().layers:
         layer._compiled_call_impl = None
-
-
-# A model and its inputs
-
-
-Head = Callable[[torch.Tensor], torch.Tensor]
-
-
-def parts_of(model: torch.nn.Module) -> tuple[torch.nn.Module, Head] | None:
-    """The decoder, which makes hidden states, and the head, which makes logits; None where they cannot be told apart.
-
-    Looked up for each pass, since wrapping a model for several devices may replace its modules.
-    """
-    plain = plain_of(model)
-    if not hasattr(plain, "get_output_embeddings") or not hasattr(plain, "get_decoder"):
-        return None
-    head, decoder = plain.get_output_embeddings(), plain.get_decoder()
-    return None if head is None or decoder is None or decoder is plain else (decoder, head)
-
-
-def inputs_of(model: torch.nn.Module, batch: Batch, quick: bool = False) -> dict[str, Any]:
-    """The model inputs of a microbatch; `quick` for a fused pass.
-
-    Positions and a mask are given only if some row has two branches. Without them a model counts and looks back from
-    the left, which is right since padding is on the right, and attention runs its fastest kernel.
-    """
-    inputs: dict[str, Any] = {"input_ids": batch.ids_RL, "use_cache": False}
-    if quick and batch.ids_RL.is_cuda:  # on a CPU attention by blocks has no gradient
-        end_L = torch.full_like(batch.ids_RL[0], batch.ids_RL.shape[1]) if batch.end_RL is None else batch.end_RL[0]
-        return inputs | {"position_ids": batch.position_RL, "attention_mask": sight(end_L)}
-    if batch.end_RL is not None:
-        inputs["position_ids"] = batch.position_RL
-        inputs["attention_mask"] = tree_mask(batch.end_RL, computed_in(model, batch.ids_RL.device.type))
-    return inputs
-
-
-def tree_mask(end_RL: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to attention's scores, (R, 1, L, L): 0 where token i of a row sees token j, else the least number.
-
-    A token sees itself and the tokens before it whose branch it continues:
-
-    >>> tree_mask(torch.tensor([[4, 2, 4, 4]]), torch.float32) == 0
-    tensor([[[[ True, False, False, False],
-              [ True,  True, False, False],
-              [ True, False,  True, False],
-              [ True, False,  True,  True]]]])
-    """
-    at_L = torch.arange(end_RL.shape[1], device=end_RL.device)
-    seen_RLL = (at_L[:, None] >= at_L) & (at_L[:, None] < end_RL[:, None, :])
-    # In the type that attention computes in: a mask of True and False would be converted anew in every layer.
-    hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=end_RL.device)
-    return torch.where(seen_RLL, torch.zeros_like(hidden), hidden)[:, None]
-
-
-def computed_in(model: torch.nn.Module, kind: str) -> torch.dtype:
-    """The type that passes run in."""
-    if torch.is_autocast_enabled(kind):
-        return torch.get_autocast_dtype(kind)
-    dtype: torch.dtype = plain_of(model).get_input_embeddings().weight.dtype
-    return dtype
-
-
-def plain_of(model: torch.nn.Module) -> Any:
-    """The model without an adapter around it."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]

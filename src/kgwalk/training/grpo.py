@@ -25,12 +25,11 @@ from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
 from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
 from kgwalk.training.curriculum import Curriculum, MeasuredEpisode, TrainingSet
 from kgwalk.training.logprobs import TokenScores
-from kgwalk.training.loop import Metrics, Stage, keep_rows
+from kgwalk.training.loop import Metrics, Stage, TimeBudget, keep_rows
 from kgwalk.training.loss import LossStats, Totals, policy_loss, token_weights
 from kgwalk.training.microbatch import Batch, computed
 from kgwalk.training.rollouts import Walker
 from kgwalk.training.settings import GrpoSettings
-from kgwalk.training.time_budget import TimeBudget
 from kgwalk.training.updater import Updater, rate
 from kgwalk.types import Episode, Flat, KgwalkError, StopReason
 
@@ -39,6 +38,11 @@ WATCHED = ("f1", "hits_at_1", "retrieval_rate", "answered", "invalid_calls", "ge
 PARTS = ("rollout", "reward", "pack", "update", "optimiser", "sync")  # of a step, for its seconds
 UNPAID = Rewarded([], 0.0)  # for an episode that is left out: no reward function is asked about it
 Judged = Callable[[Sequence[Episode]], list[dict[str, float | None]]]
+
+
+def no_verdicts(episodes: Sequence[Episode]) -> list[dict[str, float | None]]:
+    """What is judged where no reward needs a verdict: nothing."""
+    return [{} for _ in episodes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class Grpo:
     settings: GrpoSettings
     seed: int
     folder: Path
-    judged: Judged = lambda episodes: [{} for _ in episodes]
+    judged: Judged = no_verdicts
     time_budget: TimeBudget = field(default_factory=TimeBudget)
     _recorded: bool = field(default=False, init=False)  # whether this process has written episodes
 

@@ -2,7 +2,7 @@
 
 An episode is mostly prompt and observations, and logits are as wide as the vocabulary. So the head runs only on the
 hidden states before the marked tokens, a chunk at a time, and a chunk's logits are computed again in the backward pass
-instead of being kept. As in the local engine, the head gives logits in float32 (`llm.head`), at temperature 1.
+instead of being kept. As in the local engine, the head gives logits in float32 (`widen_head`), at temperature 1.
 
 Some families change their logits after the head: Gemma 2 caps them, Granite and Cohere scale them. A probe on a few
 tokens finds this out, and then the model's own forward is used and all its logits are made.
@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from kgwalk.llm.torch_engine.fused import widen_head
+from kgwalk.llm.torch_engine.sampling import widen_head
 from kgwalk.training import fused
-from kgwalk.training.fused import Head, computed_in, inputs_of, parts_of, plain_of
-from kgwalk.training.microbatch import Batch
+from kgwalk.training.microbatch import Batch, Head, computed_in, inputs_of, parts_of, plain_of
 from kgwalk.training.probes import (
     head_is_last,
     is_rounding,

@@ -1,4 +1,4 @@
-"""The loop of a training stage: steps, metrics, validation, checkpoints, stopping and resuming.
+"""The loop of a training stage: steps, time budget, metrics, validation, checkpoints, stopping and resuming.
 
     stage = Stage("sft", steps=100, step=sft.step)
     run_stage(stage, updater, folder, CheckpointPolicy(50, keep=1, eval_every=0), seed=0, card={}, resume=True)
@@ -6,6 +6,10 @@
 `Sft` and `Grpo` supply the step; this module does what every stage needs around it. A run that is killed at any moment
 and resumed goes on from its last checkpoint and computes the same numbers as one that was never stopped. The metrics of
 each step go to `metrics.jsonl`, and to TensorBoard, Weights & Biases or Trackio if asked (`Tracking`).
+
+A stage may have a `TimeBudget`, in minutes of wall-clock time. It is marked after each step, validation and save, and
+says how far the stage is (for the learning rate) and whether another step would take too long. Several processes go by
+the same times, the longest of theirs, so that they end at the same step.
 """
 
 from __future__ import annotations
@@ -24,17 +28,103 @@ from typing import Any
 import orjson
 import torch
 
+from kgwalk.config.cache import cannot_write
 from kgwalk.config.recipe import unknown
-from kgwalk.config.run_folder import RowFile, read_rows
-from kgwalk.training.checkpoint import Checkpoints, cannot_write
-from kgwalk.training.shards import Processes
-from kgwalk.training.time_budget import SAVE, STEP, VALIDATION, TimeBudget
-from kgwalk.training.updater import Diverged, Updater
-from kgwalk.types import KgwalkError, Progress, silent
+from kgwalk.config.run_folder import RESTORE, RowFile, read_rows
+from kgwalk.training.checkpoint import Checkpoints
+from kgwalk.training.updater import Diverged, Processes, Updater
+from kgwalk.types import InputError, KgwalkError, Progress, silent
 
 METRICS = "metrics.jsonl"
 SINKS = ("none", "tensorboard", "wandb", "trackio")
 Metrics = dict[str, float]
+STEP, VALIDATION, SAVE = "step", "validation", "save"
+RECENT = {STEP: 5, VALIDATION: 1, SAVE: 1}  # a step may take as long as the longest of the last five
+HALF = 0.5  # of the time: by then one validation must have shown how long the one at the end takes
+Gathered = Callable[[list[float]], list[float]]  # the lists of all processes, one after the other
+
+
+@dataclass
+class TimeBudget:
+    """`minutes` of wall-clock time from the moment this is made; 0: no limit. `clock` is in seconds.
+
+    The first step of a process may compile, so the next is not expected to take as long. Progress counts from the end
+    of the stage's first step. With 100 s, a first step of 20 s, a second of 10 s, and no validation:
+
+    >>> seconds = iter([0, 20, 30])
+    >>> budget = TimeBudget(100 / 60, clock=lambda: next(seconds))
+    >>> budget.mark(STEP, list)
+    >>> budget.progress  # (20 - 20 + 0) / (100 - 20): how long a step takes is not known yet
+    0.0
+    >>> budget.mark(STEP, list)
+    >>> budget.progress  # (30 - 20 + 10) / (100 - 20)
+    0.25
+    """
+
+    minutes: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    used: float = field(default=0.0, init=False)  # seconds, up to the last mark
+    ended: bool = field(default=False, init=False)  # whether time ended the stage before all its steps were done
+    _first: float | None = field(default=None, init=False)  # what was used when the very first step was done
+    _earlier: float = field(default=0.0, init=False)  # seconds that processes before this one have used
+    _warm: bool = field(default=False, init=False)  # this process has done a step
+    _recent: dict[str, list[float]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._begun = self.clock() if self.minutes else 0.0
+
+    def mark(self, what: str, gathered: Gathered) -> None:
+        """Record that a step, a validation or a save is done: it took all the time since the last mark."""
+        if not self.minutes:
+            return
+        now = max(gathered([self._earlier + self.clock() - self._begun]))
+        took, self.used = now - self.used, now
+        if what == STEP and not self._warm:
+            self._warm = True
+            self._first = now if self._first is None else self._first
+        else:
+            self._recent[what] = [*self._recent.get(what, []), took][-RECENT[what] :]
+
+    @property
+    def progress(self) -> float:
+        """From 0 to 1: the share of the time that will be used when the next step is done."""
+        if not self.minutes or self._first is None:
+            return 0.0
+        whole = 60 * self.minutes - self._first - self._last
+        return min(1.0, (self.used - self._first + self._expected(STEP)) / whole) if whole > 0 else 1.0
+
+    @property
+    def over(self) -> bool:
+        """Whether another step, a validation and a save would end too late."""
+        return self.minutes > 0 and self.used + self._expected(STEP) + self._last > 60 * self.minutes
+
+    @property
+    def unsure(self) -> bool:
+        """Half of the time is used, and it is not known how long a validation takes."""
+        return self.minutes > 0 and VALIDATION not in self._recent and self.used >= HALF * 60 * self.minutes
+
+    @property
+    def _last(self) -> float:
+        """Seconds for what comes after the last step."""
+        return self._expected(VALIDATION) + self._expected(SAVE)
+
+    def _expected(self, what: str) -> float:
+        return max(self._recent.get(what, []), default=0.0)
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint: a resumed run has the time that is left."""
+        return {"used": self.used, "first": self._first, "recent": self._recent, "ended": self.ended}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.used = self._earlier = float(state["used"])
+        self._first, self._recent, self.ended = state["first"], dict(state["recent"]), bool(state["ended"])
+
+    def report(self, done: int, steps: int) -> dict[str, Any]:
+        """The part of a finished stage's report that is about time; empty without a limit."""
+        if not self.minutes:
+            return {}
+        note = {"note": f"ended after {done:,} of {steps:,} steps: its minutes were over"} if done < steps else {}
+        return {"minutes": self.minutes, "minutes_used": round(self.used / 60, 2), "planned_steps": steps, **note}
 
 
 @dataclass(frozen=True)
@@ -136,15 +226,21 @@ def _restored(stage: Stage, updater: Updater, checkpoints: Checkpoints, *, resum
         return 0, _Best()
     if not resume:
         raise KgwalkError(f"{checkpoints.folder} has checkpoints already; --resume goes on from {latest.name}")
-    state = checkpoints.restore(latest, updater.model, updater.optimiser)
-    stage.restore(state["stage"])
-    if stage.time_budget.minutes:
-        stage.time_budget.restore(state["pace"])
-    best = _Best(*state["best"])
+    try:
+        state = checkpoints.restore(latest, updater.model, updater.optimiser)
+        stage.restore(state["stage"])
+        if stage.time_budget.minutes:
+            stage.time_budget.restore(state["pace"])
+        best, step = _Best(*state["best"]), int(state["step"])
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise KgwalkError(
+            f"the checkpoint {latest} is damaged ({type(error).__name__}: {error}); "
+            "remove it if there is an earlier one, or start over with --force"
+        ) from error
     # The run may have been killed after the checkpoint was written and before it was copied as the best.
-    if best.step == state["step"] and updater.processes.main and not checkpoints.is_best(latest):
+    if best.step == step and updater.processes.main and not checkpoints.is_best(latest):
         checkpoints.keep_best(latest)
-    return int(state["step"]), best
+    return step, best
 
 
 def _validate(
@@ -279,9 +375,17 @@ def check_tracker(name: str) -> None:
         raise KgwalkError(f"--report-to {name} needs the package {name}: pip install {name}")
 
 
+def step_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file of metrics or episodes, each with its step."""
+    for number, row in enumerate(read_rows(path, hint=RESTORE), 1):
+        if type(row.get("step")) is not int:
+            raise InputError("no proper `step`", path=str(path), line=number, hint=RESTORE)
+        yield row
+
+
 def keep_rows(path: Path, kept_if: Callable[[dict[str, Any]], bool]) -> None:
     """Keep only some rows of a file: steps that are run again will write theirs again."""
-    rows = list(read_rows(path))
+    rows = list(step_rows(path))
     kept = [row for row in rows if kept_if(row)]
     if len(kept) == len(rows):
         return

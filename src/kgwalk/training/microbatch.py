@@ -8,6 +8,7 @@ of T tokens, as if each had a row of its own.
 - `trees` puts sequences into rows as far as sharing pays; `forests` does it for attention by blocks.
 - `microbatches` puts rows of like length together, so that little is padding.
 - `collate` makes the tensors of one microbatch (`Batch`), and `pack` does all three.
+- `inputs_of` gives a model its rows, with the mask that keeps branches apart.
 
 How sequences are cut changes nothing that is learnt: the losses of microbatches add up to that of the batch (`loss`).
 All indices are made here, on the host, so that the device never has to be asked how many there are.
@@ -15,7 +16,7 @@ All indices are made here, on the host, so that the device never has to be asked
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from kgwalk.llm.engine import common_length
+from kgwalk.training.fused import sight
 from kgwalk.types import Flat, KgwalkError
 
 PAIRS = 4096  # pairs of tokens in attention that cost as much time as one token in the layers; see `pairs_a_token`
@@ -335,3 +337,67 @@ def _padded(lines: Sequence[Sequence[float]], kind: type[np.generic]) -> AnyArra
         for at, line in enumerate(lines):
             out[at, : len(line)] = line
     return out
+
+
+# A model and its inputs
+
+Head = Callable[[torch.Tensor], torch.Tensor]
+
+
+def parts_of(model: torch.nn.Module) -> tuple[torch.nn.Module, Head] | None:
+    """The decoder, which makes hidden states, and the head, which makes logits; None where they cannot be told apart.
+
+    Looked up for each pass, since wrapping a model for several devices may replace its modules.
+    """
+    plain = plain_of(model)
+    if not hasattr(plain, "get_output_embeddings") or not hasattr(plain, "get_decoder"):
+        return None
+    head, decoder = plain.get_output_embeddings(), plain.get_decoder()
+    return None if head is None or decoder is None or decoder is plain else (decoder, head)
+
+
+def inputs_of(model: torch.nn.Module, batch: Batch, quick: bool = False) -> dict[str, Any]:
+    """The model inputs of a microbatch; `quick` for a fused pass.
+
+    Positions and a mask are given only if some row has two branches. Without them a model counts and looks back from
+    the left, which is right since padding is on the right, and attention runs its fastest kernel.
+    """
+    inputs: dict[str, Any] = {"input_ids": batch.ids_RL, "use_cache": False}
+    if quick and batch.ids_RL.is_cuda:  # on a CPU attention by blocks has no gradient
+        end_L = torch.full_like(batch.ids_RL[0], batch.ids_RL.shape[1]) if batch.end_RL is None else batch.end_RL[0]
+        return inputs | {"position_ids": batch.position_RL, "attention_mask": sight(end_L)}
+    if batch.end_RL is not None:
+        inputs["position_ids"] = batch.position_RL
+        inputs["attention_mask"] = tree_mask(batch.end_RL, computed_in(model, batch.ids_RL.device.type))
+    return inputs
+
+
+def tree_mask(end_RL: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to attention's scores, (R, 1, L, L): 0 where token i of a row sees token j, else the least number.
+
+    A token sees itself and the tokens before it whose branch it continues:
+
+    >>> tree_mask(torch.tensor([[4, 2, 4, 4]]), torch.float32) == 0
+    tensor([[[[ True, False, False, False],
+              [ True,  True, False, False],
+              [ True, False,  True, False],
+              [ True, False,  True,  True]]]])
+    """
+    at_L = torch.arange(end_RL.shape[1], device=end_RL.device)
+    seen_RLL = (at_L[:, None] >= at_L) & (at_L[:, None] < end_RL[:, None, :])
+    # In the type that attention computes in: a mask of True and False would be converted anew in every layer.
+    hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=end_RL.device)
+    return torch.where(seen_RLL, torch.zeros_like(hidden), hidden)[:, None]
+
+
+def computed_in(model: torch.nn.Module, kind: str) -> torch.dtype:
+    """The type that passes run in."""
+    if torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    dtype: torch.dtype = plain_of(model).get_input_embeddings().weight.dtype
+    return dtype
+
+
+def plain_of(model: torch.nn.Module) -> Any:
+    """The model without an adapter around it."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]

@@ -3,13 +3,13 @@
 The engine that rolls out runs the same module or, on a GPU and with shards, a copy that new weights are written into;
 nothing is read from disk again. The reference of the KL term is, with a new LoRA adapter, the same model with the
 adapter off. If training goes on from an adapter, a copy of what learns is kept and put in place for the reference's
-pass.
+pass. `PartTimer` is the model's clock: where the seconds of a step go, on the host's clock or on the GPU's.
 """
 
 from __future__ import annotations
 
-import math
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from kgwalk.config.run_folder import read_json, write_json
 from kgwalk.config.runtime import without_progress_bars
-from kgwalk.llm.models import LoadedModel, load_model, need, same_model
+from kgwalk.llm.models import LoadedModel, adapter_scale, load_model, need, same_model
 from kgwalk.training.settings import ModelSettings
-from kgwalk.training.shards import Shards, put, whole
-from kgwalk.training.time_budget import PartTimer
+from kgwalk.training.shards import Shards
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class PolicyModel:
         """Raises if rank or alpha differ: B A x is scaled by alpha / rank, so it would be another model."""
         config = read_json(folder / "adapter_config.json")
         own = (self.settings.lora_rank, float(self.settings.lora_alpha))
-        found = (config.get("r"), float(config.get("lora_alpha", math.nan)))
+        found = adapter_scale(folder)
         if found != own or config.get("use_rslora"):
             kind = " (rsLoRA)" if config.get("use_rslora") else ""
             raise KgwalkError(
@@ -280,6 +280,53 @@ class PolicyModel:
         return wrapped
 
 
+class PartTimer:
+    """The seconds of a step's named parts; those with the same name add up.
+
+    A GPU runs behind the program that feeds it, so what it computes is timed by events in its own queue, read when the
+    step is over. A CPU does at once what it is told, so both kinds of part use the host's clock.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._on_gpu = device.startswith("cuda")
+        self._device = device
+        self._seconds: dict[str, float] = {}
+        self._marks: list[tuple[str, Any, Any]] = []
+
+    @contextmanager
+    def host(self, name: str) -> Iterator[None]:
+        """Time the program spends inside."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - begun
+
+    @contextmanager
+    def device(self, name: str) -> Iterator[None]:
+        """Time the device takes for what is asked of it inside."""
+        if not self._on_gpu:
+            with self.host(name):
+                yield
+            return
+        stream = torch.cuda.current_stream(self._device)
+        begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call,unused-ignore]
+        begun.record(stream)  # type: ignore[no-untyped-call,unused-ignore]
+        try:
+            yield
+        finally:
+            ended.record(stream)  # type: ignore[no-untyped-call,unused-ignore]
+            self._marks.append((name, begun, ended))
+
+    def read(self, *names: str) -> dict[str, float]:
+        """The seconds of each part so far, as `name_seconds`; then all start at 0 again. Waits for the device."""
+        for name, begun, ended in self._marks:
+            ended.synchronize()
+            self._seconds[name] = self._seconds.get(name, 0.0) + begun.elapsed_time(ended) / 1000  # of milliseconds
+        seconds, self._seconds, self._marks = self._seconds, {}, []
+        return {f"{name}_seconds": seconds.get(name, 0.0) for name in names}
+
+
 @torch.no_grad()
 def _copy_weight(weight: torch.Tensor, name: str, layers: dict[str, Any]) -> None:
     """Copy the layers' weight of that name into `weight`, with what an adapter adds to it."""
@@ -290,6 +337,29 @@ def _copy_weight(weight: torch.Tensor, name: str, layers: dict[str, Any]) -> Non
     if base is not own and kind == "weight":
         value = value + own.get_delta_weight(own.active_adapters[0])
     weight.copy_(value)
+
+
+# Tensors that may be in shards
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """The whole tensor, gathered by all processes; a tensor that is not cut is returned as it is."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+@torch.no_grad()
+def put(target: torch.Tensor, value: torch.Tensor) -> None:
+    """Copy `value`, whole or in shards, into `target`; each process writes its own shard."""
+    target.copy_(like(target, value))
+
+
+def like(target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """`value`, which every process has whole, cut as `target` is."""
+    if not isinstance(target, DTensor) or isinstance(value, DTensor):
+        return value
+    local = value.to(target.to_local())
+    # without a source rank each process cuts its own copy
+    return distribute_tensor(local, target.device_mesh, target.placements, src_data_rank=None)
 
 
 def read_tensors(file: Path) -> dict[str, torch.Tensor]:
@@ -326,6 +396,7 @@ def _check_base(folder: Path, name: str) -> None:
     if not folder.is_dir():
         raise KgwalkError(f"there is no folder {folder} to start from")
     if card.is_file():
-        base = read_json(card).get("base_model")
-        if base is None or not same_model(base, name):
+        about = read_json(card)
+        base = about.get("base_model") if isinstance(about, dict) else None
+        if not isinstance(base, str) or not same_model(base, name):
             raise KgwalkError(f"{folder} was trained from {base}, and this run is of {name}")

@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kgwalk.demos.path_search import EdgeSource, FoundChain, GraphEdges, Ways, reverse, search
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import normalise
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.llm.engine import Engine, Request, Sampling
 from kgwalk.systems.eog.protocol import Eog

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting, unknown
-from kgwalk.config.run_folder import RUN, RunFolder, open_run, read_json, write_json
-from kgwalk.config.runtime import outside_a_loop, without_garbage_collection
+from kgwalk.config.run_folder import RESTORE, RUN, RunFolder, open_run, read_object, write_json
+from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import DATASET_KEY, evenly, load_data
 from kgwalk.demos.demo import EncodedDemos, read_demos, write_line
@@ -32,19 +32,17 @@ from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.score.answers import gold_of
 from kgwalk.score.episode import retrieved
-from kgwalk.training.checks import check_device, check_recipe
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
-from kgwalk.training.loop import CheckpointPolicy, Stage, check_tracker, run_stage
+from kgwalk.training.loop import CheckpointPolicy, Stage, TimeBudget, check_tracker, run_stage
 from kgwalk.training.run import TrainingRun
-from kgwalk.training.settings import GrpoSettings, SftSettings
+from kgwalk.training.settings import GrpoSettings, SftSettings, check_device, check_recipe
 from kgwalk.training.sft import Sft
-from kgwalk.training.shards import Processes
-from kgwalk.training.time_budget import TimeBudget
-from kgwalk.training.updater import Updater
+from kgwalk.training.updater import Processes, Updater
 from kgwalk.types import KgwalkError, Progress, Question, silent
 from kgwalk.walk.environment import Environments, crucial_facts
 from kgwalk.walk.protocol import Protocol, Task
+from kgwalk.walk.rollout import without_garbage_collection
 
 REPORT = "train.json"
 DEV = "dev"
@@ -218,7 +216,7 @@ def demos(run: TrainingRun) -> dict[str, Any]:
         if run.processes.main:
             _make_demos(run)
         run.processes.wait()
-    return dict(read_json(done))
+    return read_object(done)
 
 
 def _make_demos(run: TrainingRun) -> None:
@@ -291,7 +289,7 @@ def grpo(run: TrainingRun) -> dict[str, Any]:
         run.questions,
         batch=settings.questions,
         seed=run.seed,
-        losses=None if losses is None else by_question(read_json(losses)),
+        losses=None if losses is None else by_question(_read_losses(losses)),
     )
     updater = _updater(run, settings)
     place = run.folder.file("grpo")
@@ -329,6 +327,13 @@ def _losses(run: TrainingRun) -> Path | None:
         return None
     asked, asked_before = run.folder.about["settings"], open_run(before).about["settings"]
     return losses if all(asked[key] == asked_before.get(key) for key in ("data", "split")) else None
+
+
+def _read_losses(file: Path) -> dict[str, float]:
+    losses = read_object(file)
+    if not all(type(loss) in (int, float) for loss in losses.values()):
+        raise KgwalkError(f"{file} is damaged: a loss is a number; {RESTORE}")
+    return losses
 
 
 def by_question(losses: dict[str, float]) -> dict[str, float]:

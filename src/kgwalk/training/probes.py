@@ -27,8 +27,7 @@ import xxhash
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.run_folder import read_json, write_json
 from kgwalk.training import fused
-from kgwalk.training.fused import Head, computed_in, inputs_of, plain_of
-from kgwalk.training.microbatch import Batch, collate, pack, trees
+from kgwalk.training.microbatch import Batch, Head, collate, computed_in, inputs_of, pack, plain_of, trees
 from kgwalk.types import Flat
 
 log = logging.getLogger(__name__)

@@ -14,20 +14,18 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.data.mixture import DATASET_KEY
 from kgwalk.llm.engine import Sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import longest_context
 from kgwalk.training.curriculum import MeasuredEpisode, TrainingSet
 from kgwalk.training.model import PolicyModel
-from kgwalk.training.shards import Processes
+from kgwalk.training.updater import Processes
 from kgwalk.training.workers.messages import CannotTravel
 from kgwalk.training.workers.pool import WorkerPool
 from kgwalk.types import Episode, KgwalkError
-from kgwalk.walk.policy import ProtocolPolicy
 from kgwalk.walk.protocol import Protocol, Task
-from kgwalk.walk.rollout import Budget
+from kgwalk.walk.rollout import Budget, rollout_async, without_garbage_collection
 
 log = logging.getLogger(__name__)
 
@@ -106,13 +104,12 @@ class Walker:
             return None
 
     def _here(self, training_set: TrainingSet, asked: Asked, sampling: Sampling) -> list[Episode]:
-        agent = ProtocolPolicy(self.protocol, self.engine, self.budget, sampling)
         tasks = []
         for number, key in asked:
             question = training_set.questions[number]
             tasks.append((Task(question, question.topic_entities, key), training_set.environments.of(question)))
         with without_garbage_collection(), asyncio.Runner(loop_factory=_InPlace if self.same else None) as runner:
-            return runner.run(agent.walk(tasks, lambda episode, turn: None))
+            return runner.run(rollout_async(tasks, self.protocol, self.engine, sampling=sampling, budget=self.budget))
 
     def validate(self, held_out: TrainingSet, processes: Processes) -> dict[str, float]:
         """Mean metrics of greedy walks; each process walks its share. For a mixture of datasets `f1/NAME` as well."""

@@ -1,7 +1,6 @@
 """What the stages of a training run share: its settings, questions, model and engine.
 
-A `TrainingRun` makes each part when it is first asked for, and keeps it. The functions at the end check a recipe and a
-device before anything is loaded; `kgwalk train`, `fit` and `demos` call them.
+A `TrainingRun` makes each part when it is first asked for, and keeps it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe, read_section
-from kgwalk.config.run_folder import RunFolder, begin_run, open_run, read_json, read_rows, write_json
+from kgwalk.config.run_folder import RESTORE, RunFolder, begin_run, open_run, read_object, write_json
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import evenly
 from kgwalk.evaluation.evaluate import chosen
@@ -26,13 +25,13 @@ from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.curriculum import TrainingSet
-from kgwalk.training.grpo import Judged
-from kgwalk.training.loop import METRICS
+from kgwalk.training.grpo import Judged, no_verdicts
+from kgwalk.training.loop import METRICS, TimeBudget, step_rows
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.settings import GrpoSettings, ModelSettings
-from kgwalk.training.shards import Processes, asked_for
-from kgwalk.training.time_budget import TimeBudget
+from kgwalk.training.shards import asked_for
+from kgwalk.training.updater import Processes
 from kgwalk.types import Episode, KgwalkError, Progress, Question
 from kgwalk.walk.environment import Environments, environment_for, environments_of
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
@@ -72,12 +71,12 @@ class TrainingRun:
         with ExitStack() as stack:
             stack.callback(self.close)
             if self.processes.main:
-                self.folder, before = begin_run(self.path, "train", self._settings(), force=force)
+                begun = begin_run(self.path, "train", self._settings(), force=force)
+                self.folder, before = stack.enter_context(begun)
                 if before and not resume:
                     raise KgwalkError(
                         f"{self.path} holds this run already; --resume goes on with it, --force starts over"
                     )
-                stack.enter_context(self.folder.alone())
             self.processes.wait()
             if not self.processes.main:
                 self.folder = open_run(self.path)
@@ -168,7 +167,7 @@ class TrainingRun:
         """A function that gives the verdicts that rewards need; without such rewards it gives none."""
         kinds = self.reward.judges
         if not kinds:
-            yield lambda episodes: [{} for _ in episodes]
+            yield no_verdicts
             return
         kind, _, model = self.check_judge().partition(":")
         engine = open_engine(kind, model or None)
@@ -199,13 +198,15 @@ class TrainingRun:
             return None
         self.model.load(_result(place))
         self.walker.weights_changed()
-        return dict(read_json(place / DONE))
+        return read_object(place / DONE, "steps", "last", "best")
 
     def finish(self, stage: str, steps: int, time_budget: TimeBudget) -> dict[str, Any]:
         """End a stage that was planned to have `steps`: its best weights become the model's and the run's result."""
         place = self.folder.file(stage)
         if self.processes.main:
-            rows = [row for row in read_rows(place / METRICS) if row["stage"] == stage]
+            rows = [row for row in step_rows(place / METRICS) if row.get("stage") == stage]
+            if not rows:
+                raise KgwalkError(f"{place / METRICS} has no row of the stage {stage}; {RESTORE}")
             validated = [row for row in rows if "eval_f1" in row]
             best = max(validated, key=lambda row: (row["eval_f1"], row["step"]), default=None)
             self._publish(_result(place))
@@ -244,6 +245,3 @@ def _verdicts(judge: Judge, kinds: Sequence[str], episodes: Sequence[Episode]) -
         for row, verdict in zip(found, verdicts, strict=True):
             row[kind] = verdict.number if verdict.scored else None
     return found
-
-
-# Checks before anything is loaded

@@ -14,11 +14,10 @@ from typing import Any
 import torch
 
 from kgwalk.training.logprobs import TokenScores
-from kgwalk.training.loop import Metrics, Stage
+from kgwalk.training.loop import Metrics, Stage, TimeBudget
 from kgwalk.training.loss import LossStats, Totals, imitation_loss
 from kgwalk.training.microbatch import Batch, computed
 from kgwalk.training.settings import SftSettings
-from kgwalk.training.time_budget import TimeBudget
 from kgwalk.training.updater import Updater, rate
 from kgwalk.types import Flat, KgwalkError
 

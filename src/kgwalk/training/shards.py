@@ -1,9 +1,8 @@
-"""Several training processes, and weights cut into a shard for each.
+"""Weights cut into a shard for each of several training processes.
 
-Processes are started by `accelerate launch` or `torchrun`, on one machine; a run of one process works the same way.
 Shards are FSDP2, as `accelerate launch --use_fsdp --fsdp_version 2` asks for: a layer's weights are whole only while it
 computes, gradients and the optimiser's state never. Passes, gathering and cutting are done by all processes together:
-if one leaves a pass out, the others wait for ever.
+if one leaves a pass out, the others wait for ever. `model` reads and writes tensors that are cut.
 """
 
 from __future__ import annotations
@@ -12,69 +11,16 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
-from accelerate import PartialState
-from accelerate.utils import FullyShardedDataParallelPlugin, gather_object, reduce
+from accelerate.utils import FullyShardedDataParallelPlugin
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from kgwalk.types import KgwalkError
 
-WAIT = timedelta(hours=12)  # of processes for one another: only the first one makes demonstrations
 Module = TypeVar("Module", bound=torch.nn.Module)
-
-
-class Processes:
-    """The processes of one run. Each computes its share; what they sum or gather is the same in all of them.
-
-    `device` is auto, cpu or cuda.
-    """
-
-    def __init__(self, device: str = "auto") -> None:
-        on_cpu = device.startswith("cpu") or not torch.cuda.is_available()
-        self._state = PartialState(cpu=on_cpu, timeout=WAIT)
-
-    @property
-    def count(self) -> int:
-        return int(self._state.num_processes)
-
-    @property
-    def number(self) -> int:
-        return int(self._state.process_index)
-
-    @property
-    def main(self) -> bool:
-        """Whether this process writes files and speaks."""
-        return self.number == 0
-
-    def share(self, total: int) -> range:
-        """This process's part of `total` things: of 5, two processes get 0, 2, 4 and 1, 3."""
-        return range(self.number, total, self.count)
-
-    def wait(self) -> None:
-        """Wait until all processes have come here."""
-        self._state.wait_for_everyone()
-
-    def first(self, value: Any) -> Any:
-        """The first process's value: the others may look too late, when it has already gone on."""
-        return self.gathered([value])[0]
-
-    def sum(self, value: torch.Tensor) -> torch.Tensor:
-        if self.count == 1:
-            return value
-        summed: torch.Tensor = reduce(value, reduction="sum")
-        return summed
-
-    def gathered(self, values: list[Any]) -> list[Any]:
-        """The lists of all processes, one after the other, in each of them."""
-        if self.count == 1:
-            return values
-        found: list[Any] = gather_object(values)
-        return found
 
 
 class Shards:
@@ -168,26 +114,6 @@ def asked_for() -> Shards | None:
     """Shards, if the launcher asked for them and there are several processes."""
     wanted = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
     return Shards() if wanted and torch.distributed.is_initialized() else None
-
-
-def whole(value: torch.Tensor) -> torch.Tensor:
-    """The whole tensor, gathered by all processes; a tensor that is not cut is returned as it is."""
-    return value.full_tensor() if isinstance(value, DTensor) else value
-
-
-@torch.no_grad()
-def put(target: torch.Tensor, value: torch.Tensor) -> None:
-    """Copy `value`, whole or in shards, into `target`; each process writes its own shard."""
-    target.copy_(like(target, value))
-
-
-def like(target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """`value`, which every process has whole, cut as `target` is."""
-    if not isinstance(target, DTensor) or isinstance(value, DTensor):
-        return value
-    local = value.to(target.to_local())
-    # without a source rank each process cuts its own copy
-    return distribute_tensor(local, target.device_mesh, target.placements, src_data_rank=None)
 
 
 def _sharded(root: torch.nn.Module) -> Iterator[FSDPModule]:

@@ -1,5 +1,6 @@
 """One update of the weights: gradients of microbatches add up, are clipped, and are applied.
 
+`Processes` are started by `accelerate launch` or `torchrun`, on one machine; a run of one process works the same way.
 With several processes each brings its own microbatches, and gradients and losses are summed over all of them: the
 update is the one that a single process with all microbatches would make. Where each process holds a shard of the
 weights, all must bring equally many microbatches, since every pass is done by all of them together (`Updater.pack`
@@ -11,18 +12,20 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any, cast
 
 import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object, reduce
 
 from kgwalk.training.fused import MULTIPLE
 from kgwalk.training.logprobs import TokenScorer, TokenScores
 from kgwalk.training.loss import LossStats, Totals
 from kgwalk.training.memory import pairs_a_token, tokens_that_fit
 from kgwalk.training.microbatch import Batch, Packed, collate, pack
-from kgwalk.training.model import PolicyModel
+from kgwalk.training.model import PolicyModel, whole
 from kgwalk.training.probes import bf16_is_faster
-from kgwalk.training.shards import Processes, whole
 from kgwalk.types import Flat, KgwalkError
 
 ALIGNED = 16  # tokens: rows are padded to a multiple, or attention would copy its mask in every layer
@@ -30,11 +33,61 @@ ALIGNED = 16  # tokens: rows are padded to a multiple, or attention would copy i
 # a GPU waits for the program at each microbatch.
 FEW = {True: 8192, False: 1024}
 CACHED = 2048  # tokens: a CPU, whose caches are small, is slower with more at once
+WAIT = timedelta(hours=12)  # of processes for one another: only the first one makes demonstrations
 Loss = Callable[[Batch, TokenScores], tuple[torch.Tensor, LossStats | None]]
 
 
 class Diverged(KgwalkError):
     """The loss or the gradient is no number, or has exploded; the weights are as they were before the update."""
+
+
+class Processes:
+    """The processes of one run. Each computes its share; what they sum or gather is the same in all of them.
+
+    `device` is auto, cpu or cuda.
+    """
+
+    def __init__(self, device: str = "auto") -> None:
+        on_cpu = device.startswith("cpu") or not torch.cuda.is_available()
+        self._state = PartialState(cpu=on_cpu, timeout=WAIT)
+
+    @property
+    def count(self) -> int:
+        return int(self._state.num_processes)
+
+    @property
+    def number(self) -> int:
+        return int(self._state.process_index)
+
+    @property
+    def main(self) -> bool:
+        """Whether this process writes files and speaks."""
+        return self.number == 0
+
+    def share(self, total: int) -> range:
+        """This process's part of `total` things: of 5, two processes get 0, 2, 4 and 1, 3."""
+        return range(self.number, total, self.count)
+
+    def wait(self) -> None:
+        """Wait until all processes have come here."""
+        self._state.wait_for_everyone()
+
+    def first(self, value: Any) -> Any:
+        """The first process's value: the others may look too late, when it has already gone on."""
+        return self.gathered([value])[0]
+
+    def sum(self, value: torch.Tensor) -> torch.Tensor:
+        if self.count == 1:
+            return value
+        summed: torch.Tensor = reduce(value, reduction="sum")
+        return summed
+
+    def gathered(self, values: list[Any]) -> list[Any]:
+        """The lists of all processes, one after the other, in each of them."""
+        if self.count == 1:
+            return values
+        found: list[Any] = gather_object(values)
+        return found
 
 
 class Updater:

@@ -45,14 +45,15 @@ from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine, takes_adapter
 from kgwalk.llm.models import Adapter, is_adapter, read_adapter, same_model
-from kgwalk.types import Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
+from kgwalk.types import AnswerForm, Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
 from kgwalk.walk.environment import environment_for, environment_settings, opened_web
+from kgwalk.walk.kinds import kinds_in
 from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
 from kgwalk.walk.name_lookup import MOST_WORDS, is_long
 from kgwalk.walk.policy import budget_of, check_web, protocol_named, protocol_of
 from kgwalk.walk.protocol import Environment, Protocol, Task
-from kgwalk.walk.rollout import Budget, Counted, Watch, rollout_async, tokens_used
+from kgwalk.walk.rollout import Budget, Watch, rollout_async, tokens_used
 from kgwalk.walk.web.search import WebSearch
 
 # Which adapter walks a graph
@@ -363,16 +364,15 @@ async def answer_question(
     else:  # in a thread: a remote graph is slow, and so is comparing spellings
         searched = environment.web is not None
         start = await asyncio.to_thread(start_of, question, environment.graph, topics, protocol=protocol, web=searched)
-    counted = Counted(engine)
     # The id enters the seeds: the same question with the same seed is walked in the same way.
     id_ = hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest()
     task = Task(Question(id_, question, start.topics, []), start.topics)
     episodes = await rollout_async(
         [(task, environment)] * runs,
         protocol,
-        counted,
+        engine,
         sampling=sampling or Sampling(temperature=1.0 if runs > 1 else 0.0),
-        budget=counted.budget(budget or Budget()),
+        budget=budget,
         watch=watch,
     )
     return _gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)
@@ -420,6 +420,7 @@ class AskResult:
     votes: dict[str, int]
     unsure: list[Mention] = field(default_factory=list)  # parts of the question that may mean another entity
     failure: str | None = None  # why the engine or a tool failed, where no run was answered
+    form: AnswerForm = field(default_factory=AnswerForm)  # of the first run that was answered
     episodes: list[Episode] = field(default_factory=list)
 
     @property
@@ -442,7 +443,8 @@ class AskResult:
 def as_json(asked: AskResult) -> dict[str, Any]:
     """The object that `ask --json` and the server give.
 
-    `confidence`, `votes`, `mentions` and `failure` only where there is cause; `note` is null without one.
+    `confidence`, `votes`, `mentions` and `failure` only where there is cause; `note` is null without one. `answer_kind`
+    only where the answers are no entities, `columns` and `rows` only of a table.
     """
     value: dict[str, Any] = {
         "answers": asked.answers,
@@ -454,6 +456,10 @@ def as_json(asked: AskResult) -> dict[str, Any]:
         "stop": str(asked.stop),
         "note": asked.note,
     }
+    if asked.form.kind != AnswerForm().kind:
+        value["answer_kind"] = asked.form.kind
+    if asked.form.rows:
+        value["columns"], value["rows"] = asked.form.columns, asked.form.rows
     if asked.confidence is not None:
         value["confidence"] = round(asked.confidence, 3)
     if len(asked.episodes) > 1:
@@ -494,6 +500,7 @@ def _gathered(
         votes=dict(votes.most_common()),
         unsure=start.unsure,
         failure=best.failure,
+        form=best.form,
         episodes=episodes,
     )
 
@@ -543,7 +550,8 @@ def start_of(
     if given is not None:
         return Start(list(dict.fromkeys(_known(name, graph) for name in given)))
     mentions = link(question, graph)
-    if not mentions and protocol.reads_graph and not (web and protocol.searches_web):
+    elsewhere = (web and protocol.searches_web) or (protocol.starts_from_kinds and kinds_in(question, graph))
+    if not mentions and protocol.reads_graph and not elsewhere:
         raise NoTopic(question, nearest(question, graph), read=MOST_WORDS if is_long(question) else None)
     return Start(topics_of(mentions), [mention for mention in mentions if not mention.sure])
 

@@ -19,7 +19,7 @@ from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Question, Triple, UnknownEntity
 from kgwalk.walk.ranking import Candidate, rank
-from kgwalk.walk.tagged_text import escape, quote, split_arguments, unescape
+from kgwalk.walk.tagged_text import escape, escape_name, quote, split_arguments, unescape
 
 
 class DirectedRelation(NamedTuple):
@@ -85,7 +85,7 @@ def spell(name: str) -> str:
     ('Tom Hanks', '"Washington, D.C."')
     """
     plain = name.strip() == name and "," not in name and '"' not in name
-    return escape(name) if plain else quote(name)
+    return escape_name(name) if plain else quote(name)
 
 
 def read_name(text: str) -> str:

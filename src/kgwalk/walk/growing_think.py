@@ -16,7 +16,7 @@ from typing import ClassVar
 from kgwalk.types import Answer, Malformed, Message
 from kgwalk.walk.facts import spell
 from kgwalk.walk.protocol import Observation, Protocol, Walk, said, tag_pattern
-from kgwalk.walk.tagged_text import escape, read_answer, write_answer
+from kgwalk.walk.tagged_text import escape_name, read_answer, write_answer
 
 # KG-Hopper's section III-D and KG-Reasoner's 4.1 call the tag of the observations `triples`, KG-Hopper's III-B and
 # KG-Reasoner's Algorithm 1 `searched_triples`: whichever is set, neither is the model's to write.
@@ -74,12 +74,12 @@ def _read(text: str, opened: bool, observation: re.Pattern[str]) -> WrittenSearc
 
 def write_search(name: str, think: str, *, opened: bool, attributes: str = "") -> str:
     searched = spell(name) if name else ""
-    return f"{'' if opened else '<think>'}{escape(think)}<search{attributes}>{searched}</search>"
+    return f"{'' if opened else '<think>'}{escape_name(think)}<search{attributes}>{searched}</search>"
 
 
 def write_end(answer: Answer, think: str, *, opened: bool) -> str:
     names = write_answer([str(name) for name in answer.names])
-    return f"{'' if opened else '<think>'}{escape(think)}</think><answer>{names}</answer>"
+    return f"{'' if opened else '<think>'}{escape_name(think)}</think><answer>{names}</answer>"
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class ThinkWalk(Walk):
             "turns": self.protocol.turns,
             "tag": self.protocol.tag,
             "offered": self.offered(),
-            "question": escape(self.task.question.question),
+            "question": self.task.asked,
             "topics": ", ".join(map(spell, self.task.topics)) or "no entity is given",
         }
         return [Message("user", self.template.format_map(settings))]

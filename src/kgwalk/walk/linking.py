@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import OSA
 
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found
 from kgwalk.walk.name_lookup import (

@@ -15,8 +15,8 @@ from itertools import islice, pairwise
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import normalise
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Found
 

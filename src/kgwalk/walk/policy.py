@@ -21,7 +21,7 @@ from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.types import EngineError, Episode, KgwalkError
 from kgwalk.walk.environment import environment_for, environment_settings
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Protocol, Task
-from kgwalk.walk.rollout import Budget, Counted, Watch, rollout_async
+from kgwalk.walk.rollout import Budget, Watch, rollout_async
 
 
 class Policy(Interface):
@@ -46,9 +46,9 @@ class ProtocolPolicy:
     sampling: Sampling = field(default_factory=Sampling)
 
     async def walk(self, tasks: Sequence[tuple[Task, Environment]], watch: Watch) -> list[Episode]:
-        counted = Counted(self.engine)
-        budget = counted.budget(self.budget)
-        return await rollout_async(tasks, self.protocol, counted, sampling=self.sampling, budget=budget, watch=watch)
+        return await rollout_async(
+            tasks, self.protocol, self.engine, sampling=self.sampling, budget=self.budget, watch=watch
+        )
 
     def environment(self, graph: Graph) -> Environment:
         return environment_for(graph, self.protocol)

@@ -18,10 +18,11 @@ from typing import ClassVar, NamedTuple
 from kgwalk.config.recipe import Parts
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
-from kgwalk.types import Answer, Call, Document, Malformed, Message, Question, Step, Triple
+from kgwalk.types import Answer, AnswerForm, Call, Document, Malformed, Message, Question, Step, Triple
 from kgwalk.walk.facts import path_to
+from kgwalk.walk.kinds import Kind
 from kgwalk.walk.ranking import Ranker
-from kgwalk.walk.tagged_text import escape
+from kgwalk.walk.tagged_text import escape_around, escape_name
 from kgwalk.walk.web.search import WebSearch
 
 
@@ -38,11 +39,17 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A question with the entities to start from. `key` enters the seed of its sampling: same key, same draw."""
+    """A question with where to start from. `key` enters the seed of its sampling: same key, same draw."""
 
     question: Question
     topics: Sequence[str]
     key: str = ""  # empty: its place among the tasks and the question's id
+    kinds: Sequence[Kind] | None = None  # None: those that the question's dataset names, else those found in it
+
+    @property
+    def asked(self) -> str:
+        """The question as the model reads it, with its topics written as they are everywhere else."""
+        return escape_around(self.question.question, self.topics)
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,11 @@ class Protocol(ABC):
     # It walks a graph, so it needs an entity to start from; False: the model answers from memory.
     reads_graph: ClassVar[bool] = True
     turns: int = 7
+
+    @property
+    def starts_from_kinds(self) -> bool:
+        """Whether a walk can start from all of a kind, so that a question need not name an entity."""
+        return False
 
     @abstractmethod
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> Walk:
@@ -112,6 +124,10 @@ class Walk(ABC):
         """The names that an answer stands for, each once."""
         return list(dict.fromkeys(str(name) for name in answer.names))
 
+    def answer_form(self, answer: Answer) -> AnswerForm:
+        """What the answer is: names, unless a protocol says more."""
+        return AnswerForm()
+
     def evidence(self, name: str) -> list[Triple]:
         """Facts that lead from a topic to an answer, as far as the model saw them."""
         return path_to(name, self.task.topics, self.seen)
@@ -136,7 +152,7 @@ class Listing:
 
     def render(self, limit: int) -> str:
         shown = self.items[: self.shown(limit)]
-        texts = [escape(item) for item in shown]
+        texts = [escape_name(item) for item in shown]
         if self.notes:
             texts = [f"{text}{note}" for text, note in zip(texts, self.notes, strict=False)]
         if self.layout is not None:

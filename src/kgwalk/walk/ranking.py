@@ -17,8 +17,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kgwalk.kg.find import normalise, similarity
+from kgwalk.kg.find import similarity
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import normalise
 from kgwalk.llm.embeddings import Embedder, split_words
 from kgwalk.types import Triple
 

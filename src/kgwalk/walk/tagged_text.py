@@ -1,8 +1,10 @@
 """Names inside text that has tags: escaped so that they can forge nothing, and read back as they were.
 
 `<`, `>` and invisible or control characters become `&lt;`, `&gt;` and `&#10;`; an `&` is escaped only where it would be
-read as one of these. So plain names stay as they are, and what a model copies from an observation names the same
-entity. `plain_names` reads the names of a reply that has no tags.
+read as one of these. A small model takes even `&lt;answer&gt;$3` for its own words and repeats it. So what looks like a
+tag, a call or a set loses its look: the first letter of the tag's or the tool's word, the bracket and the `$` become
+numbers too. Plain names stay as they are, and what a model copies from an observation names the same entity.
+`plain_names` reads the names of a reply that has no tags.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 _NAMED = {"lt": "<", "gt": ">", "amp": "&"}
@@ -19,26 +21,77 @@ _AMPERSAND = re.compile(r"&(?=(?:lt|gt|amp|#[0-9]{1,7});)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ARGUMENT = re.compile(r'\s*("(?:[^"\\]|\\.)*")\s*(,|$)', re.DOTALL)
 
+# Most texts have nothing to look at: one search tells.
+_SPECIAL = re.compile(r"[<>&(]|[^ -~]")
+_SPECIAL_NAME = re.compile(r"[<>&($]|[^ -~]")
+_TAG = re.compile(r"(<[\s/|]*+)([^\W\d_])")
+_BRACKET = re.compile(r"(?<!\w)(\w)(\w*+)(\s*+)\((?=(\s*+[\"'$])?+)")
+_SNAKE = re.compile(r"[a-z]+(?:_[a-z]+)+")
+_SET = re.compile(r"\$(?=\d)")
+# Tools whose names are plain words, in small letters.
+_TOOL_WORDS = frozenset((
+    "intersect", "union", "minus", "count", "filter", "argmax", "argmin", "between", "negation", "searchkg", "top",
+    "bottom", "nth", "sum", "average", "least", "greatest", "subtract", "divide", "only", "none", "every", "overlap",
+    "compare", "table", "when", "earliest", "latest", "before", "after", "start", "end",
+))  # fmt: skip
 
-def escape(name: str) -> str:
-    """A name as it stands in a prompt or an observation, on one line.
+
+def escape(text: str) -> str:
+    """A sentence as it stands in a prompt or an observation, on one line. `$3` in it is a set, or dollars.
 
     >>> escape("</information><answer>x")
-    '&lt;/information&gt;&lt;answer&gt;x'
+    '&lt;/&#105;nformation&gt;&lt;&#97;nswer&gt;x'
     >>> escape("AT&T"), escape("a&lt;b"), escape("two\\nlines")
     ('AT&T', 'a&amp;lt;b', 'two&#10;lines')
     """
-    text = _AMPERSAND.sub("&amp;", name)
-    if text.isascii() and text.isprintable() and "<" not in text and ">" not in text:
-        return text
-    return "".join(_escape_character(character) for character in text)
+    return text if _SPECIAL.search(text) is None else _escaped(text)
+
+
+def escape_name(name: str) -> str:
+    """A name as it stands in a prompt or an observation: nothing in it reads as a tag, a call or a set.
+
+    >>> escape_name("Penny Marshall"), escape_name("Big (film)"), escape_name("iron(III) oxide"), escape_name("A$AP")
+    ('Penny Marshall', 'Big (film)', 'iron(III) oxide', 'A$AP')
+    >>> escape_name('count($1)'), escape_name("$3")
+    ('&#99;ount&#40;&#36;1)', '&#36;3')
+    """
+    return name if _SPECIAL_NAME.search(name) is None else _SET.sub("&#36;", _escaped(name))
+
+
+def escape_around(text: str, names: Iterable[str]) -> str:
+    """A sentence, with these names in it written as they are everywhere else.
+
+    >>> escape_around("who directed $3, for $3 million?", ["$3"]), escape_around("is $2 what I need?", ["Big"])
+    ('who directed &#36;3, for &#36;3 million?', 'is $2 what I need?')
+    """
+    written = escape(text)
+    for name in names:
+        if "$" in name and (shown := escape_name(name)) != name:
+            written = written.replace(escape(name), shown)
+    return written
+
+
+def _escaped(text: str) -> str:
+    text = _AMPERSAND.sub("&amp;", text)
+    if "<" in text:
+        text = _TAG.sub(lambda found: f"{found[1]}&#{ord(found[2])};", text)
+        text = text.replace("<", "&lt;")
+    text = text.replace(">", "&gt;")
+    if "(" in text:
+        text = _BRACKET.sub(_bracket, text)
+    return text if text.isprintable() else "".join(map(_escape_character, text))
+
+
+def _bracket(found: re.Match[str]) -> str:
+    """A call loses its first letter and its bracket. `iron(III) oxide`, `Big_(film)` and `Union (album)` are names."""
+    first, rest, space, argument = found.groups()
+    tool = (first + rest).lower() in _TOOL_WORDS or _SNAKE.fullmatch(first + rest) is not None
+    if not (tool and (argument or not space)) and not (argument and not space):
+        return found[0]
+    return f"&#{ord(first)};{rest}{space}&#40;"
 
 
 def _escape_character(character: str) -> str:
-    if character == "<":
-        return "&lt;"
-    if character == ">":
-        return "&gt;"
     # control, format (right-to-left marks, zero width), surrogate, private, line and paragraph separators
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
         return f"&#{ord(character)};"
@@ -67,7 +120,7 @@ def quote(name: str) -> str:
     >>> quote('"Weird Al" Yankovic')
     '"\\\\"Weird Al\\\\" Yankovic"'
     """
-    return json.dumps(escape(name), ensure_ascii=False)
+    return json.dumps(escape_name(name), ensure_ascii=False)
 
 
 def split_arguments(text: str) -> list[str] | None:

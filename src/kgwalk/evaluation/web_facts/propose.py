@@ -30,22 +30,22 @@ from typing import Any
 
 import orjson
 
-from kgwalk.config.run_folder import episode_from, kind, open_run, read_rows, triples_of
+from kgwalk.config.recipe import Recipe
+from kgwalk.config.run_folder import RUN, kind, open_run, read_rows, triples_of
 from kgwalk.data.dataset import load_dataset
-from kgwalk.evaluation.report import PREDICTIONS, key_of, whole_rows
+from kgwalk.evaluation.report import PREDICTIONS, key_of, whole_episodes, whole_rows
 from kgwalk.evaluation.web_facts.reading import FoundFact, Reader
 from kgwalk.evaluation.web_facts.roles import Phrases
 from kgwalk.kg.build import BuildReport, build
 from kgwalk.kg.export import export, label_predicate
 from kgwalk.kg.files import naming_disk_errors
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import NameTable
+from kgwalk.kg.names import NameTable, normalise
 from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Call, Episode, InputError, KgwalkError, Progress, Question, Triple, silent
-from kgwalk.walk.environment import Environments, EnvironmentSettings, crucial_facts
+from kgwalk.walk.environment import Environments, crucial_facts, environment_settings
 from kgwalk.walk.protocol import Environment
 
 WEIGHTS = {"sentence": 0.4, "fit": 0.3, "agreed": 0.2, "repeated": 0.1, "taken": -0.3}
@@ -69,8 +69,13 @@ def propose(run: Path, *, least: float = 0.5, progress: Progress = silent) -> Pr
     if folder.kind != "eval":
         raise KgwalkError(f"{run} is a run of kind {folder.kind!r}; proposals come from an evaluation, `kgwalk eval`")
     settings = folder.about["settings"]
+    if not isinstance(settings.get("data"), str):
+        raise KgwalkError(f"{run / RUN} does not say of which dataset the run is; evaluate again with --force")
     dataset = load_dataset(settings["data"])
-    environment = EnvironmentSettings(**settings.get("world", {}))
+    hidden = settings.get("world", {})
+    if not isinstance(hidden, dict):
+        raise KgwalkError(f"{run / RUN}: expected `world`, an object, got {kind(hidden)}; evaluate again with --force")
+    environment = environment_settings(Recipe(str(run / RUN), {"world": hidden}))
     proposing = _Proposing(Environments(dataset.graph_for, environment, Environment))
     total = sum(1 for _ in _episodes(folder.file(PREDICTIONS)))
     for done, episode in enumerate(_episodes(folder.file(PREDICTIONS)), 1):
@@ -88,9 +93,9 @@ def _episodes(path: Path) -> Iterator[Episode]:
     """Each episode, the last one if it was walked again. The file is read twice, since it may be larger than memory."""
     last = {key_of(row): number for number, row in enumerate(whole_rows(path))}
     kept = set(last.values())
-    for number, row in enumerate(whole_rows(path)):
+    for number, (_, episode) in enumerate(whole_episodes(path)):
         if number in kept:
-            yield episode_from(row["episode"])
+            yield episode
 
 
 class _Proposing:

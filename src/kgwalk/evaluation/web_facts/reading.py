@@ -15,8 +15,8 @@ from itertools import combinations, product
 from typing import NamedTuple
 
 from kgwalk.evaluation.web_facts.roles import Phrases, Role, SentenceMention, mentions, names_of, phrase_of, roles
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import normalise
 from kgwalk.types import Answer, Call, Document, Episode, Triple, Turn, UnknownEntity
 from kgwalk.walk.facts import DirectedRelation, directed_relations, entity_named
 from kgwalk.walk.name_lookup import Text, stem

@@ -23,8 +23,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kgwalk.kg.find import normalise
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import split_words
 from kgwalk.walk.name_lookup import FUNCTION_WORDS, KINDS, GraphNames, RemoteNames, Stored, Text, stem

@@ -27,7 +27,6 @@ from pyarrow import csv as arrow_csv
 from kgwalk.kg.sources.source import (
     BOM,
     ENCODING_HINT,
-    LINE_GROWTH,
     MOST_LINE_BYTES,
     SKIP_HINT,
     TABLE_HINT,
@@ -446,7 +445,7 @@ def csv_records(source: Source) -> Iterator[TableRow]:
 
 def _feed(source: Source, blocks: Iterator[Lines]) -> _Feed:
     csv.field_size_limit(max(csv.field_size_limit(), MOST_LINE_BYTES))  # the module's default is 128 KiB
-    return _Feed(blocks, min(LINE_GROWTH * max(1, source.options.block_bytes), _MOST_ROW_BYTES))
+    return _Feed(blocks, min(source.options.longest_line, _MOST_ROW_BYTES))
 
 
 class _Opening(NamedTuple):

@@ -69,7 +69,7 @@ _B = TypeVar("_B", TripleBlock, Labels, Block)
 
 def read(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Block]:
     """The triples and names of a source, block by block; `tally` is filled on the way. "-" is stdin."""
-    form = detect_format(path) if options.format is None else check_format(options.format)
+    form = detect_format(path, options) if options.format is None else check_format(options.format)
     source = Source(str(path), options, tally)
     return _not_empty(source, _blocks(source, form), "triples", TABLE_HINT if form in _TABLES else None)
 
@@ -82,7 +82,7 @@ def read_labels(path: str | Path, options: Options, tally: ReadCounts) -> Iterat
     return _not_empty(source, blocks, "labels")
 
 
-def detect_format(path: str | Path) -> str:
+def detect_format(path: str | Path, options: Options | None = None) -> str:
     """The format that the suffix says, apart from `.gz` or `.zst`: `films.tsv.gz` is tsv.
 
     JSON lines are "rog" if the first line is a question with its graph.
@@ -102,7 +102,7 @@ def detect_format(path: str | Path) -> str:
             f"for other names `kgwalk kg build` has --format: {_listed()}",
         )
     found = _SUFFIXES[suffix]
-    return "rog" if found == "jsonl" and _holds_graphs(path) else found
+    return "rog" if found == "jsonl" and _holds_graphs(path, options or Options()) else found
 
 
 def check_format(name: str) -> str:
@@ -116,10 +116,10 @@ def check_format(name: str) -> str:
     )
 
 
-def _holds_graphs(path: str | Path) -> bool:
+def _holds_graphs(path: str | Path, options: Options) -> bool:
     """Whether the first line is a question with its graph; a line that is not JSON is left to the reader to refuse."""
     # A tally of its own, since these bytes will be read and counted again.
-    source = Source(str(path), Options(block_bytes=1 << 20), ReadCounts())
+    source = Source(str(path), Options(block_bytes=1 << 20, line_bytes=options.longest_line), ReadCounts())
     with open_stream(source) as stream:
         for lines in line_blocks(source, stream):
             if first := lines.data.lstrip().split(b"\n", 1)[0]:

@@ -28,6 +28,7 @@ RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 SKIP_HINT = "give --on-error skip to leave such rows out"
 TABLE_HINT = "if its first row has column names, it is a table, which `kgwalk kg build --table` reads"
 ENCODING_HINT = "re-encode the file to UTF-8, or give --on-error skip to leave such rows out"
+LONG_LINE_HINT = "break it into rows; if it is meant, give `kg build` more --memory: a line may have a 16th of it"
 MOST_MESSAGES = 5
 
 
@@ -42,6 +43,12 @@ class Options:
     label: str = RDFS_LABEL  # RDF: the predicate whose objects are names
     lang: str = "en"  # RDF: the language whose names are preferred
     block_bytes: int = 16 << 20  # the most text that a block holds, unless a single line is longer
+    line_bytes: int | None = None  # a longer line is refused; None: 64 blocks
+
+    @property
+    def longest_line(self) -> int:
+        growth = LINE_GROWTH * max(1, self.block_bytes) if self.line_bytes is None else self.line_bytes
+        return min(growth, MOST_LINE_BYTES)
 
 
 @dataclass
@@ -173,7 +180,7 @@ class Columns:
 
 BOM = b"\xef\xbb\xbf"
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-LINE_GROWTH = 64  # a line may be this many times as long as a block
+LINE_GROWTH = 64  # a line may be this many times as long as a block, unless the options say how long
 MOST_LINE_BYTES = 1 << 30  # Arrow's string columns address 2 GiB
 _READ_BYTES = 256 << 10
 
@@ -276,9 +283,9 @@ def _decompressed(file: IO[bytes], compression: str | None) -> _Readable:
 
 
 def line_blocks(source: Source, stream: ByteStream) -> Iterator[Lines]:
-    """The stream in blocks of whole lines, of at most `block_bytes`; a longer line may be up to 64 times that."""
-    block_bytes = min(max(1, source.options.block_bytes), MOST_LINE_BYTES)
-    limit = min(block_bytes * LINE_GROWTH, MOST_LINE_BYTES)
+    """The stream in blocks of whole lines, of at most `block_bytes`; a line may be longer, up to `longest_line`."""
+    limit = source.options.longest_line
+    block_bytes = min(max(1, source.options.block_bytes), limit)
     first, begun, target = 1, b"", block_bytes  # `begun` is the start of a line whose end is not read yet
     while chunk := stream.read(target - len(begun)):
         cut = chunk.rfind(b"\n")
@@ -289,6 +296,7 @@ def line_blocks(source: Source, stream: ByteStream) -> Iterator[Lines]:
                     f"a line of {limit:,} bytes or more; expected one row a line",
                     line=first,
                     text=data[:200].decode("utf-8", "backslashreplace"),
+                    hint=LONG_LINE_HINT,
                 )
             begun, target = data, min(2 * len(data), limit)
             continue

@@ -23,14 +23,14 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, exclusive
+from kgwalk.config.cache import cache_folder, damage, made_once
 from kgwalk.llm.models import LoadedModel, ModelFiles, context_limit, find_model, load_model
 from kgwalk.llm.openvino_engine.runtime import op, ov
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError, Message
 
 log = logging.getLogger(__name__)
-FORM = 1  # of the folders written here: a new number leaves the old ones alone
+FORM = 2  # of the folders written here: a new number leaves the old ones alone
 DTYPES = ("int8", "float32")
 # What a pass computes of a sequence: new tokens, the position of the first of them, blocks up to the last.
 PagedPass = tuple[Sequence[int], int, Sequence[int]]
@@ -172,22 +172,20 @@ def converted_folder(name: str | Path, adapter: str | Path | None, dtype: str) -
     """The folder of the converted model, which is made at the first call.
 
     It has the graph with its weights, the tokenizer, and in kgwalk.json what else the engine must know. Its name
-    depends on what it was made from: the model's files, the adapters' content, the dtype.
+    depends on what it was made from, not on how the caller names that: the model's files, the adapters' content, the
+    dtype. A folder whose files are damaged is made again.
     """
     place = find_model(name)
     adapters = [folder for folder in (place.adapter, adapter) if folder is not None]
-    stem = "".join(letter if letter.isalnum() or letter in ".-_" else "-" for letter in Path(place.name).name)
-    folder = cache_folder() / "cpu" / f"{stem}-{dtype}-{_digest(place, [Path(one) for one in adapters])}-{FORM}"
-    if (folder / "kgwalk.json").is_file():
+    stem = "".join(letter if letter.isalnum() or letter in ".-_" else "-" for letter in place.path.name)
+    made_from = f"{dtype}-{_digest(place, [Path(one) for one in adapters])}"
+    folder = cache_folder() / "cpu" / f"{stem.removesuffix('.gguf')}-{made_from}-{FORM}"
+    if damage(folder) is None:
         return folder
-    try:
-        with exclusive(folder):
-            if not (folder / "kgwalk.json").is_file():
-                _make(folder, name, adapter, dtype)
-    except OSError as error:
-        raise EngineError(
-            f"{name} cannot be kept as {folder}: {error.strerror or error}\n  Set {CACHE_VARIABLE} to another folder."
-        ) from error
+    made_once(folder, lambda beside: _make(beside, name, adapter, dtype), str(name))
+    for old in folder.parent.glob(f"[!.]*-{made_from}-*"):  # the same under names that older versions gave it
+        if old != folder and old.is_dir():
+            shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
@@ -215,24 +213,22 @@ def open_tokenizer(folder: Path, facts: ModelFacts) -> HfTokenizer:
         return HfTokenizer(PreTrainedTokenizerFast.from_pretrained(str(folder)), end_ids=facts.end_ids)  # type: ignore[no-untyped-call,unused-ignore]
     from transformers import AutoTokenizer
 
-    return HfTokenizer(AutoTokenizer.from_pretrained(str(folder)), end_ids=facts.end_ids)
+    return HfTokenizer(AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False), end_ids=facts.end_ids)
 
 
 def _make(folder: Path, name: str | Path, adapter: str | Path | None, dtype: str) -> None:
     started = time.monotonic()
     log.info("making %s ready for this processor; this is done once", name)
     model = load_model(name, adapter=adapter, dtype="float32")
-    beside = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(beside, ignore_errors=True)  # left by a process that was killed: this one has the lock
-    beside.mkdir(parents=True)
     graph, facts = graph_of(model, dtype)
-    ov.save_model(graph, beside / "model.xml", compress_to_fp16=False)
-    model.tokens.hf.save_pretrained(str(beside))
-    facts = ModelFacts(facts.context, facts.vocabulary, facts.end_ids, _opens_plainly(beside, model.tokens))
-    (beside / "kgwalk.json").write_text(json.dumps(asdict(facts)))
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
-    log.info("kept as %s after %.0f s", folder, time.monotonic() - started)
+    try:
+        ov.save_model(graph, folder / "model.xml", compress_to_fp16=False)
+    except RuntimeError as error:  # OpenVINO does not say why; the graph itself was checked
+        raise OSError(f"OpenVINO could not write it, as on a full disk ({_first_line(error)})") from error
+    model.tokens.hf.save_pretrained(str(folder))
+    facts = ModelFacts(facts.context, facts.vocabulary, facts.end_ids, _opens_plainly(folder, model.tokens))
+    (folder / "kgwalk.json").write_text(json.dumps(asdict(facts)))
+    log.info("ready after %.0f s", time.monotonic() - started)
 
 
 def _opens_plainly(folder: Path, tokens: HfTokenizer) -> bool:

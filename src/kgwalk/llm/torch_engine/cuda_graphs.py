@@ -9,7 +9,6 @@ Shapes as in `kv_cache`; J jobs of a prefill, B blocks of queries, P pairs of sl
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kgwalk.llm.torch_engine.kv_cache import QUERIES, SlotPass
+from kgwalk.llm.torch_engine.kv_cache import PREFILL_SIZES, QUERIES, STEP_SIZES, SlotPass, size_above
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -29,16 +28,6 @@ if TYPE_CHECKING:
 Int64Array = npt.NDArray[np.int64]
 WARM_UPS = 2  # runs before recording: some kernels choose their algorithm, and Triton's are compiled, when first run
 SHARE_VARIABLE = "KGWALK_GPU_SHARE"
-
-
-def size_above(count: int, sizes: Sequence[int]) -> int:
-    """The smallest size that is enough; past the last size, its next multiple.
-
-    >>> size_above(9, (8, 16)), size_above(33, (8, 16))
-    (16, 48)
-    """
-    at = bisect_left(sizes, count)
-    return sizes[at] if at < len(sizes) else -(-count // sizes[-1]) * sizes[-1]
 
 
 @dataclass(slots=True)
@@ -64,8 +53,6 @@ class CudaGraphs:
 
     def steps(self, model: SlotModel, slots_R: Int64Array, count: int, *, nucleus: bool) -> None:
         """So many steps, one after the other."""
-        from kgwalk.llm.torch_engine.model import STEP_SIZES
-
         size = size_above(len(slots_R), STEP_SIZES)
         key = ("steps", size, nucleus)
         if key not in self._recorded:
@@ -93,8 +80,6 @@ class CudaGraphs:
         """Computes new tokens of the jobs, and samples one for each of the `slots`, after the token at its place in
         `last`.
         """
-        from kgwalk.llm.torch_engine.model import PREFILL_SIZES
-
         count = int(lengths_J.sum())
         tokens, jobs = size_above(count, PREFILL_SIZES), model.max_jobs
         blocks = tokens // QUERIES + jobs
@@ -128,8 +113,6 @@ class CudaGraphs:
         """For each (from, to, length): copies the beginning of a slot. It takes two kernels a layer, which are recorded
         as well.
         """
-        from kgwalk.llm.torch_engine.model import PREFILL_SIZES, STEP_SIZES
-
         size, longest = size_above(len(pairs_P3), STEP_SIZES), size_above(int(pairs_P3[:, 2].max()), PREFILL_SIZES)
         key = ("prefill", "copy", size, longest)
         if key not in self._recorded:

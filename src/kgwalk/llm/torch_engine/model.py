@@ -21,10 +21,18 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from kgwalk.llm.models import context_limit
-from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, gpu_free, size_above
-from kgwalk.llm.torch_engine.fused import fuse, widen_head
-from kgwalk.llm.torch_engine.kv_cache import QUERIES, SlotCache, SlotPass, pad_rows, slot_attention
-from kgwalk.llm.torch_engine.sampling import END_SETS, SlotStart, SlotState
+from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, gpu_free
+from kgwalk.llm.torch_engine.fused import fuse
+from kgwalk.llm.torch_engine.kv_cache import (
+    QUERIES,
+    STEP_SIZES,
+    SlotCache,
+    SlotPass,
+    pad_rows,
+    size_above,
+    slot_attention,
+)
+from kgwalk.llm.torch_engine.sampling import END_SETS, SlotStart, SlotState, widen_head
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
@@ -35,9 +43,6 @@ SHARE = 0.5  # of a GPU's free memory that the cache may take
 MAX_STEPS = 8  # in one call
 MAX_DRAWS = 8192  # tokens of a generation before the host is asked for more draws
 MAX_JOBS = 1024  # sequences of a prefill
-# Passes are recorded in these sizes: sequences of a step, and tokens of a prefill.
-STEP_SIZES = (8, 32, 128, 256, 512, 768, 1024, 1536, 2048, 4096)
-PREFILL_SIZES = (64, 256, 1024, 2048, 4096, 8192, 16384)
 
 
 class PrefillJob(NamedTuple):

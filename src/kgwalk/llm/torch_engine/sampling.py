@@ -1,19 +1,23 @@
-"""Sampling on the device: from logits to the next tokens, and the state of each slot.
+"""Sampling on the device: logits in float32, the next tokens from them, and the state of each slot.
 
 `sample` is a pure function. A sampled token needs one number in [0, 1), its draw, made beforehand from the request's
 own seed: what else is in the batch changes nothing. `SlotState` says where each slot's generation stands: its last
 token, how many are left, its draws, its end set. A step reads and writes all of it without asking the host.
 
-Shapes: B sequences (R in a pass), V tokens of the vocabulary, N slots, M draws of a generation, K end sets.
+`widen_head` makes a model's logits float32. The trainer uses it too (`training.logprobs`), so that both round alike.
+Shapes: B sequences (R in a pass), V tokens of the vocabulary, N slots, M draws of a generation, K end sets;
+of the head, T tokens of width D.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.functional import linear
 
 AT_ONCE = 128  # sequences for which V numbers are held in double precision
 # An end set is the set of tokens that may end a generation. So many are told apart on the device; in any other one,
@@ -169,3 +173,75 @@ class SlotState:
         self.used[slots_R] += live_R.long()
         if move:
             self.at[slots_R] += live_R.long()
+
+
+# The head
+
+PART = 8192  # tokens of the vocabulary whose weights are in float32 at once, where the product has no other way
+HALF = (torch.bfloat16, torch.float16)
+
+
+def widen_head(module: Any) -> bool:
+    """From now on the model's logits are float32; False if its head is not a plain layer, which stays as it is.
+
+    Products of numbers in half precision are summed in float32 anyway; a plain layer then rounds the sum. In bfloat16 a
+    logit between 16 and 32 is a multiple of 0.125, and one between 32 and 64 of 0.25: a log-probability is off by as
+    much, and tokens that are not equally likely look so. What the head multiplies stays in half precision. What a model
+    does to its logits after the head is in float32, too. A float32 model does not change. May be called again.
+    """
+    head: Any = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
+    plain = type(head) is torch.nn.Linear
+    if plain:
+        head.forward = partial(_logits, head)
+    return plain
+
+
+def _logits(head: torch.nn.Linear, state: torch.Tensor) -> torch.Tensor:
+    """(..., D) to (..., V)."""
+    kind = state.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else state.dtype
+    if dtype not in HALF:
+        return linear(state, head.weight, head.bias)
+    flat_TD = state.reshape(-1, state.shape[-1]).to(dtype)
+    logits_TV: torch.Tensor = _Product.apply(flat_TD, head.weight.to(dtype))  # type: ignore[no-untyped-call]
+    if head.bias is not None:
+        logits_TV = logits_TV + head.bias.float()
+    return logits_TV.view(*state.shape[:-1], -1)
+
+
+def product(state_TD: torch.Tensor, weight_VD: torch.Tensor) -> torch.Tensor:
+    """state @ weight.T of numbers in half precision, in float32; for its gradient see `_Product`.
+
+    16 + 1/16 lies half way between 16 and 16.125, which are neighbours in bfloat16:
+
+    >>> state, weight = torch.tensor([[16.0, 0.0625]]).bfloat16(), torch.tensor([[1.0, 1.0], [1.0, 0.0]]).bfloat16()
+    >>> product(state, weight)
+    tensor([[16.0625, 16.0000]])
+    >>> product(state, weight).bfloat16()
+    tensor([[16., 16.]], dtype=torch.bfloat16)
+    """
+    if state_TD.is_cuda and torch.version.hip is None:
+        wide: torch.Tensor = torch.mm(state_TD, weight_VD.T, out_dtype=torch.float32)
+        return wide
+    with torch.autocast(state_TD.device.type, enabled=False):  # which would round them again
+        state_TD = state_TD.float()
+        starts = range(0, len(weight_VD), PART)
+        return torch.cat([linear(state_TD, weight_VD[start : start + PART].float()) for start in starts], -1)
+
+
+class _Product(torch.autograd.Function):
+    """`product` with a gradient, which is multiplied in half precision as a plain layer's is."""
+
+    @staticmethod
+    def forward(ctx: Any, state_TD: torch.Tensor, weight_VD: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(state_TD, weight_VD)
+        return product(state_TD, weight_VD)
+
+    @staticmethod
+    def backward(ctx: Any, grad_TV: torch.Tensor) -> Any:
+        state_TD, weight_VD = ctx.saved_tensors
+        grad_TV = grad_TV.to(state_TD.dtype)
+        return (
+            grad_TV @ weight_VD if ctx.needs_input_grad[0] else None,
+            grad_TV.T @ state_TD if ctx.needs_input_grad[1] else None,
+        )

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgwalk.llm.engine import Generation
+from kgwalk.llm.torch_engine.kv_cache import PrefixCache
 from kgwalk.llm.torch_engine.model import MAX_STEPS, PrefillJob, SampledTokens, SlotModel
-from kgwalk.llm.torch_engine.prefix_cache import PrefixCache
 from kgwalk.llm.torch_engine.sampling import END_SETS, SlotStart
 from kgwalk.llm.torch_engine.sequence import Ended, IdArray, OutputBuffer, SlotSequence, SlotTable
 from kgwalk.types import EngineError
@@ -117,13 +117,15 @@ class Scheduler:
         """Whether the round can be ended without waiting for the device."""
         return not self._to_read() or self._unread[0][0].ready()
 
-    def clear(self, refresh: Callable[[], None]) -> None:
-        """Drops all caches, as the weights change; `refresh` puts the new ones in place. Nothing may be under way.
+    def clear(self, refresh: Callable[[], None] | None) -> None:
+        """Drops all caches, as the weights change; `refresh`, if given, puts the new ones in place. Nothing may be
+        under way.
 
         In lockstep on a CPU everything is as in a new engine: the size of the cache, too, decides how sums are rounded.
         """
         self._prefix_cache.clear()
-        refresh()
+        if refresh is not None:
+            refresh()
         if self._limits.lockstep and not self._model.on_gpu:
             self.table = SlotTable(self.table.max_slots)
             self._model.release()
@@ -351,7 +353,7 @@ class Batcher:
         self._forgotten: list[str] = []
         self._wake = threading.Condition()
         self._closed = self._clear = False
-        self._refresh: Callable[[], None] = lambda: None
+        self._refresh: Callable[[], None] | None = None
         self._thread: threading.Thread | None = None
         if not self._lockstep:
             self._thread = threading.Thread(target=self._main, name="kgwalk-model", daemon=True)
@@ -372,8 +374,8 @@ class Batcher:
             self._forgotten += sessions
             self._wake.notify()
 
-    def clear(self, refresh: Callable[[], None] = lambda: None) -> None:
-        """Drops all caches, as the weights have changed. `refresh` puts the new ones in place."""
+    def clear(self, refresh: Callable[[], None] | None = None) -> None:
+        """Drops all caches, as the weights have changed. `refresh`, if given, puts the new ones in place."""
         with self._wake:
             self._clear = True
             self._refresh = refresh

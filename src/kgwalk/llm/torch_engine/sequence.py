@@ -78,7 +78,7 @@ class SlotTable:
     """At most `max_slots` slots. They are created as they are needed; of free ones the lowest index comes first.
 
     A session keeps its slot between turns, so that a turn computes only what is new. What a slot holds outlives its
-    session until the slot is used again: another sequence that begins the same way can copy it (`prefix_cache`). There
+    session until the slot is used again: another sequence that begins the same way can copy it (`PrefixCache`). There
     are no tensors here; those are in `kv_cache`.
     """
 

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented.values import LITERALS, fitting, wider
 from kgwalk.types import KgwalkError, Question

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.questions.invented import words
 from kgwalk.questions.invented.words import PHONOLOGIES, PHONOLOGY_WEIGHTS, Phonology
 from kgwalk.questions.schema import askable

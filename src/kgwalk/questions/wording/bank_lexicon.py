@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.invented.values import NARROWER
 from kgwalk.questions.wording.english import (

@@ -21,7 +21,6 @@ Without a web the same walk is one over the graph alone.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -35,11 +34,12 @@ from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Answer, Call, Document, Episode, Found, Neighbors, StopReason, Triple, Turn, UnknownName
 from kgwalk.walk.environment import crucial_facts
 from kgwalk.walk.facts import Chain, chains_of
+from kgwalk.walk.kinds import gold_kinds
+from kgwalk.walk.language import Sets
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Listing, Task
 from kgwalk.walk.rollout import Budget, Watch
-from kgwalk.walk.sets import DATED_TOOLS, TOOLS, Reference, SetError, Sets
-from kgwalk.walk.tagged_text import escape
+from kgwalk.walk.sets import Reference, SetError
 from kgwalk.walk.web.search import WEB_FAILED, WEB_SEARCH, names, search_web, shown
 
 # A graph with facts learnt on the way
@@ -132,7 +132,8 @@ class _Gold:
     def __init__(self, trip: Trip, oracle: Oracle) -> None:
         self.trip, self.question, self.oracle = trip, trip.task.question, oracle
         self.graph = Learned(trip.environment.graph)
-        self.sets = Sets(self.graph, self.question.topic_entities)
+        kinds = gold_kinds(self.question, trip.environment.graph)
+        self.sets = Sets(self.graph, self.question.topic_entities, kinds=kinds, empty=bool(kinds))
         self.gold = crucial_facts(self.question)
         self.asked: set[tuple[str, str]] = set()  # of the web: an entity, a relation
 
@@ -199,9 +200,9 @@ class _Gold:
         step = Call(tool, args)
         text = Kgwalk.render(step)
         try:
-            number = await self.trip.ask(tool, lambda: self._make(tool, args))
+            number = await self.trip.ask(tool, lambda: self.sets.call(tool, args))
         except SetError as error:
-            told = f"error: {escape(str(error))}"
+            told = f"error: {error}"
             self.trip.add(Turn([], [], text, step, told, ok=False, error="set_error"))
             return None
         members = self.sets.made[number - 1].members
@@ -247,14 +248,3 @@ class _Gold:
         told = "\n".join(shown(number, one) for number, one in enumerate(found or (), 1)) or told
         error = WEB_FAILED if found is None else None
         self.trip.add(Turn([], [], Kgwalk.render(step), step, told, error=error, documents=found or []))
-
-    def _make(self, tool: str, args: Sequence[Reference]) -> int:
-        """A program is a file's: its tools and their arguments are checked as a model's are."""
-        if tool not in TOOLS + DATED_TOOLS:
-            raise SetError(f"there is no tool {tool}; there are {', '.join(TOOLS + DATED_TOOLS)}")
-        method = getattr(self.sets, tool)
-        wanted = list(inspect.signature(method).parameters)
-        if len(args) != len(wanted):
-            raise SetError(f"{tool} takes {len(wanted)} arguments: {', '.join(wanted)}")
-        made: int = method(*args)
-        return made

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from kgwalk.types import Answer, Call, Malformed, Message, Step
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Observation, Protocol, Task, Walk, said
-from kgwalk.walk.tagged_text import escape, plain_names, read_answer, write_answer
+from kgwalk.walk.tagged_text import escape_name, plain_names, read_answer, write_answer
 
 OPEN, CLOSE = "<answer>", "</answer>"
 
@@ -69,7 +69,7 @@ class ClosedBook(Protocol):
         """The turn that says a step; the inverse of `parse`. There are no calls."""
         match step:
             case Answer(names):
-                return f"{escape(think)}{OPEN}{write_answer([str(name) for name in names])}{CLOSE}"
+                return f"{escape_name(think)}{OPEN}{write_answer([str(name) for name in names])}{CLOSE}"
             case Malformed(why):
                 return why
             case Call(tool, _):
@@ -117,7 +117,7 @@ class ClosedBookWalk(Walk):
         messages: list[Message] = []
         for question, reply in self.examples:
             messages += [Message("user", f"Question: {question}"), Message("assistant", reply)]
-        messages.append(Message("user", f"Question: {escape(self.task.question.question)}"))
+        messages.append(Message("user", f"Question: {self.task.asked}"))
         # The task stands in the first message of the user's: not every chat template takes a system's.
         return [Message("user", f"{self.form}\n\n{messages[0].content}"), *messages[1:]]
 

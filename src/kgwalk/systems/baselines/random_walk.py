@@ -20,7 +20,7 @@ from kgwalk.walk.facts import DirectedRelation, directed_relations
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import Budget, Watch
-from kgwalk.walk.tagged_text import escape
+from kgwalk.walk.tagged_text import escape_name
 
 
 @POLICIES.add("random-walk")
@@ -50,7 +50,7 @@ class RandomWalk:
             way, there = await trip.ask("a step", partial(step, graph, at, draw))
             call = Call("tail_entities" if way.out else "head_entities", (at, way.relation))
             episode.seen.append(Triple(at, way.relation, there) if way.out else Triple(there, way.relation, at))
-            trip.told(call, Kgwalk.render(call), escape(there), [there])
+            trip.told(call, Kgwalk.render(call), escape_name(there), [there])
             at = there
         episode.answers, episode.evidence = [at], {at: list(episode.seen)}
         answer = Answer((at,))

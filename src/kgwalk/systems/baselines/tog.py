@@ -29,7 +29,7 @@ from kgwalk.walk.facts import DirectedRelation, Neighbour, path_to, relevant_rel
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Observation, Task, written
 from kgwalk.walk.rollout import Budget, Counted, Watch, ids_a_token, server_counts
-from kgwalk.walk.tagged_text import escape, read_answer
+from kgwalk.walk.tagged_text import escape_around, read_answer
 
 # Prompts, in our words, and how the replies are read
 
@@ -94,6 +94,12 @@ class Prompts:
     width: int
     room: int
     count: Callable[[str], int]
+    topics: Sequence[str] = ()
+
+    @property
+    def asked(self) -> str:
+        """The question as the model reads it."""
+        return escape_around(self.question, self.topics)
 
     def relations(self, entity: str, ways: Sequence[DirectedRelation]) -> TogPrompt:
         texts = [_way(way) for way in ways]
@@ -115,9 +121,7 @@ class Prompts:
     ) -> TogPrompt:
         lines = [f"{number}. {text}" for number, text in enumerate(texts, 1)]
         listed, choices = self._fit(items, lines)
-        text = (form + _SCORE).format_map(
-            {"question": escape(self.question), "width": self.width, "listed": listed, **values}
-        )
+        text = (form + _SCORE).format_map({"question": self.asked, "width": self.width, "listed": listed, **values})
         return TogPrompt(text, "</choice>", list(items[:choices]) if entities else [], choices)
 
     def _facts(self, form: str, stop: str, facts: Sequence[Triple]) -> TogPrompt:
@@ -125,7 +129,7 @@ class Prompts:
             [fact.tail for fact in facts], [write_fact(Neighbour(fact, fact.tail)) for fact in facts]
         )
         shown = list(dict.fromkeys(name for fact in facts[:kept] for name in (fact.head, fact.tail)))
-        text = form.format_map({"question": escape(self.question), "listed": listed or "none"})
+        text = form.format_map({"question": self.asked, "listed": listed or "none"})
         return TogPrompt(text, stop, shown)
 
     def _fit(self, items: Sequence[str], lines: Sequence[str]) -> tuple[str, int]:
@@ -255,7 +259,7 @@ class _Search:
     def __init__(self, trip: Trip, tog: Tog, engine: Counted, ids_a_token: int) -> None:
         self.trip, self.tog, self.engine, self.each = trip, tog, engine, ids_a_token
         self.question = trip.task.question.question
-        self.prompts = Prompts(self.question, tog.width, trip.budget.observation_tokens, self._count)
+        self.prompts = Prompts(self.question, tog.width, trip.budget.observation_tokens, self._count, trip.task.topics)
         seed = tog.sampling.seed
         self.seed = None if seed is None else trip.chance(seed).getrandbits(56)
         self.session = f"tog:{next(_SESSIONS)}"

@@ -20,7 +20,7 @@ from kgwalk.config.recipe import unknown
 from kgwalk.types import Answer, Call, Malformed, Message, Step
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Observation, Protocol, Task, Walk, said, tag_pattern
 from kgwalk.walk.subgraph import SELECT, subgraph_text
-from kgwalk.walk.tagged_text import escape, quote, read_answer, write_answer
+from kgwalk.walk.tagged_text import escape_name, quote, read_answer, write_answer
 
 _TURN = re.compile(r"\s*<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
 _OWN_TAG = tag_pattern("think", "answer")
@@ -109,7 +109,9 @@ class Eog(Protocol):
         """The turn that says a step; the inverse of `parse`. There are no calls."""
         match step:
             case Answer(names):
-                return f"<think>{escape(think)}</think><answer>{write_answer([str(name) for name in names])}</answer>"
+                return (
+                    f"<think>{escape_name(think)}</think><answer>{write_answer([str(name) for name in names])}</answer>"
+                )
             case Malformed(why):
                 return why
             case Call(tool, _):
@@ -148,7 +150,7 @@ class EogWalk(Walk):
         self.seen, self.used = facts, self.count(graph)
         settings = {
             "examples": EXAMPLES if protocol.examples else "",
-            "question": escape(task.question.question),
+            "question": task.asked,
             "topics": ", ".join(map(quote, task.topics)) or "no entity is given",
             "graph": graph,
         }

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kgwalk.walk.facts import read_name
-from kgwalk.walk.tagged_text import escape, quote, unescape
+from kgwalk.walk.tagged_text import escape_name, quote, unescape
 
 Combination = Literal["Intersect", "Union", "Negation"]
 
@@ -87,7 +87,7 @@ class SearchPlan:
     def __str__(self) -> str:
         """As a model would write it; the inverse of `read_plan`."""
         return "\n".join(
-            f"Step {number}: {escape(step.problem)}\nAns{number} = {step.function}"
+            f"Step {number}: {escape_name(step.problem)}\nAns{number} = {step.function}"
             for number, step in enumerate(self.steps, 1)
         )
 

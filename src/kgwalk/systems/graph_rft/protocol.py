@@ -47,7 +47,7 @@ from kgwalk.walk.protocol import (
     written,
 )
 from kgwalk.walk.ranking import rank
-from kgwalk.walk.tagged_text import escape, quote, read_answer, split_arguments, unescape, write_answer
+from kgwalk.walk.tagged_text import escape, escape_name, quote, read_answer, split_arguments, unescape, write_answer
 from kgwalk.walk.web.search import WEB_FAILED, search_web, shown
 
 INFORMATION = {  # the tag of each tool's observation
@@ -131,7 +131,7 @@ class GraphRft(Protocol):
             case Malformed(why):
                 return why
         planned = "" if plan is None else f"<plan>{plan}</plan>"
-        return f"<think>{escape(think)}</think>{planned}{action}"
+        return f"<think>{escape_name(think)}</think>{planned}{action}"
 
 
 def parse(text: str, *, planned: bool) -> tuple[Step, SearchPlan | None]:
@@ -195,7 +195,7 @@ class GraphRftWalk(Walk):
             "web": WEB if web else NO_WEB,
             "turns": self.protocol.turns,
             "relations": self.protocol.relations,
-            "question": escape(self.task.question.question),
+            "question": self.task.asked,
             "topics": ", ".join(map(quote, self.task.topics)) or "no entity is given",
         }
         return [Message("user", PROMPT.format_map(settings))]

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from kgwalk.config.recipe import unknown
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.score.answers import Gold, forms, gold_of, key
 from kgwalk.score.judge.kinds import BUILDERS, Case, void_of
 from kgwalk.score.rewards import Outcome, whole_reward

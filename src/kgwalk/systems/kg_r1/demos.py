@@ -25,7 +25,7 @@ from kgwalk.demos.writer import (
 from kgwalk.systems.kg_r1.protocol import KgR1
 from kgwalk.types import Answer, Call
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.tagged_text import escape
+from kgwalk.walk.tagged_text import escape_name
 
 SIDE = {True: "tail", False: "head"}
 TURNED = 0.5  # share of the wrong turns that ask for the wrong side
@@ -60,7 +60,7 @@ class KgR1Writer(Explorer):
         think = self.before(self.voice.say("look", entity=entity, words=spoken(way.relation)))
         turn = yield from self.ask(Call(f"get_{SIDE[way.out]}_relations", (entity,)), think)
         # In the hierarchical format only the last part of a name stands whole.
-        if escape(way.relation.rsplit(".", 1)[-1]) not in turn.observation:
+        if escape_name(way.relation.rsplit(".", 1)[-1]) not in turn.observation:
             raise Unwritable(NOT_SHOWN)
         self.listed |= {
             DirectedRelation(relation, way.out)

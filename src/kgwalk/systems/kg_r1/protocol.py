@@ -19,7 +19,7 @@ from kgwalk.types import Answer, Call, Malformed, Message, Step, Triple
 from kgwalk.walk import actions
 from kgwalk.walk.actions import ACTIONS, ErrorKind, RelationFormat, Result, run
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said
-from kgwalk.walk.tagged_text import escape, quote, read_answer, split_arguments, write_answer
+from kgwalk.walk.tagged_text import escape, escape_name, quote, read_answer, split_arguments, write_answer
 
 OPEN, CLOSE = "<information>", "</information>"
 _TURN = re.compile(r"\s*<think>(.*?)</think>\s*(?:<kg-query>(.*?)</kg-query>|<answer>(.*?)</answer>)", re.DOTALL)
@@ -66,7 +66,7 @@ class KgR1(Protocol):
                 action = f"<answer>{write_answer([str(name) for name in names])}</answer>"
             case Malformed(why):
                 return why
-        return f"<think>{escape(think)}</think>{action}"
+        return f"<think>{escape_name(think)}</think>{action}"
 
 
 def parse(text: str) -> Step:
@@ -100,7 +100,7 @@ class KgR1Walk(Walk):
             {
                 "turns": self.protocol.turns,
                 "actions": actions,
-                "question": escape(self.task.question.question),
+                "question": self.task.asked,
                 "topics": ", ".join(map(quote, self.task.topics)) or "no entity is given",
             }
         )
@@ -130,7 +130,7 @@ class KgR1Walk(Walk):
     def _listing(self, result: Result) -> Listing:
         # The result's own text without its items is the lead; the items are the listing's, to be cut by tokens.
         empty = Result(result.action, result.entity, result.relation, [], 0, None, "flat", None)
-        lead = escape(empty.text) + " "
+        lead = escape_name(empty.text) + " "
         entities = ACTIONS[result.action].entities
         if not entities and result.relation_format == "hierarchical":
             tree = partial(_tree, actions.hierarchical)
@@ -141,7 +141,7 @@ class KgR1Walk(Walk):
         return Listing(lead, result.items, "; ", total=result.total, entities=entities, notes=notes)
 
     def _error(self, kind: ErrorKind, message: str) -> Observation:
-        told = self.tell(f"<error>{escape(message)}</error>")
+        told = self.tell(f"<error>{escape_name(message)}</error>")
         return Observation(told.opening, told.closing, told.listings, ok=False, error=kind.name.lower())
 
     def tell(self, text: str) -> Observation:

@@ -27,7 +27,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kgwalk.kg.find import normalise
+from kgwalk.kg.names import normalise
 from kgwalk.types import Answer, Call, Malformed, Step, UnknownEntity
 from kgwalk.walk.facts import (
     Neighbour,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kgwalk.demos.route import CHOICES, HOPS, way_of
-from kgwalk.demos.voice import STYLES, spoken
+from kgwalk.demos.voice import LISTED, STYLES, spoken
 from kgwalk.demos.writer import (
     FAILS,
     TURNS,
@@ -22,8 +23,8 @@ from kgwalk.demos.writer import (
 from kgwalk.systems.kgwalk.protocol import Kgwalk, KgwalkWalk
 from kgwalk.types import Answer, Call
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.sets import as_written
 from kgwalk.walk.tagged_text import quote
+from kgwalk.walk.values import as_written
 
 TURNED = 0.3  # share of the wrong turns that follow the right relation in the wrong direction
 
@@ -55,7 +56,7 @@ class KgwalkWriter(Writer):
             self.gist = self._seen(call)
         last = self.number[topics + len(steps)]
         names = self.walk.sets.made[last - 1].members
-        yield WrittenTurn(Kgwalk.render(Answer((last,)), self.verdict(names)))
+        yield WrittenTurn(Kgwalk.render(Answer((last,)), self.verdict(names), self._spoken_of()))
 
     def opening(self) -> str:
         """Short: a turn of this protocol has few tokens."""
@@ -104,8 +105,15 @@ class KgwalkWriter(Writer):
             if call.tool == "filter":  # a small model copies what it reads better than it multiplies
                 others[1] = as_written(str(others[1]), self.question.question)
             call = Call(call.tool, (source, self.walk.sets.shown(str(relation)), *others))
-        text = Kgwalk.render(call, think)
+        text = Kgwalk.render(call, think, self._spoken_of())
         return text.replace(quote(str(call.args[2])), f'"{call.args[2]}"') if call.tool == "filter" else text
+
+    def _spoken_of(self) -> Iterator[str]:
+        """All names that a thought may have."""
+        for made in self.walk.sets.made:
+            yield from made.members[:LISTED]
+        for step in self.route.steps:
+            yield from (arg for arg in step.args if isinstance(arg, str))
 
     def _called(self, reference: str | int) -> str:
         if isinstance(reference, str):

@@ -12,16 +12,19 @@ answer is whole, cannot be misspelt, and each of its members has a path of facts
 
 from __future__ import annotations
 
-import inspect
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from kgwalk.types import Answer, Call, Malformed, Message, Step, Triple
-from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said
-from kgwalk.walk.sets import DATED_TOOLS, TOOLS, SetError, Sets
-from kgwalk.walk.tagged_text import escape, quote, read_answer, split_arguments
+from kgwalk.types import Answer, AnswerForm, Call, Malformed, Message, Step, Triple
+from kgwalk.walk.kinds import starting_kinds
+from kgwalk.walk.language import Sets, documented, tools
+from kgwalk.walk.paths import VALUE
+from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
+from kgwalk.walk.sets import SetError
+from kgwalk.walk.tagged_text import escape_around, escape_name, quote, read_answer, split_arguments
 
 _THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _ANSWER = re.compile(r"\s*<answer>(.*?)</answer>", re.DOTALL)
@@ -40,7 +43,8 @@ Each turn is one call or the answer. Arguments are sets or names in double quote
 @dataclass(frozen=True)
 class Kgwalk(Protocol):
     """`names` and `relations` bound how much of a set an observation shows; `short` is how relations are called: by
-    the end of their names, as far as it tells them apart.
+    the end of their names, as far as it tells them apart. `language` says which calls there are: "core", those that the
+    first agents learnt, or "full", all of them, where a set may be empty.
     """
 
     name = "kgwalk"
@@ -50,14 +54,19 @@ class Kgwalk(Protocol):
     names: int = 5
     relations: int = 40
     short: bool = True
+    language: str = "core"
+
+    @property
+    def starts_from_kinds(self) -> bool:
+        return self.language == "full"
 
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> KgwalkWalk:
         return KgwalkWalk(task, environment, protocol=self)
 
     @staticmethod
-    def render(step: Step, think: str = "") -> str:
-        """The turn that says a step; the inverse of `parse`."""
-        thought = f"<think>{escape(think)}</think>" if think else ""
+    def render(step: Step, think: str = "", spoken_of: Iterable[str] = ()) -> str:
+        """The turn that says a step; the inverse of `parse`. `spoken_of` are names in the thought; one may be `$3`."""
+        thought = f"<think>{escape_around(think, spoken_of)}</think>" if think else ""
         match step:
             case Call(tool, args):
                 return f"{thought}{tool}({', '.join(map(_argument, args))})"
@@ -70,7 +79,10 @@ class Kgwalk(Protocol):
 
 
 def _argument(value: str | int) -> str:
-    return f"${value}" if isinstance(value, int) else quote(value)
+    if isinstance(value, int):
+        return f"${value}"
+    # a value such as count(^works_in in $3) is no name: it stays as the language writes it
+    return json.dumps(value, ensure_ascii=False) if VALUE.fullmatch(value) else quote(value)
 
 
 def parse(text: str) -> Step:
@@ -116,18 +128,9 @@ def _read_answer(inside: str) -> Step:
 
 
 @cache
-def _parameters(tool: str) -> list[str]:
-    return list(inspect.signature(getattr(Sets, tool)).parameters)[1:]
-
-
-@cache
-def tools_text(dated: bool) -> str:
-    """What the model reads of the tools: their signatures and the first line of their documentation."""
-    lines = []
-    for name in TOOLS + DATED_TOOLS * dated:
-        tool = getattr(Sets, name)
-        lines.append(f"{name}({', '.join(_parameters(name))}): {(tool.__doc__ or '').splitlines()[0]}")
-    return "\n".join(lines)
+def tools_text(language: str, dated: bool) -> str:
+    """What the model reads of the calls."""
+    return "\n".join(map(documented, tools(language, dated)))
 
 
 @dataclass
@@ -139,7 +142,11 @@ class KgwalkWalk(Walk):
 
     def __post_init__(self) -> None:
         known = [topic for topic in self.task.topics if topic in self.environment.graph]
-        self.sets = Sets(self.environment.graph, known, short=self.protocol.short)
+        full = self.protocol.language == "full"
+        kinds = self.task.kinds if full else ()
+        if kinds is None:
+            kinds = starting_kinds(self.task.question, known, self.environment.graph)
+        self.sets = Sets(self.environment.graph, known, kinds=kinds, short=self.protocol.short, empty=full)
 
     @property
     def dated(self) -> bool:
@@ -148,26 +155,24 @@ class KgwalkWalk(Walk):
 
     def prompt(self) -> list[Message]:
         start = [self._show(number).render(self.protocol.relations) for number in range(1, len(self.sets.made) + 1)]
-        asked = "\n".join([escape(self.task.question.question), *start])
-        return [Message("system", SYSTEM.replace("{tools}", tools_text(self.dated))), Message("user", asked)]
+        asked = "\n".join([self.task.asked, *start])
+        return [
+            Message("system", SYSTEM.replace("{tools}", tools_text(self.protocol.language, self.dated))),
+            Message("user", asked),
+        ]
 
     def parse(self, text: str) -> Step:
-        return parse(text)
+        """A set that was never made is a slip of the pen, not an empty answer: the model is told, and goes on."""
+        step = parse(text)
+        named = step.names if isinstance(step, Answer) else step.args if isinstance(step, Call) else ()
+        missing = self.sets.missing(named)
+        return step if missing is None else Malformed(f"error: {missing}")
 
     def act(self, call: Call) -> Observation:
-        if call.tool not in TOOLS + DATED_TOOLS * self.dated:
-            return self._error(f"there is no tool {call.tool}; there are {', '.join(TOOLS)}")
-        tool = getattr(self.sets, call.tool)
-        wanted = _parameters(call.tool)
-        if len(call.args) != len(wanted):
-            return self._error(f"{call.tool} takes {len(wanted)} arguments: {', '.join(wanted)}")
-        sets_taken = 2 if call.tool in ("intersect", "union", "minus") else 1
-        if any(isinstance(arg, int) for arg in call.args[sets_taken:]):
-            return self._error(f"{call.tool} takes names in double quotes after the set")
         if call in self.called:  # a model that has lost its way would go on making it
             return self._error(f"that is ${self.called[call]} already")
         try:
-            number = tool(*call.args)
+            number = self.sets.call(call.tool, call.args, tools(self.protocol.language, self.dated))
         except SetError as error:
             return self._error(str(error))
         self.called[call] = number
@@ -176,17 +181,25 @@ class KgwalkWalk(Walk):
     def _show(self, number: int) -> Observation:
         made = self.sets.made[number - 1]
         leaving, entering = self.sets.relations_around(number)
+        kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
+        lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0"
+        members = Listing(lead, made.members, most=self.protocol.names, entities=True)
+        if made.rows:
+            first = made.members[: self.protocol.names]
+            rows = [
+                " | ".join(map(escape_name, [name, *("; ".join(cell) for cell in made.rows[name])])) for name in first
+            ]
+            members = written(lead, first, rows, separator="\n", total=len(made))
         listings = [
-            Listing(f"${number} = {len(made)}: ", made.members, most=self.protocol.names, entities=True),
             Listing("-> ", leaving, most=self.protocol.relations),
             Listing("<- ", entering, most=self.protocol.relations),
         ]
         shown = [made.came[name] for name in made.members[: self.protocol.names] if name in made.came]
         # a set without relations around it (a count, a date) needs no empty lines
-        return Observation("", "", [part for part in listings if part.items], triples=shown)
+        return Observation("", "", [members, *(part for part in listings if part.items)], triples=shown)
 
     def _error(self, message: str) -> Observation:
-        told = self.tell(f"error: {escape(message)}")
+        told = self.tell(f"error: {message}")
         return Observation(told.opening, told.closing, told.listings, ok=False, error="set_error")
 
     def tell(self, text: str) -> Observation:
@@ -198,13 +211,23 @@ class KgwalkWalk(Walk):
     def resolve(self, answer: Answer) -> list[str]:
         names: dict[str, None] = {}
         for entry in answer.names:
-            if isinstance(entry, int) and 1 <= entry <= len(self.sets.made):
+            if isinstance(entry, int):
                 for name in self.sets.made[entry - 1].members:
                     names[name] = None
                     self.answered[name] = entry
-            elif isinstance(entry, str):
+            else:
                 names[entry] = None
         return list(names)
+
+    def answer_form(self, answer: Answer) -> AnswerForm:
+        number = answer.names[0] if len(answer.names) == 1 else None
+        if not isinstance(number, int) or not 1 <= number <= len(self.sets.made):
+            return AnswerForm()
+        made = self.sets.made[number - 1]
+        if not made.rows:
+            return AnswerForm(made.answer_kind, made.ordered)
+        rows = [[name, *("; ".join(cell) for cell in made.rows[name])] for name in made.members]
+        return AnswerForm(made.answer_kind, made.ordered, ["name", *made.columns], rows)
 
     def evidence(self, name: str) -> list[Triple]:
         number = self.answered.get(name) or self._set_with(name)

@@ -27,14 +27,13 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from kgwalk.config.recipe import Recipe, load_recipe, read_section
-from kgwalk.config.run_folder import RunFolder, begin_run, read_json
+from kgwalk.config.run_folder import RESTORE, RunFolder, begin_run, read_object
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.dataset import Dataset
 from kgwalk.evaluation.report import METRICS
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.models import CONFIG, check_base, find_model, read_adapter, same_model
+from kgwalk.llm.models import adapter_scale, check_base, find_model, read_adapter, same_model
 from kgwalk.score.rewards import RewardFunction
-from kgwalk.training.checks import check_device, check_recipe
 from kgwalk.training.fit.plan import (
     AFTER,
     ASKED,
@@ -69,7 +68,7 @@ from kgwalk.training.fit.questions import INVENTED, make, rehearsal_count, rehea
 from kgwalk.training.fit.result import Took, Walks, reported
 from kgwalk.training.pipeline import TrainSettings, train
 from kgwalk.training.run import ADAPTER
-from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings
+from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings, check_device, check_recipe
 from kgwalk.types import KgwalkError, Progress, silent
 from kgwalk.walk.agent import NONE, asked_for, shipped
 
@@ -142,15 +141,14 @@ def fit(
 
 
 def _carry_out(asked: FitRequest, started: float, *, resume: bool, force: bool) -> dict[str, Any]:
-    folder, before = begin_run(asked.path, "fit", asked.settings(), force=force)
-    if before and not resume:
-        raise KgwalkError(f"{asked.path} holds this fit already; --resume goes on with it, --force starts over")
-    with folder.alone():
+    with begin_run(asked.path, "fit", asked.settings(), force=force) as (folder, before):
+        if before and not resume:
+            raise KgwalkError(f"{asked.path} holds this fit already; --resume goes on with it, --force starts over")
         time = FitTime(folder.path, asked.minutes, started)
         if not folder.file(PLAN).exists():
             with folder.unless_refused(), _undone_if_refused(folder):
                 _prepare(asked, folder, time)
-        prepared = folder.read(PLAN)
+        prepared = _read_plan(folder.file(PLAN))
         plan, data = FitPlan(**prepared["plan"]), Dataset(asked.name, folder.file(ASKED))
         with time.part(BEFORE):
             first = _walked(asked, folder, data, plan, time, BEFORE)
@@ -159,6 +157,17 @@ def _carry_out(asked: FitRequest, started: float, *, resume: bool, force: bool) 
         with time.part(AFTER):
             second = _walked(asked, folder, data, plan, time, AFTER)
         return reported(asked, folder, prepared, first, second, trained["stages"], time)
+
+
+def _read_plan(file: Path) -> dict[str, Any]:
+    prepared = read_object(file, "questions", "speed", "plan", "planned")
+    try:
+        FitPlan(**prepared["plan"])
+        if prepared["speed"] is not None:
+            MachineSpeed(**prepared["speed"])
+    except TypeError as error:
+        raise KgwalkError(f"{file} is damaged: {error}; {RESTORE}") from None
+    return prepared
 
 
 @contextmanager
@@ -260,8 +269,8 @@ def _walked(
     adapter, most = (asked.start, plan.before) if before else (folder.file(TRAINED) / ADAPTER, plan.test)
     few = min(most, LEAST_BEFORE if before and asked.start is None else FEW[kind_of(asked.device)])
     done = folder.file(which) / METRICS
-    if done.exists() and (report := read_json(done))["n"] == time.known(which):
-        return dict(report)
+    if done.exists() and (report := read_object(done, "n", "metrics"))["n"] == time.known(which):
+        return report
 
     def decide(each: float) -> int:
         seconds = MOST_BEFORE * 60 * asked.minutes if before else few * each + time.left / MARGIN
@@ -314,5 +323,5 @@ def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
 
 def as_wide(start: Path) -> list[str]:
     """Settings that give the recipe's adapter the rank and alpha of the one that it goes on from."""
-    config = read_json(start / CONFIG)
-    return [f"model.lora_rank={config['r']}", f"model.lora_alpha={float(config['lora_alpha'])}"]
+    rank, alpha = adapter_scale(start)
+    return [f"model.lora_rank={rank}", f"model.lora_alpha={alpha}"]

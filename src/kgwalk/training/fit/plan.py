@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 
 from kgwalk.config.recipe import Recipe, read_section
-from kgwalk.config.run_folder import read_json, write_json
+from kgwalk.config.run_folder import read_object, write_json
 from kgwalk.config.runtime import most_threads
 from kgwalk.data.dataset import Data
 from kgwalk.demos.demo import encode
@@ -33,8 +33,7 @@ from kgwalk.llm.engine import Request, Sampling
 from kgwalk.training.run import TrainingRun
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
-from kgwalk.training.shards import Processes
-from kgwalk.training.updater import Updater
+from kgwalk.training.updater import Processes, Updater
 from kgwalk.types import Flat, KgwalkError, Progress, silent
 
 MEASURING = 0.1  # of the time for the walks before training, and as much for those after
@@ -192,7 +191,7 @@ class FitTime:
         self, folder: Path, minutes: float, started: float, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._file, self.minutes, self._started, self._clock = folder / TIME, minutes, started, clock
-        kept = read_json(self._file) if self._file.exists() else {"used": {}, "decided": {}}
+        kept = read_object(self._file, "used", "decided") if self._file.exists() else {"used": {}, "decided": {}}
         self.used: dict[str, float] = kept["used"]
         self._decided: dict[str, Any] = kept["decided"]
         self._earlier: float = sum(self.used.values())  # before this process

@@ -24,7 +24,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from kgwalk.config.runtime import without_garbage_collection
 from kgwalk.llm.engine import Generation, Sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.training.curriculum import MeasuredEpisode
@@ -54,7 +53,7 @@ from kgwalk.training.workers.messages import (
 from kgwalk.types import KgwalkError, Question
 from kgwalk.walk.environment import Environments
 from kgwalk.walk.protocol import Protocol
-from kgwalk.walk.rollout import Budget
+from kgwalk.walk.rollout import Budget, without_garbage_collection
 
 READ = 1 << 20  # bytes read at once
 ROOM = 1 << 22  # bytes of the socket's buffer: a bundle of requests is 50 kB

