@@ -199,7 +199,12 @@ class TrainingRun:
             return None
         self.model.load(_result(place))
         self.walker.weights_changed()
-        return read_object(place / DONE, "steps", "last", "best")
+        report = read_object(place / DONE, "steps", "last", "best")
+        best = report["best"]
+        numbers = [best.get(name) for name in ("eval_f1", "step")] if isinstance(best, dict) else []
+        if best is not None and not (numbers and all(type(number) in (int, float) for number in numbers)):
+            raise KgwalkError(f"{place / DONE} is damaged: its `best` has no F1 and step; {RESTORE}")
+        return report
 
     def finish(self, stage: str, steps: int, time_budget: TimeBudget) -> dict[str, Any]:
         """End a stage that was planned to have `steps`: its best weights become the model's and the run's result."""
