@@ -202,8 +202,9 @@ class TrainingRun:
         report = read_object(place / DONE, "steps", "last", "best")
         best = report["best"]
         numbers = [best.get(name) for name in ("eval_f1", "step")] if isinstance(best, dict) else []
-        if best is not None and not (numbers and all(type(number) in (int, float) for number in numbers)):
-            raise KgwalkError(f"{place / DONE} is damaged: its `best` has no F1 and step; {RESTORE}")
+        proper = best is None or (numbers and all(type(number) in (int, float) for number in numbers))
+        if not proper or type(report["steps"]) is not int:
+            raise KgwalkError(f"{place / DONE} is damaged: no proper `steps` and `best`; {RESTORE}")
         return report
 
     def finish(self, stage: str, steps: int, time_budget: TimeBudget) -> dict[str, Any]:
