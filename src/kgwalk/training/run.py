@@ -198,7 +198,13 @@ class TrainingRun:
             return None
         self.model.load(_result(place))
         self.walker.weights_changed()
-        return read_object(place / DONE, "steps", "last", "best")
+        report = read_object(place / DONE, "steps", "last", "best")
+        best = report["best"]
+        numbers = [best.get(name) for name in ("eval_f1", "step")] if isinstance(best, dict) else []
+        proper = best is None or (numbers and all(type(number) in (int, float) for number in numbers))
+        if not proper or type(report["steps"]) is not int:
+            raise KgwalkError(f"{place / DONE} is damaged: no proper `steps` and `best`; {RESTORE}")
+        return report
 
     def finish(self, stage: str, steps: int, time_budget: TimeBudget) -> dict[str, Any]:
         """End a stage that was planned to have `steps`: its best weights become the model's and the run's result."""
