@@ -17,16 +17,16 @@ from kgwalk.evaluation.ranking import ExpansionChoice, Unranked, compare_rankers
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import CachedEmbedder, installed_minilm
 from kgwalk.llm.engine import ScriptedEngine
+from kgwalk.training.settings import RankSettings
 from kgwalk.types import KgwalkError
 from kgwalk.walk.environment import Environments, EnvironmentSettings
 from kgwalk.walk.protocol import Environment
-from kgwalk.walk.ranker_features import Near
 from kgwalk.walk.ranking import Bm25Ranker
 from letters import Letters
 
 torch = pytest.importorskip("torch")
-from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker  # noqa: E402
-from kgwalk.walk.ranker import LearnedRanker, NetworkShape, open_ranker  # noqa: E402
+from kgwalk.training.ranker import train_ranker  # noqa: E402
+from kgwalk.walk.ranker import LearnedRanker, open_ranker  # noqa: E402
 
 ASKED = {
     "directed_by": "who made",
@@ -64,15 +64,16 @@ def films(tmp_path: Path) -> Dataset:
     return load_dataset(folder)
 
 
-def trained(films: Dataset, out: Path, embedder: CachedEmbedder, **fitting: Any) -> dict[str, Any]:
+SMALL = {"inputs": "joined", "width": 16, "hidden": 32, "neighbours": 4}
+
+
+def trained(films: Dataset, out: Path, embedder: CachedEmbedder, seed: int = 0, **fitting: Any) -> dict[str, Any]:
     return train_ranker(
         films,
         out,
         embedder,
-        settings=RankSettings(),
-        fitting=FitSettings(**({"epochs": 6, "batch": 8, "lr": 3e-3} | fitting)),
-        shape=NetworkShape(vector=embedder.embed([]).shape[1], width=16, hidden=32),
-        near=Near(most=4, each=1),
+        RankSettings(**({"epochs": 6, "batch": 8, "lr": 3e-3} | SMALL | fitting)),
+        seed=seed,
     )
 
 
