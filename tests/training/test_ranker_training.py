@@ -112,6 +112,27 @@ def test_the_same_seed_gives_the_same_weights(films: Dataset, tmp_path: Path) ->
     assert weights[0] == weights[1] != weights[2]
 
 
+@pytest.mark.parametrize("values", [{"inputs": "paper"}, {"inputs": "paper", "neighbours": 0}, {"inputs": "code"}])
+def test_the_papers_and_the_published_network_are_fitted_saved_and_read(
+    values: dict[str, Any], films: Dataset, tmp_path: Path
+) -> None:
+    """Both know a candidate by its name and neighbours: "Director 3" is more often right than "Note 3"."""
+    embedder = letters_of(films)
+    card = trained(films, tmp_path / "r", embedder, **values)
+    assert card["shape"]["inputs"] == values["inputs"]
+    assert card["near"]["most"] == values.get("neighbours", 4)
+    assert card["history"][-1]["loss"] < card["history"][0]["loss"]
+    report = compare_rankers(films, {"r": open_ranker(tmp_path / "r", embedder)}, ExpansionChoice("test"))
+    assert report["rows"][0]["recall@1"] > 0  # the graph's order has 0
+
+
+def test_without_dev_the_last_epoch_is_kept(films: Dataset, tmp_path: Path) -> None:
+    card = trained(films, tmp_path / "r", letters_of(films), epochs=2, dev_questions=0)
+    assert (card["best_epoch"], card["dev"], card["dev_expansions"]) == (2, {}, 0)
+    with pytest.raises(KgwalkError, match="has no split other to choose the best epoch by"):
+        train_ranker(films, tmp_path / "s", letters_of(films), RankSettings(), dev="other")
+
+
 def test_where_the_path_has_been_can_come_last(films: Dataset) -> None:
     plain = compare_rankers(films, {"no ranking": Unranked()}, ExpansionChoice("test", limit=4))
     last = compare_rankers(films, {"no ranking": Unranked()}, ExpansionChoice("test", limit=4, visited_last=True))
