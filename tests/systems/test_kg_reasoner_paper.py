@@ -389,3 +389,18 @@ def test_episodes_of_a_run_are_paid_by_equation_8(run: tuple[Path, dict[str, Any
     """A random model earns luck alone, and every part of equation 8 is reported beside it."""
     for row in read_rows(run[0] / "grpo" / "episodes.jsonl"):
         assert set(row["rewards"]["parts"]) == {"search", "format", "answer", "exact", "luck"}
+
+
+def test_a_model_that_imitates_demonstrations_earns_equation_5(lands: Dataset, tmp_path: Path) -> None:
+    """All weights of the smoke profile's model, 80 passes over four demonstrations: it writes searches, and is paid."""
+    values = [*QUICK, "train.stages=['demos', 'sft', 'grpo']", "rewards.luck=0", "demos.wrong=0", "grpo.group=8"]
+    values += ["model.lora_rank=0", "sft.epochs=80", "sft.lr=5e-3", "sft.save_every=1000", "grpo.episodes=16"]
+    train("kg-reasoner", lands, out=tmp_path / "run", profile="smoke", values=values, report_to="none")
+    rows = [row["rewards"] for row in read_rows(tmp_path / "run" / "grpo" / "episodes.jsonl")]
+    for row in rows:
+        parts = row["parts"]
+        assert parts["search"] in (0, 0.5, 0.8)
+        assert row["whole"] == pytest.approx(parts["search"] + 0.5 * parts["format"] + parts["answer"])
+    assert max(row["parts"]["search"] for row in rows) >= 0.5
+    [step] = read_rows(tmp_path / "run" / "grpo" / "metrics.jsonl")
+    assert step["reward"] > 0
