@@ -15,8 +15,9 @@ from kgwalk.config.run_folder import read_rows
 from kgwalk.data.bundled import world_folder
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.score.rewards import RewardFunction
+from kgwalk.training.curriculum import CurriculumSettings
 from kgwalk.training.pipeline import TrainSettings, train
-from kgwalk.training.settings import GrpoSettings
+from kgwalk.training.settings import GrpoSettings, RankSettings
 from kgwalk.walk.environment import environment_settings
 from kgwalk.walk.policy import protocol_of
 from tiny_models import save_tiny  # noqa: F401  one thread for torch
@@ -62,7 +63,7 @@ def values_of(options: str) -> list[str]:
 
 
 def test_the_tables_are_read() -> None:
-    assert {recipe for recipe, _, _ in ROWS} >= {"graph-rft", "eog"}
+    assert {recipe for recipe, _, _ in ROWS} >= {"graph-rft", "kg-reasoner", "eog"}
     assert {recipe for recipe, _, _ in ROWS} <= set(names())
     assert len(ROWS) >= 20
 
@@ -78,7 +79,8 @@ def test_each_is_another_recipe(recipe: str, what: str, options: str) -> None:
 def _parts(recipe: Recipe) -> list[object]:
     RewardFunction.of(recipe)
     rewards = [recipe.section(section) for section in ("turn_rewards", "rewards", "reward_settings")]
-    settings = [read_section(TrainSettings, recipe, "train"), read_section(GrpoSettings, recipe, "grpo")]
+    settings: list[object] = [read_section(TrainSettings, recipe, "train"), read_section(GrpoSettings, recipe, "grpo")]
+    settings += [read_section(CurriculumSettings, recipe, "curriculum"), read_section(RankSettings, recipe, "rank")]
     return [protocol_of(recipe), environment_settings(recipe), *settings, *rewards]
 
 
