@@ -402,10 +402,10 @@ def test_no_name_forges_a_tag_in_the_prompt(name: str, tagged: StoredGraph) -> N
 
 @pytest.mark.parametrize("name", ["vanilla", "cot"])
 def test_without_a_graph_nothing_of_it_is_shown(name: str, films: StoredGraph) -> None:
-    messages = walk_of(name, films, question="Who directed it?").prompt()
-    assert messages[-1] == Message("user", "Question: Who directed it?")
-    assert not any("Tom Hanks" in message.content for message in messages)
-    assert [message.role for message in messages] == ["user", "assistant"] * 2 + ["user"]
+    [message] = walk_of(name, films, question="Who directed it?").prompt()
+    assert message.role == "user"
+    assert message.content.splitlines()[-2] == "Question: Who directed it?"
+    assert "Tom Hanks" not in message.content
 
 
 def test_the_graph_of_an_eog_prompt_is_json(tagged: StoredGraph) -> None:

@@ -15,19 +15,19 @@ from kgwalk.score.rewards import Outcome, whole_reward
 def search(outcome: Outcome, *, search_each: float = 0.5, search_most: float = 0.8) -> float:
     """R_search = min(0.5 n, 0.8) for n searches. One: 0.5; two: min(1.0, 0.8) = 0.8; five: 0.8.
 
-    n counts the calls that a tool answered. The papers count every call: one that fails retrieves nothing.
+    n counts every call, as both papers print it: also one that found nothing.
     """
-    answered = outcome.metrics["calls"] - outcome.metrics["invalid_calls"]
-    return min(search_each * answered, search_most)
+    return min(search_each * outcome.metrics["calls"], search_most)
 
 
 @whole_reward("format")
 def whole_format(outcome: Outcome) -> float:
-    """R_format / 0.5: 1 if every turn is in form and the last one answers. Three turns, one malformed: 0.
+    """R_format / 0.5: 1 if there is a search, every turn is in form and the last one answers. Three turns, one
+    malformed: 0. An answer without a search: 0, since the search's tags must be there too.
 
     The papers' 0.5 is its weight in the recipes.
     """
-    return float(outcome.in_form)
+    return float(outcome.in_form and outcome.metrics["calls"] > 0)
 
 
 @whole_reward("exact")
