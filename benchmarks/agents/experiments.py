@@ -279,14 +279,16 @@ def _papers() -> dict[str, Experiment]:
                 recipe=recipe,
                 profile="135m",
             )
-            drops = {f"drop-{drop}": (f"world.drop={drop}",) for drop in DROPS} if recipe == "graph-rft" else {}
+            hides = recipe == "graph-rft"
+            whole = ("world.drop=0",) if hides else ()
+            drops = {f"drop-{drop}": (f"world.drop={drop}", "world.share=1") for drop in DROPS if hides}
             found[name] = Experiment(
                 f"{recipe}, then GRPO on {data}, 90 seconds",
                 f"{name}-sft",
                 data=(data,),
                 values=(*BRIEF, "grpo.questions=64", "grpo.group=8", "grpo.minutes=1.5"),
                 tests=(f"{data}:300",),
-                ways={"": (), **drops},
+                ways={"": whole, **drops},
                 recipe=recipe,
                 profile="135m",
             )

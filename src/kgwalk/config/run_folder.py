@@ -245,10 +245,10 @@ class RowFile:
         self.close()
 
 
-def read_rows(path: Path, *keys: str, hint: str | None = None) -> Iterator[dict[str, Any]]:
+def read_rows(path: Path, *, hint: str | None = None) -> Iterator[dict[str, Any]]:
     """The whole rows of a file; a last line that was cut off is left out, any other that is not JSON is an error.
 
-    So is a row without one of the `keys`. `hint` says what to do.
+    `hint` says what to do then.
     """
     if not path.exists():
         return
@@ -262,8 +262,6 @@ def read_rows(path: Path, *keys: str, hint: str | None = None) -> Iterator[dict[
                 raise InputError(f"not JSON: {error}", path=str(path), line=number, hint=hint) from None
             if not isinstance(row, dict):
                 raise InputError("expected an object", path=str(path), line=number, hint=hint)
-            if missing := [key for key in keys if key not in row]:
-                raise InputError(f"there is no `{missing[0]}`", path=str(path), line=number, hint=hint)
             yield row
 
 

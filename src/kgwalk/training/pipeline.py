@@ -62,7 +62,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         for stage in self.stages:
-            if stage not in STAGES:
+            if str(stage) not in STAGES:
                 raise unknown("stage", str(stage), STAGES)
 
 
@@ -438,7 +438,10 @@ def write_card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, A
 
 def card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, Any]) -> str:
     base = recipe.section("model").get("name", "")
-    about = folder.about
+    about = folder.about  # a person may have edited the file
+    versions, typed = about.get("versions"), about.get("command")
+    version = versions.get("kgwalk") if isinstance(versions, dict) else None
+    command = typed if isinstance(typed, list) else []
     lines = [
         "---",
         f"base_model: {base}",
@@ -449,9 +452,9 @@ def card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, Any]) -
         "",
         recipe.about.splitlines()[-1] if recipe.about else "",
         "",
-        f"Trained with kgwalk {about['versions']['kgwalk']}, commit {about['commit']}, begun {about['begun']}:",
+        f"Trained with kgwalk {version}, commit {about.get('commit')}, begun {about.get('begun')}:",
         "",
-        f"    {' '.join(about['command'])}",
+        f"    {' '.join(map(str, command))}",
         "",
         "| stage | outcome |",
         "|---|---|",

@@ -15,7 +15,7 @@ from typing import Any
 
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe, read_section
-from kgwalk.config.run_folder import RunFolder, begin_run, open_run, read_object, write_json
+from kgwalk.config.run_folder import RESTORE, RunFolder, begin_run, open_run, read_object, write_json
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import evenly
 from kgwalk.evaluation.evaluate import chosen
@@ -26,7 +26,7 @@ from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.curriculum import TrainingSet
 from kgwalk.training.grpo import Judged, no_verdicts
-from kgwalk.training.loop import METRICS, TimeBudget, metric_rows
+from kgwalk.training.loop import METRICS, TimeBudget, step_rows
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.settings import GrpoSettings, ModelSettings
@@ -198,13 +198,21 @@ class TrainingRun:
             return None
         self.model.load(_result(place))
         self.walker.weights_changed()
-        return read_object(place / DONE, "steps", "last", "best")
+        report = read_object(place / DONE, "steps", "last", "best")
+        best = report["best"]
+        numbers = [best.get(name) for name in ("eval_f1", "step")] if isinstance(best, dict) else []
+        proper = best is None or (numbers and all(type(number) in (int, float) for number in numbers))
+        if not proper or type(report["steps"]) is not int:
+            raise KgwalkError(f"{place / DONE} is damaged: no proper `steps` and `best`; {RESTORE}")
+        return report
 
     def finish(self, stage: str, steps: int, time_budget: TimeBudget) -> dict[str, Any]:
         """End a stage that was planned to have `steps`: its best weights become the model's and the run's result."""
         place = self.folder.file(stage)
         if self.processes.main:
-            rows = [row for row in metric_rows(place / METRICS) if row["stage"] == stage]
+            rows = [row for row in step_rows(place / METRICS) if row.get("stage") == stage]
+            if not rows:
+                raise KgwalkError(f"{place / METRICS} has no row of the stage {stage}; {RESTORE}")
             validated = [row for row in rows if "eval_f1" in row]
             best = max(validated, key=lambda row: (row["eval_f1"], row["step"]), default=None)
             self._publish(_result(place))

@@ -158,7 +158,7 @@ class Environments:
         if not isinstance(graph, StoredGraph):
             raise KgwalkError(
                 f"`world.web` is {GRAPH!r}, and a corpus can be written from a store only, not from a "
-                f"{type(graph).__name__}; give another with --web, or --web none"
+                f"{type(graph).__name__}; name another, or set world.web=none"
             )
         from kgwalk.walk.web.graph_corpus import web_of
 
