@@ -1,12 +1,13 @@
 """How often a model, as a judge of answers, agrees with what is known to be right.
 
-Run: python benchmarks/judge.py ENGINE:MODEL [--questions 20] [--split train] [--minutes 15] [--without-gold] [--json]
+Run: python benchmarks/judge.py ENGINE:MODEL [--questions 20] [--split train] [--minutes 15] [--reasons]
+                                             [--without-gold] [--replies] [--json]
      python benchmarks/judge.py cpu:qwen2.5-coder-1.5b-instruct-q4_k_m.gguf
 
 Questions of the bundled set with one to four answers, of which at least one has another name in OTHER_NAMES. Five cases
 of each, as KG-Hopper's equation 4 asks them (`correct`), with the verdict that is right:
 
-    right       1   the gold answers, last one first
+    right       1   the gold answers, last one first: settled without a call
     sentence    1   "The answer is A and B.", as one text
     other name  1   each answer that has one by its other name
     partly      0   one gold answer less, or where there is only one, a wrong one besides
@@ -110,7 +111,7 @@ def known_cases(questions: Sequence[Question], count: int, graph: Graph, *, gold
             for other in questions
             if other.type == question.type and len(other.answers) >= len(known) and not set(other.answers) & set(known)
         ]
-        wrong = chance.choice(others)[: len(known)]
+        wrong = random.Random(question.id).choice(others)[: len(known)]
         answers = {
             "right": known[::-1],
             "sentence": [f"The answer is {' and '.join(known)}."],
@@ -145,6 +146,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=15.0, help="no case is begun after these")
     parser.add_argument("--at-once", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=160, help="of a reply, at most")
+    parser.add_argument("--reasons", action="store_true", help="before each verdict")
     parser.add_argument("--without-gold", action="store_true", help="by what the judge knows")
     parser.add_argument("--replies", action="store_true", help="print what the judge wrote")
     parser.add_argument("--json", action="store_true")
@@ -159,7 +161,8 @@ def main() -> None:
     sampling = Sampling(temperature=0.0, max_tokens=options.tokens)
 
     async def ask() -> None:
-        with Judge(engine, model_name=name_of(kind, engine), at_once=options.at_once, sampling=sampling) as judge:
+        settings = {"at_once": options.at_once, "sampling": sampling, "reasons": options.reasons}
+        with Judge(engine, model_name=name_of(kind, engine), **settings) as judge:
             while len(verdicts) < len(cases) and time.monotonic() - started < 60 * options.minutes:
                 some = cases[len(verdicts) : len(verdicts) + options.at_once]
                 verdicts.extend(await judge.judge([known.case for known in some]))

@@ -146,7 +146,7 @@ def test_the_judges_are_shown_the_walk_and_the_answer(graph: StoredGraph) -> Non
     assert [verdict.number for verdict in verdicts] == [0.7, 1]
     assert "(Niger, capital, Niamey)" in asked["reasoning"]
     assert "<gold>" not in asked["reasoning"]
-    assert '<gold>\n1. "Niamey"\n</gold>' in asked["correct"]
+    assert '<gold>\n"Niamey"\n</gold>' in asked["correct"]
     episode.question = Question("niamey", NIAMEY.question, ["Niger"], [])
     with Judge(ScriptedEngine(script), model_name="scripted") as judge:
         assert judge.judge_all([case_of("correct", episode)])[0].number == 1

@@ -79,8 +79,8 @@ def test_kg_hopper_is_paid_by_a_judge_and_asks_again_what_is_not_solved(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both rollouts of the question about Finland have a reward of 1, by their reasoning alone: nothing is answered, so
-    nothing is solved. In the second epoch there is no question of a single hop: the four of two hops are left, that about
-    Finland too. Counted by the reward, `solved = 0.8` would have dropped it."""
+    nothing is solved. In the second epoch there is no question of a single hop: the four of two hops are left,
+    also that about Finland. Counted by the reward, `solved = 0.8` would have dropped it."""
     recipe = load_recipe("kg-hopper")
     assert recipe.section("curriculum") == {"order": "history", "first_epochs": 1}
     assert (recipe.section("rewards")["reasoning"], recipe.section("rewards")["correct"]) == (1.0, 1.0)

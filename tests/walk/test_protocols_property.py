@@ -27,7 +27,7 @@ from kgwalk.systems.kg_hopper.protocol import KgHopper
 from kgwalk.systems.kg_r1.protocol import KgR1
 from kgwalk.systems.kg_reasoner.protocol import KgReasoner
 from kgwalk.systems.kgwalk.protocol import Kgwalk
-from kgwalk.types import Answer, Call, Document, Episode, Malformed, Message, Question, Step
+from kgwalk.types import Answer, Call, Document, Episode, Malformed, Question, Step
 from kgwalk.walk.actions import ACTIONS
 from kgwalk.walk.facts import read_name, spell
 from kgwalk.walk.language import CORE, CORE_DATED

@@ -4,7 +4,7 @@
 |---|---|---|
 | shuffled | each once an epoch, in an order drawn for the epoch | all papers |
 | hops | the same, but easy first: those of one hop, then of two, ...; a share of them anywhere | ours |
-| history | after the first epochs, none of one hop, none that every rollout got right the last time | KG-Hopper, III-D |
+| history | after the first epochs, none of one hop, none that every rollout got right last time | KG-Hopper, III-D |
 | hard | after the first epochs, only those of several hops whose SFT loss is high | KG-Reasoner, 4.3, eq. 10 |
 | variance | drawn in proportion to how much rewards differed within a group when last asked | ours |
 
