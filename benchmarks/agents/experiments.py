@@ -261,7 +261,11 @@ def _baselines() -> dict[str, Experiment]:
     """The model itself, without a graph."""
     tests = tuple(f"{name}:300" for name in TESTED)
     recipes = ("vanilla", "cot")
-    return {recipe: Experiment(f"the untrained model: {recipe}", recipe=recipe, tests=tests) for recipe in recipes}
+    ways = {"": ("protocol.examples=true",)}
+    return {
+        recipe: Experiment(f"the untrained model: {recipe}", recipe=recipe, tests=tests, ways=ways)
+        for recipe in recipes
+    }
 
 
 def _papers() -> dict[str, Experiment]:

@@ -40,6 +40,7 @@ TURN: Parts[TurnReward] = Parts("turn reward", "rewards")
 WHOLE: Parts[WholeReward] = Parts("reward", "rewards")
 _JUDGES: dict[Callable[..., Any], str] = {}
 _NEEDED: set[Callable[..., Any]] = set()  # rewards that have no value without their judge
+_WITHOUT_ANSWERS: set[str] = set()
 
 
 def turn_reward(name: str) -> Callable[[_F], _F]:
@@ -77,6 +78,11 @@ def judged_by(kind: str, *, needed: bool = True) -> Callable[[_F], _F]:
 
 def judge_of(function: Callable[..., Any]) -> str | None:
     return _JUDGES.get(function)
+
+
+def pays_without_answers(*names: str) -> None:
+    """These rewards read no gold answer: they can pay a question that has none. Others are taken to need them."""
+    _WITHOUT_ANSWERS.update(names)
 
 
 def reward_named(name: str, section: str) -> Callable[..., Any]:
@@ -126,6 +132,11 @@ class Outcome:
         """Whether every turn is written as the protocol asks, and the last one answers."""
         malformed = any(isinstance(turn.step, Malformed) for turn in self.episode.turns)
         return self.episode.stop == StopReason.answered and not malformed
+
+    @property
+    def right(self) -> bool:
+        """Whether the answer is right: by the judge of answers where it was asked, else all names and no other."""
+        return self.judged["correct"] == 1 if "correct" in self.judged else self.metrics["exact_set"] == 1
 
 
 TURNS, WHOLES, SETTINGS = "turn_rewards", "rewards", "reward_settings"
@@ -206,6 +217,12 @@ class RewardFunction:
     def _kinds(self, *, needed: bool) -> set[str]:
         paid = [part for part in (*self.turn_parts, *self.whole_parts) if part.weight]
         return {part.judge for part in paid if part.judge is not None and (part.needed or not needed)}
+
+    @property
+    def needs_answers(self) -> bool:
+        """Whether a question must have gold answers: not where a judge says what is right, and nothing else looks."""
+        counting = {part.name for part in (*self.turn_parts, *self.whole_parts) if part.weight}
+        return "correct" not in self.judges or not counting <= _WITHOUT_ANSWERS
 
     def __call__(self, outcome: Outcome) -> Rewarded:
         """Of one outcome alone: what is missing counts 0."""

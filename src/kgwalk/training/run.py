@@ -163,7 +163,7 @@ class TrainingRun:
 
     @cached_property
     def training_set(self) -> TrainingSet:
-        return TrainingSet(self.questions, self.training_environments)
+        return TrainingSet(self.questions, self.training_environments, self.reward.needs_answers)
 
     @cached_property
     def reward(self) -> RewardFunction:
