@@ -261,7 +261,11 @@ def _baselines() -> dict[str, Experiment]:
     """The model itself, without a graph."""
     tests = tuple(f"{name}:300" for name in TESTED)
     recipes = ("vanilla", "cot")
-    return {recipe: Experiment(f"the untrained model: {recipe}", recipe=recipe, tests=tests) for recipe in recipes}
+    ways = {"": ("protocol.examples=true",)}
+    return {
+        recipe: Experiment(f"the untrained model: {recipe}", recipe=recipe, tests=tests, ways=ways)
+        for recipe in recipes
+    }
 
 
 def _papers() -> dict[str, Experiment]:
@@ -279,14 +283,16 @@ def _papers() -> dict[str, Experiment]:
                 recipe=recipe,
                 profile="135m",
             )
-            drops = {f"drop-{drop}": (f"world.drop={drop}",) for drop in DROPS} if recipe == "graph-rft" else {}
+            hides = recipe == "graph-rft"
+            whole = ("world.drop=0",) if hides else ()
+            drops = {f"drop-{drop}": (f"world.drop={drop}", "world.share=1") for drop in DROPS if hides}
             found[name] = Experiment(
                 f"{recipe}, then GRPO on {data}, 90 seconds",
                 f"{name}-sft",
                 data=(data,),
                 values=(*BRIEF, "grpo.questions=64", "grpo.group=8", "grpo.minutes=1.5"),
                 tests=(f"{data}:300",),
-                ways={"": (), **drops},
+                ways={"": whole, **drops},
                 recipe=recipe,
                 profile="135m",
             )

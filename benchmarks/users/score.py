@@ -172,14 +172,13 @@ class Figures:
 
 
 def report(scored: Sequence[Scored], *, secret: bool = False) -> dict[str, Any]:
-    """The figures of one set of graphs. A `secret` set is told in total and by shape: no graph, no question."""
+    """The figures of one set of graphs. A `secret` set is told in total and by shape alone."""
     unanswerable = [one for one in scored if one.question.answer_kind == "none"]
     others = [one for one in scored if one.question.answer_kind != "none"]
     ordered = [one for one in scored if one.question.ordered]
     told: dict[str, Any] = {
         "total": asdict(figures(scored)),
         "by_shape": _by(scored, lambda one: one.question.shape),
-        "by_answer_kind": _by(scored, lambda one: one.question.answer_kind),
         "company": asdict(figures([one for one in scored if one.company])),
         "refused_rightly": _share([not one.answers for one in unanswerable]),
         "refused_wrongly": _share([not one.answers for one in others]),
@@ -187,6 +186,7 @@ def report(scored: Sequence[Scored], *, secret: bool = False) -> dict[str, Any]:
         "starts_found": _share([one.found for one in scored if one.question.starts.entities]),
     }
     if not secret:
+        told["by_answer_kind"] = _by(scored, lambda one: one.question.answer_kind)
         told["by_graph"] = _by(scored, lambda one: one.graph)
         told["questions"] = [
             {

@@ -263,7 +263,8 @@ def test_what_is_refused_leaves_no_folder(cli: Cli, films: Path, tmp_path: Path)
 
 
 def test_a_judge_over_an_api(cli: Cli, films: Path, api: Api) -> None:
-    """big is right; hanks names Tom Hanks, so 0; year cannot be read; zemeckis failed; star has no answer, so 0."""
+    """big is the gold answer, so 1, and star has no answer, so 0, both without a call; hanks names Tom Hanks, so 0;
+    year cannot be read; zemeckis failed."""
     command = ("eval", "kgwalk", "--data", films, "--engine", "api", "--model", "m", "--set", TURNS, "--json")
     judge = ("--judge", "api:gpt-judge", "--judge-kinds", "correct")
     report = cli(*command, *judge).json
@@ -276,9 +277,9 @@ def test_a_judge_over_an_api(cli: Cli, films: Path, api: Api) -> None:
         "verdicts": 5,
         "failed": 2,
         "cached": 0,
-        "calls": 4,  # big, hanks, and year twice
-        "prompt_tokens": 40,
-        "generated_tokens": 12,
+        "calls": 3,  # hanks, and year twice
+        "prompt_tokens": 30,
+        "generated_tokens": 9,
     }
     folder = Path(report["folder"])
     assert json.loads((folder / "metrics.json").read_text()) == report
@@ -287,11 +288,11 @@ def test_a_judge_over_an_api(cli: Cli, films: Path, api: Api) -> None:
     again = cli(*command, *judge).json
     assert api.calls == before + 2  # only what could not be read is asked again, twice
     assert again["metrics"] == report["metrics"]
-    assert (again["judge"]["cached"], again["judge"]["failed"]) == (2, 2)
+    assert (again["judge"]["cached"], again["judge"]["failed"]) == (1, 2)
     shown = cli(*command[:-1], *judge).stdout
     assert "judge_correct" in shown
     assert "judge: api:gpt-judge at http://127.0.0.1:" in shown
-    assert ", 5 verdicts: 2 calls, 2 from the cache, 2 failed" in shown
+    assert ", 5 verdicts: 2 calls, 1 from the cache, 2 failed" in shown
 
 
 # --- killed, and going on

@@ -570,6 +570,7 @@ def test_a_judge_beside_the_scores(films: Path, tmp_path: Path) -> None:
     """
     equivalence: big found; hanks 1 of 2 with one name (P 1, R 1/2); year cannot be read; zemeckis failed and is not
     judged; star has no answer, so 0 without a call. Means are over the three that have a verdict.
+    correct: big is the gold answer, so 1 without a call, whatever the judge would say.
     """
     out = tmp_path / "run"
     evaluate("kgwalk", films, engine=engine(), values=[TURNS], out=out)
@@ -580,17 +581,17 @@ def test_a_judge_beside_the_scores(films: Path, tmp_path: Path) -> None:
         assert metrics["judge_recall"] == approx((1 + 0.5 + 0) / 3)
         assert metrics["judge_precision"] == approx((1 + 1 + 0) / 3)
         assert metrics["judge_f1"] == approx((1 + 2 / 3 + 0) / 3)
-        assert metrics["judge_correct"] == 0.0
+        assert metrics["judge_correct"] == approx(1 / 3)
         assert {name: metrics[name] for name in strict["metrics"]} == strict["metrics"]
         low, high = report["intervals"]["judge_recall"]
         assert low < 0.5 < high
         about = report["judge"]
         assert (about["verdicts"], about["failed"], about["cached"]) == (10, 4, 0)
-        assert about["calls"] == 2 * (2 + 2)  # big and hanks once, year twice
+        assert about["calls"] == (2 + 2) + (1 + 2)  # big (not for `correct`) and hanks once, year twice
         assert about["kinds"] == ["equivalence", "correct"]
         again = judged(open_run(out), judge, ["equivalence", "correct"])
         assert again["metrics"] == metrics
-        assert (again["judge"]["cached"], again["judge"]["calls"]) == (4, 4)  # what failed is asked again
+        assert (again["judge"]["cached"], again["judge"]["calls"]) == (3, 4)  # what failed is asked again
     assert open_run(out).read("metrics.json") == again
     rows = list(read_rows(out / "judgements.jsonl"))
     assert len(rows) == 10

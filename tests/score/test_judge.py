@@ -55,7 +55,7 @@ ROOT = Path(__file__).parents[2]
 PLAN = 'Step 1: Who directed Big?\nAns1 = SearchKG(t="person" | h="Big", r="directed_by")'
 
 
-def correct(predicted: str = "Paris", **more: Any) -> Case:
+def correct(predicted: str = "Paris, in France", **more: Any) -> Case:
     return Case("correct", "What is the capital of France?", gold=["Paris"], predicted=[predicted], **more)
 
 
@@ -222,7 +222,7 @@ def test_the_key_is_the_cases_own_and_secret(tmp_path: Path) -> None:
         keys.append(key_of(request))
         return "no verdict"
 
-    cases = [correct("Paris"), correct("Lyon")]
+    cases = [correct("Paris, in France"), correct("Lyon")]
     for folder in (tmp_path / "a", tmp_path / "a", tmp_path / "b", None, None):
         with judge_with(ScriptedEngine(script), cache=folder, retries=0) as judge:
             judge.judge_all(cases)
@@ -331,6 +331,32 @@ def test_a_reply_that_was_cut_off_says_so() -> None:
     assert verdict.failure.endswith("it was cut off after 50 tokens")
 
 
+def test_the_gold_answers_themselves_need_no_judge() -> None:
+    """In any order and case; another spelling, one more or one less is asked about."""
+    gold = ["C++", "Oslo"]
+    with judge_with(says({"correct": 0})) as judge:
+        cases = [["oslo", "c++"], ["C++"], ["C", "Oslo"], ["C++", "Oslo", "Bergen"]]
+        verdicts = judge.judge_all([Case("correct", "?", gold=gold, predicted=names) for names in cases])
+        assert [(one.value, one.calls) for one in verdicts] == [(1, 0), (0, 1), (0, 1), (0, 1)]
+        assert judge.judge_all([Case("correct", "?", gold=None, predicted=["Oslo"])])[0].calls == 1
+
+
+def test_a_judge_may_be_asked_for_its_verdict_alone() -> None:
+    """The prompt asks for no reasons, the form is the same, and the verdict is another one in the cache."""
+    texts: list[str] = []
+
+    def script(request: Request) -> str:
+        texts.append(prompt_of(request))
+        return reply_to(request, {"correct": 1})
+
+    with judge_with(ScriptedEngine(script)) as judge:
+        judge.judge_all([correct()])
+        judge.reasons = False
+        assert judge.judge_all([correct()])[0].calls == 1
+    assert ["reasons" in text for text in texts] == [True, False]
+    assert all(text.splitlines()[-1].startswith('{"verdict": {"correct": ?}') for text in texts)
+
+
 def test_an_engine_that_fails_on_some_calls() -> None:
     def script(request: Request) -> str:
         if "Lyon" in prompt_of(request):
@@ -338,7 +364,7 @@ def test_an_engine_that_fails_on_some_calls() -> None:
         return reply_to(request, {"correct": 1})
 
     with judge_with(ScriptedEngine(script)) as judge:
-        verdicts = judge.judge_all([correct("Paris"), correct("Lyon"), correct("paris")])
+        verdicts = judge.judge_all([correct("Paris, in France"), correct("Lyon"), correct("paris, in france")])
         assert [one.value for one in verdicts] == [1, None, 1]
         assert verdicts[1].failure == "the server is down"
         assert (judge.cost.verdicts, judge.cost.failed, judge.cost.calls) == (3, 1, 2)
@@ -465,7 +491,7 @@ def counting(replies: dict[str, Any]) -> tuple[ScriptedEngine, list[str]]:
 
 
 def test_a_second_judge_finds_the_verdicts(tmp_path: Path) -> None:
-    cases = [correct("Paris"), correct("Lyon"), Case("equivalence", "?", gold=["a"], predicted=["b"])]
+    cases = [correct("Paris, in France"), correct("Lyon"), Case("equivalence", "?", gold=["a"], predicted=["b"])]
 
     def script(request: Request) -> str:
         verdict = {"equivalent": [1]} if '<gold>\n1. "a"' in prompt_of(request) else {"correct": 1}
@@ -595,8 +621,8 @@ def test_cost_adds_up() -> None:
         return "hm" if "Lyon" in prompt_of(request) else reply_to(request, {"correct": 1})
 
     with judge_with(ScriptedEngine(script)) as judge:
-        verdicts = judge.judge_all([correct("Paris"), correct("Lyon"), correct("Paris")])
-        judge.judge_all([correct("Paris")])
+        verdicts = judge.judge_all([correct("Paris, in France"), correct("Lyon"), correct("Paris, in France")])
+        judge.judge_all([correct("Paris, in France")])
         assert (judge.cost.verdicts, judge.cost.cached, judge.cost.failed, judge.cost.calls) == (4, 2, 1, 3)
         assert judge.cost.prompt_tokens == sum(len(request.ids) for request in requests)
         assert judge.cost.prompt_tokens == sum(one.prompt_tokens for one in verdicts)
@@ -617,11 +643,11 @@ def test_through_a_server(tmp_path: Path) -> None:
 
     with serving(answer) as (api, url), engine_at(url) as engine:
         with Judge(engine, model_name="gpt-4o-mini", cache=tmp_path) as judge:
-            verdicts = judge.judge_all([correct("Paris"), correct("Lyon"), correct("Nice")])
+            verdicts = judge.judge_all([correct("Paris, in France"), correct("Lyon"), correct("Nice")])
             assert [one.value for one in verdicts] == [1, 0, None]
             # the server counts 19 and 10 for every call, of which the third case has two
             assert judge.cost == JudgeCost(3, 0, 1, 4, 4 * 19, 4 * 10)
-            assert judge.judge_all([correct("Paris")])[0].cached
+            assert judge.judge_all([correct("Paris, in France")])[0].cached
             assert len(api.asked) == 4
         assert {(body["temperature"], body["max_tokens"]) for body in api.asked} == {(0.0, 1024)}
 

@@ -103,22 +103,26 @@ def test_every_reward_says_what_it_is(table: dict[str, Callable[..., Any]]) -> N
 
 
 def test_kg_r1_three_turns_by_hand() -> None:
-    """The example of the module's docstring: 1.0, 0.5, 1.0 and R = 2."""
-    reward = RewardFunction.of(
-        a_recipe(turn_rewards={"format": 0.5, "query": 0.5, "answer": 0.5}, rewards={"f1": 1, "retrieval": 1})
-    )
-    rewarded = reward(an_outcome(a_turn(ASK, shown=["Penny Marshall"]), a_turn(ASK), MARSHALL))
-    assert rewarded == Rewarded(
-        [1.0, 0.5, 1.0],
+    """The example of the module's docstring: 1.0, 1.0, 1.0 and R = 2; by the code 1.0, 0.5, 1.0 and 1."""
+    sections = {"turn_rewards": {"format": 0.5, "query": 0.5, "answer": 0.5}, "rewards": {"f1": 1, "retrieval": 1}}
+    outcome = an_outcome(a_turn(ASK, shown=["Penny Marshall"]), a_turn(ASK), MARSHALL)
+    assert RewardFunction.of(a_recipe(**sections))(outcome) == Rewarded(
+        [1.0, 1.0, 1.0],
         2.0,
-        {"turn.format": 1.0, "turn.query": 1 / 3, "turn.answer": 1 / 3, "f1": 1.0, "retrieval": 1.0},
+        {"turn.format": 1.0, "turn.query": 2 / 3, "turn.answer": 1 / 3, "f1": 1.0, "retrieval": 1.0},
     )
+    code = {"rewards": {"f1": 0.5, "retrieval": 0.5}, "reward_settings": {"equation_1": "code"}}
+    rewarded = RewardFunction.of(a_recipe(**sections | code))(outcome)
+    assert (rewarded.turns, rewarded.whole) == ([1.0, 0.5, 1.0], 1.0)
+    with pytest.raises(KgwalkError, match="unknown value of reward_settings"):
+        RewardFunction.of(a_recipe(**sections, reward_settings={"equation_1": "both"}))(outcome)
 
 
-def test_a_query_is_paid_once_and_only_if_it_was_answered() -> None:
+def test_a_query_is_paid_only_if_it_was_answered_and_by_the_code_once() -> None:
     other = Call("get_tail_relations", ("Big",))
     outcome = an_outcome(a_turn(ASK), a_turn(ASK), a_turn(other, ok=False), a_turn(other), JUNK)
-    assert TURN["query"](outcome) == [1, 0, 0, 0, 0]  # what was refused once is no new query either
+    assert TURN["query"](outcome) == [1, 1, 0, 1, 0]
+    assert TURN["query"](outcome, equation_1="code") == [1, 0, 0, 1, 0]
     assert TURN["query"](an_outcome(a_turn(ASK, told=""))) == [0]  # there was no room to tell it
     assert TURN["format"](outcome) == [1, 1, 1, 1, 0]
     assert TURN["answer"](an_outcome(a_turn(ASK), MARSHALL)) == [0, 1]
@@ -221,7 +225,33 @@ def test_graph_rft_on_a_real_walk(store: Callable[..., StoredGraph]) -> None:
 @pytest.mark.parametrize(("searches", "expected"), [(0, 0.0), (1, 0.5), (2, 0.8), (5, 0.8)])
 def test_the_search_reward_is_capped(searches: int, expected: float) -> None:
     turns = [a_turn(Call("search", (str(number),))) for number in range(searches)]
-    assert WHOLE["search"](an_outcome(*turns, a_turn(ASK, ok=False), MARSHALL)) == expected
+    assert WHOLE["search"](an_outcome(*turns, MARSHALL)) == expected
+    failed = an_outcome(*turns, a_turn(ASK, ok=False), MARSHALL)  # counts as the others do
+    assert WHOLE["search"](failed) == min(0.5 * (searches + 1), 0.8)
+    assert WHOLE["search"](failed, search_counts="answered") == expected
+
+
+def test_the_format_needs_a_search() -> None:
+    assert WHOLE["format"](an_outcome(MARSHALL)) == 0
+    assert WHOLE["format"](an_outcome(a_turn(ASK, ok=False), MARSHALL)) == 1
+
+
+def test_which_recipes_need_gold_answers() -> None:
+    """KG-Hopper's rewards do not, while its judge is asked; one that compares with the answers does."""
+    hopper = load_recipe("kg-hopper")
+    assert not RewardFunction.of(hopper).needs_answers
+    for values in (["rewards.f1=0.1"], ["rewards.correct=0"]):
+        assert RewardFunction.of(hopper.with_values(values)).needs_answers
+    assert not RewardFunction.of(hopper.with_values(["rewards.f1=0", "rewards.search=0"])).needs_answers
+    for name in ("kg-r1", "kgwalk", "eog", "graph-rft"):
+        assert RewardFunction.of(load_recipe(name)).needs_answers
+
+
+def test_right_is_what_the_judge_of_answers_says_else_all_names_and_no_other() -> None:
+    assert [an_outcome(turn).right for turn in (MARSHALL, WRONG)] == [True, False]
+    assert [an_outcome(MARSHALL, judged={"correct": value}).right for value in (1, 0, None)] == [True, False, False]
+    assert an_outcome(WRONG, judged={"correct": 1, "reasoning": 0.1}).right
+    assert not an_outcome(WRONG, judged={"reasoning": 1.0}).right
 
 
 def test_kg_hopper_by_hand() -> None:

@@ -37,7 +37,8 @@ def run(curriculum: Curriculum, steps: range) -> list[list[int]]:
         batch = curriculum.questions(step)
         batches.append(batch)
         chance = random.Random(step)
-        curriculum.record(step, [(place, [chance.choice((0.0, 1.0)) for _ in range(2)]) for place in set(batch)])
+        rows = [(place, [chance.choice((0.0, 1.0)) for _ in range(2)]) for place in set(batch)]
+        curriculum.record(step, [(place, rewards, min(rewards) == 1) for place, rewards in rows])
     return batches
 
 
@@ -112,24 +113,47 @@ def test_a_share_of_the_questions_is_mixed_in() -> None:
     assert 0 < early.count(2) < 20  # of 40 that are mixed, half are of two hops, and half of those come early
 
 
-def test_history_drops_one_hop_and_what_all_rollouts_solved() -> None:
-    """KG-Hopper: an epoch over all; then 1 is of one hop, 2 was solved by both rollouts, 3 by one, 4 by none."""
+def test_history_drops_one_hop_and_what_all_rollouts_answered() -> None:
+    """KG-Hopper: an epoch over all; then 1 is of one hop, 2 was answered by both rollouts, 3 by one, 4 by none."""
     curriculum = a_curriculum([2, 1, 2, 2, 2, None], batch=6, order="history")
     assert sorted(curriculum.questions(1)) == [0, 1, 2, 3, 4, 5]
-    curriculum.record(1, [(1, [0, 0]), (2, [1, 1]), (3, [1, 0]), (4, [0, 0])])
+    curriculum.record(1, [(1, [0, 0], False), (2, [1, 1], True), (3, [1, 0], False), (4, [0, 0], False)])
     curriculum.batch = 4
     assert sorted(curriculum.questions(2)) == [0, 3, 4, 5]  # 0 and 5 were not recorded: they stay
-    curriculum.record(2, [(3, [1, 1]), (4, [1, 1]), (5, [1, 1])])
+    curriculum.record(2, [(3, [1, 1], True), (4, [1, 1], True), (5, [1, 1], True)])
     curriculum.batch = 1
     assert [curriculum.questions(step) for step in (3, 4, 5)] == [[0]] * 3
 
 
-def test_history_with_another_measure_of_solved() -> None:
-    curriculum = a_curriculum([2, 2], batch=2, order="history", solved=2.3)
+def test_a_high_reward_with_wrong_answers_is_not_solved() -> None:
+    """0: two searches, in form, perfect reasoning, wrong answers: 0.8 + 0.5 + 1 = 2.3. 1: no format and poor reasoning,
+    but right: 0.5 + 0 + 0.2 + 1 = 1.7."""
+    curriculum = a_curriculum([2, 2], batch=2, order="history")
     curriculum.questions(1)
-    curriculum.record(1, [(0, [2.3, 3.0]), (1, [2.2, 3.0])])
+    curriculum.record(1, [(0, [2.3, 2.3], False), (1, [1.7, 1.7], True)])
     curriculum.batch = 1
-    assert [curriculum.questions(step) for step in (2, 3)] == [[1], [1]]
+    assert [curriculum.questions(step) for step in (2, 3)] == [[0], [0]]
+
+
+def test_history_may_ask_for_a_reward_beside_right_answers() -> None:
+    curriculum = a_curriculum([2, 2, 2], batch=3, order="history", solved=2.3)
+    curriculum.questions(1)
+    curriculum.record(1, [(0, [2.3, 3.0], True), (1, [2.2, 3.0], True), (2, [2.3, 3.0], False)])
+    curriculum.batch = 2
+    assert [sorted(curriculum.questions(step)) for step in (2, 3)] == [[1, 2], [1, 2]]
+
+
+def test_the_state_of_a_run_of_version_0_2_is_restored() -> None:
+    """It has no word on answers: what it called solved, by its reward alone, is asked again."""
+    curriculum = a_curriculum([2, 2, 1], batch=2, order="history", solved=2.3)
+    asked = [[0, 2.3, 0.1], [1, 0.5, 0.2], [2, 3.0, 0.0]]
+    old = {"order": "history", "count": 3, "step": 2, "chosen": [2, 0], "epoch": 1, "left": [], "asked": asked}
+    curriculum.restore(json.loads(json.dumps(old)))
+    assert sorted(curriculum.questions(3)) == [0, 1]
+    curriculum.record(3, [(0, [2.3, 2.3], True), (1, [0, 2.3], False)])
+    curriculum.batch = 1
+    assert [curriculum.questions(step) for step in (4, 5)] == [[1], [1]]
+    assert curriculum.state()["asked"][0] == [0, 2.3, 0.05, True]  # the spread: half of 0.1
 
 
 def test_when_nothing_would_be_left_everything_stays() -> None:
@@ -149,16 +173,18 @@ def test_hard_cases_have_several_hops_and_a_high_loss() -> None:
     assert [threshold.questions(step) for step in (1, 2)] == [[5], [5]]
 
 
-def test_without_a_loss_a_question_may_be_hard() -> None:
-    settings = CurriculumSettings(order="hard", first_epochs=0, hard_loss=0.5)
-    curriculum = Curriculum(some_questions([2, 2]), settings, batch=1, losses={"q0": 0.1})
-    assert [curriculum.questions(step) for step in (1, 2)] == [[1], [1]]
+def test_without_a_loss_a_question_is_not_hard_unless_it_is_kept() -> None:
+    for unknown, asked in (("leave", [[0], [0]]), ("keep", [[1], [1]])):
+        limit = 0.05 if unknown == "leave" else 0.5  # the loss of q0 is 0.1
+        settings = CurriculumSettings(order="hard", first_epochs=0, hard_loss=limit, hard_unknown=unknown)
+        curriculum = Curriculum(some_questions([2, 2]), settings, batch=1, losses={"q0": 0.1})
+        assert [curriculum.questions(step) for step in (1, 2)] == asked
 
 
 def test_variance_asks_where_rewards_differ() -> None:
     """Ten questions: 0 and 1 with a spread of 0.5, the others with none: they weigh 0.05 of that."""
     curriculum = a_curriculum([1] * 10, batch=1, order="variance")
-    curriculum.record(0, [(place, [1, 0] if place < 2 else [1, 1]) for place in range(10)])
+    curriculum.record(0, [(place, [1, 0] if place < 2 else [1, 1], False) for place in range(10)])
     counts = Counter(curriculum.questions(step)[0] for step in range(1, 1001))
     assert (counts[0] + counts[1]) / 1000 == pytest.approx(1 / 1.2, abs=0.05)  # 2 * 0.5 / (2 * 0.5 + 8 * 0.025)
     assert len(counts) > 5  # the others are not forgotten
@@ -166,16 +192,16 @@ def test_variance_asks_where_rewards_differ() -> None:
 
 def test_variance_asks_first_what_was_never_asked() -> None:
     curriculum = a_curriculum([1] * 20, batch=5, order="variance")
-    curriculum.record(0, [(place, [1, 1]) for place in range(10)])
+    curriculum.record(0, [(place, [1, 1], False) for place in range(10)])
     assert sum(place >= 10 for step in range(1, 41) for place in curriculum.questions(step)) > 150  # of 200
 
 
 def test_the_spread_is_smoothed() -> None:
     """0.5 at first, then 0: with half the weight on what was before, 0.25."""
     curriculum = a_curriculum([1], order="variance")
-    curriculum.record(1, [(0, [1, 0])])
-    curriculum.record(2, [(0, [1, 1])])
-    curriculum.record(3, [(0, [])])  # all rollouts failed: nothing was learned of it
+    curriculum.record(1, [(0, [1, 0], False)])
+    curriculum.record(2, [(0, [1, 1], True)])
+    curriculum.record(3, [(0, [], True)])  # all rollouts failed: nothing was learned of it
     assert curriculum.asked[0].spread == 0.25
     assert spread_of([0, 2]) == 1.0
 
@@ -202,8 +228,8 @@ def test_what_is_wrong_is_named() -> None:
         (lambda: of(batch=0), "a step asks at least 1 question, not 0"),
         (lambda: of(count=0), "there are no questions to train on"),
         (lambda: of().questions(0), "there are no questions for step 0: steps are counted from 1"),
-        (lambda: of().record(1, [(1, [0.0])]), "step 1: there is no question 1; there are 1"),
-        (lambda: of().record(1, [(0, [float("nan")])]), "step 1, question 0: rewards must be finite"),
+        (lambda: of().record(1, [(1, [0.0], False)]), "step 1: there is no question 1; there are 1"),
+        (lambda: of().record(1, [(0, [float("nan")], False)]), "step 1, question 0: rewards must be finite"),
         (lambda: of().restore(of(count=2).state()), "the curriculum's count was 2 and is now 1; start a new run"),
         (lambda: of().restore(of(order="hops").state()), "the curriculum's order was 'hops' and is now 'shuffled'"),
     ]

@@ -78,16 +78,17 @@ def judged(path: str, body: Any) -> Any:
 def test_kg_hopper_is_paid_by_a_judge_and_asks_again_what_is_not_solved(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Solved is a reward of 0.8 here: both rollouts of the question about Finland have 1. In the second epoch there is
-    neither that question nor one of a single hop: those about Norway, Sweden and Denmark of two hops are left."""
+    """Both rollouts of the question about Finland have a reward of 1, by their reasoning alone: nothing is answered, so
+    nothing is solved. In the second epoch there is no question of a single hop: the four of two hops are left,
+    also that about Finland. Counted by the reward, `solved = 0.8` would have dropped it."""
     recipe = load_recipe("kg-hopper")
-    assert recipe.section("curriculum") == {"order": "history", "first_epochs": 1, "solved": 2.3}
+    assert recipe.section("curriculum") == {"order": "history", "first_epochs": 1}
     assert (recipe.section("rewards")["reasoning"], recipe.section("rewards")["correct"]) == (1.0, 1.0)
     rewards = ["rewards.reasoning=1", "rewards.correct=1", "rewards.exact=0", "curriculum.solved=0.8"]
     with serving(judged) as (api, url):
         monkeypatch.setenv("OPENAI_BASE_URL", url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-        values = [*SIZES, *rewards, 'train.stages=["grpo"]']
+        values = [*SIZES, *rewards, "grpo.steps=4", 'train.stages=["grpo"]']
         train(
             "kg-hopper", data, out=tmp_path / "run", profile="smoke", values=values, judge="api:judge", report_to="none"
         )
@@ -99,12 +100,12 @@ def test_kg_hopper_is_paid_by_a_judge_and_asks_again_what_is_not_solved(
         assert row["rewards"]["parts"]["reasoning"] == verdict
         assert row["rewards"]["parts"]["correct"] == 0  # without an answer there is nothing to ask
         assert row["rewards"]["whole"] == verdict
-    first, second, third = read_rows(tmp_path / "run" / "grpo" / "metrics.jsonl")
+    first, second, *_ = read_rows(tmp_path / "run" / "grpo" / "metrics.jsonl")
     assert first["reward"] + second["reward"] == pytest.approx((1.0 + 5 * 0.25) / 3)  # six questions, three a step
-    assert (third["reward"], third["reward_reasoning"], third["no_verdict"]) == (0.25, 0.25, 0)
+    assert first["no_verdict"] == second["no_verdict"] == 0
     steps = asked(tmp_path / "run")
     assert steps[1] | steps[2] == {"Norway 1", "Norway 2", "Sweden 1", "Sweden 2", "Finland 2", "Denmark 2"}
-    assert steps[3] == {"Norway 2", "Sweden 2", "Denmark 2"}
+    assert steps[3] | steps[4] == {"Norway 2", "Sweden 2", "Finland 2", "Denmark 2"}
 
 
 def test_a_judge_that_fails_pays_nothing_and_is_counted(
@@ -123,13 +124,14 @@ def test_a_judge_that_fails_pays_nothing_and_is_counted(
 
 def test_kg_reasoner_asks_again_what_was_hard_in_sft(data: Dataset, tmp_path: Path) -> None:
     """The harder half of the six questions, by their loss, and of those the ones of two hops."""
-    assert load_recipe("kg-reasoner").section("curriculum") == {"order": "hard", "first_epochs": 1}
+    hard = {"order": "hard", "first_epochs": 1, "hard_unknown": "leave"}
+    assert load_recipe("kg-reasoner").section("curriculum") == hard
     values = [*SIZES, 'train.stages=["demos", "sft", "grpo"]', "grpo.questions=2", "grpo.steps=4"]
     train("kg-reasoner", data, out=tmp_path / "run", profile="smoke", values=values, report_to="none")
     losses = read_json(tmp_path / "run" / "sft" / "losses.json")
     assert len(losses) == 6
-    hard = {name for name in sorted(losses, key=losses.__getitem__)[3:] if name.endswith("2")}
+    harder = {name for name in sorted(losses, key=losses.__getitem__)[3:] if name.endswith("2")}
     steps = asked(tmp_path / "run")
     assert steps[1] | steps[2] | steps[3] == set(losses)
-    assert steps[4] <= hard
-    assert len(steps[4]) == min(2, len(hard))
+    assert steps[4] <= harder
+    assert len(steps[4]) == min(2, len(harder))

@@ -258,10 +258,10 @@ def test_an_episode_comes_back_as_it_was() -> None:
         [fact],
         "key",
     )
-    row = pack_episode(7, MeasuredEpisode(episode, {"f1": 1.0}, False))
+    row = pack_episode(7, MeasuredEpisode(episode, {"f1": 1.0}, False, True))
     (travelled,) = Frames().feed(framed(row))
     assert travelled[0] == 7
-    assert unpack_episode(travelled, QUESTIONS[0]) == MeasuredEpisode(episode, {"f1": 1.0}, False)
+    assert unpack_episode(travelled, QUESTIONS[0]) == MeasuredEpisode(episode, {"f1": 1.0}, False, True)
 
 
 def test_of_a_context_only_what_is_new_is_sent() -> None:

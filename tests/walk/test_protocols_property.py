@@ -27,7 +27,7 @@ from kgwalk.systems.kg_hopper.protocol import KgHopper
 from kgwalk.systems.kg_r1.protocol import KgR1
 from kgwalk.systems.kg_reasoner.protocol import KgReasoner
 from kgwalk.systems.kgwalk.protocol import Kgwalk
-from kgwalk.types import Answer, Call, Document, Episode, Malformed, Message, Question, Step
+from kgwalk.types import Answer, Call, Document, Episode, Malformed, Question, Step
 from kgwalk.walk.actions import ACTIONS
 from kgwalk.walk.facts import read_name, spell
 from kgwalk.walk.language import CORE, CORE_DATED
@@ -402,10 +402,10 @@ def test_no_name_forges_a_tag_in_the_prompt(name: str, tagged: StoredGraph) -> N
 
 @pytest.mark.parametrize("name", ["vanilla", "cot"])
 def test_without_a_graph_nothing_of_it_is_shown(name: str, films: StoredGraph) -> None:
-    messages = walk_of(name, films, question="Who directed it?").prompt()
-    assert messages[-1] == Message("user", "Question: Who directed it?")
-    assert not any("Tom Hanks" in message.content for message in messages)
-    assert [message.role for message in messages] == ["user", "assistant"] * 2 + ["user"]
+    [message] = walk_of(name, films, question="Who directed it?").prompt()
+    assert message.role == "user"
+    assert message.content.splitlines()[-2] == "Question: Who directed it?"
+    assert "Tom Hanks" not in message.content
 
 
 def test_the_graph_of_an_eog_prompt_is_json(tagged: StoredGraph) -> None:

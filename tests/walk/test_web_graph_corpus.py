@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from kgwalk.bench.servers import ScanGraph
 from kgwalk.cli.main import make_app
 from kgwalk.data.bundled import world_path
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph, open_graph
+from kgwalk.training.workers.messages import pack, unpack
+from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.walk.environment import Environments, EnvironmentSettings, opened_web
+from kgwalk.walk.protocol import Environment
 from kgwalk.walk.web.corpus import LocalCorpus
 from kgwalk.walk.web.graph_corpus import (
     DatedName,
@@ -22,8 +27,10 @@ from kgwalk.walk.web.graph_corpus import (
     entity_documents,
     heads_sentence,
     tails_sentence,
+    web_of,
     write_corpus,
 )
+from kgwalk.walk.web.search import open_web
 
 FACTS = """\
 Norway\tcapital\tOslo\t
@@ -142,6 +149,47 @@ def test_a_corpus_is_the_same_twice_and_found_again(graph: StoredGraph, tmp_path
         ("Washington, D.C. capital", "United"),
     ]:
         assert any(told in one.text for one in corpus.search(query))
+
+
+# As a web
+
+
+def test_a_graph_has_its_own_web(graph: StoredGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written once into the cache; it has what is hidden from a view, since it is the whole graph's."""
+    monkeypatch.setenv("KGWALK_CACHE", str(tmp_path / "cache"))
+    capital = Triple("Norway", "capital", "Oslo")
+    question = Question("q", "?", ["Norway"], ["Oslo"], gold_paths=[[capital]])
+    environments = Environments(lambda _: graph, EnvironmentSettings(drop=1.0, web="graph"), Environment)
+    environment = environments.of(question)
+    assert not environment.complete
+    assert not list(environment.graph.match("Norway", "capital"))
+    assert environment.web is not None
+    assert "The capital of Norway is Oslo." in environment.web.search("Norway capital", 2)[1].text
+    files = list((tmp_path / "cache" / "graph-web").glob("*.jsonl.gz"))
+    assert len(files) == 1
+    written = files[0].stat().st_mtime_ns
+    assert web_of(graph.store) is environment.web
+    assert files[0].stat().st_mtime_ns == written
+    travelled = unpack(pack(Environments(open_same, environments.settings, Environment)))
+    assert travelled.settings.web == "graph"
+    assert travelled.web is None  # a worker makes it of its own graph
+
+
+def open_same(question: Question) -> StoredGraph:
+    raise NotImplementedError
+
+
+def test_a_web_of_what_cannot_have_one(graph: StoredGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgwalk.walk.web.graph_corpus.MOST_FACTS", 3)
+    with pytest.raises(KgwalkError, match=r"12 facts makes a large corpus.*kgwalk web corpus .*world\.web=none"):
+        web_of(graph.store)
+    settings = EnvironmentSettings(web="graph")
+    remote = Environments(lambda _: ScanGraph([Triple("a", "r", "b")]), settings, Environment)
+    with pytest.raises(KgwalkError, match="from a store only, not from a ScanGraph"):
+        remote.of(Question("q", "?", ["a"], ["b"]))
+    with pytest.raises(KgwalkError, match="belongs to a graph from which facts are hidden"):
+        open_web("graph")
+    assert opened_web(settings) is None  # of a question that is asked
 
 
 # The command line

@@ -72,12 +72,15 @@ def ask(
     """
     from kgwalk.config.recipe import load_recipe
     from kgwalk.walk.agent import NONE, Agent, store_of
+    from kgwalk.walk.web.search import GRAPH, open_web
 
     if question == "-":
         question = None
     if question is None and json and at_terminal():
         raise typer.BadParameter("--json needs a question, or questions on stdin: kgwalk ask --json < questions.txt")
     lines = None if question is not None or at_terminal() else lines_of_stdin()
+    if web == GRAPH:
+        open_web(web)  # which says that it is none for a question
     chosen = load_recipe(recipe).with_values([*environment_values(None, web), *(values or [])])
     opened = graph_called(graph)
     agent = Agent(opened, chosen)

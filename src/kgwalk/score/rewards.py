@@ -39,6 +39,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 TURN: Parts[TurnReward] = Parts("turn reward", "rewards")
 WHOLE: Parts[WholeReward] = Parts("reward", "rewards")
 _JUDGES: dict[Callable[..., Any], str] = {}
+_NEEDED: set[Callable[..., Any]] = set()  # rewards that have no value without their judge
+_WITHOUT_ANSWERS: set[str] = set()
 
 
 def turn_reward(name: str) -> Callable[[_F], _F]:
@@ -59,11 +61,16 @@ def whole_reward(name: str) -> Callable[[_F], _F]:
     return WHOLE.add(name)
 
 
-def judged_by(kind: str) -> Callable[[_F], _F]:
-    """The reward reads `outcome.judged[kind]`, so a judge must be asked; kinds are those of score/judge/kinds.py."""
+def judged_by(kind: str, *, needed: bool = True) -> Callable[[_F], _F]:
+    """The reward reads `outcome.judged[kind]`, so a judge must be asked; kinds are those of score/judge/kinds.py.
+
+    Unless it is `needed`, a judge is asked where one was given; without, the reward finds no such key and goes by rule.
+    """
 
     def keep(function: _F) -> _F:
         _JUDGES[function] = kind
+        if needed:
+            _NEEDED.add(function)
         return function
 
     return keep
@@ -71,6 +78,11 @@ def judged_by(kind: str) -> Callable[[_F], _F]:
 
 def judge_of(function: Callable[..., Any]) -> str | None:
     return _JUDGES.get(function)
+
+
+def pays_without_answers(*names: str) -> None:
+    """These rewards read no gold answer: they can pay a question that has none. Others are taken to need them."""
+    _WITHOUT_ANSWERS.update(names)
 
 
 def reward_named(name: str, section: str) -> Callable[..., Any]:
@@ -121,6 +133,11 @@ class Outcome:
         malformed = any(isinstance(turn.step, Malformed) for turn in self.episode.turns)
         return self.episode.stop == StopReason.answered and not malformed
 
+    @property
+    def right(self) -> bool:
+        """Whether the answer is right: by the judge of answers where it was asked, else all names and no other."""
+        return self.judged["correct"] == 1 if "correct" in self.judged else self.metrics["exact_set"] == 1
+
 
 TURNS, WHOLES, SETTINGS = "turn_rewards", "rewards", "reward_settings"
 
@@ -144,10 +161,11 @@ class WeightedReward:
     weight: float
     of: Callable[[Outcome], Any]
     judge: str | None = None
+    needed: bool = True  # it has no value without the judge
 
     def can_judge(self, outcome: Outcome) -> bool:
         """Whether there is what it needs; an error if it counts and no judge was asked at all."""
-        if self.judge is None or self.judge in outcome.judged:
+        if self.judge is None or not self.needed or self.judge in outcome.judged:
             return True
         if self.weight:
             raise KgwalkError(
@@ -173,7 +191,13 @@ class RewardFunction:
         _check_settings(settings, functions)
         turns, wholes = (
             tuple(
-                WeightedReward(name, weight, partial(function, **_own(settings, function)), judge_of(function))
+                WeightedReward(
+                    name,
+                    weight,
+                    partial(function, **_own(settings, function)),
+                    judge_of(function),
+                    function in _NEEDED,
+                )
                 for name, weight, function in found[section]
             )
             for section in (TURNS, WHOLES)
@@ -183,8 +207,22 @@ class RewardFunction:
     @property
     def judges(self) -> set[str]:
         """The kinds of judgement that must be asked for."""
-        parts = (*self.turn_parts, *self.whole_parts)
-        return {part.judge for part in parts if part.judge is not None and part.weight}
+        return self._kinds(needed=True)
+
+    @property
+    def judgeable(self) -> set[str]:
+        """The kinds that a judge is asked for where there is one."""
+        return self._kinds(needed=False)
+
+    def _kinds(self, *, needed: bool) -> set[str]:
+        paid = [part for part in (*self.turn_parts, *self.whole_parts) if part.weight]
+        return {part.judge for part in paid if part.judge is not None and (part.needed or not needed)}
+
+    @property
+    def needs_answers(self) -> bool:
+        """Whether a question must have gold answers: not where a judge says what is right, and nothing else looks."""
+        counting = {part.name for part in (*self.turn_parts, *self.whole_parts) if part.weight}
+        return "correct" not in self.judges or not counting <= _WITHOUT_ANSWERS
 
     def __call__(self, outcome: Outcome) -> Rewarded:
         """Of one outcome alone: what is missing counts 0."""

@@ -88,6 +88,8 @@ def open_web(settings: ServeSettings) -> WebSearch | None:
         return None
     from kgwalk.serve.questions import settings_of
     from kgwalk.walk.environment import opened_web
+    from kgwalk.walk.web.search import GRAPH
+    from kgwalk.walk.web.search import open_web as named_web
 
     environment = settings_of(settings.environment)
     if environment.drop > 0 and settings.data is None:
@@ -95,7 +97,7 @@ def open_web(settings: ServeSettings) -> WebSearch | None:
             "facts are hidden by question, and no questions are served; name their dataset: --data DIR, or leave out "
             "--graph-drop"
         )
-    return opened_web(environment)
+    return named_web(environment.web) if environment.web == GRAPH else opened_web(environment)
 
 
 class App:

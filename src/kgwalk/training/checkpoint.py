@@ -93,7 +93,7 @@ class Checkpoints:
 
     def restore(self, path: Path, model: PolicyModel, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
         """Load weights and optimiser; returns the state that was given to `save`."""
-        state = read_object(path / STATE, "step", "optimiser", "stage", "best")
+        state = read_object(path / STATE, "step", "optimiser")
         model.load(path)
         _restore(optimiser, read_tensors(path / OPTIMISER), state.pop("optimiser"))
         return state

@@ -4,14 +4,15 @@
 |---|---|---|
 | shuffled | each once an epoch, in an order drawn for the epoch | all papers |
 | hops | the same, but easy first: those of one hop, then of two, ...; a share of them anywhere | ours |
-| history | after the first epochs, none of one hop, none that all rollouts solved when last asked | KG-Hopper, III-D |
+| history | after the first epochs, none of one hop, none that every rollout got right last time | KG-Hopper, III-D |
 | hard | after the first epochs, only those of several hops whose SFT loss is high | KG-Reasoner, 4.3, eq. 10 |
 | variance | drawn in proportion to how much rewards differed within a group when last asked | ours |
 
-A question whose hops or loss are not known, or that was never asked, stays in. If nothing would be left, everything
-stays. All is decided by the seed, the step and what was recorded before: no random state is kept, and a curriculum that
-is restored goes on as if it had never stopped. `TrainingSet` at the end holds the questions with their environments;
-this module needs no torch, since the worker processes import it.
+A question whose hops are not known, or that was never asked, stays in. One without a loss is no hard case, as equation
+10 selects by it (`hard_unknown`). If nothing would be left, everything stays. All is decided by the seed, the step and
+what was recorded before: no random state is kept, and a curriculum that is restored goes on as if it had never stopped.
+`TrainingSet` at the end holds the questions with their environments; this module needs no torch, since the worker
+processes import it.
 """
 
 from __future__ import annotations
@@ -39,19 +40,24 @@ class CurriculumSettings:
     order: str = setting("shuffled", among=ORDERS)
     first_epochs: int = setting(1, least=0)  # of hops: with the easy first; of history and hard: over all questions
     mix: float = setting(0.2, least=0, most=1)  # hops: the share of questions that stand anywhere
-    solved: float = 1.0  # history: a question is solved when the whole reward of every rollout is at least this
+    # history: a question is solved when every rollout answered it right, and if this is given, each had such a reward
+    solved: float | None = None
     hard_share: float = setting(0.5, above=0, most=1)  # hard: the share of questions with the highest loss
     hard_loss: float | None = None  # hard: instead, all above this loss, the paper's epsilon (it gives no value)
+    # hard: questions without a loss, since SFT did not see them: "leave" them out, as the paper does, or "keep" them
+    hard_unknown: str = setting("leave", among=("leave", "keep"))
     memory: float = setting(0.5, least=0, most=0.99)  # variance: the weight of earlier spreads in the estimate
     floor: float = setting(0.05, above=0, most=1)  # variance: the least weight, as a share of the greatest
 
 
 @dataclass
 class QuestionHistory:
-    """What is remembered of a question: the lowest reward of its last group, and an estimate of its rewards' spread."""
+    """What is remembered of a question: the lowest reward of its last group, an estimate of its rewards' spread, and
+    whether every rollout of the last group answered it right."""
 
     lowest: float
     spread: float
+    answered: bool
 
 
 class Curriculum:
@@ -108,9 +114,10 @@ class Curriculum:
             self.chosen = self._by_variance() if self.settings.order == "variance" else self._by_epoch()
         return list(self.chosen)
 
-    def record(self, step: int, rows: Iterable[tuple[int, Sequence[float]]]) -> None:
-        """Record the whole rewards of each question's rollouts; a question without any (all failed) stays as it was."""
-        for place, rewards in rows:
+    def record(self, step: int, rows: Iterable[tuple[int, Sequence[float], bool]]) -> None:
+        """Record of each question the whole rewards of its rollouts, and whether all of them answered it right; a
+        question without any (all failed) stays as it was."""
+        for place, rewards, answered in rows:
             if not 0 <= place < len(self.hops):
                 raise KgwalkError(f"step {step}: there is no question {place}; there are {len(self.hops)}")
             if not all(map(math.isfinite, rewards)):
@@ -119,7 +126,7 @@ class Curriculum:
                 spread, before = spread_of(rewards), self.asked.get(place)
                 if before is not None:
                     spread = self.settings.memory * before.spread + (1 - self.settings.memory) * spread
-                self.asked[place] = QuestionHistory(min(rewards), spread)
+                self.asked[place] = QuestionHistory(min(rewards), spread, answered)
 
     def state(self) -> dict[str, Any]:
         """All that later steps depend on, beside what the curriculum was made with; for JSON."""
@@ -130,17 +137,22 @@ class Curriculum:
             "chosen": list(self.chosen),
             "epoch": self.epoch,
             "left": list(self.left),
-            "asked": [[place, asked.lowest, asked.spread] for place, asked in sorted(self.asked.items())],
+            "asked": [[place, one.lowest, one.spread, one.answered] for place, one in sorted(self.asked.items())],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; one of another order or another number of questions is an error."""
+        """Go on from a state; one of another order or another number of questions is an error.
+
+        The states of version 0.2 do not say what was answered: such questions stay in until they are asked again.
+        """
         for what, own in (("order", self.settings.order), ("count", len(self.hops))):
             if state[what] != own:
                 raise KgwalkError(f"the curriculum's {what} was {state[what]!r} and is now {own!r}; start a new run")
         self.step, self.chosen = state["step"], list(state["chosen"])
         self.epoch, self.left = state["epoch"], list(state["left"])
-        self.asked = {place: QuestionHistory(lowest, spread) for place, lowest, spread in state["asked"]}
+        self.asked = {
+            place: QuestionHistory(lowest, spread, any(more)) for place, lowest, spread, *more in state["asked"]
+        }
 
     def _random(self, what: str, number: int) -> random.Random:
         return random.Random(f"{self.seed}/{what}/{number}")
@@ -180,7 +192,8 @@ class Curriculum:
         return swapped
 
     def _unsolved(self) -> list[int]:
-        solved = {place for place, asked in self.asked.items() if asked.lowest >= self.settings.solved}
+        least = -math.inf if self.settings.solved is None else self.settings.solved
+        solved = {place for place, asked in self.asked.items() if asked.answered and asked.lowest >= least}
         return [place for place in self._several_hops() if place not in solved]
 
     def _hard(self) -> list[int]:
@@ -189,7 +202,7 @@ class Curriculum:
         if most is None:
             known = sorted((loss for loss in self.losses if loss is not None), reverse=True)
             kept = known[: math.ceil(self.settings.hard_share * len(known))]
-            return [place for place in self._several_hops() if self._loss(place) >= min(kept, default=0.0)]
+            return [place for place in self._several_hops() if self._loss(place) >= min(kept, default=-math.inf)]
         return [place for place in self._several_hops() if self._loss(place) > most]
 
     def _several_hops(self) -> list[int]:
@@ -201,7 +214,9 @@ class Curriculum:
 
     def _loss(self, place: int) -> float:
         loss = self.losses[place]
-        return math.inf if loss is None else loss
+        if loss is not None:
+            return loss
+        return math.inf if self.settings.hard_unknown == "keep" else -math.inf
 
     def _by_variance(self) -> list[int]:
         """Without replacement, each with a weight (Efraimidis and Spirakis: the greatest u^(1/weight) are drawn)."""
@@ -263,10 +278,15 @@ class MeasuredEpisode:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """The training set: the questions of a run and the environment that each is asked in."""
+    """The training set: the questions of a run and the environment that each is asked in.
+
+    `answers` says whether every question needs gold answers. KG-Hopper's rewards need none: its judge then goes by what
+    it knows (`RewardFunction.needs_answers`).
+    """
 
     questions: Sequence[Question]
     environments: Environments
+    answers: bool = True
 
     def __post_init__(self) -> None:
         if not self.questions:
@@ -274,5 +294,8 @@ class TrainingSet:
         for question in self.questions:
             if not question.topic_entities:
                 raise KgwalkError(f"question {question.id!r} has no topic entity; `kgwalk data check` lists all such")
-            if not question.answers:
-                raise KgwalkError(f"question {question.id!r} has no answer; `kgwalk data check` lists all such")
+            if self.answers and not question.answers:
+                raise KgwalkError(
+                    f"question {question.id!r} has no answer; `kgwalk data check` lists all such. "
+                    "Only rewards that compare with no answer can be trained on it, such as kg-hopper's with --judge"
+                )

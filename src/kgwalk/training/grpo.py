@@ -236,12 +236,12 @@ class Grpo:
         return means | {"episodes": float(len(rows)), "dropped_groups": float(dropped), "left_out": float(failed)}
 
     def _record(self, number: int, groups: list[list[Rollout]]) -> None:
-        """Tell the curriculum the rewards, and write a few episodes for people to read."""
-        own = [
-            (group[0].number, [one.rewarded.whole for one in group if one.episode.trainable])
-            for group in groups
-            if group
-        ]
+        """Tell the curriculum the rewards and what was answered, and write a few episodes for people to read."""
+        own = []
+        for group in filter(None, groups):
+            good = [one for one in group if one.episode.trainable]
+            answered = all(one.outcome.right for one in good)
+            own.append((group[0].number, [one.rewarded.whole for one in good], answered))
         self.curriculum.record(number, self.updater.processes.gathered(own))
         if not self.updater.processes.main or not self.settings.episodes:
             return

@@ -352,7 +352,7 @@ class Tracking:
         check_tracker(report_to)
         self.folder, self.stage = folder, stage
         path = folder / METRICS
-        keep_rows(path, lambda row: row["stage"] != stage or row["step"] <= after)
+        keep_rows(path, lambda row: row.get("stage") != stage or row["step"] <= after)
         self._rows = RowFile(path)
         self._sink = _sink(report_to, folder, stage, after)
 
@@ -375,17 +375,17 @@ def check_tracker(name: str) -> None:
         raise KgwalkError(f"--report-to {name} needs the package {name}: pip install {name}")
 
 
-def metric_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file of metrics, each with its stage and step."""
-    for number, row in enumerate(read_rows(path, "stage", "step", hint=RESTORE), 1):
-        if type(row["step"]) is not int or not isinstance(row["stage"], str):
-            raise InputError("no proper `stage` and `step`", path=str(path), line=number, hint=RESTORE)
+def step_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file of metrics or episodes, each with its step."""
+    for number, row in enumerate(read_rows(path, hint=RESTORE), 1):
+        if type(row.get("step")) is not int:
+            raise InputError("no proper `step`", path=str(path), line=number, hint=RESTORE)
         yield row
 
 
 def keep_rows(path: Path, kept_if: Callable[[dict[str, Any]], bool]) -> None:
     """Keep only some rows of a file: steps that are run again will write theirs again."""
-    rows = list(metric_rows(path))
+    rows = list(step_rows(path))
     kept = [row for row in rows if kept_if(row)]
     if len(kept) == len(rows):
         return

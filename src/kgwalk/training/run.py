@@ -11,11 +11,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe, read_section
-from kgwalk.config.run_folder import RunFolder, begin_run, open_run, read_object, write_json
+from kgwalk.config.run_folder import RESTORE, RunFolder, begin_run, open_run, read_object, write_json
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import evenly
 from kgwalk.evaluation.evaluate import chosen
@@ -26,17 +27,19 @@ from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.curriculum import TrainingSet
 from kgwalk.training.grpo import Judged, no_verdicts
-from kgwalk.training.loop import METRICS, TimeBudget, metric_rows
+from kgwalk.training.loop import METRICS, TimeBudget, step_rows
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.settings import GrpoSettings, ModelSettings
 from kgwalk.training.shards import asked_for
 from kgwalk.training.updater import Processes
 from kgwalk.types import Episode, KgwalkError, Progress, Question
-from kgwalk.walk.environment import Environments, environment_for, environments_of
+from kgwalk.walk.environment import Environments, environment_for, environments_of, with_ranker_of
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
+from kgwalk.walk.ranking import RANKER_CARD, RANKER_WEIGHTS
 
 ADAPTER = "adapter"
+RANKER = "ranker"
 DONE = "done.json"
 
 
@@ -122,11 +125,28 @@ class TrainingRun:
         """The questions to learn from."""
         return [question for _, question in chosen(self.dataset.questions(self.split), self.limit, self.seed)]
 
+    @property
+    def ranker(self) -> Path | None:
+        """The folder with the ranker that this run has trained, or that the adapter it starts from has; else None."""
+        places = (self.path / RANKER, self.start)
+        return next((place for place in places if place is not None and (place / RANKER_CARD).is_file()), None)
+
+    @property
+    def ranked_recipe(self) -> Recipe:
+        """The recipe, with the folder of the ranker that is there by now."""
+        return with_ranker_of(self.recipe, self.ranker)
+
+    def ranker_changed(self) -> None:
+        """Environments are made anew when next asked for: they hold the ranker."""
+        for name in ("environments", "training_environments", "training_set"):
+            self.__dict__.pop(name, None)
+
     @cached_property
     def environments(self) -> Environments:
         """What validation and evaluation walk in: as the recipe says."""
         check_web(self.recipe)
-        return environments_of(self.recipe, self.dataset.graph_for, partial(environment_for, protocol=self.protocol))
+        base = partial(environment_for, protocol=self.protocol)
+        return environments_of(self.ranked_recipe, self.dataset.graph_for, base)
 
     @cached_property
     def training_environments(self) -> Environments:
@@ -143,7 +163,7 @@ class TrainingRun:
 
     @cached_property
     def training_set(self) -> TrainingSet:
-        return TrainingSet(self.questions, self.training_environments)
+        return TrainingSet(self.questions, self.training_environments, self.reward.needs_answers)
 
     @cached_property
     def reward(self) -> RewardFunction:
@@ -164,8 +184,9 @@ class TrainingRun:
 
     @contextmanager
     def judged(self) -> Iterator[Judged]:
-        """A function that gives the verdicts that rewards need; without such rewards it gives none."""
-        kinds = self.reward.judges
+        """A function that gives the verdicts that rewards need, and with a judge those that they can use; without such
+        rewards it gives none."""
+        kinds = self.reward.judges if self.judge is None else self.reward.judgeable
         if not kinds:
             yield no_verdicts
             return
@@ -198,13 +219,21 @@ class TrainingRun:
             return None
         self.model.load(_result(place))
         self.walker.weights_changed()
-        return read_object(place / DONE, "steps", "last", "best")
+        report = read_object(place / DONE, "steps", "last", "best")
+        best = report["best"]
+        numbers = [best.get(name) for name in ("eval_f1", "step")] if isinstance(best, dict) else []
+        proper = best is None or (numbers and all(type(number) in (int, float) for number in numbers))
+        if not proper or type(report["steps"]) is not int:
+            raise KgwalkError(f"{place / DONE} is damaged: no proper `steps` and `best`; {RESTORE}")
+        return report
 
     def finish(self, stage: str, steps: int, time_budget: TimeBudget) -> dict[str, Any]:
         """End a stage that was planned to have `steps`: its best weights become the model's and the run's result."""
         place = self.folder.file(stage)
         if self.processes.main:
-            rows = [row for row in metric_rows(place / METRICS) if row["stage"] == stage]
+            rows = [row for row in step_rows(place / METRICS) if row.get("stage") == stage]
+            if not rows:
+                raise KgwalkError(f"{place / METRICS} has no row of the stage {stage}; {RESTORE}")
             validated = [row for row in rows if "eval_f1" in row]
             best = max(validated, key=lambda row: (row["eval_f1"], row["step"]), default=None)
             self._publish(_result(place))
@@ -217,9 +246,12 @@ class TrainingRun:
         return report
 
     def _publish(self, source: Path) -> None:
-        """Copy a checkpoint as the run's adapter."""
+        """Copy a checkpoint as the run's adapter, with the ranker that its walks had."""
         with whole_or_not(self.folder.file(ADAPTER), "the adapter", f"it lies in {source}") as beside:
             copy_files(source, beside, without=[OPTIMISER, STATE])
+            if self.ranked_recipe is not self.recipe and self.ranker is not None:
+                for name in (RANKER_CARD, RANKER_WEIGHTS):
+                    copyfile(self.ranker / name, beside / name)
 
     def close(self) -> None:
         """Close the engine, if it was opened; `begun` does so at its end."""

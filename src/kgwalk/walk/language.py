@@ -308,7 +308,7 @@ class Sets(NamedSets):
         try:
             window = view(low.strip() or None, (high.partition("..")[2] or high).strip() or None, undated=False)
         except ValueError as error:
-            raise SetError(str(error)) from error
+            raise SetError(escape_name(str(error))) from error
         return self.add(self.follow(source, relation, out=True, graph=window))
 
     def when(self, source: Reference, relation: str, others: Reference = "") -> int:
@@ -466,7 +466,7 @@ class Sets(NamedSets):
         try:
             return parse_time(self._date(reference))[0]
         except ValueError as error:
-            raise SetError(str(error)) from error
+            raise SetError(escape_name(str(error))) from error
 
     def _dated_facts(self, source: Reference, relation: str) -> tuple[list[tuple[str, Triple]], tuple[int, ...]]:
         """What a relation leads to, with each dated fact."""

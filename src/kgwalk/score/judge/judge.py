@@ -167,7 +167,9 @@ class Judge:
 
     `cache` is a folder; without one, verdicts are remembered for the life of this object. `retries` are further tries
     after a reply that cannot be read; an engine has its own for calls that fail. `at_once` bounds the calls under way,
-    `characters` the judged text in one prompt. The engine is the caller's to close.
+    `characters` the judged text in one prompt. `reasons`: whether the judge says why before its verdict; a model of one
+    or two billion parameters keeps to the form better, and judges no worse, without. The engine is the caller's to
+    close.
     """
 
     def __init__(
@@ -180,6 +182,7 @@ class Judge:
         at_once: int = 16,
         sampling: Sampling = GREEDY,
         characters: int = CHARACTERS,
+        reasons: bool = True,
     ) -> None:
         if not model_name:
             raise KgwalkError("a judge needs model_name: verdicts are kept under it")
@@ -187,7 +190,7 @@ class Judge:
             least = f"retries at least 0, at_once at least 1, characters at least {LEAST_CHARACTERS}"
             raise KgwalkError(f"retries={retries}, at_once={at_once}, characters={characters}: {least}")
         self.engine, self.model_name, self.sampling = engine, model_name, sampling
-        self.retries, self.at_once, self.characters = retries, at_once, characters
+        self.retries, self.at_once, self.characters, self.reasons = retries, at_once, characters, reasons
         self.cost = JudgeCost()  # of everything judged so far
         self._cache = VerdictCache(None if cache is None else Path(cache))
 
@@ -249,7 +252,7 @@ class Judge:
 
     def _digest(self, case: Case) -> bytes:
         """Of all that decides the verdict: the model, its sampling, and every word of the prompt but the key."""
-        prompt = judgement_named(case.kind).messages(case, "", self.characters)
+        prompt = judgement_named(case.kind).messages(case, "", self.characters, reasons=self.reasons)
         chosen = (self.sampling.temperature, self.sampling.top_p, self.sampling.stop, self.sampling.seed)
         texts = [message.content for message in prompt.messages]
         whole = json.dumps(
@@ -335,7 +338,7 @@ class _Call:
         """The prompt with as much of the judged text as the engine's context has room for."""
         characters = self.judge.characters
         while True:
-            prompt = self.judgement.messages(self.case, self.key, characters)
+            prompt = self.judgement.messages(self.case, self.key, characters, reasons=self.judge.reasons)
             ids = self.judge.engine.tokens.open_chat(prompt.messages)
             if self._room_for(ids):
                 return prompt, ids

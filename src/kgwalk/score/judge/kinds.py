@@ -159,7 +159,11 @@ as if that text were not there.
 CLOSING = """Give your reasons first, in at most five sentences. Then end your reply with this one line of JSON, \
 alone on the last line, without a code fence, each ? replaced by a value and the key copied as it is; {legend}.
 {form}"""
-AGAIN = """That reply cannot be used: {why}. Write the last line only, with your values in place of each ?; {legend}.
+AT_ONCE = """Reply with this one line of JSON and nothing else, without a code fence, each ? replaced by a value and \
+the key copied as it is; {legend}.
+{form}"""
+AGAIN = """That reply cannot be used: {why}. Now write this one line and nothing else, all of it, with your values in \
+place of each ?; {legend}.
 {form}"""
 
 
@@ -188,12 +192,12 @@ class Judgement(ABC):
     def settled(self, case: Case) -> Value | Unreadable | None:
         """The verdict that a rule gives, a reason why there can be none, or None: ask."""
 
-    def messages(self, case: Case, key: str, most: int) -> JudgePrompt:
-        """The prompt, with at most about `most` characters of the judged text."""
+    def messages(self, case: Case, key: str, most: int, *, reasons: bool = True) -> JudgePrompt:
+        """The prompt, with at most about `most` characters of the judged text; with `reasons` before the verdict."""
         shape = self.shape(case)
         question = EnclosedText("question", cut(case.question, QUESTION_ROOM), whole=True)
         text, was_cut = enclose([question, *self.parts(case)], most)
-        closing = CLOSING.format(legend=shape.legend, form=form_line(shape, key))
+        closing = (CLOSING if reasons else AT_ONCE).format(legend=shape.legend, form=form_line(shape, key))
         system = Message("system", SYSTEM.format(task=self.task(case)))
         return JudgePrompt([system, Message("user", f"{text}\n\n{closing}")], was_cut)
 
@@ -242,21 +246,26 @@ class Correct(Judgement):
                 "answer and compare. That a name sounds fitting is no reason for 1."
             )
         return (
-            "Decide whether the predicted answer means the same as the gold answer to the question: 1 if it names "
-            "every gold entity (in other words, spelling or language, if you like) and nothing else, else 0. Trust "
-            "the gold answer where you know otherwise."
+            "Decide whether the predicted answer means the same as the gold answer to the question: 1 if every gold "
+            "entity is in it and nothing else is, 0 if one is missing, wrong or too many. Only what is meant counts. "
+            "Their order, another spelling, a short or a full or an older name, another language, a number in words, "
+            "or a sentence around the names change nothing: USA is United States, two is 2. Trust the gold answer "
+            "where you know otherwise."
         )
 
     def shape(self, case: Case) -> VerdictShape:
         return Bit("correct")
 
     def parts(self, case: Case) -> list[EnclosedText]:
-        return [_predicted(case)] if case.gold is None else [_gold(case), _predicted(case)]
+        return [_predicted(case)] if case.gold is None else [_gold(case, numbered=False), _predicted(case)]
 
     def settled(self, case: Case) -> Value | Unreadable | None:
         if case.gold is not None and not case.gold:
             return NO_GOLD
-        return None if _answered(case) else 0
+        if not _answered(case):
+            return 0
+        same = case.gold is not None and {*map(_folded, case.gold)} == {*map(_folded, case.predicted)}
+        return 1 if same else None
 
 
 class Reasoning(Judgement):
@@ -354,12 +363,13 @@ def judgement_named(name: str) -> Judgement:
     return KINDS[name]
 
 
-def _gold(case: Case) -> EnclosedText:
+def _gold(case: Case, *, numbered: bool = True) -> EnclosedText:
+    """The gold answers; a small judge takes a number before a name for a part of it, so only where it is asked for."""
     lines = []
     for number, name in enumerate(case.gold or (), 1):
         others = [_name(other) for other in case.aliases.get(name, ())[:ALIASES] if other != name]
         also = f" (also {', '.join(others)})" if others else ""
-        lines.append(f"{number}. {_name(name)}{also}")
+        lines.append(f"{f'{number}. ' if numbered else ''}{_name(name)}{also}")
     return EnclosedText("gold", "\n".join(lines), whole=True)
 
 
@@ -382,3 +392,7 @@ def _answered(case: Case) -> bool:
 
 def _reasoned(case: Case) -> bool:
     return any(said.by == "model" and said.text.strip() for said in case.steps)
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.split()).casefold()

@@ -1,11 +1,12 @@
 """Without a graph: the model answers from memory, at once (`vanilla`) or after thinking (`cot`).
 
-    Answer: Mercury | Venus
-    All planets but the two nearest to the sun have moons. These two are Mercury and Venus.
-    Answer: Mercury | Venus
+    Answers: ["Mercury", "Venus"]
+    Reasoning: All planets but the two nearest to the sun have moons. These two are Mercury and Venus.
+    Answers: ["Mercury", "Venus"]
 
-One turn, no tools. The prompt is a short task, two questions with their answers as earlier turns of the chat, and the
-question; neither the topics nor anything of the graph is shown.
+One turn, no tools, in the form of KG-R1's appendix C.1. The prompt is a short task and the question, zero-shot; with
+`examples` two questions with their answers stand before it as earlier turns of the chat. Neither the topics nor
+anything of the graph is shown.
 
 An answer in tags is read first, `<answer>["Mercury", "Venus"]</answer>`, whatever stands before it. A reply without
 one is read leniently: the line after the last "Answer:" or "The answer is", else its last line, split at `|`, `;` or
@@ -25,10 +26,18 @@ from kgwalk.walk.tagged_text import escape_name, plain_names, read_answer, write
 
 OPEN, CLOSE = "<answer>", "</answer>"
 
-VANILLA = """Answer the question from what you know, on one line that begins with "Answer:". Give only the names, no \
-sentence. If several are right, put | between them."""
-COT = """Answer the question from what you know. First think in one or two short sentences: which facts lead to the \
-answer. Then write a line that begins with "Answer:" and has only the names. If several are right, put | between \
+VANILLA = """Answer the question from what you know, shortly and without a sentence around it. Write one line in this \
+form, with every right name in the list: Answers: ["first name", "second name"]"""
+COT = """Answer the question from what you know. Think first, step by step, then answer.
+1. Begin with "Reasoning:" and say which facts lead to the answer.
+2. End with one line in this form, with every right name in the list: Answers: ["first name", "second name"]
+3. No "Answers:" stands before the reasoning."""
+
+# With examples, in a form that small models keep to better (docs/reference/baselines.md).
+VANILLA_SHOWN = """Answer the question from what you know, on one line that begins with "Answer:". Give only the \
+names, no sentence. If several are right, put | between them."""
+COT_SHOWN = """Answer the question from what you know. First think in one or two short sentences: which facts lead to \
+the answer. Then write a line that begins with "Answer:" and has only the names. If several are right, put | between \
 them."""
 
 # Questions with replies. A small model follows turns of a chat where it does not follow a description, and takes from
@@ -52,17 +61,20 @@ COT_EXAMPLES = (
 
 @dataclass(frozen=True)
 class ClosedBook(Protocol):
-    """What the two share; they differ in their words."""
+    """What the two share; they differ in their words. `examples`: two stand before the question."""
 
     stop = (CLOSE,)
     inline = True
     reads_graph = False
     form: ClassVar[str]
-    examples: ClassVar[tuple[tuple[str, str], ...]]
+    begun: ClassVar[str]  # how the reply begins, at the end of the prompt
+    shown_form: ClassVar[str]
+    shown: ClassVar[tuple[tuple[str, str], ...]]
     turns: int = 1
+    examples: bool = False
 
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> ClosedBookWalk:
-        return ClosedBookWalk(task, environment, form=self.form, examples=self.examples)
+        return ClosedBookWalk(task, environment, protocol=self)
 
     @staticmethod
     def render(step: Step, think: str = "") -> str:
@@ -80,16 +92,16 @@ class ClosedBook(Protocol):
 @dataclass(frozen=True)
 class Vanilla(ClosedBook):
     name = "vanilla"
-    form = VANILLA
-    examples = VANILLA_EXAMPLES
+    form, begun = VANILLA, "Answers:"
+    shown_form, shown = VANILLA_SHOWN, VANILLA_EXAMPLES
 
 
 @PROTOCOLS.add("cot")
 @dataclass(frozen=True)
 class Cot(ClosedBook):
     name = "cot"
-    form = COT
-    examples = COT_EXAMPLES
+    form, begun = COT, "Reasoning:"
+    shown_form, shown = COT_SHOWN, COT_EXAMPLES
 
 
 def parse(text: str) -> Step:
@@ -110,16 +122,18 @@ def parse(text: str) -> Step:
 
 @dataclass
 class ClosedBookWalk(Walk):
-    form: str = field(kw_only=True)
-    examples: tuple[tuple[str, str], ...] = field(kw_only=True)
+    protocol: ClosedBook = field(kw_only=True)
 
     def prompt(self) -> list[Message]:
+        # The task stands in the first message of the user's: not every chat template takes a system's.
+        if not self.protocol.examples:
+            asked = f"Question: {self.task.asked}\n{self.protocol.begun}"
+            return [Message("user", f"{self.protocol.form}\n\n{asked}")]
         messages: list[Message] = []
-        for question, reply in self.examples:
+        for question, reply in self.protocol.shown:
             messages += [Message("user", f"Question: {question}"), Message("assistant", reply)]
         messages.append(Message("user", f"Question: {self.task.asked}"))
-        # The task stands in the first message of the user's: not every chat template takes a system's.
-        return [Message("user", f"{self.form}\n\n{messages[0].content}"), *messages[1:]]
+        return [Message("user", f"{self.protocol.shown_form}\n\n{messages[0].content}"), *messages[1:]]
 
     def parse(self, text: str) -> Step:
         return parse(text)

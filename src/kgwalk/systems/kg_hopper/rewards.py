@@ -10,7 +10,10 @@ score that the model writes is read. One search, all in form, the judge gives 0.
 
 from __future__ import annotations
 
-from kgwalk.score.rewards import Outcome, judged_by, whole_reward
+from kgwalk.score.rewards import Outcome, judged_by, pays_without_answers, whole_reward
+
+# Equation 4: without gold answers the judge goes by what it knows, and no other part looks at them.
+pays_without_answers("search", "format", "reasoning", "correct", "luck")
 
 
 @whole_reward("correct")

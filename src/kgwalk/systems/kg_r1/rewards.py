@@ -2,43 +2,67 @@
 
     r_t = 0.5 format + 0.5 query + 0.5 answer        R = 1.0 F1 + 1.0 retrieval
 
-Its published code pays 0.5 F1 + 0.5 retrieval. A walk of three turns, by Table 8: a query that is answered (format and
-query: 1.0), the same query again (format: 0.5), the right answer (format and answer: 1.0); the answer had been shown,
-so R = 1 + 1 = 2. They read steps and observations, so other protocols can be paid by them too.
+A walk of three turns, by Table 8: a query that is answered (format and query: 1.0), the same query again (1.0), the
+right answer (format and answer: 1.0); the answer had been shown, so R = 1 + 1 = 2. The published code differs, by
+`equation_1 = "code"`: the same query again earns its format alone, 0.5; an unknown action or an empty thought earns its
+format; its weights of R are 0.5 and 0.5. They read steps and observations, so other protocols can be paid by them too.
 """
 
 from __future__ import annotations
 
+import re
+
+from kgwalk.config.recipe import unknown
 from kgwalk.score.rewards import Outcome, turn_reward, whole_reward
-from kgwalk.types import Answer, Call, Malformed
+from kgwalk.types import Answer, Call, Malformed, Turn
+
+EQUATION_1 = ("printed", "code")
+# Figure 5 calls the last two errors of the format; the first is no action of the set.
+NOT_WELL_FORMED = ("invalid_action", "missing_fields", "argument_count")
+_EMPTY_THOUGHT = re.compile(r"<think>\s*</think>")
 
 
 @turn_reward("format")
-def turn_format(outcome: Outcome) -> list[float]:
-    """v_fmt: 1 for a turn that its protocol can read; in KG-R1's, one thought and one action.
+def turn_format(outcome: Outcome, *, equation_1: str = "printed") -> list[float]:
+    """v_fmt: 1 for a turn with a thought that says something and a well-formed action: one of the set, with as many
+    arguments as it takes.
 
-    A query, text without tags, an answer: 1, 0, 1.
+    A query, text without tags, a query of an action that is not there, one after an empty thought, an answer: 1, 0, 0,
+    0, 1. "code": one thought and one action, whatever they say: 1, 0, 1, 1, 1.
     """
-    return [float(not isinstance(turn.step, Malformed)) for turn in outcome.episode.turns]
+    _known(equation_1)
+    return [float(_in_form(turn, printed=equation_1 == "printed")) for turn in outcome.episode.turns]
+
+
+def _in_form(turn: Turn, *, printed: bool) -> bool:
+    if isinstance(turn.step, Malformed):
+        return False
+    return not printed or (turn.error not in NOT_WELL_FORMED and _EMPTY_THOUGHT.search(turn.text) is None)
 
 
 @turn_reward("query")
-def query(outcome: Outcome) -> list[float]:
-    """v_kg: 1 for a call that was answered, with something, and is not the same as one before.
+def query(outcome: Outcome, *, equation_1: str = "printed") -> list[float]:
+    """v_kg: 1 for a call that was answered with something.
 
-    An answered query, the same again, one that the tool refused, another that was answered: 1, 0, 0, 1.
+    An answered query, the same again, one that the tool refused, another that was answered: 1, 1, 0, 1. "code": one
+    that is the same as a call before earns nothing: 1, 0, 0, 1.
 
-    The paper asks for results that are not empty and fit the schema; that repeats earn nothing stands in its code. A
-    query that finds nothing is an error of the tool; a result for which there was no room is not an answer.
+    A query that finds nothing is an error of the tool; a result for which there was no room is not an answer.
     """
+    _known(equation_1)
     rewards: list[float] = []
-    made: set[Call] = set()
+    paid: set[Call] = set()
     for turn in outcome.episode.turns:
-        called = isinstance(turn.step, Call)
-        rewards.append(float(called and turn.ok and bool(turn.observation) and turn.step not in made))
-        if isinstance(turn.step, Call):
-            made.add(turn.step)
+        answered = isinstance(turn.step, Call) and turn.ok and bool(turn.observation)
+        rewards.append(float(answered and turn.step not in paid))
+        if equation_1 == "code" and isinstance(turn.step, Call) and answered:
+            paid.add(turn.step)
     return rewards
+
+
+def _known(equation_1: str) -> None:
+    if equation_1 not in EQUATION_1:
+        raise unknown("value of reward_settings.equation_1", equation_1, EQUATION_1)
 
 
 @turn_reward("answer")

@@ -241,7 +241,7 @@ def web_of(store: Store) -> LocalCorpus:
     if facts > MOST_FACTS:
         raise KgwalkError(
             f"`world.web` is {GRAPH!r}, and a graph of {facts:,} facts makes a large corpus; write it once with "
-            f"`kgwalk web corpus {store.folder.path} -o web.jsonl.gz` and give --web web.jsonl.gz, or give --web none"
+            f"`kgwalk web corpus {store.folder.path} -o web.jsonl.gz` and give that file, or set world.web=none"
         )
     arrays = {name: array["xxh3"] for name, array in store.folder.header["arrays"].items()}
     contents = orjson.dumps([FORMAT, NAMES, CHARACTERS, arrays], option=orjson.OPT_SORT_KEYS)

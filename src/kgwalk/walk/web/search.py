@@ -48,6 +48,11 @@ def open_web(text: str, *, cache: Path | None = None) -> WebSearch | None:
     """
     if text == NONE:
         return None
+    if text == GRAPH:
+        raise KgwalkError(
+            "the web `graph` belongs to a graph from which facts are hidden, in training and evaluation; elsewhere "
+            "write it with `kgwalk web corpus GRAPH -o web.jsonl.gz` and name the file"
+        )
     if text in ENGINES:
         from kgwalk.walk.web.providers import PROVIDERS, SearchEngine
 
@@ -67,7 +72,7 @@ def open_web(text: str, *, cache: Path | None = None) -> WebSearch | None:
         return Reranked(corpus, CachedEmbedder(MiniLM()))
     if text.startswith(RERANKED) or "/" in text or text.lower().endswith(LINES) or path.exists():
         raise KgwalkError(f"no corpus at {path}; give a folder of documents, a .jsonl or a .jsonl.gz file")
-    raise unknown("web", text, (NONE, GRAPH, *ENGINES))
+    raise unknown("web", text, (NONE, *ENGINES))
 
 
 # A search in a walk
