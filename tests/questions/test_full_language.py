@@ -281,7 +281,7 @@ def test_the_words_are_those_that_people_use(firm: StoredGraph) -> None:
         r"which department has the (?:most|fewest) (?:people|employees)",
         r"top \w+ employees by salary",
         r"how many employees (?:have no|do not speak any) (?:email|language)s?",
-        r"(?:which|who) has the higher salary, .* or .*",
+        r"(?:which|who) has the (?:higher|larger|greater|lower|smaller) salary, .* or .*",
         r"(?:is|are) .* on leave",
         r"employees with .* and .*",
         r"what is the price of (?:the )?\w+",

@@ -95,7 +95,7 @@ def of_a_kind(groups: Groups) -> PlanBuilder:
     return builder
 
 
-def _superlative(groups: Groups, group: Group) -> PlanBuilder:
+def _superlative(groups: Groups, group: DrawnGroup) -> PlanBuilder:
     measure = groups.measure(group.members)
     builder, number = group.start(groups)
     numbers = groups.numbers(builder, group.members, measure.text)
@@ -111,7 +111,7 @@ def _superlative(groups: Groups, group: Group) -> PlanBuilder:
     return builder
 
 
-def _compared(groups: Groups, group: Group) -> PlanBuilder:
+def _compared(groups: Groups, group: DrawnGroup) -> PlanBuilder:
     measure = groups.measure(group.members)
     builder, number = group.start(groups)
     values = sorted(set(groups.numbers(builder, group.members, measure.text).values()))
@@ -121,7 +121,7 @@ def _compared(groups: Groups, group: Group) -> PlanBuilder:
     return builder
 
 
-def _reached_from(groups: Groups, group: Group) -> PlanBuilder:
+def _reached_from(groups: Groups, group: DrawnGroup) -> PlanBuilder:
     """What a relation leads to from all of a kind."""
     shares = groups.shares(group.members)
     ways = [way for way, share in shares.items() if share > 0.3 and way.out and way in groups.sampler.to_things]
@@ -137,7 +137,7 @@ def _reached_from(groups: Groups, group: Group) -> PlanBuilder:
     return builder
 
 
-def _typed(groups: Groups, group: Group) -> PlanBuilder:
+def _typed(groups: Groups, group: DrawnGroup) -> PlanBuilder:
     """Which of what is in X are cities? For relations that lead to several kinds."""
     name = groups.chance.choice(group.members)
     walk = groups.sampler.path_to(name, 1)

@@ -166,7 +166,7 @@ def negation(groups: Groups) -> PlanBuilder:
     return builder
 
 
-def _member_walk(groups: Groups, group: Group) -> tuple[str, DirectedRelation]:
+def _member_walk(groups: Groups, group: DrawnGroup) -> tuple[str, DirectedRelation]:
     """A topic, and a relation that leads from it to some of a group."""
     name = groups.chance.choice(group.members)
     walk = groups.sampler.path_to(name, 1, fan=1.5)
