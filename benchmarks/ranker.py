@@ -19,11 +19,11 @@ from typing import Any
 from kgwalk.data.dataset import load_dataset
 from kgwalk.evaluation.ranking import ExpansionChoice, Trimmed, Unranked, compare_rankers
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embeddings import MINILM_WIDTH, CachedEmbedder, MiniLM
-from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker
-from kgwalk.walk.ranker import CARD, NetworkShape, open_ranker, read_card
-from kgwalk.walk.ranker_features import Near
-from kgwalk.walk.ranking import Bm25Ranker, Ranker, TextRanker
+from kgwalk.llm.embeddings import CachedEmbedder, MiniLM
+from kgwalk.training.ranker import train_ranker
+from kgwalk.training.settings import RankSettings
+from kgwalk.walk.ranker import open_ranker, read_card
+from kgwalk.walk.ranking import RANKER_CARD, Bm25Ranker, Ranker, TextRanker
 
 SETS = "metaqa,pq-3h,webqsp-fbpool"
 
@@ -40,15 +40,12 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     seconds: dict[str, Any] = {}
     for inputs in ("joined", "paper") if options.paper else ("joined",):
         folder = options.output / f"{name}-{inputs}"
-        if not (folder / CARD).exists():
+        if not (folder / RANKER_CARD).exists():
             train_ranker(
                 dataset,
                 folder,
                 embedder,
-                settings=RankSettings(questions=options.train_limit),
-                fitting=FitSettings(epochs=options.epochs),
-                shape=NetworkShape(vector=MINILM_WIDTH, inputs=inputs),
-                near=Near(),
+                RankSettings(questions=options.train_limit, epochs=options.epochs, inputs=inputs),
             )
         label = "ranker" if inputs == "joined" else "ranker, paper's inputs"
         rankers[label] = open_ranker(folder, embedder)

@@ -638,7 +638,7 @@ def test_verify_reads_every_byte(name: str, asked: Path) -> None:
     damaged.write_bytes(bytes([data[0] ^ 1]) + data[1:])
     bad = quickly("kg", "verify", "films.kg", cwd=asked)
     assert (bad.status, bad.stdout) == (1, "")
-    assert bad.stderr.startswith(f"error: films.kg/{name} is corrupted: its bytes do not match the checksum")
+    assert bad.stderr.startswith(f"error: films.kg/{name} is corrupted: its bytes do not match their checksum")
     damaged.write_bytes(data[:-1])
     short = quickly("kg", "verify", "films.kg", "--json", cwd=asked)
     assert short.status == 1

@@ -26,7 +26,19 @@ from kgwalk.config.run_folder import (
     row_of,
     write_json,
 )
-from kgwalk.types import Answer, Call, Episode, InputError, KgwalkError, Malformed, Question, StopReason, Triple, Turn
+from kgwalk.types import (
+    Answer,
+    AnswerForm,
+    Call,
+    Episode,
+    InputError,
+    KgwalkError,
+    Malformed,
+    Question,
+    StopReason,
+    Triple,
+    Turn,
+)
 
 # --- rows
 
@@ -171,8 +183,11 @@ def test_an_episode_comes_back_as_it_was(episode: Episode) -> None:
 def test_every_field_of_an_episode_and_a_turn_is_in_its_row() -> None:
     """A field that is added later must not be forgotten here: rows are written field by field."""
     episode = Episode(Question("q", "?", [], []), [], [], "", [Turn([], [], "", Malformed("x"))])
+    assert set(episode_row(episode)) | {"form"} == set(Episode.__slots__), "`form` only where there is more than names"
+    episode.form = AnswerForm("table", True, ["name", "age"], [["Ann", "40"]])
     row = episode_row(episode)
     assert set(row) == set(Episode.__slots__)
+    assert episode_from(row).form == episode.form
     assert set(row["turns"][0]) == set(Turn.__slots__)
     assert {*row_of(Question("q", "?", [], [], 1, [], [], "t", {"a": ["b"]}))} | {"extra"} == set(Question.__slots__)
 

@@ -223,9 +223,12 @@ def test_graph_rft_on_a_real_walk(store: Callable[..., StoredGraph]) -> None:
 
 
 @pytest.mark.parametrize(("searches", "expected"), [(0, 0.0), (1, 0.5), (2, 0.8), (5, 0.8)])
-def test_the_search_reward_counts_every_call_and_is_capped(searches: int, expected: float) -> None:
-    turns = [a_turn(Call("search", (str(number),)), ok=number > 0) for number in range(searches)]
+def test_the_search_reward_is_capped(searches: int, expected: float) -> None:
+    turns = [a_turn(Call("search", (str(number),))) for number in range(searches)]
     assert WHOLE["search"](an_outcome(*turns, MARSHALL)) == expected
+    failed = an_outcome(*turns, a_turn(ASK, ok=False), MARSHALL)  # counts as the others do
+    assert WHOLE["search"](failed) == min(0.5 * (searches + 1), 0.8)
+    assert WHOLE["search"](failed, search_counts="answered") == expected
 
 
 def test_the_format_needs_a_search() -> None:

@@ -18,7 +18,7 @@ from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.curriculum import CurriculumSettings
 from kgwalk.training.pipeline import TrainSettings, train
-from kgwalk.training.settings import GrpoSettings
+from kgwalk.training.settings import GrpoSettings, RankSettings
 from kgwalk.walk.environment import environment_settings
 from kgwalk.walk.policy import protocol_of
 from tiny_models import save_tiny  # noqa: F401  one thread for torch
@@ -69,7 +69,7 @@ def values_of(recipe: str, options: str) -> list[str]:
 
 
 def test_the_tables_are_read() -> None:
-    assert {recipe for recipe, _, _ in ROWS} >= {"kg-r1", "graph-rft", "kg-hopper", "eog"}
+    assert {recipe for recipe, _, _ in ROWS} >= {"kg-r1", "graph-rft", "kg-reasoner", "kg-hopper", "eog"}
     assert {recipe for recipe, _, _ in ROWS} <= set(names())
     assert len(ROWS) >= 40
 
@@ -85,9 +85,10 @@ def test_each_is_another_recipe(recipe: str, what: str, options: str) -> None:
 def _parts(recipe: Recipe) -> list[object]:
     RewardFunction.of(recipe)
     rewards = [recipe.section(section) for section in ("turn_rewards", "rewards", "reward_settings")]
-    settings = [read_section(TrainSettings, recipe, "train"), read_section(GrpoSettings, recipe, "grpo")]
-    others = [read_section(CurriculumSettings, recipe, "curriculum"), recipe.section("model")]
-    return [protocol_of(recipe), environment_settings(recipe), *settings, *others, *rewards]
+    settings: list[object] = [read_section(TrainSettings, recipe, "train"), read_section(GrpoSettings, recipe, "grpo")]
+    settings += [read_section(CurriculumSettings, recipe, "curriculum"), read_section(RankSettings, recipe, "rank")]
+    settings.append(recipe.section("model"))
+    return [protocol_of(recipe), environment_settings(recipe), *settings, *rewards]
 
 
 @pytest.fixture(scope="module")

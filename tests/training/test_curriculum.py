@@ -173,10 +173,12 @@ def test_hard_cases_have_several_hops_and_a_high_loss() -> None:
     assert [threshold.questions(step) for step in (1, 2)] == [[5], [5]]
 
 
-def test_without_a_loss_a_question_may_be_hard() -> None:
-    settings = CurriculumSettings(order="hard", first_epochs=0, hard_loss=0.5)
-    curriculum = Curriculum(some_questions([2, 2]), settings, batch=1, losses={"q0": 0.1})
-    assert [curriculum.questions(step) for step in (1, 2)] == [[1], [1]]
+def test_without_a_loss_a_question_is_not_hard_unless_it_is_kept() -> None:
+    for unknown, asked in (("leave", [[0], [0]]), ("keep", [[1], [1]])):
+        limit = 0.05 if unknown == "leave" else 0.5  # the loss of q0 is 0.1
+        settings = CurriculumSettings(order="hard", first_epochs=0, hard_loss=limit, hard_unknown=unknown)
+        curriculum = Curriculum(some_questions([2, 2]), settings, batch=1, losses={"q0": 0.1})
+        assert [curriculum.questions(step) for step in (1, 2)] == asked
 
 
 def test_variance_asks_where_rewards_differ() -> None:

@@ -17,16 +17,16 @@ from kgwalk.evaluation.ranking import ExpansionChoice, Unranked, compare_rankers
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import CachedEmbedder, installed_minilm
 from kgwalk.llm.engine import ScriptedEngine
+from kgwalk.training.settings import RankSettings
 from kgwalk.types import KgwalkError
 from kgwalk.walk.environment import Environments, EnvironmentSettings
 from kgwalk.walk.protocol import Environment
-from kgwalk.walk.ranker_features import Near
 from kgwalk.walk.ranking import Bm25Ranker
 from letters import Letters
 
 torch = pytest.importorskip("torch")
-from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker  # noqa: E402
-from kgwalk.walk.ranker import LearnedRanker, NetworkShape, open_ranker  # noqa: E402
+from kgwalk.training.ranker import train_ranker  # noqa: E402
+from kgwalk.walk.ranker import LearnedRanker, open_ranker  # noqa: E402
 
 ASKED = {
     "directed_by": "who made",
@@ -64,15 +64,16 @@ def films(tmp_path: Path) -> Dataset:
     return load_dataset(folder)
 
 
-def trained(films: Dataset, out: Path, embedder: CachedEmbedder, **fitting: Any) -> dict[str, Any]:
+SMALL = {"inputs": "joined", "width": 16, "hidden": 32, "neighbours": 4}
+
+
+def trained(films: Dataset, out: Path, embedder: CachedEmbedder, seed: int = 0, **fitting: Any) -> dict[str, Any]:
     return train_ranker(
         films,
         out,
         embedder,
-        settings=RankSettings(),
-        fitting=FitSettings(**({"epochs": 6, "batch": 8, "lr": 3e-3} | fitting)),
-        shape=NetworkShape(vector=embedder.embed([]).shape[1], width=16, hidden=32),
-        near=Near(most=4, each=1),
+        RankSettings(**({"epochs": 6, "batch": 8, "lr": 3e-3} | SMALL | fitting)),
+        seed=seed,
     )
 
 
@@ -109,6 +110,27 @@ def test_the_same_seed_gives_the_same_weights(films: Dataset, tmp_path: Path) ->
     trained(films, tmp_path / "c", letters_of(films), epochs=1, seed=1)
     weights = [(tmp_path / name / "ranker.safetensors").read_bytes() for name in "abc"]
     assert weights[0] == weights[1] != weights[2]
+
+
+@pytest.mark.parametrize("values", [{"inputs": "paper"}, {"inputs": "paper", "neighbours": 0}, {"inputs": "code"}])
+def test_the_papers_and_the_published_network_are_fitted_saved_and_read(
+    values: dict[str, Any], films: Dataset, tmp_path: Path
+) -> None:
+    """Both know a candidate by its name and neighbours: "Director 3" is more often right than "Note 3"."""
+    embedder = letters_of(films)
+    card = trained(films, tmp_path / "r", embedder, **values)
+    assert card["shape"]["inputs"] == values["inputs"]
+    assert card["near"]["most"] == values.get("neighbours", 4)
+    assert card["history"][-1]["loss"] < card["history"][0]["loss"]
+    report = compare_rankers(films, {"r": open_ranker(tmp_path / "r", embedder)}, ExpansionChoice("test"))
+    assert report["rows"][0]["recall@1"] > 0  # the graph's order has 0
+
+
+def test_without_dev_the_last_epoch_is_kept(films: Dataset, tmp_path: Path) -> None:
+    card = trained(films, tmp_path / "r", letters_of(films), epochs=2, dev_questions=0)
+    assert (card["best_epoch"], card["dev"], card["dev_expansions"]) == (2, {}, 0)
+    with pytest.raises(KgwalkError, match="has no split other to choose the best epoch by"):
+        train_ranker(films, tmp_path / "s", letters_of(films), RankSettings(), dev="other")
 
 
 def test_where_the_path_has_been_can_come_last(films: Dataset) -> None:

@@ -34,7 +34,7 @@ def test_the_examples_of_the_page_on_shared_prompts() -> None:
 
 def test_the_examples_in_the_module() -> None:
     result = doctest.testmod(module)
-    assert (result.failed, result.attempted) == (0, 20)
+    assert (result.failed, result.attempted) == (0, 21)
 
 
 def laid_out(flats: list[Flat], row: Tree) -> list[list[int]]:

@@ -21,7 +21,16 @@ from kgwalk.walk.ranker_features import Encoder, Near, Texts, joined
 from kgwalk.walk.ranking import Bm25Ranker, Candidate, Recalls
 
 torch = pytest.importorskip("torch")
-from kgwalk.walk.ranker import CandidateBatch, Network, NetworkShape, attend, load_ranker, open_ranker, save_ranker  # noqa: E402
+from kgwalk.walk.ranker import (  # noqa: E402
+    CandidateBatch,
+    Network,
+    NetworkShape,
+    attend,
+    load_ranker,
+    mean,
+    open_ranker,
+    save_ranker,
+)
 
 Stores = Callable[..., StoredGraph]
 BIG = Triple("Big", "starred_actors", "Tom Hanks")
@@ -67,8 +76,9 @@ def test_the_papers_network_by_hand() -> None:
 
 
 def test_the_question_decides() -> None:
-    """A candidate's score depends on the question with either set of inputs; that of a published ranker does not."""
-    for inputs in ("paper", "joined"):
+    """A candidate's score depends on the question with the paper's and our inputs; with the published code's it does
+    not."""
+    for inputs in ("paper", "joined", "code"):
         torch.manual_seed(0)
         network = Network(NetworkShape(vector=4, width=4, hidden=16, inputs=inputs)).eval()
         rest = {
@@ -82,7 +92,14 @@ def test_the_question_decides() -> None:
             "numbers_RK": torch.zeros(1, 5),
         }
         first, second = (network(CandidateBatch(question_CD=torch.eye(4)[at : at + 1], **rest)) for at in (0, 2))
-        assert not torch.allclose(first, second)
+        assert torch.equal(first, second) == (inputs == "code")
+
+
+def test_the_published_code_takes_the_mean_of_the_neighbours() -> None:
+    """Two neighbours (1, 0) and (0, 2), a third place empty: (0.5, 1); none at all: zeros."""
+    values = torch.tensor([[[1.0, 0.0], [0.0, 2.0], [9.0, 9.0]]] * 2)
+    there = torch.tensor([[True, True, False], [False, False, False]])
+    assert mean(there, values).tolist() == [[0.5, 1.0], [0.0, 0.0]]
 
 
 # What it reads

@@ -24,13 +24,18 @@ app = typer.Typer(help="Make questions from a graph, or from invented graphs.", 
 MAKE_EXAMPLES = (
     "kgwalk questions make world -o world-made --count 1000",
     "kgwalk questions make films.kg -o films-made --patterns chain=0.6,count=0.2,superlative=0.2 --hops 1,2",
+    "kgwalk questions make world -o world-full --language full",
     "kgwalk questions make triples.tsv.gz -o made --level 2 --noise 0.05 --rewrite api:gpt-4o-mini",
 )
 WORLDS_EXAMPLES = (
     "kgwalk questions worlds -o worlds --worlds 300 --per-world 60",
     "kgwalk questions worlds -o films --domains film,person,place --worlds 50",
+    "kgwalk questions worlds -o worlds-full --language full --dated 0.2",
     "kgwalk questions worlds -o strict --without-graph metaqa --without-phrasings metaqa",
 )
+LanguageOption = Annotated[
+    str, typer.Option(help="The walking language that programs are in: core, or full with all its calls and kinds.")
+]
 SHOWN = 8  # example questions
 FIRST = 3  # answers of each
 
@@ -59,6 +64,7 @@ def worlds(
     test: Annotated[float, typer.Option(min=0, max=0.49, help="Share of the graphs that are for test.")] = 0.05,
     noise: Annotated[float, typer.Option(min=0, max=1, help="Share of questions with typos and the like.")] = 0.1,
     dated: Annotated[float, typer.Option(min=0, max=1, help="Share of relations whose facts have a time.")] = 0.0,
+    language: LanguageOption = "core",
     without_labels: Annotated[
         Path | None, typer.Option("--without-labels", help="File of relation names, one a line, not to be used.")
     ] = None,
@@ -87,6 +93,7 @@ def worlds(
     from kgwalk.questions.bank import load_bank
     from kgwalk.questions.invented.concepts import Exclusions, label_keys, phrasings_of
     from kgwalk.questions.invented.graph import InventedDataSettings, InventedSettings, write_invented
+    from kgwalk.questions.plan import MakeSettings
 
     check_target(output, replace=force)
     started = time.perf_counter()
@@ -96,7 +103,15 @@ def worlds(
     chosen = None if domains is None else [name.strip() for name in domains.split(",") if name.strip()]
     concepts, gone = left_out.of(load_bank(chosen))
     settings = InventedDataSettings(
-        worlds, per_world, seed, dev, test, held_out, noise, world=InventedSettings(dated=dated)
+        worlds,
+        per_world,
+        seed,
+        dev,
+        test,
+        held_out,
+        noise,
+        world=InventedSettings(dated=dated, language=language),
+        questions=MakeSettings(language=language),
     )
     with progress_bar(quiet=quiet or json) as progress:
         report = write_invented(output, settings, concepts, left_out, replace_target=force, progress=progress)
@@ -172,9 +187,12 @@ def make(
     patterns: Annotated[
         str | None,
         typer.Option(
-            help="Some of chain, intersection, union, difference, count, superlative, comparison, time; =SHARE."
+            help="Some of chain, intersection, union, difference, count, superlative, comparison, time; =SHARE. "
+            "With --language full also kind, top, aggregate, group, which, against, arithmetic, verdict, negation, "
+            "quantifier, zero, behind, repeated, table, dated, unanswerable."
         ),
     ] = None,
+    language: LanguageOption = "core",
     hops: Annotated[str | None, typer.Option(help="Some of 1, 2, 3, 4; with shares: 1=0.5,2=0.5.")] = None,
     level: Annotated[
         int, typer.Option(min=0, max=2, help="Of wording: 0 the relations' own words, 1 natural, 2 free.")
@@ -201,7 +219,7 @@ def make(
     from kgwalk.data.folder import check_target
     from kgwalk.questions.make import make_questions, split_questions, write_dataset
     from kgwalk.questions.plan import MakeSettings
-    from kgwalk.questions.schema import survey
+    from kgwalk.questions.schema import survey, types_of
     from kgwalk.questions.wording.name_lexicon import NameLexicon
     from kgwalk.questions.wording.speaker import Wording
 
@@ -211,7 +229,7 @@ def make(
             raise KgwalkError(f"{option} is empty; name some, or leave it out for all")
     chosen: dict[str, Any] = {"patterns": shares_of(patterns), "hops": _whole(shares_of(hops))}
     given = {name: value for name, value in chosen.items() if value}
-    settings = MakeSettings(count=count, seed=seed, literal_topics=literal_topics, **given)
+    settings = MakeSettings(count=count, seed=seed, language=language, literal_topics=literal_topics, **given)
     if rewrite is not None:
         _check_engine(rewrite)
     started = time.perf_counter()
@@ -220,7 +238,8 @@ def make(
     with progress_bar(quiet=quiet or json) as progress:
         opened = _graph(graph, on_error, progress)
         schema = survey(opened)
-        wording = Wording(NameLexicon(schema, bank=bank), level=level, noise=noise)
+        types = types_of(opened, schema) if language == "full" else None
+        wording = Wording(NameLexicon(schema, bank=bank, types=types), level=level, noise=noise)
         made = make_questions(opened, wording, settings, schema=schema, thrown=thrown, progress=progress)
         if not made:
             why = "; ".join(f"{reason}: {number:,}" for reason, number in thrown.most_common(3))

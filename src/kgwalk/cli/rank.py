@@ -36,7 +36,9 @@ def train(
     siblings: Annotated[
         bool, typer.Option("--siblings", help="Facts of a gold fact's own relation count as irrelevant.")
     ] = False,
-    inputs: Annotated[str, typer.Option(help="joined, or paper: equations 1 to 4 and nothing else.")] = "joined",
+    inputs: Annotated[
+        str, typer.Option(help="joined; paper: equations 1 to 4 and nothing else; or code: as was published.")
+    ] = "joined",
     width: Annotated[int, typer.Option(min=1, help="Of the vectors that W makes.")] = 64,
     near: Annotated[int, typer.Option(min=1, help="Neighbours of a candidate that are attended to.")] = 12,
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
@@ -48,9 +50,9 @@ def train(
     """
     from kgwalk.config.lock import sole_writer
     from kgwalk.config.recipe import unknown
-    from kgwalk.training.ranker import FitSettings, RankSettings, train_ranker
-    from kgwalk.walk.ranker import INPUTS, NetworkShape
-    from kgwalk.walk.ranker_features import Near
+    from kgwalk.training.ranker import train_ranker
+    from kgwalk.training.settings import RankSettings
+    from kgwalk.walk.ranking import INPUTS
 
     if inputs not in INPUTS:
         raise unknown("inputs", inputs, INPUTS)
@@ -67,12 +69,19 @@ def train(
             dataset,
             folder,
             embedder,
-            settings=RankSettings(
-                questions=limit, dev_questions=dev_limit, negatives=negatives, siblings=siblings, seed=seed
+            RankSettings(
+                questions=limit,
+                dev_questions=dev_limit,
+                inputs=inputs,
+                neighbours=near,
+                width=width,
+                negatives=negatives,
+                siblings=siblings,
+                epochs=epochs,
+                batch=batch,
+                lr=lr,
             ),
-            fitting=FitSettings(epochs=epochs, batch=batch, lr=lr, seed=seed),
-            shape=NetworkShape(vector=embedder.embed([]).shape[1], width=width, inputs=inputs),
-            near=Near(most=near),
+            seed=seed,
             progress=progress,
             told=told,
         )

@@ -51,7 +51,7 @@ def train(
     smoke: Annotated[
         bool, typer.Option("--smoke", help="See that every stage runs, in a minute (profile smoke).")
     ] = False,
-    stages: Annotated[str | None, typer.Option(help="Only these, of demos,sft,grpo,eval.")] = None,
+    stages: Annotated[str | None, typer.Option(help="Only these, of rank,demos,sft,grpo,eval.")] = None,
     model: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
     start: Annotated[
         str | None, typer.Option(metavar="ADAPTER|shipped|none", help="An adapter to go on from (default: none).")
@@ -77,7 +77,7 @@ def train(
     values: ValuesOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Train a recipe on a dataset, or on several at once: demonstrations, SFT, GRPO, evaluation.
+    """Train a recipe on a dataset, or on several at once: ranker, demonstrations, SFT, GRPO, evaluation.
 
     Killed at any moment, the same command with --resume goes on. Ctrl-C stops after the step under way, saved.
     """
@@ -171,11 +171,15 @@ def _number(value: float) -> str:
 
 
 def _show(report: dict[str, Any]) -> None:
+    from kgwalk.training.pipeline import dev_recall
+
     for name, made in report["stages"].items():
         if "kept" in made:
             out.print(f"demos: {made['kept']:,} kept of {made['tried']:,}")
             for reason, entry in list(made["fallen"].items())[:5]:
                 out.print(f"  fell out: {entry['count']:,} {reason}")
+        elif "expansions" in made:
+            out.print(f"rank: {made['expansions']:,} expansions of {made['questions']:,} questions{dev_recall(made)}")
         elif "metrics" in made:
             shown = ", ".join(f"{key} {made['metrics'][key]:.3f}" for key in ("f1", "hits_at_1", "hit_any"))
             out.print(f"eval: {made['n']:,} questions, {shown}")

@@ -47,7 +47,7 @@ from kgwalk.types import KgwalkError
 # who walks, over what, with what budget; what is trained, on what, how, for what
 SECTIONS = (
     *("protocol", "policy", "world", "rollout", "eval"),
-    *("train", "model", "demos", "sft", "grpo", "turn_rewards", "rewards", "reward_settings", "curriculum"),
+    *("train", "model", "rank", "demos", "sft", "grpo", "turn_rewards", "rewards", "reward_settings", "curriculum"),
 )
 PROFILES = "profiles"
 RECIPE = "recipe"  # the file of a system's folder is recipe.toml

@@ -21,7 +21,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -32,6 +32,7 @@ from kgwalk.config.lock import LOCK_FILES, sole_writer
 from kgwalk.config.runtime import surroundings
 from kgwalk.types import (
     Answer,
+    AnswerForm,
     Call,
     Document,
     Episode,
@@ -426,7 +427,8 @@ def _short_value(value: Any, limit: int = 80) -> str:
 
 
 def episode_row(episode: Episode) -> dict[str, Any]:
-    """Plain lists, numbers and texts, for orjson."""
+    """Plain lists, numbers and texts, for orjson. `form` only where the answer is more than names."""
+    form = {} if episode.form == AnswerForm() else {"form": asdict(episode.form)}
     return {
         "question": row_of(episode.question),
         "topics": episode.topics,
@@ -441,12 +443,15 @@ def episode_row(episode: Episode) -> dict[str, Any]:
         "shown": episode.shown,
         "seen": [list(fact) for fact in episode.seen],
         "key": episode.key,
+        **form,
     }
 
 
 def episode_from(row: Any) -> Episode:
     """The episode of a row; ValueError says what is wrong with one that `episode_row` did not write."""
     _check_parts(row, _EPISODE)
+    if "form" in row:
+        _check_parts(row["form"], _FORM)
     return Episode(
         question=question_of(row["question"], ""),
         topics=row["topics"],
@@ -461,6 +466,7 @@ def episode_from(row: Any) -> Episode:
         shown=row["shown"],
         seen=triples_of(row["seen"], "seen"),
         key=row["key"],
+        form=AnswerForm(**{name: row["form"][name] for name in _FORM}) if "form" in row else AnswerForm(),
     )
 
 
@@ -559,6 +565,12 @@ _EPISODE: dict[str, _Part] = {
     "shown": _TEXTS,
     "seen": _LIST,
     "key": _TEXT,
+}
+_FORM: dict[str, _Part] = {
+    "kind": _TEXT,
+    "ordered": (lambda value: isinstance(value, bool), "true or false"),
+    "columns": _TEXTS,
+    "rows": (lambda value: isinstance(value, list) and all(map(_TEXTS[0], value)), "lists of texts"),
 }
 _TURN: dict[str, _Part] = {
     "ids": _IDS,

@@ -105,7 +105,7 @@ class _DemoMaker:
                 yield demo
 
     def _of(self, question: Question, graph: Graph) -> Iterator[Demo]:
-        builder = RouteBuilder(question, graph)
+        builder = RouteBuilder(question, graph, self.protocol.starts_from_kinds)
         found = self._route(builder)
         if isinstance(found, str):
             self.rejects.add(found, question.id)
@@ -124,8 +124,10 @@ class _DemoMaker:
 
     def _route(self, builder: RouteBuilder) -> tuple[Route, str] | str:
         """The best route by F1 of those that the question itself gives; a search only if none is good enough."""
-        if not builder.topics:
+        if not builder.topics and not builder.kinds:
             return "route: no topic is in the graph"
+        if (nothing := builder.unanswerable()) is not None:
+            return nothing, "program"
         settings, best = self.settings, None
         least = settings.answer_f1 if "answer" in settings.filters else 0.0
         for source in settings.sources:
@@ -153,7 +155,7 @@ class _DemoMaker:
             return str(why)
         episode = played.episode
         score = f1(episode.answers, builder.gold, builder.graph)
-        counted = route.steps[-1].tool == "count"
+        counted = bool(route.steps) and route.steps[-1].tool == "count"
         walked = CandidateWalk(
             episode,
             self.protocol.name,

@@ -10,7 +10,7 @@ answers. All are walked on the graph, so a route's answers are what the graph sa
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 
@@ -20,7 +20,9 @@ from kgwalk.llm.embeddings import split_words
 from kgwalk.score.answers import Gold, f1, gold_of
 from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of
-from kgwalk.walk.language import Sets
+from kgwalk.walk.kinds import Kind, gold_kinds
+from kgwalk.walk.language import CORE, CORE_DATED, Sets
+from kgwalk.walk.paths import SIGNS, renumbered, set_counted_in
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.sets import Reference, SetError
 
@@ -28,25 +30,34 @@ HOPS = ("tail_entities", "head_entities")
 CHOICES = ("argmax", "argmin", "filter")  # arguments: a set, then the relation whose values choose among its members
 COMBINED = ("intersect", "union", "minus")
 MOST_COMBINED = 16  # intersections that are tried for a question
+NONE = "none"  # the `answer_kind` of a question that the graph has no answer to
 _SET = re.compile(r"\$(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`steps` are calls of walk/language.py; step i (from 1) makes set len(topics) + i. `f1` is the last set's."""
+    """`steps` are calls of walk/language.py; step i (from 1) makes set starts + i. `f1` is the last set's. Without
+    steps it says that the graph has no answer.
+    """
 
     topics: tuple[str, ...]
     steps: tuple[Call, ...]
     f1: float
+    kinds: tuple[Kind, ...] = ()  # where it starts beside the topics
+
+    @property
+    def starts(self) -> int:
+        """How many sets there are before the first step."""
+        return len(self.topics) + len(self.kinds)
 
     @property
     def hops(self) -> int:
         """Relations on the longest chain from a topic to the answer."""
-        return longest_chain(self.steps, len(self.topics), HOPS)
+        return longest_chain(self.steps, self.starts, HOPS)
 
     def walk(self, graph: Graph) -> Sets:
         """The sets that the route makes."""
-        sets = Sets(graph, self.topics)
+        sets = Sets(graph, self.topics, kinds=self.kinds)
         for step in self.steps:
             sets.call(step.tool, step.args)
         return sets
@@ -70,6 +81,31 @@ def way_of(step: Call) -> DirectedRelation:
     return DirectedRelation(str(step.args[1]), step.tool == "tail_entities")
 
 
+def sets_named(step: Call) -> list[int]:
+    """The sets that a step names, also those that a value counts in."""
+    inside = [set_counted_in(arg) for arg in step.args if isinstance(arg, str)]
+    return [arg for arg in step.args if isinstance(arg, int)] + [number for number in inside if number is not None]
+
+
+def with_numbers(step: Call, new: Mapping[int, int]) -> Call:
+    """The step with its sets called by other numbers.
+
+    >>> with_numbers(Call("argmax", (2, "count(^wrote in $3)")), {2: 4, 3: 5}).args
+    (4, 'count(^wrote in $5)')
+    """
+    args = (new[arg] if isinstance(arg, int) else renumbered(arg, lambda old: new[old]) for arg in step.args)
+    return Call(step.tool, tuple(args))
+
+
+def _in_core(step: Call, graph: Graph) -> bool:
+    """Whether a step is one that the core language has: its calls, with plain relations."""
+    if step.tool not in CORE + CORE_DATED:
+        return False
+    texts = [str(arg) for arg in step.args[1:2]] if step.tool in (*HOPS, *CHOICES, *CORE_DATED) else []
+    plain = all(SIGNS.search(text) is None or graph.has_relation(text) for text in texts)
+    return plain and not (step.tool == "filter" and isinstance(step.args[-1], int))
+
+
 def topics_of(question: Question, graph: Graph) -> list[str]:
     """The topics that the graph has, each once: $1, $2, ... of every route."""
     return [topic for topic in dict.fromkeys(question.topic_entities) if topic in graph]
@@ -81,7 +117,9 @@ class RouteBuilder:
 
     question: Question
     graph: Graph
+    full: bool = False  # in the full walking language: from kinds, with empty sets
     topics: list[str] = field(init=False)
+    kinds: list[Kind] = field(init=False)
     gold: Gold = field(init=False)
     sets: Sets = field(init=False)
     _number: dict[Call, int | None] = field(default_factory=dict)
@@ -90,7 +128,8 @@ class RouteBuilder:
     def __post_init__(self) -> None:
         self.topics = topics_of(self.question, self.graph)
         self.gold = gold_of(self.question)
-        self.sets = Sets(self.graph, self.topics)
+        self.kinds = gold_kinds(self.question, self.graph) if self.full else []
+        self.sets = Sets(self.graph, self.topics, kinds=self.kinds, empty=self.full)
 
     def make(self, tool: str, *args: Reference) -> int | None:
         """The number of the set that a call makes; None if the call fails or the set is empty."""
@@ -143,15 +182,20 @@ class RouteBuilder:
             at = open_.pop()
             if at in self._step and at not in needed:
                 needed.add(at)
-                open_ += [arg for arg in self._step[at].args if isinstance(arg, int)]
-        topics = len(self.topics)
-        new = {old: old for old in range(1, topics + 1)}
+                open_ += sets_named(self._step[at])
+        starts = len(self.topics) + len(self.kinds)
+        new = {old: old for old in range(1, starts + 1)}
         steps: list[Call] = []
         for old in sorted(needed):
-            args = tuple(new[arg] if isinstance(arg, int) else arg for arg in self._step[old].args)
-            steps.append(Call(self._step[old].tool, args))
-            new[old] = topics + len(steps)
-        return Route(tuple(self.topics), tuple(steps), self.score(number))
+            steps.append(with_numbers(self._step[old], new))
+            new[old] = starts + len(steps)
+        return Route(tuple(self.topics), tuple(steps), self.score(number), tuple(self.kinds))
+
+    def unanswerable(self) -> Route | None:
+        """The route of a question that is known to have no answer in the graph; None for any other."""
+        if not self.full or self.question.answers or self.question.extra.get("answer_kind") != NONE:
+            return None
+        return Route(tuple(self.topics), (), 1.0, tuple(self.kinds))
 
     def best(self, numbers: Iterable[int | None]) -> Route | None:
         """The route to the set with the best F1; among equals the one with fewest steps, then the first."""
@@ -166,13 +210,21 @@ def route_from_program(builder: RouteBuilder) -> Route | None:
     if not isinstance(program, list) or len(builder.topics) != len(builder.question.topic_entities):
         return None
     number: int | None = None
-    numbers = list(range(1, len(builder.topics) + 1))  # of the program's own sets
+    numbers: list[int | None] = list(range(1, len(builder.topics) + 1))  # of the program's own sets
+    named = builder.question.extra.get("kinds")
+    of_kinds = range(len(named) if isinstance(named, list) else 0)
+    if builder.full and len(of_kinds) != len(builder.kinds):
+        return None
+    numbers += [len(builder.topics) + at + 1 if builder.full else None for at in of_kinds]
     for tool, *written in program:
-        found = [(_SET.fullmatch(str(arg)), str(arg)) for arg in written]
-        places = [int(match.group(1)) for match, _ in found if match]
-        if any(not 1 <= place <= len(numbers) for place in places):
+        args = [int(found[1]) if (found := _SET.fullmatch(str(arg))) else str(arg) for arg in written]
+        step = Call(str(tool), tuple(args))
+        if not builder.full and not _in_core(step, builder.graph):
             return None
-        number = builder.make(str(tool), *(numbers[int(match.group(1)) - 1] if match else arg for match, arg in found))
+        if any(not 1 <= place <= len(numbers) or numbers[place - 1] is None for place in sets_named(step)):
+            return None
+        step = with_numbers(step, {at: one for at, one in enumerate(numbers, 1) if one is not None})
+        number = builder.make(step.tool, *step.args)
         if number is None:
             return None
         numbers.append(number)

@@ -187,6 +187,118 @@ TEMPLATES: dict[str, dict[str, tuple[str, ...]]] = {
         "plain": ("I keep those with {words} {bound}.", "Only those with {words} {bound} count."),
         "reflective": ("The question sets a bound: {words} {bound}. I keep the members that meet it.",),
     },
+    # The calls of the full language.
+    "to top": {
+        "terse": ("Largest {words} first.", "Top {k} by {words}."),
+        "plain": ("I order them by {words}, the largest first.", "The {k} with the largest {words}."),
+        "reflective": ("The question wants an order, so I take the {k} with the largest {words}.",),
+    },
+    "to bottom": {
+        "terse": ("Smallest {words} first.", "Bottom {k} by {words}."),
+        "plain": ("I order them by {words}, the smallest first.", "The {k} with the smallest {words}."),
+        "reflective": ("The question wants an order, so I take the {k} with the smallest {words}.",),
+    },
+    "to nth": {
+        "terse": ("That place in the order.",),
+        "plain": ("Of these I take the one at the place that is asked for.",),
+        "reflective": ("Only one place in this order is asked for, so I take that one.",),
+    },
+    "to sum": {
+        "terse": ("Total {words}.",),
+        "plain": ("I add up the {words}.", "Now the total {words}."),
+        "reflective": ("The question asks for a total, so I add up the {words}.",),
+    },
+    "to average": {
+        "terse": ("Average {words}.",),
+        "plain": ("I take the average of the {words}.",),
+        "reflective": ("The question asks for an average, so I take that of the {words}.",),
+    },
+    "to least": {
+        "terse": ("Smallest {words}, as a value.",),
+        "plain": ("The smallest {words} itself is asked for.",),
+        "reflective": ("The question asks for the value itself: the smallest {words}.",),
+    },
+    "to greatest": {
+        "terse": ("Largest {words}, as a value.",),
+        "plain": ("The largest {words} itself is asked for.",),
+        "reflective": ("The question asks for the value itself: the largest {words}.",),
+    },
+    "to subtract": {
+        "terse": ("The difference.",),
+        "plain": ("Now the difference of the two.",),
+        "reflective": ("The question asks how far apart the two values are, so I subtract.",),
+    },
+    "to divide": {
+        "terse": ("The ratio.",),
+        "plain": ("I divide the first by the second.",),
+        "reflective": ("The question asks how many times as much it is, so I divide.",),
+    },
+    "to only": {
+        "terse": ("Only those: {words}.",),
+        "plain": ("I keep those with no other {words}.",),
+        "reflective": ("The question says only, so I keep the members with no other {words}.",),
+    },
+    "to none": {
+        "terse": ("None of those: {words}.",),
+        "plain": ("I keep those without any of these as {words}.",),
+        "reflective": ("The question says none, so I keep the members with none of these as {words}.",),
+    },
+    "to every": {
+        "terse": ("All of those: {words}.",),
+        "plain": ("I keep those with all of these as {words}.",),
+        "reflective": ("The question says all, so I keep the members with every one of these as {words}.",),
+    },
+    "to is_in": {
+        "terse": ("Is it among them?",),
+        "plain": ("Now I see whether it is among them.",),
+        "reflective": ("The question is whether it is so: is it in that set?",),
+    },
+    "to overlap": {
+        "terse": ("Any in common?",),
+        "plain": ("Have the two anything in common?",),
+        "reflective": ("The question is whether they share something, so I compare the two sets.",),
+    },
+    "to compare": {
+        "terse": ("Is it so?",),
+        "plain": ("Now I compare the values.",),
+        "reflective": ("The question is whether it is so, so I compare the values.",),
+    },
+    "to table": {
+        "terse": ("As rows.",),
+        "plain": ("I list them with what is asked of each.",),
+        "reflective": ("The question wants several things of each, so I make a table.",),
+    },
+    "to when": {
+        "terse": ("When?",),
+        "plain": ("I look up when that was.",),
+        "reflective": ("The question asks for the time of the fact itself.",),
+    },
+    "to earliest": {
+        "terse": ("First {words}.",),
+        "plain": ("I follow {words} by its first fact.",),
+        "reflective": ("The question asks for the first, so I follow {words} by the fact that begins first.",),
+    },
+    "to latest": {
+        "terse": ("Last {words}.",),
+        "plain": ("I follow {words} by its last fact.",),
+        "reflective": ("The question asks for the last, so I follow {words} by the fact that begins last.",),
+    },
+    "to before": {
+        "terse": ("{words} before that.",),
+        "plain": ("Only the {words} before that counts.",),
+        "reflective": ("The question sets a time, so I follow {words} only by facts from before it.",),
+    },
+    "to after": {
+        "terse": ("{words} after that.",),
+        "plain": ("Only the {words} after that counts.",),
+        "reflective": ("The question sets a time, so I follow {words} only by facts from after it.",),
+    },
+    # The graph has no answer.
+    "unknown": {
+        "terse": ("Not in the graph.", "Nothing says that."),
+        "plain": ("The graph does not say that.", "None of these relations tells it."),
+        "reflective": ("I look through the relations, and none of them says what is asked. So there is no answer.",),
+    },
     # Values that were looked up one by one.
     "value": {
         "terse": ("{words} of {entity}?", "{entity}: {words}?"),

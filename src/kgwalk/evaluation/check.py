@@ -32,6 +32,7 @@ from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
 
 COMPUTED_KINDS = ("boolean", "number")  # of `answer_kind`: worked out, so a node of that name is something else
 NODE_KINDS = (None, "unknown", "entity")  # of `answer_kind`: the answers should be nodes
+NO_ANSWER = "none"  # of `answer_kind`: the graph does not say
 HOPS = 4  # within which an answer should lie where a question does not say
 FARTHEST = 64  # hops after which the search ends
 _STEP = 1024  # questions from one report of progress to the next
@@ -174,12 +175,17 @@ def fields(asked: QuestionLine) -> Iterator[Finding]:
     question = asked.question
     if not question.question.strip():
         yield asked.finding("no_text", "`question` is blank")
-    if not _any_name(question.topic_entities):
+    if not _any_name(question.topic_entities) and not _starts_elsewhere(question):
         yield asked.finding("no_topics", "`topic_entities` is empty")
-    if not _any_name(question.answers):
+    if not _any_name(question.answers) and question.extra.get("answer_kind") != NO_ANSWER:
         yield asked.finding("no_answers", "`answers` is empty")
     if unused := [name for name in question.aliases if name not in question.answers]:
         yield asked.finding("aliases_unused", f"`aliases` has {quoted(unused)}")
+
+
+def _starts_elsewhere(question: Question) -> bool:
+    """Whether a walk starts from all of a kind, or the question is known to have no answer."""
+    return bool(question.extra.get("kinds")) or question.extra.get("answer_kind") == NO_ANSWER
 
 
 def score(asked: QuestionLine, located: Located | None) -> Iterator[Finding]:
@@ -336,7 +342,7 @@ class CheckedGraph:
 
     def locate(self, question: Question) -> Located:
         topics = [self.number(topic) for topic in question.topic_entities]
-        if question.extra.get("answer_kind") in COMPUTED_KINDS:
+        if question.extra.get("answer_kind") in COMPUTED_KINDS and not question.gold_paths:
             return Located(self, topics, [None] * len(question.answers))
         aliases = question.aliases
         return Located(self, topics, [self._any([name, *aliases.get(name, ())]) for name in question.answers])

@@ -49,7 +49,13 @@ from kgwalk.score.judge.judge import Judge, name_of
 from kgwalk.score.judge.kinds import BUILDERS, Case, case_of
 from kgwalk.score.judge.verdict import JudgeCost, Verdict, score_from_vector
 from kgwalk.types import Episode, KgwalkError, Progress, Question, Turn, silent
-from kgwalk.walk.environment import Environments, EnvironmentSettings, environment_settings, opened_web
+from kgwalk.walk.environment import (
+    Environments,
+    EnvironmentSettings,
+    environment_settings,
+    opened_web,
+    with_ranker_of,
+)
 from kgwalk.walk.linking import link
 from kgwalk.walk.linking import topics as linked_topics
 from kgwalk.walk.policy import Policy, budget_of, check_web, needs_engine, policy_of, protocol_of
@@ -103,6 +109,7 @@ def evaluate(
     each episode, `building` of the graph while it is built the first time.
     """
     chosen = (load_recipe(recipe) if isinstance(recipe, str) else recipe).with_values(values)
+    chosen = with_ranker_of(chosen, adapter, model)
     own = read_section(EvalSettings, chosen, "eval")
     _check(chosen)
     environment = environment_settings(chosen)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgwalk.data.dataset import Dataset
+from kgwalk.data.dataset import Data, Dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
 from kgwalk.walk.facts import candidates_around
@@ -197,7 +197,7 @@ def expand(place: GoldStep, graph: Graph, each: int, *, with_gold: bool = False)
 
 
 def expansions(
-    dataset: Dataset, questions: Iterable[Question], each: int, *, with_gold: bool = False
+    dataset: Data, questions: Iterable[Question], each: int, *, with_gold: bool = False
 ) -> Iterator[tuple[Expansion, Graph]]:
     """The expansions along the gold paths of some questions, each with its graph."""
     for question in questions:

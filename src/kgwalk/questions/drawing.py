@@ -25,9 +25,24 @@ from kgwalk.demos.path_search import reverse
 from kgwalk.kg.csr import I64
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.plan import MakeSettings, PlanBuilder, PlanRejected
-from kgwalk.questions.schema import ID, MOSTLY, NAME, Inverses, Relation, Schema, askable, survey
+from kgwalk.questions.schema import (
+    ID,
+    MOSTLY,
+    NAME,
+    TRUTHS,
+    TYPE_WORDS,
+    Inverses,
+    Relation,
+    Schema,
+    ValueNode,
+    askable,
+    plain_name,
+    survey,
+    value_nodes,
+)
 from kgwalk.types import Found, Neighbors, Triple, UnknownName
 from kgwalk.walk.facts import DirectedRelation
+from kgwalk.walk.kinds import Kind
 
 COMPARED = 2000  # entities, at most, that are compared to tell whether two directed relations lead to one kind
 TRIES = 8  # draws of a topic before a directed relation is given up
@@ -93,6 +108,14 @@ class WalkSampler:
         self.used: Counter[DirectedRelation] = Counter()
         relations = self.schema.relations
         asked = [way for way in self.starts.ways if not _HOUSEKEEPING.match(way.relation)]
+        self.value_nodes: dict[str, ValueNode] = {}
+        if settings.language == "full":  # there a type is a kind to start from, and a value's node is not asked for
+            self.value_nodes = value_nodes(graph, self.schema)
+            held = {name for node in self.value_nodes.values() for name in (node.amount, node.unit)}
+            held |= self.value_nodes.keys()
+            held |= {name for name, one in relations.items() if {tail.lower() for tail in one.sample_tails} <= TRUTHS}
+            asked = [way for way in asked if way.relation not in held]
+            asked = [way for way in asked if plain_name(way.relation) not in TYPE_WORDS]
         self._weight = {way: math.log(2 + relations[way.relation].facts) * self._either(way.relation) for way in asked}
         self.to_things = {way for way in asked if not way.out or relations[way.relation].to_things}
         self.first_ways = [way for way in asked if self._askable_from(way)]
@@ -135,6 +158,8 @@ class WalkSampler:
         raise PlanRejected("no topic that can be named")
 
     def may_be_topic(self, name: str) -> bool:
+        if self.settings.language == "full" and name.lower() in TRUTHS:
+            return False
         return askable(name) or self.settings.literal_topics
 
     def path(self, hops: int, *, to_name: bool = False, turns: bool = False) -> SampledWalk:
@@ -412,6 +437,7 @@ class CachedGraph:
         self._graph, self.between = graph, graph.between
         self._near: dict[tuple[str, str, bool], Neighbors] = {}
         self._relations: dict[tuple[str, bool], list[str]] = {}
+        self._kinds: dict[Kind, list[str]] = {}
         self.held = 0
 
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
@@ -437,11 +463,20 @@ class CachedGraph:
             self._relations[key] = found
         return found
 
+    def kind_members(self, kind: Kind) -> list[str]:
+        found = self._kinds.get(kind)
+        if found is None:
+            found = kind.members(self._graph)
+            self._hold(len(found))
+            self._kinds[kind] = found
+        return found
+
     def _hold(self, names: int) -> None:
         self.held += names + 1
         if self.held > HELD:
             self._near.clear()
             self._relations.clear()
+            self._kinds.clear()
             self.held = names + 1
 
     # Not cached

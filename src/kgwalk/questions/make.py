@@ -28,11 +28,16 @@ from kgwalk.data.folder import STORE, DatasetWriter
 from kgwalk.demos.route import CHOICES
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
+from kgwalk.questions.bank import Concept
 from kgwalk.questions.drawing import WalkSampler
+from kgwalk.questions.full_patterns import FULL_DRAWS, possible_in_full
+from kgwalk.questions.groups import Groups
 from kgwalk.questions.patterns import DRAWS, possible
 from kgwalk.questions.plan import (
+    FULL_PATTERNS,
     HOPS,
     SUPERLATIVE,
+    VERDICT,
     MakeSettings,
     PlanRejected,
     QuestionPlan,
@@ -42,9 +47,12 @@ from kgwalk.questions.plan import (
     size_of,
 )
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
-from kgwalk.types import KgwalkError, Progress, Question, silent
+from kgwalk.types import Call, KgwalkError, Progress, Question, silent
 from kgwalk.walk.facts import DirectedRelation
+from kgwalk.walk.kinds import Kind, kinds_beside
 from kgwalk.walk.language import Sets
+from kgwalk.walk.paths import renumbered
+from kgwalk.walk.sets import ENTITY, NO, YES, SetError
 
 PER_PROGRAM = 20  # a program has at most one in so many of its cell's questions...
 LEAST_OF_PROGRAM = 2  # ...but it may always come twice
@@ -53,6 +61,7 @@ TRIES = 40  # draws for each wanted question, before a cell is given up
 BARREN = 100  # draws, plus ten for each wanted question, without any good one: then the graph has none of that kind
 PATIENCE = 3  # good draws for each wanted question, after which a cell is filled without regard to balance
 AGAIN = 4  # every so many times that a plan is drawn it is worded anew: a small graph has no others left
+ANY_SIZE = "any"  # of an answer, where it is not balanced
 ROUNDS = 4  # how often the questions that some cells lack are asked of the others
 
 
@@ -70,33 +79,72 @@ def make_questions(
     schema: Schema | None = None,
     thrown: Counter[str] | None = None,
     progress: Progress = silent,
+    concepts: Sequence[Concept] | None = None,
 ) -> list[Question]:
     """At most `settings.count` questions, in random order; fewer where the graph has no more.
 
-    `thrown` counts the rejected draws by reason.
+    `thrown` counts the rejected draws by reason. `concepts` are those of the bank that may be asked for where a graph
+    does not have them; by default all.
     """
     settings = settings or MakeSettings()
-    maker = _QuestionMaker(graph, wording, settings, Counter() if thrown is None else thrown, progress, schema)
+    maker = _QuestionMaker(
+        graph, wording, settings, Counter() if thrown is None else thrown, progress, schema, concepts
+    )
     made = maker.run()
     random.Random(settings.seed).shuffle(made)
     return [replace(question, id=f"{settings.name}-{at:05}") for at, question in enumerate(made, 1)]
 
 
-def question_of(plan: QuestionPlan, sets: Sets, text: str, id: str = "") -> Question:
-    """The question of a plan with this text; `sets` are those that the plan makes."""
-    answers = list(sets.made[plan.last - 1].members)
-    kind = "number" if plan.steps[-1].tool == "count" else _answer_kind(answers)
+def question_of(
+    plan: QuestionPlan, sets: Sets, text: str, id: str = "", named: Sequence[Kind] | None = None
+) -> Question:
+    """The question of a plan with this text; `sets` are those that the plan makes.
+
+    In the full language `named` are the kinds that the text names. They are what a walk starts from, with those that
+    the plan needs, so a walk is shown some that it does not need, as it will be where a question is typed.
+    """
+    made = sets.made[plan.last - 1] if plan.steps else None
+    answers = [] if made is None else list(made.members)
+    kind = "number" if plan.steps and plan.steps[-1].tool == "count" else _answer_kind(answers)
+    extra: dict[str, object] = {"answer_kind": kind, "program": plan.program()}
+    if named is not None:
+        starts = [*named, *(kind for kind in plan.kinds if kind not in named)]
+        extra = {"answer_kind": kind, "program": _with_kinds(plan, starts), "kinds": [kind.name for kind in starts]}
+        if made is None:
+            extra["answer_kind"] = "none"
+        elif made.answer_kind != ENTITY:
+            extra["answer_kind"] = made.answer_kind
+        elif kind == "value":
+            extra["answer_kind"] = "number"
+        if made is not None and made.rows:
+            rows = [[name, *("; ".join(cell) for cell in made.rows[name])] for name in made.members]
+            extra |= {"columns": list(made.columns), "rows": rows}
     return Question(
         id,
         text,
         list(plan.topics),
         answers,
-        hops=plan.hops,
+        hops=max(1, plan.hops),
         gold_paths=gold_paths(plan, sets),
         evidence=facts_used(plan, sets),
         type=plan.pattern,
-        extra={"answer_kind": kind, "program": plan.program()},
+        extra=extra,
     )
+
+
+def _with_kinds(plan: QuestionPlan, starts: Sequence[Kind]) -> list[list[str]]:
+    """The plan's program where a walk starts from these kinds: sets have other numbers."""
+    topics, more = len(plan.topics), len(starts) - len(plan.kinds)
+    place = {topics + at: topics + starts.index(kind) + 1 for at, kind in enumerate(plan.kinds, 1)}
+
+    def number(old: int) -> int:
+        return old if old <= topics else place.get(old, old + more)
+
+    steps = [
+        Call(step.tool, tuple(number(arg) if isinstance(arg, int) else renumbered(arg, number) for arg in step.args))
+        for step in plan.steps
+    ]
+    return replace(plan, steps=tuple(steps)).program()
 
 
 def _answer_kind(answers: list[str]) -> str:
@@ -124,7 +172,9 @@ def split_key(question: Question) -> str:
     ways = [
         f"{'<' if tool == 'head_entities' else '>'} {rest[1]}" for tool, *rest in _program(question) if _has_way(tool)
     ]
-    return f"ways: {', '.join(sorted(ways))}" if len(ways) > 1 else f"topic: {min(question.topic_entities, default='')}"
+    if not question.topic_entities:  # all of a kind: the same again only where the whole program is
+        return f"program: {question.extra['kinds']} {question.extra['program']}"
+    return f"ways: {', '.join(sorted(ways))}" if len(ways) > 1 else f"topic: {min(question.topic_entities)}"
 
 
 def split_questions(
@@ -226,9 +276,11 @@ class _QuestionMaker:
         thrown: Counter[str],
         progress: Progress,
         schema: Schema | None,
+        concepts: Sequence[Concept] | None,
     ) -> None:
         self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
         self.sampler = WalkSampler(graph, settings, schema)
+        self.stored, self.groups = graph, Groups(self.sampler, graph, concepts)
         self.words = random.Random(settings.seed + 1)  # separate: how one plan is worded does not change the next draw
         self.shares = RelationShares(len(self.sampler.schema.relations))
         self.plans: Counter[tuple[object, ...]] = Counter()  # how often each was drawn
@@ -236,7 +288,7 @@ class _QuestionMaker:
         self.made: list[Question] = []
 
     def run(self) -> list[Question]:
-        shares = {cell: share for cell, share in self.settings.cells().items() if possible(self.sampler, cell[0])}
+        shares = {cell: share for cell, share in self.settings.cells().items() if self._possible(cell[0])}
         if not shares:
             self.thrown["no values to compare"] += 1
             return []
@@ -249,11 +301,16 @@ class _QuestionMaker:
             wanted = quotas(full, missing)
         return self.made
 
+    def _possible(self, pattern: str) -> bool:
+        return possible_in_full(self.groups, pattern) if pattern in FULL_PATTERNS else possible(self.sampler, pattern)
+
     def _fill(self, kind: tuple[str, int], wanted: int) -> int:
         """Makes up to `wanted` questions of a pattern and number of hops; returns how many it made."""
         pattern, hops = kind
         # a superlative has one answer or a few, whatever the size of its set
         sizes = {"1": 1.0, "2-5": 1.0} if pattern == SUPERLATIVE else self.settings.sizes
+        if pattern in FULL_PATTERNS:  # their answers are as they come, but half of the verdicts are no
+            sizes = {YES: 0.5, NO: 0.5} if pattern == VERDICT else {ANY_SIZE: 1.0}
         cell: QuotaCell[QuestionPlan] = QuotaCell(wanted, sizes, self.shares, self._ask)
         barren = BARREN + 10 * wanted
         for tried in range(BARREN + TRIES * wanted):
@@ -266,26 +323,32 @@ class _QuestionMaker:
             except PlanRejected as why:
                 self.thrown[str(why)] += 1
                 continue
-            if cell.offer(plan, size_of(size), plan.shape, list(plan.ways())):
+            if cell.offer(plan, size, plan.shape, list(plan.ways())):
                 self.progress("making questions", len(self.made), self.settings.count)
         cell.settle()
         self.thrown["more than its share"] += len(cell.waiting)
         return len(cell.taken)
 
-    def _draw(self, pattern: str, hops: int) -> tuple[QuestionPlan, int]:
-        """A plan, and the size of its answer, or of the set that it counts."""
-        builder = DRAWS[pattern](self.sampler, hops)
+    def _draw(self, pattern: str, hops: int) -> tuple[QuestionPlan, str]:
+        """A plan, and the size of its answer, or of the set that it counts; of yes or no, which."""
+        full = pattern in FULL_PATTERNS
+        try:
+            builder = FULL_DRAWS[pattern](self.groups) if full else DRAWS[pattern](self.sampler, hops)
+        except SetError as error:  # a value that cannot be read
+            raise PlanRejected(str(error).partition(";")[0]) from error
         plan = builder.plan(pattern)
-        if plan.hops != hops:
+        if plan.hops != hops and not full:
             raise PlanRejected("more or fewer hops than wanted")
-        key = (plan.topics, plan.steps)
+        key = (plan.topics, plan.steps, plan.kinds, plan.asked, plan.meant)
         self.plans[key] += 1
         if self.plans[key] % AGAIN != 1:
             raise PlanRejected("the same plan again")
         builder.check(len(self.sampler.schema.relations))
         self.sampler.check(builder)
+        if full:
+            return plan, builder.members(plan.last)[0] if pattern == VERDICT else ANY_SIZE
         counted = plan.last - (plan.steps[-1].tool == "count")
-        return plan, len(builder.members(counted))
+        return plan, size_of(len(builder.members(counted)))
 
     def _ask(self, plan: QuestionPlan) -> bool:
         """Makes the question of a plan; False if it has no words, or those of another question."""
@@ -297,7 +360,9 @@ class _QuestionMaker:
             self.thrown["the same text again"] += 1
             return False
         self.texts.add(normal)
-        self.made.append(question_of(plan, run_plan(plan, self.sampler.graph), text))
+        full = self.settings.language == "full"
+        named = kinds_beside(text, plan.topics, self.stored) if full else None
+        self.made.append(question_of(plan, run_plan(plan, self.sampler.graph), text, named=named))
         return True
 
 

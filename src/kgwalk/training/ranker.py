@@ -2,7 +2,7 @@
 
 Questions become expansions, expansions labelled rows, and a network is fitted to the rows:
 
-    train_ranker(dataset, Path("my.ranker"), embedder, settings=RankSettings(), fitting=FitSettings(), ...)
+    train_ranker(dataset, Path("my.ranker"), embedder, RankSettings())
 
 An expansion is an entity on a gold path with its neighbours (evaluation/ranking). Its facts on a gold path are
 relevant, facts beside them are not (`labels`). The network minimises equation 4's cross-entropy over these rows, and
@@ -24,10 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kgwalk.data.dataset import Dataset
+from kgwalk.data.dataset import Data
 from kgwalk.evaluation.ranking import Expansion, GoldStep, expansions, sample
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import CachedEmbedder
+from kgwalk.training.settings import RankSettings
 from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
 from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.ranker import Network, NetworkShape, gather, save_ranker, score
@@ -39,66 +40,50 @@ RELEVANT, IRRELEVANT, NEITHER = 1, 0, -1
 MEASURED_AT_ONCE = 16  # expansions; a hub's has thousands of candidates
 
 
-@dataclass(frozen=True)
-class RankSettings:
-    """What is learned from: of one relation training reads `facts` facts, as a search does; dev reads `dev_facts`."""
-
-    questions: int = 3000  # of the split train, drawn
-    dev_questions: int = 300
-    facts: int = 20
-    dev_facts: int = 1000
-    negatives: int = 24  # irrelevant rows of one expansion, drawn; and at most so many relevant ones
-    siblings: bool = False  # facts of a gold fact's own relation count as irrelevant
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class FitSettings:
-    """`batch` counts expansions. The learning rate falls to zero along a cosine."""
-
-    epochs: int = 6
-    batch: int = 32
-    lr: float = 1e-3
-    weight_decay: float = 0.01
-    seed: int = 0
-
-
 def train_ranker(
-    dataset: Dataset,
+    dataset: Data,
     out: Path,
     embedder: CachedEmbedder,
-    *,
     settings: RankSettings,
-    fitting: FitSettings,
-    shape: NetworkShape,
-    near: Near,
+    *,
+    seed: int = 0,
+    split: str = "train",
+    dev: str = "dev",
     progress: Progress = silent,
     told: Callable[[dict[str, float]], None] = lambda figures: None,
 ) -> dict[str, Any]:
-    """Train a ranker, save it in the folder `out`, and return its card."""
+    """Train a ranker, save it in the folder `out`, and return its card.
+
+    It learns from questions of `split`; those of `dev` choose the best epoch.
+    """
     began, worked = time.perf_counter(), time.process_time()
-    if settings.dev_questions and "dev" not in dataset.splits():
+    if settings.dev_questions and dev not in dataset.splits():
         raise KgwalkError(
-            f"{dataset.name} has no split dev to choose the best epoch by; give --dev-limit 0 to do without"
+            f"{dataset.name} has no split {dev} to choose the best epoch by; give --dev-limit 0 to do without"
         )
+    near = Near(most=settings.neighbours)
+    vector, width, hidden = embedder.embed([]).shape[1], settings.width, settings.hidden
+    shape = NetworkShape(vector=vector, width=width, hidden=hidden, inputs=settings.inputs)
     texts = Texts()
-    learned = _questions(dataset, "train", settings.questions, settings.seed)
-    train = list(_examples(dataset, learned, near, texts, settings, progress))
-    dev = list(_dev_expansions(dataset, settings, near, texts, progress))
+    learned = _with_paths(dataset.questions(split), settings.questions, seed)
+    train = list(_examples(dataset, learned, near, texts, settings, seed, progress))
+    asked = _with_paths(dataset.questions(dev), settings.dev_questions, seed) if settings.dev_questions else []
+    measured = list(_dev_expansions(dataset, asked, settings.dev_facts, near, texts, progress))
     if not train:
         raise KgwalkError(
-            f"the questions of {dataset.name} give nothing to learn from: no gold path has another fact beside it"
+            f"the questions of {dataset.name} give a ranker nothing to learn from: no gold path has a fact beside it; "
+            "`kgwalk paths` finds paths, and a recipe's searches rank by text with world.ranker=none"
         )
     vectors_TD = _vectors(embedder, texts, progress)
     embedded = time.perf_counter()
-    fitted = fit_network(train, dev, vectors_TD, shape, fitting, progress, told)
+    fitted = fit_network(train, measured, vectors_TD, shape, settings, seed, progress, told)
     about = {
         "data": dataset.name,
         "questions": len(learned),
         "expansions": len(train),
         "rows": sum(len(one.rows) for one in train),
-        "dev_expansions": len(dev),
-        "settings": asdict(settings) | asdict(fitting),
+        "dev_expansions": len(measured),
+        "settings": asdict(settings) | {"seed": seed},
         "best_epoch": fitted.best,
         "dev": {key: value for key, value in fitted.history[fitted.best - 1].items() if "@" in key},
         "history": fitted.history,
@@ -112,33 +97,31 @@ def train_ranker(
 
 
 def _examples(
-    dataset: Dataset,
+    dataset: Data,
     questions: list[Question],
     near: Near,
     texts: Texts,
     settings: RankSettings,
+    seed: int,
     progress: Progress,
 ) -> Iterator[Example]:
     encoders = _Encoders(near, texts)
     for at, question in enumerate(questions, 1):
         for one, graph in expansions(dataset, [question], settings.facts, with_gold=True):
-            seed = f"{settings.seed} {question.id} {one.place.entity}"
-            limits = {"negatives": settings.negatives, "siblings": settings.siblings}
-            made = example(one, encoders.of(graph), seed=seed, **limits)  # type: ignore[arg-type]
+            drawn = f"{seed} {question.id} {one.place.entity}"
+            encoder, siblings = encoders.of(graph), settings.siblings
+            made = example(one, encoder, negatives=settings.negatives, siblings=siblings, seed=drawn)
             if made is not None:
                 yield made
         progress("reading questions", at, len(questions))
 
 
 def _dev_expansions(
-    dataset: Dataset, settings: RankSettings, near: Near, texts: Texts, progress: Progress
+    dataset: Data, questions: list[Question], facts: int, near: Near, texts: Texts, progress: Progress
 ) -> Iterator[DevExpansion]:
-    if not settings.dev_questions:
-        return
     encoders = _Encoders(near, texts)
-    questions = _questions(dataset, "dev", settings.dev_questions, settings.seed)
     for at, question in enumerate(questions, 1):
-        for one, graph in expansions(dataset, [question], settings.dev_facts):
+        for one, graph in expansions(dataset, [question], facts):
             rows = encoders.of(graph).rows(question.question, one.candidates)
             yield DevExpansion(rows, [candidate.name for candidate in one.candidates], one.place.gold)
         progress("reading dev questions", at, len(questions))
@@ -157,8 +140,8 @@ class _Encoders:
         return self._last
 
 
-def _questions(dataset: Dataset, split: str, limit: int, seed: int) -> list[Question]:
-    return sample([question for question in dataset.questions(split) if question.gold_paths], limit, seed)
+def _with_paths(questions: Sequence[Question], limit: int, seed: int) -> list[Question]:
+    return sample([question for question in questions if question.gold_paths], limit, seed)
 
 
 def _vectors(embedder: CachedEmbedder, texts: Texts, progress: Progress) -> torch.Tensor:
@@ -250,18 +233,19 @@ def fit_network(
     dev: Sequence[DevExpansion],
     vectors_TD: Tensor,
     shape: NetworkShape,
-    settings: FitSettings,
+    settings: RankSettings,
+    seed: int = 0,
     progress: Progress = silent,
     told: Callable[[dict[str, float]], None] = lambda figures: None,
 ) -> FittedNetwork:
     """`told` gets the figures of each epoch as it ends. Without dev expansions the last epoch is kept."""
-    torch.manual_seed(settings.seed)
+    torch.manual_seed(seed)
     network = Network(shape)
     optimiser = torch.optim.AdamW(network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
     batches = math.ceil(len(train) / settings.batch)
     steps = settings.epochs * batches
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda at: 0.5 * (1 + math.cos(math.pi * at / steps)))
-    rng = random.Random(settings.seed)
+    rng = random.Random(seed)
     fitted, kept = FittedNetwork(network, 0), dict[str, Tensor]()
     for epoch in range(1, settings.epochs + 1):
         order = rng.sample(range(len(train)), len(train))
@@ -273,7 +257,8 @@ def fit_network(
             )
             schedule.step()
             progress("training", (epoch - 1) * batches + len(losses), steps)
-        figures = {"epoch": float(epoch), "loss": sum(losses) / len(losses), **measure(network, dev, vectors_TD)}
+        recalls = measure(network, dev, vectors_TD) if dev else {}
+        figures = {"epoch": float(epoch), "loss": sum(losses) / len(losses), **recalls}
         fitted.history.append(figures)
         told(figures)
         if not dev or not kept or _better(figures, fitted.history[fitted.best - 1]):

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 from kgwalk.config.cache import cache_folder
@@ -33,10 +34,12 @@ from kgwalk.training.settings import GrpoSettings, ModelSettings
 from kgwalk.training.shards import asked_for
 from kgwalk.training.updater import Processes
 from kgwalk.types import Episode, KgwalkError, Progress, Question
-from kgwalk.walk.environment import Environments, environment_for, environments_of
+from kgwalk.walk.environment import Environments, environment_for, environments_of, with_ranker_of
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
+from kgwalk.walk.ranking import RANKER_CARD, RANKER_WEIGHTS
 
 ADAPTER = "adapter"
+RANKER = "ranker"
 DONE = "done.json"
 
 
@@ -122,11 +125,28 @@ class TrainingRun:
         """The questions to learn from."""
         return [question for _, question in chosen(self.dataset.questions(self.split), self.limit, self.seed)]
 
+    @property
+    def ranker(self) -> Path | None:
+        """The folder with the ranker that this run has trained, or that the adapter it starts from has; else None."""
+        places = (self.path / RANKER, self.start)
+        return next((place for place in places if place is not None and (place / RANKER_CARD).is_file()), None)
+
+    @property
+    def ranked_recipe(self) -> Recipe:
+        """The recipe, with the folder of the ranker that is there by now."""
+        return with_ranker_of(self.recipe, self.ranker)
+
+    def ranker_changed(self) -> None:
+        """Environments are made anew when next asked for: they hold the ranker."""
+        for name in ("environments", "training_environments", "training_set"):
+            self.__dict__.pop(name, None)
+
     @cached_property
     def environments(self) -> Environments:
         """What validation and evaluation walk in: as the recipe says."""
         check_web(self.recipe)
-        return environments_of(self.recipe, self.dataset.graph_for, partial(environment_for, protocol=self.protocol))
+        base = partial(environment_for, protocol=self.protocol)
+        return environments_of(self.ranked_recipe, self.dataset.graph_for, base)
 
     @cached_property
     def training_environments(self) -> Environments:
@@ -164,8 +184,9 @@ class TrainingRun:
 
     @contextmanager
     def judged(self) -> Iterator[Judged]:
-        """A function that gives the verdicts that rewards need; without such rewards it gives none."""
-        kinds = self.reward.judges
+        """A function that gives the verdicts that rewards need, and with a judge those that they can use; without such
+        rewards it gives none."""
+        kinds = self.reward.judges if self.judge is None else self.reward.judgeable
         if not kinds:
             yield no_verdicts
             return
@@ -225,9 +246,12 @@ class TrainingRun:
         return report
 
     def _publish(self, source: Path) -> None:
-        """Copy a checkpoint as the run's adapter."""
+        """Copy a checkpoint as the run's adapter, with the ranker that its walks had."""
         with whole_or_not(self.folder.file(ADAPTER), "the adapter", f"it lies in {source}") as beside:
             copy_files(source, beside, without=[OPTIMISER, STATE])
+            if self.ranked_recipe is not self.recipe and self.ranker is not None:
+                for name in (RANKER_CARD, RANKER_WEIGHTS):
+                    copyfile(self.ranker / name, beside / name)
 
     def close(self) -> None:
         """Close the engine, if it was opened; `begun` does so at its end."""

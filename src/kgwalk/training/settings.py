@@ -1,4 +1,4 @@
-"""What a recipe says of training, and whether it can be trained: the sections [model], [sft] and [grpo].
+"""What a recipe says of training, and whether it can be trained: the sections [model], [rank], [sft] and [grpo].
 
 Each setting is documented here, once. The checks run before anything is made. Neither needs torch.
 """
@@ -19,6 +19,7 @@ from kgwalk.training.curriculum import CurriculumSettings
 from kgwalk.types import KgwalkError
 from kgwalk.walk.policy import budget_of, check_web, protocol_of
 from kgwalk.walk.protocol import PROTOCOLS
+from kgwalk.walk.ranking import INPUTS
 
 AGGREGATIONS = ("token-mean", "sequence-mean", "sequence-sum-constant")
 ADVANTAGES = ("turn", "turn-code", "trajectory")
@@ -41,6 +42,26 @@ class ModelSettings:
     checkpoint_activations: bool | str = setting(
         "auto", among=("auto",)
     )  # compute again what does not fit: less memory, a third more time. auto: where a microbatch would not fit
+
+
+@dataclass(frozen=True, slots=True)
+class RankSettings:
+    """[rank]: the ranker of candidate entities (KG-Reasoner, equations 1 to 4), learned from gold paths."""
+
+    questions: int = setting(3000, least=1)  # of the split to learn from, drawn, whatever `train.limit` is
+    dev_questions: int = setting(300, least=0)  # to choose the best epoch by; 0: the last one
+    inputs: str = setting("paper", among=INPUTS)  # what it reads of a candidate (walk/ranker.py)
+    neighbours: int = setting(12, least=0)  # of a candidate, that equation 1 attends to
+    width: int = setting(64, least=1)  # of the vectors that W makes
+    hidden: int = setting(64, least=1)  # of the classifier
+    facts: int = setting(20, least=1)  # of one relation, to learn from
+    dev_facts: int = setting(1000, least=1)  # of one relation, to measure on
+    negatives: int = setting(24, least=1)  # irrelevant rows of one expansion, drawn; and at most so many relevant ones
+    siblings: bool = False  # facts of a gold fact's own relation count as irrelevant
+    epochs: int = setting(6, least=1)
+    batch: int = setting(32, least=1)  # expansions an update
+    lr: float = setting(1e-3, above=0)  # falls to zero along a cosine
+    weight_decay: float = setting(0.01, least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +157,8 @@ def check_recipe(recipe: Recipe, stages: Collection[str], *, demos: bool = False
         for style in DemoSettings.of(recipe).styles:
             if style not in own:
                 raise unknown(f"style of {recipe.name}'s thoughts", style, own)
+    if "rank" in stages:
+        read_section(RankSettings, recipe, "rank")
     if "sft" in stages:
         read_section(SftSettings, recipe, "sft")
     if {"sft", "grpo"} & set(stages):

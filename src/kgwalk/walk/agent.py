@@ -46,7 +46,7 @@ from kgwalk.kg.store import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine, takes_adapter
 from kgwalk.llm.models import Adapter, is_adapter, read_adapter, same_model
 from kgwalk.types import AnswerForm, Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
-from kgwalk.walk.environment import environment_for, environment_settings, opened_web
+from kgwalk.walk.environment import environment_for, environment_settings, opened_web, with_ranker, with_ranker_of
 from kgwalk.walk.kinds import kinds_in
 from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
@@ -250,13 +250,14 @@ class Agent:
         web: WebSearch | None = None,
     ) -> None:
         self.graph = graph.graph if isinstance(graph, Environment) else graph
-        self._place = graph
+        self._given = self._place = graph
         self.recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         self.protocol, self.budget = protocol_of(self.recipe), budget_of(self.recipe)
         check_web(self.recipe, given=web is not None)
         own = graph.web if isinstance(graph, Environment) else None
         self.web = web or own or opened_web(environment_settings(self.recipe))
         self.engine = engine
+        self._rank()
         self.choice: Choice | None = None
         self._opened: Engine | None = None  # the engine to close
 
@@ -277,7 +278,16 @@ class Agent:
         options = {"adapter": chosen.folder} if chosen.adapter else {}
         self.engine = self._opened = open_engine(engine, model, **options)
         self.choice = chosen
+        self._rank(chosen.folder, model)
         return self
+
+    def _rank(self, *places: str | Path | None) -> None:
+        """Searches rank by the recipe's `world.ranker`; "trained" is the one in the adapter's or the model's folder."""
+        folder = environment_settings(with_ranker_of(self.recipe, *places)).ranker
+        self._place = given = self._given
+        if folder != NONE:
+            environment = given if isinstance(given, Environment) else environment_for(given, self.protocol)
+            self._place = with_ranker(environment, folder)
 
     def start(self, question: str, topics: Sequence[str] | None = None) -> Start:
         """Where a walk would start; NoTopic where it cannot."""

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from kgwalk.config.recipe import Recipe, read_section, setting
@@ -25,6 +26,7 @@ from kgwalk.kg.views import incomplete
 from kgwalk.llm.embeddings import CachedEmbedder, Embedder, MiniLM, installed_minilm
 from kgwalk.types import KgwalkError, Question, Triple
 from kgwalk.walk.protocol import Environment, Protocol
+from kgwalk.walk.ranking import RANKER_CARD
 from kgwalk.walk.web.search import GRAPH, NONE, WebSearch, open_web
 
 # A graph with an embedder and a ranker
@@ -45,6 +47,21 @@ def environment_for(graph: Graph, protocol: Protocol) -> Environment:
     if graph.store not in _of_store:
         _of_store[graph.store] = CachedEmbedder(_model(), graph.store)
     return Environment(graph, embed=_of_store[graph.store])
+
+
+TRAINED = "trained"  # of `world.ranker`
+
+
+def with_ranker_of(recipe: Recipe, *places: str | Path | None) -> Recipe:
+    """The recipe with the folder of its ranker in place of "trained": the first of the places that has one (a run's
+    own, an adapter's folder, a model's), or "none".
+    """
+    if environment_settings(recipe).ranker != TRAINED:
+        return recipe
+    folders = (Path(place).resolve() for place in places if place is not None)
+    found = next((folder for folder in folders if (folder / RANKER_CARD).is_file()), None)
+    sections = {**recipe.sections, "world": recipe.section("world") | {"ranker": str(found or NONE)}}
+    return replace(recipe, sections=sections)
 
 
 def with_ranker(environment: Environment, folder: str) -> Environment:
@@ -82,7 +99,9 @@ class EnvironmentSettings:
     # graph, in which the facts that are hidden from it can be found; where nothing is hidden on purpose, as from a
     # question that is asked, that is no web
     web: str = "none"
-    ranker: str = "none"  # the folder of a trained ranker (`kgwalk rank train`), for searches that rank entities
+    # for searches that rank entities: the folder of a trained ranker (`kgwalk rank train`), "none" to rank by text, or
+    # "trained": the one that a run's stage rank has trained, which lies with its adapter; without one, by text
+    ranker: str = "none"
 
 
 class Environments:
@@ -149,7 +168,8 @@ class Environments:
 
     def _made(self, graph: Graph) -> Environment:
         environment = replace(self.base(graph), web=self.web or self._own_web(graph))
-        return environment if self.settings.ranker == "none" else with_ranker(environment, self.settings.ranker)
+        ranker = self.settings.ranker
+        return environment if ranker in (NONE, TRAINED) else with_ranker(environment, ranker)
 
     def _own_web(self, graph: Graph) -> WebSearch | None:
         """The web that is made of the graph, if `world.web` says so."""

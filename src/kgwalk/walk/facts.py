@@ -57,16 +57,18 @@ def directed_relations(graph: Graph, entity: str) -> list[DirectedRelation]:
 
 
 def relevant_relations(
-    graph: Graph, entity: str, question: str, keep: int, embedder: Embedder | None
+    graph: Graph, entity: str, question: str, keep: int | None, embedder: Embedder | None
 ) -> list[DirectedRelation]:
-    """The relations nearest to the question, best first, at most `keep`."""
+    """The relations nearest to the question, best first, at most `keep`, or all."""
     every = directed_relations(graph, entity)
     order = rank(question, [way.relation for way in every], embedder)
     return [every[at] for at in order[:keep]]
 
 
-def facts_along(graph: Graph, entity: str, along: Sequence[DirectedRelation], each: int) -> tuple[list[Neighbour], int]:
-    """The facts of these relations, at most `each` of one, the best connected first; and how many there are in all."""
+def facts_along(
+    graph: Graph, entity: str, along: Sequence[DirectedRelation], each: int | None
+) -> tuple[list[Neighbour], int]:
+    """The facts of these relations, the best connected first, of one at most `each`, or all; and how many there are."""
     facts: list[Neighbour] = []
     total = 0
     for relation, out in along:

@@ -4,13 +4,13 @@
 
 A graph says in two ways what kind a thing is: by a relation of types (`rdf:type`, `is_a`, `instance of`), whose values
 are the kinds; and by its relations (what `country` leads to are countries, what has an `employee_id` is an employee).
-`kinds_of` lists them, once a store; `kinds_in` finds them in a question's words, singular or plural.
+`kinds_of` lists them, once a graph; `kinds_in` finds them in a question's words, singular or plural.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -50,6 +50,9 @@ class Kind:
 
     def members(self, graph: Graph) -> list[str]:
         """Each once, the most mentioned first where the graph is a store."""
+        if (kept := getattr(graph, "kind_members", None)) is not None:  # a graph that keeps its latest answers
+            members: list[str] = kept(self)
+            return members
         if self.how == OF_TYPE:
             try:
                 return list(graph.neighbors(self.value, self.relation, out=False).names)
@@ -90,7 +93,7 @@ def kinds_in(
     """
     if not isinstance(graph, StoredGraph):
         return []
-    known = kinds_of(graph.store)
+    known = kinds_of(graph)
     text = Text(question)
     found: list[MentionedKind] = []
     at = 0
@@ -108,15 +111,17 @@ def kinds_in(
     return found
 
 
-_KINDS: WeakKeyDictionary[Store, dict[str, Kind]] = WeakKeyDictionary()
+_KINDS: WeakKeyDictionary[Store | StoredGraph, dict[str, Kind]] = WeakKeyDictionary()
 
 
-def kinds_of(store: Store) -> dict[str, Kind]:
-    """Every kind of a store by its name, normalised and in the singular; read once."""
-    known = _KINDS.get(store)
+def kinds_of(graph: StoredGraph) -> dict[str, Kind]:
+    """Every kind of a graph by its name, normalised and in the singular; read once. A view has those of its facts."""
+    whole = type(graph) is StoredGraph
+    known = _KINDS.get(graph.store if whole else graph)
     if known is None:
-        known = _KINDS[store] = {}
-        for kind in sorted(_listed(store), key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
+        known = _KINDS[graph.store if whole else graph] = {}
+        ends = _ends_of_store(graph.store) if whole else _ends_of_view(graph)
+        for kind in sorted(_listed(graph.store, ends), key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
             known.setdefault(_singular(_plain(kind.name).split()), kind)
         known.pop("", None)
     return known
@@ -124,18 +129,21 @@ def kinds_of(store: Store) -> dict[str, Kind]:
 
 def kind_named(name: str, graph: Graph) -> Kind | None:
     """The kind of a name, as a question or a program writes it."""
-    known = kinds_of(graph.store) if isinstance(graph, StoredGraph) else {}
+    known = kinds_of(graph) if isinstance(graph, StoredGraph) else {}
     return known.get(_singular(_plain(name).split()))
 
 
 def starting_kinds(question: Question, topics: Sequence[str], graph: Graph) -> list[Kind]:
     """What a walk starts from beside its topics: the kinds that the dataset names, else those in the question."""
-    if "kinds" in question.extra:
-        return gold_kinds(question, graph)
-    plain = question.question.casefold()
+    return gold_kinds(question, graph) if "kinds" in question.extra else kinds_beside(question.question, topics, graph)
+
+
+def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kind]:
+    """The kinds that a question's words name beside its topics."""
+    plain = question.casefold()
     places = [(plain.find(name.casefold()), len(name)) for name in topics]
     taken = [(at, at + length) for at, length in places if at >= 0]
-    return [one.kind for one in kinds_in(question.question, graph, taken=taken)]
+    return [one.kind for one in kinds_in(question, graph, taken=taken)]
 
 
 def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
@@ -145,24 +153,27 @@ def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
     return [kind for kind in found if kind is not None]
 
 
-def _listed(store: Store) -> Iterator[Kind]:
+_Ends = Callable[[int, bool], I64]  # the entities that a relation comes from, or leads to, by number
+
+
+def _listed(store: Store, ends: _Ends) -> Iterator[Kind]:
     for number in range(len(store.relation)):
         relation = store.relation_name(number)
         words = _plain(relation)
         if words in TYPE_RELATIONS:
-            for value in store.entity.several(_ends(store, number, heads=False).tolist()):
+            for value in store.entity.several(ends(number, False).tolist()):
                 yield Kind(_last(value), OF_TYPE, relation, value)
             continue
         comes = _COMES_FROM.match(words)
         if comes:
-            if _things(store, number, heads=True):
+            if _things(store, ends(number, True)):
                 yield Kind(comes[1], HEADS, relation)
             continue
         leads = _LEADS_TO.match(words)
-        if not _VERBAL.match(words) and _things(store, number, heads=False):
+        if not _VERBAL.match(words) and _things(store, ends(number, False)):
             yield Kind(leads[1] if leads else words, TAILS, relation)
         noun, _, rest = words.rpartition(" ")
-        if noun and rest in ("id", "name", "number", "no", "code", "key") and _things(store, number, heads=True):
+        if noun and rest in ("id", "name", "number", "no", "code", "key") and _things(store, ends(number, True)):
             yield Kind(noun, HEADS, relation)
 
 
@@ -173,10 +184,18 @@ def _ends(store: Store, relation: int, heads: bool) -> I64:
     return np.searchsorted(edges.groups_array, groups, side="right") - 1
 
 
-def _things(store: Store, relation: int, heads: bool) -> bool:
+def _ends_of_store(store: Store) -> _Ends:
+    return lambda relation, heads: _ends(store, relation, heads)
+
+
+def _ends_of_view(graph: StoredGraph) -> _Ends:
+    heads_E, relations_E, tails_E = graph.facts_by_number()
+    return lambda relation, heads: np.unique((heads_E if heads else tails_E)[relations_E == relation])
+
+
+def _things(store: Store, ends: I64) -> bool:
     """Whether the ends are things with names, not numbers and dates."""
-    ends = _ends(store, relation, heads)[:SAMPLED].tolist()
-    names = store.entity.several(ends)
+    names = store.entity.several(ends[:SAMPLED].tolist())
     values = sum(value_of(name) is not None for name in names)
     return bool(names) and values <= MOST_VALUES * len(names)
 

@@ -66,6 +66,32 @@ CALLS = (
     "compare",
     "table",
 )
+# Those whose second argument is a relation, a path or a value; all others of `table` are as well.
+WITH_RELATION = frozenset(
+    [
+        "tail_entities",
+        "head_entities",
+        "filter",
+        "argmax",
+        "argmin",
+        "top",
+        "bottom",
+        "sum",
+        "average",
+        "least",
+        "greatest",
+        "only",
+        "none",
+        "every",
+        "table",
+        "between",
+        "when",
+        "earliest",
+        "latest",
+        "before",
+        "after",
+    ]
+)
 DATED_CALLS = (*CORE_DATED, "when", "earliest", "latest", "before", "after")
 
 

@@ -103,6 +103,38 @@ def parse(text: str, known: RelationNamed) -> Expression:
     return Expression(path(among[1], known), how, int(among[3]), among[2] != "in")
 
 
+def renumbered(text: str, number: Callable[[int], int]) -> str:
+    """A value with the set that it counts in called by its new number; any other text as it is.
+
+    >>> renumbered("count(^works_in in $3)", lambda old: old + 1), renumbered("works in", lambda old: old + 1)
+    ('count(^works_in in $4)', 'works in')
+    """
+    old = set_counted_in(text)
+    return text if old is None else f"{text.rpartition('$')[0]}${number(old)})"
+
+
+def set_counted_in(text: str) -> int | None:
+    """The set that a value counts in; None for any other text."""
+    wrapped = VALUE.fullmatch(text.strip())
+    among = None if wrapped is None or wrapped[1] != COUNTED else _AMONG.fullmatch(wrapped[2])
+    return None if among is None else int(among[3])
+
+
+def written(expression: Expression, shown: Callable[[str], str]) -> str:
+    """An expression as the language writes it, its relations as they are shown; the inverse of `parse`.
+
+    >>> names = {"works_in": "works_in", "price": "price", "amount": "amount"}.get
+    >>> [written(parse(text, names), str) for text in ("^works_in", "price/amount", "count(^works_in not in $3)")]
+    ['^works_in', 'price/amount', 'count(^works_in not in $3)']
+    """
+    ways = ("/".join(f"{'^' * (not hop.out)}{shown(hop.relation)}{'+' * hop.again}" for hop in way)
+            for way in expression.path)  # fmt: skip
+    text = "|".join(ways)
+    if expression.among is not None:
+        text += f" {'not in' if expression.outside else 'in'} ${expression.among}"
+    return f"{expression.how}({text})" if expression.how else text
+
+
 def path(text: str, known: RelationNamed) -> Path:
     """The ways of a path, without anything around it.
 

@@ -3,9 +3,11 @@
 Question-aware attention over a candidate's neighbours, then an MLP. The vectors are unit vectors of a text model,
 multiplied by the root of their length so that their entries, and those of the product in equation 1, are about 1.
 
-There are two sets of inputs. "paper" is the equations and nothing else: the classifier sees the candidate's name and
+There are three sets of inputs. "paper" is the equations and nothing else: the classifier sees the candidate's name and
 what its neighbours add up to; the question only chooses among the neighbours, and the fact that leads to the candidate
-is not seen. "joined" lets equation 1's last line read more beside h: see `Network._joined`.
+is not seen. "code" is what the authors published: the plain mean of the neighbours, no activation before the
+classifier, and no question at all, so that an entity has one score whatever is asked. "joined" is ours: equation 1's
+last line reads more beside h (see `Network._joined`).
 
 A trained ranker is a folder of two files, `ranker.safetensors` with the weights and `ranker.json`, the card: what the
 weights are (shape, neighbours, the text model whose vectors they read), what they were trained on, and the figures.
@@ -29,11 +31,10 @@ from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import KgwalkError
 from kgwalk.walk.ranker_features import NUMBERS, Encoder, LabelledRows, Near, Texts
-from kgwalk.walk.ranking import Candidate, best_of
+from kgwalk.walk.ranking import INPUTS, RANKER_CARD, RANKER_WEIGHTS, Candidate, best_of
 
 COSINES = 3  # of the question with the relation, the name and the neighbours' sum
 SPREAD = 5.0  # brings cosines of texts, which differ by some 0.2, to differences of about 1
-INPUTS = ("joined", "paper")
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,15 @@ def attend(query_CW: Tensor, keys_CNW: Tensor, there_CN: Tensor, values_CND: Ten
     return torch.einsum("cn,cnd->cd", alpha_CN, values_CND)
 
 
+def mean(there_CN: Tensor, values_CND: Tensor) -> Tensor:
+    """The published code in place of equation 1's attention: every neighbour weighs the same.
+
+    Values (1, 0) and (0, 2) give (0.5, 1); without any neighbour zeros.
+    """
+    count_C1 = there_CN.sum(dim=1, keepdim=True).clamp(min=1)
+    return torch.einsum("cn,cnd->cd", there_CN.to(values_CND.dtype), values_CND) / count_C1
+
+
 class Network(nn.Module):
     def __init__(self, shape: NetworkShape) -> None:
         super().__init__()
@@ -96,12 +106,16 @@ class Network(nn.Module):
         scale = math.sqrt(self.shape.vector)
         query_CW = self.w(scale * batch.question_CD)
         keys_CNW = self.w(scale * batch.near_name_CND * scale * batch.near_relation_CND)  # W(t_i * r_i)
-        around_CD = attend(query_CW, keys_CNW, batch.there_CN, scale * batch.near_name_CND)
+        values_CND = scale * batch.near_name_CND
+        code = self.shape.inputs == "code"
+        around_CD = mean(batch.there_CN, values_CND) if code else attend(query_CW, keys_CNW, batch.there_CN, values_CND)
         at_R = batch.candidate_of_R
         h_RX = scale * batch.name_CD[at_R]
         if self.shape.inputs == "joined":
             h_RX = torch.cat([h_RX, self._joined(batch, query_CW, around_CD)], dim=1)
-        hat_RH = torch.relu(self.w_h(torch.cat([h_RX, around_CD[at_R]], dim=1)))  # equation 1, h^
+        hat_RH = self.w_h(torch.cat([h_RX, around_CD[at_R]], dim=1))
+        if not code:
+            hat_RH = torch.relu(hat_RH)  # equation 1, h^
         logits_R2: Tensor = self.second(torch.relu(self.first(self.dropout(hat_RH))))  # equation 2
         return logits_R2
 
@@ -148,7 +162,6 @@ def score(network: Network, rows: LabelledRows, vectors_TD: Tensor) -> list[floa
 # A trained ranker as a folder
 
 
-WEIGHTS, CARD = "ranker.safetensors", "ranker.json"
 KIND, VERSION = "kgwalk ranker", 1
 
 
@@ -168,8 +181,8 @@ def save_ranker(folder: Path, network: Network, near: Near, embedder: str, about
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / WEIGHTS, save(network.state_dict()))
-        _write(folder / CARD, orjson.dumps(card, option=orjson.OPT_INDENT_2) + b"\n")
+        _write(folder / RANKER_WEIGHTS, save(network.state_dict()))
+        _write(folder / RANKER_CARD, orjson.dumps(card, option=orjson.OPT_INDENT_2) + b"\n")
     except OSError as error:
         raise KgwalkError(f"the ranker cannot be kept in {folder}: {error.strerror}") from error
     return card
@@ -185,7 +198,7 @@ def load_ranker(folder: str | Path) -> tuple[Network, Near, dict[str, Any]]:
         shape = NetworkShape(**{field.name: card["shape"][field.name] for field in fields(NetworkShape)})
         near = Near(**{field.name: card["near"][field.name] for field in fields(Near)})
         network = Network(shape)
-        network.load_state_dict(load((Path(folder) / WEIGHTS).read_bytes()))
+        network.load_state_dict(load((Path(folder) / RANKER_WEIGHTS).read_bytes()))
     except OSError as error:
         raise KgwalkError(f"cannot read the ranker's weights in {folder}: {error.strerror}") from error
     except (SafetensorError, KeyError, TypeError, RuntimeError) as error:
@@ -196,11 +209,11 @@ def load_ranker(folder: str | Path) -> tuple[Network, Near, dict[str, Any]]:
 
 def read_card(folder: str | Path) -> dict[str, Any]:
     """The card of a ranker that this version can read."""
-    path = Path(folder) / CARD
+    path = Path(folder) / RANKER_CARD
     try:
         card = orjson.loads(path.read_bytes())
     except OSError as error:
-        hint = f"a ranker is a folder with {CARD}, made by `kgwalk rank train`"
+        hint = f"a ranker is a folder with {RANKER_CARD}, made by `kgwalk rank train`"
         raise KgwalkError(f"no ranker in {folder}: {error.strerror}; {hint}") from error
     except orjson.JSONDecodeError as error:
         raise KgwalkError(f"{path} is not JSON: {error}; train the ranker again") from error
@@ -255,7 +268,7 @@ def open_ranker(folder: str | Path, embedder: Embedder | None) -> LearnedRanker:
     if embedder.name != model:
         raise KgwalkError(f"the ranker in {folder} reads vectors of {model}, not of {embedder.name}; train it again")
     place = Path(folder).resolve()
-    network, near = _read(place, (place / CARD).stat().st_mtime_ns)
+    network, near = _read(place, (place / RANKER_CARD).stat().st_mtime_ns)
     return LearnedRanker(network, near, embedder)
 
 

@@ -25,6 +25,10 @@ from kgwalk.types import Triple
 
 F64 = npt.NDArray[np.float64]
 
+# A trained ranker is a folder of these two files; what it reads of a candidate is one of INPUTS (walk/ranker.py).
+RANKER_WEIGHTS, RANKER_CARD = "ranker.safetensors", "ranker.json"
+INPUTS = ("joined", "paper", "code")
+
 
 def scores(query: str, texts: Sequence[str], embedder: Embedder | None = None) -> F64:
     """How near each text is to the query; more is nearer. Names written as one word are read as their words."""

@@ -30,7 +30,7 @@ from kgwalk.questions.plan import HOPS, QuestionPlan, way_of
 from kgwalk.questions.wording.bank_lexicon import BankLexicon
 from kgwalk.questions.wording.english import DATE
 from kgwalk.questions.wording.lexicon import Templates
-from kgwalk.types import Call
+from kgwalk.types import Call, Triple
 from kgwalk.walk.facts import DirectedRelation
 
 _MOST_TAILS = 8  # of one head, in an n:m relation
@@ -169,6 +169,81 @@ def random_time(span: Span, chance: random.Random) -> str:
     return str(first) if chance.random() < 0.5 else f"{first}..{min(span.last, first + chance.randrange(1, 9))}"
 
 
+# What the full walking language also asks about: types to start from, and values behind nodes
+
+
+_TYPED = 0.7  # the share of graphs that say of each thing what kind it is
+_TYPE_LABELS = ("type", "rdf:type", "is_a", "instance of", "isA", "kind", "instance_of", "a")
+_VALUE_NODES = (0.0, 0.0, 0.5, 0.9)  # shares of a graph's numbers that are nodes of their own
+_AMOUNTS = ("amount", "value", "hasValue", "numeric_value", "amount", "figure")
+_UNITS = ("unit", "unit", "hasUnit", "unit_code")
+_MONEY = ("money", "price", "cost", "revenue", "budget", "worth", "gdp", "office", "salary")
+_MEASURED = {
+    "height": "metre", "depth": "metre", "length": "kilometre", "distance": "light year", "diameter": "kilometre",
+    "area": "square kilometre", "speed": "kilometre per hour", "weight": "kilogram", "mass": "kilogram",
+    "runtime": "minute", "duration": "minute", "capacity": "litre", "temperature": "degree Celsius",
+    "point": "degree Celsius", "density": "gram per cubic centimetre", "warranty": "month", "rainfall": "millimetre",
+    "lifespan": "year", "gestation": "day", "incubation": "day",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ValueNodes:
+    """How a graph of the full language writes numbers as nodes, and what it calls types; "" for none."""
+
+    share: float
+    amount: str
+    unit: str
+    currency: str
+    money: str  # its one currency
+    type: str
+    capital: bool  # Film, not film
+
+    @classmethod
+    def of(cls, chance: random.Random) -> ValueNodes:
+        typed = chance.choice(_TYPE_LABELS) if chance.random() < _TYPED else ""
+        return cls(
+            chance.choice(_VALUE_NODES),
+            chance.choice(_AMOUNTS),
+            chance.choice(_UNITS),
+            chance.choice(("currency", "currency", "hasCurrency")),
+            chance.choice(("EUR", "USD", "GBP", "CHF", "euro", "US dollar")),
+            typed,
+            chance.random() < 0.6,
+        )
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The relations of a node that holds a value."""
+        return frozenset({self.amount, self.unit, self.currency})
+
+    def type_of(self, kind: str) -> str:
+        return kind.title() if self.capital else kind
+
+    def facts(self, concept: Concept, head: str, label: str, value: str, node: str) -> list[Triple]:
+        """A value as a node, with its amount and, where there is one, its unit."""
+        words = concept.id.split("-")
+        unit = next((_MEASURED[word] for word in reversed(words) if word in _MEASURED), "")
+        made = [Triple(head, label, node), Triple(node, self.amount, value)]
+        if any(word in _MONEY for word in words):
+            return [*made, Triple(node, self.currency, self.money)]
+        return [*made, Triple(node, self.unit, unit)] if unit else made
+
+
+def passes_value_nodes(plan: QuestionPlan, nodes: Collection[str], labels: Collection[str]) -> bool:
+    """Whether a plan speaks of nodes that hold values only together with what they hold."""
+    if plan.asked is not None and plan.asked.relation in labels:
+        return False
+    texts = [str(step.args[1]) for step in plan.steps if len(step.args) > 1 and isinstance(step.args[1], str)]
+    if any(text in nodes or text in labels for text in texts) or any(
+        kind.relation in {*nodes, *labels} for kind in plan.kinds
+    ):
+        return False
+    ways = [way for expression in plan.expressions.values() for way in expression.path]
+    alone = (way[0].relation for way in ways if len(way) == 1)
+    return not any(relation in nodes or relation in labels for relation in alone)
+
+
 # Facts with a mediator node
 
 
@@ -235,7 +310,10 @@ def passes_mediators(plan: QuestionPlan, ends: Mapping[str, MediatorEnd], times:
 
     Between the two, nodes may be chosen by their `times`; nothing else may be done with them.
     """
-    for number, step in enumerate(plan.steps, len(plan.topics) + 1):
+    named = {hop.relation for one in plan.expressions.values() for way in one.path for hop in way}
+    if any(relation in ends or relation in times for relation in named):
+        return False
+    for number, step in enumerate(plan.steps, plan.starts + 1):
         relation = str(step.args[1]) if step.tool in HOPS + CHOICES else ""
         if relation in times and step.tool in HOPS:
             return False
@@ -259,7 +337,7 @@ def _goes_on(
     plan: QuestionPlan, number: int, entered: MediatorEnd, ends: Mapping[str, MediatorEnd], times: Collection[str]
 ) -> bool:
     """Whether every step from a set of nodes leads to their other ends, perhaps after a choice among them by time."""
-    after = [(at, one) for at, one in enumerate(plan.steps, len(plan.topics) + 1) if number in one.args]
+    after = [(at, one) for at, one in enumerate(plan.steps, plan.starts + 1) if number in one.args]
     return bool(after) and all(
         _goes_on(plan, at, entered, ends, times)
         if one.tool in CHOICES and str(one.args[1]) in times

@@ -39,9 +39,11 @@ from kgwalk.questions.invented.concepts import (
 from kgwalk.questions.invented.facts import (
     InventedLexicon,
     MediatorEnd,
+    ValueNodes,
     draw_entities,
     draw_facts,
     passes_mediators,
+    passes_value_nodes,
     random_time,
 )
 from kgwalk.questions.invented.names import Namer, NamingStyle
@@ -50,6 +52,8 @@ from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings, QuestionPlan
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
+from kgwalk.walk.kinds import OF_TYPE
+from kgwalk.walk.paths import SIGNS, PathError, parse
 
 _OF_A_TIME = 0.75  # the share of relations that hold for a time that get a mediator node, in graphs with such nodes
 _TIMED_NODES = 0.8  # the share of those whose mediator nodes have that time
@@ -64,6 +68,7 @@ class InventedSettings:
     relations: tuple[int, int] = (9, 40)
     domains: tuple[int, int] = (1, 4)
     dated: float = 0.0  # the share of relations whose facts have a time
+    language: str = "core"  # with "full" some have types, and values behind nodes
 
     def __post_init__(self) -> None:
         for name in ("entities", "relations", "domains"):
@@ -81,6 +86,8 @@ class InventedGraph:
     meanings: dict[str, tuple[Concept, bool]]  # by label: the concept, and whether facts run from its tail to its head
     ends: dict[str, MediatorEnd]  # by label, for facts with a mediator node
     times: dict[str, str] = field(default_factory=dict)  # labels of a mediator node's "start", "end" and "date"
+    nodes: frozenset[str] = frozenset()  # labels that lead to nodes which hold a value...
+    values: frozenset[str] = frozenset()  # ...and those from there to the value and its unit
 
     @property
     def key(self) -> str:
@@ -106,6 +113,8 @@ def make_invented_graph(
     maker = _GraphMaker(
         pool, LabelStyle.of(chance), namer.style(chance), ValueStyle.of(chance), chance, shares, frozenset(banned)
     )
+    if settings.language == "full":
+        maker.value_nodes = ValueNodes.of(chance)
     return maker.make(number, placed, _skewed(settings.entities, chance), settings.dated)
 
 
@@ -147,6 +156,8 @@ class _GraphMaker:
     meanings: dict[str, tuple[Concept, bool]] = field(default_factory=dict)
     ends: dict[str, MediatorEnd] = field(default_factory=dict)
     times: dict[str, str] = field(default_factory=dict)
+    value_nodes: ValueNodes | None = None
+    nodes: set[str] = field(default_factory=set)  # labels that lead to nodes which hold a value
 
     def make(self, number: int, placed: Sequence[PlacedConcept], entities: int, timed: float) -> InventedGraph:
         chance = self.chance
@@ -161,12 +172,16 @@ class _GraphMaker:
             for head, tail in draw_facts(one, drawn, self.values, chance):
                 time = random_time(spans[head], chance) if has_times else ""
                 facts |= dict.fromkeys(write(head, tail, time))
+        if self.value_nodes is not None and (type_label := self.value_nodes.type):
+            kinds = {thing.name: self.value_nodes.type_of(kind) for kind, some in drawn.items() for thing in some}
+            known = dict.fromkeys(name for fact in facts for name in (fact.head, fact.tail) if name in kinds)
+            facts |= dict.fromkeys(Triple(name, type_label, kinds[name]) for name in known)
         used = {fact.relation for fact in facts}
         meanings = {label: one for label, one in self.meanings.items() if label in used}
         ends = {label: end for label, end in self.ends.items() if label in used}
-        return InventedGraph(
-            number, list(facts), meanings, ends, {label: at for label, at in self.times.items() if label in used}
-        )
+        times = {label: at for label, at in self.times.items() if label in used}
+        values = self.value_nodes.labels if self.value_nodes is not None else frozenset[str]()
+        return InventedGraph(number, list(facts), meanings, ends, times, frozenset(self.nodes), values)
 
     def _writer(self, one: PlacedConcept, placed: Sequence[PlacedConcept], spans: Mapping[str, Span]) -> _Writer | None:
         """A function that writes a fact of this relation as triples; None where no label is free."""
@@ -177,6 +192,14 @@ class _GraphMaker:
         if many and self.chance.random() < mediated:
             return self._through_a_node(one, placed, spans)
         labels = self._labels(one, placed)
+        holding = self.value_nodes if one.concept.tail == "number" and labels else None
+        if holding is not None and label_key(labels[0][0]) in map(label_key, holding.labels):
+            holding = None
+        if holding is not None and self.chance.random() < holding.share:
+            self.nodes.add(labels[0][0])
+            return lambda head, tail, time: holding.facts(
+                one.concept, head, labels[0][0], tail, self.naming.id(self.chance)
+            )
 
         def write(head: str, tail: str, time: str) -> list[Triple]:
             return [Triple(tail, to, head, time) if back else Triple(head, to, tail, time) for to, back in labels]
@@ -336,7 +359,8 @@ class InventedWording:
 
     def __init__(self, invented: InventedGraph, noise: float, left_out: frozenset[str] = frozenset()) -> None:
         lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times)
-        self._known = invented.meanings.keys() | invented.ends.keys() | invented.times.keys()
+        self._known = invented.meanings.keys() | invented.ends.keys() | invented.times.keys() | invented.values
+        self._nodes, self._values = invented.nodes, invented.values
         self._ends, self._time_labels = invented.ends, invented.times
         self._noise, self._left_out = noise, left_out
         self._wordings = {
@@ -344,9 +368,13 @@ class InventedWording:
         }
 
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
-        if not all(way.relation in self._known for way in plan.ways()):
+        named = [way.relation for way in plan.ways()]
+        named += [kind.relation for kind in plan.kinds if kind.how != OF_TYPE]
+        if not all(relation in self._known for relation in named):
             return None
         if not passes_mediators(plan, self._ends, self._time_labels):
+            return None
+        if not passes_value_nodes(plan, self._nodes, self._values):
             return None
         wordings = self._wordings[NOISY_WORDS if chance.random() < self._noise else 0.0]
         text = chance.choices(wordings, list(LEVELS.values()))[0].say(plan, chance)
@@ -369,7 +397,8 @@ def make_invented(
     """
     left_out = left_out or Exclusions()
     unseen = settings.unseen(concepts)
-    pools = {"train": ConceptPool([concept for concept in concepts if concept.id not in unseen])}
+    train = [concept for concept in concepts if concept.id not in unseen]
+    pools = {"train": ConceptPool(train)}
     pools |= {"dev": (whole := ConceptPool(concepts)), "test": whole}
     namer = Namer()
     for number, split in enumerate(settings.splits()):
@@ -379,7 +408,8 @@ def make_invented(
             pools[split], number, chance, settings.world, namer, wanted=wanted, banned=left_out.labels
         )
         wording = InventedWording(graph, settings.noise, left_out.phrasings)
-        asked = ask_about(graph, wording, settings, chance, Counter() if thrown is None else thrown)
+        told = Counter[str]() if thrown is None else thrown
+        asked = ask_about(graph, wording, settings, chance, told, train)
         questions = [with_concepts(question, graph, unseen) for question in asked]
         yield InventedPart(split, graph, questions)
         progress("inventing graphs", number + 1, settings.worlds)
@@ -391,8 +421,11 @@ def ask_about(
     settings: InventedDataSettings,
     chance: random.Random,
     thrown: Counter[str],
+    concepts: Sequence[Concept] | None = None,
 ) -> list[Question]:
-    """The questions of one invented graph, made over a temporary store of its facts."""
+    """The questions of one invented graph, made over a temporary store of its facts. `concepts` are those that may be
+    asked for where the graph does not have them.
+    """
     wanted = replace(
         settings.questions,
         count=settings.per_world,
@@ -402,7 +435,7 @@ def ask_about(
     )
     with tempfile.TemporaryDirectory(prefix="kgwalk-invented-") as folder:
         graph = store_of(invented.facts, Path(folder))
-        return make_questions(graph, wording, wanted, thrown=thrown)
+        return make_questions(graph, wording, wanted, thrown=thrown, concepts=concepts)
 
 
 def store_of(facts: Sequence[Triple], folder: Path) -> StoredGraph:
@@ -420,9 +453,22 @@ def with_concepts(question: Question, invented: InventedGraph, unseen: frozenset
     assert isinstance(program, list)
     known = {label: concept.id for label, (concept, _) in invented.meanings.items()}
     known |= {label: end.concept.id for label, end in invented.ends.items()}
-    concepts = list(dict.fromkeys(known[part] for step in program for part in step[1:] if part in known))
+    concepts = list(dict.fromkeys(known[part] for part in _relations_of(program, invented) if part in known))
     extra: dict[str, Any] = {GRAPH_ID: invented.key, "concepts": concepts, "unseen": not unseen.isdisjoint(concepts)}
     return replace(question, extra=question.extra | extra)
+
+
+def _relations_of(program: Sequence[Sequence[str]], invented: InventedGraph) -> Iterator[str]:
+    """Every text of a program that may be a relation, and those in its paths and values."""
+    labels = {fact.relation for fact in invented.facts}
+    for step in program:
+        for part in step[1:]:
+            yield part
+            if part not in labels and SIGNS.search(part) is not None:
+                try:
+                    yield from parse(part, lambda name: name if name in labels else None).relations
+                except PathError:  # an entity or a value
+                    continue
 
 
 @dataclass

@@ -37,7 +37,7 @@ class SpokenChain(NamedTuple):
 def chain_of(speaker: Speaker, call: Call) -> SpokenChain | None:
     """The chain that ends with a step; None unless the step and all before it are plain hops in a row."""
     ways: list[DirectedRelation] = []
-    number = last = len(speaker.plan.topics) + speaker.plan.steps.index(call) + 1
+    number = last = speaker.plan.starts + speaker.plan.steps.index(call) + 1
     while (step := speaker.plan.made_by(number)) is not None:
         if step.tool not in HOPS or step.tool == "between":
             return None

@@ -102,9 +102,13 @@ _LATER = {
 _CODES = re.compile(r"\b(?:code|prefix|id|isbn|port|doi|phone|postal|zip|iso)\b")
 
 
-def _value(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
-    """A noun for what a relation measures, and whether that is a time."""
+def value_noun(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
+    """A noun for what a relation measures, and whether that is a time; of a path, what its first relation does."""
+    behind = speaker.plan.expressions.get(relation)
+    relation = relation if behind is None else behind.path[0][0].relation
     words = [word for word in speaker.lexicon.value_words(relation) if not _CODES.search(word)]
+    if not words and behind is not None and behind.single is None:
+        words = list(speaker.templates(DirectedRelation(relation, True)).at(speaker.level).bare)
     if not words:
         return None
     kind = speaker.templates(DirectedRelation(relation, True)).kind
@@ -123,12 +127,13 @@ class Extreme(NamedTuple):
     by: str  # "the largest by population"
 
 
-def _extreme(speaker: Speaker, call: Call) -> Extreme | None:
-    found = _value(speaker, str(call.args[1]))
+def extreme_of(speaker: Speaker, relation: str, most: bool) -> Extreme | None:
+    """Wordings of the largest or the smallest value of a relation."""
+    found = value_noun(speaker, relation)
     if found is None:
         return None
     noun, timed = found
-    chance, most, wording = speaker.chance, call.tool == "argmax", value_words(noun)
+    chance, wording = speaker.chance, value_words(noun)
     if timed:
         word, by = chance.choice(("latest", "most recent") if most else ("earliest",)), ""
     else:
@@ -138,6 +143,10 @@ def _extreme(speaker: Speaker, call: Call) -> Extreme | None:
     return Extreme(
         f"the {word} {noun}", chance.choice(adjectives) if adjectives else "", chance.choice(did) if did else "", by
     )
+
+
+def _extreme(speaker: Speaker, call: Call) -> Extreme | None:
+    return extreme_of(speaker, str(call.args[1]), call.tool == "argmax")
 
 
 def extreme_phrase(speaker: Speaker, call: Call) -> Phrase | None:
@@ -154,14 +163,14 @@ def extreme_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     if extreme.did:
         options.append((1, f"whichever of {inner.text} {extreme.did}"))
     found = parts(inner.text)
-    if found is not None and inner.many and inner.hops < 2 and _says_one(found):
+    if found is not None and inner.many and inner.hops < 2 and says_one(found):
         options.append((2, f"the {singular(found.head)} {found.rest} with {extreme.most}"))
         if extreme.adjective:
             options.append((2, f"the {extreme.adjective} {singular(found.head)} {found.rest}"))
     return Phrase(speaker.choose(options) or "", False, inner.kind, hops=inner.hops)
 
 
-def _says_one(found: PhraseParts) -> bool:
+def says_one(found: PhraseParts) -> bool:
     """Whether the head can become singular while the rest stays as it is: not in "the players who play"."""
     opened = re.match(r"(?:who|that|which) (\w+)", found.rest)
     return (
@@ -183,7 +192,7 @@ def extreme_question(speaker: Speaker, call: Call) -> str | None:
         (1, f"Which of {inner.text} is {by}?") if by else (0, ""),
     ]
     found = parts(inner.text)
-    if found is not None and inner.many and _says_one(found):
+    if found is not None and inner.many and says_one(found):
         one = f"{singular(found.head)} {found.rest}"
         options.append((1.5, f"Which {one} has {most}?"))
         if adjective:
@@ -213,10 +222,10 @@ class Condition(NamedTuple):
     done: str = ""  # "who were born after 1980"
 
 
-def _condition(speaker: Speaker, call: Call) -> Condition | None:
+def condition_of(speaker: Speaker, call: Call) -> Condition | None:
     """The condition of a filter; two filters on one relation become one. None for filters on two relations."""
     relation, comparison, value = (str(argument) for argument in call.args[1:])
-    found = _value(speaker, relation)
+    found = value_noun(speaker, relation)
     if found is None:
         return None
     noun, timed = found
@@ -260,7 +269,7 @@ def _between(speaker: Speaker, one: tuple[str, str], two: tuple[str, str]) -> st
 
 
 def compared_phrase(speaker: Speaker, call: Call) -> Phrase | None:
-    found = _condition(speaker, call)
+    found = condition_of(speaker, call)
     inner = None if found is None else speaker.phrase(found.source)
     if found is None or inner is None:
         return None
@@ -275,7 +284,7 @@ def compared_phrase(speaker: Speaker, call: Call) -> Phrase | None:
 
 
 def compared_question(speaker: Speaker, call: Call) -> str | None:
-    found = _condition(speaker, call)
+    found = condition_of(speaker, call)
     inner = None if found is None else speaker.phrase(found.source)
     if found is None or inner is None:
         return None

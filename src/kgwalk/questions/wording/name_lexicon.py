@@ -64,7 +64,9 @@ _HAPPENED = {
 
 
 class NameLexicon:
-    """`concepts` are the concepts of the bank that may be used; by default all."""
+    """`concepts` are the concepts of the bank that may be used; by default all. `types` are the kinds of entities as
+    the graph itself says them.
+    """
 
     def __init__(
         self,
@@ -72,13 +74,14 @@ class NameLexicon:
         *,
         bank: bool = True,
         concepts: Sequence[Concept] | None = None,
+        types: Mapping[str, str] | None = None,
     ) -> None:
         self.schema = schema
         self._match = BankMatch(schema.relations, concepts) if bank else None
         counts = Counter((name.text, name.head) for name in map(read_name, schema.relations))
         self._shared = {key for key, count in counts.items() if count > 1}
         matches = {name: self.concept_of(name) for name in schema.relations}
-        self._kinds = _Kinds(schema, matches)
+        self._kinds = _Kinds(schema, matches, types or {})
         self._concept_nouns = ConceptNouns([found[0] for found in matches.values() if found is not None])
         ends = {name: self._kinds.ends(relation, read_name(name)) for name, relation in schema.relations.items()}
         between = Counter(frozenset((one.head, one.tail)) for one in ends.values())
@@ -143,7 +146,7 @@ class _Kinds:
     Where its name does not tell, they come from other relations of the same entities whose concept is known.
     """
 
-    def __init__(self, schema: Schema, matches: Mapping[str, ConceptMatch | None]) -> None:
+    def __init__(self, schema: Schema, matches: Mapping[str, ConceptMatch | None], types: Mapping[str, str]) -> None:
         self._of: dict[str, Counter[str]] = defaultdict(Counter)  # kinds that sampled entities are known to have
         heads: Counter[str] = Counter()
         people: set[str] = set()
@@ -169,6 +172,8 @@ class _Kinds:
         self.mixed = len(several) >= MIXED and 2 * odd > len(several)
         if self.mixed:
             self._of.clear()
+        for entity, kind in types.items():
+            self._of[entity] = Counter({kind: KNOWN})
         # where nearly all known relations start from one kind, the others do so too
         kind, count = heads.most_common(1)[0] if heads else ("", 0)
         self._most = kind if kind not in VAGUE and count >= MOSTLY * heads.total() and 2 * count >= len(matches) else ""

@@ -4,7 +4,8 @@
 
 Every set of a plan becomes a noun phrase, the last one a question. A hop's phrase nests the phrase of the set it starts
 from: "the films that the spouse of X acted in". Sets that are combined are worded in `joins` and `differences`, sets
-chosen by values in `measures`, whole chains and times in `chains`. While a text is put together, a mark (one character
+chosen by values in `measures`, whole chains and times in `chains`, the patterns of the full language as a whole in
+`choices`, `comparisons` and `verdicts`. While a text is put together, a mark (one character
 of private use) stands for each name and value, so that neither grammar nor noise touches them.
 """
 
@@ -15,7 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from kgwalk.questions.plan import HOPS, QuestionPlan, way_of
-from kgwalk.questions.wording import chains, differences, joins, measures
+from kgwalk.questions.wording import chains, choices, comparisons, differences, joins, measures, verdicts
 from kgwalk.questions.wording.english import VALUES, is_person, word_set
 from kgwalk.questions.wording.lexicon import Lexicon, Templates
 from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many, parts
@@ -110,7 +111,9 @@ class Speaker:
         """A set as a noun phrase, the same each time; None where there are no words for it."""
         if number not in self._phrases:
             call = self.plan.made_by(number)
-            if call is None:
+            if call is None and number > len(self.plan.topics):
+                self._phrases[number] = choices.kind_phrase(self, self.plan.kinds[number - len(self.plan.topics) - 1])
+            elif call is None:
                 mark = chr(FIRST_MARK + number - 1)
                 self._phrases[number] = Phrase(mark, name=self.plan.topics[number - 1], short=True)
             else:
@@ -144,6 +147,8 @@ class Speaker:
 
     def ask(self) -> str | None:
         """The plan's question, with marks for names."""
+        if self.plan.pattern in ASKED:
+            return ASKED[self.plan.pattern](self)
         call = self.plan.steps[-1] if self.plan.steps else None
         return None if call is None else QUESTIONS[call.tool](self, call)
 
@@ -287,6 +292,12 @@ QUESTIONS: dict[str, Callable[[Speaker, Call], str | None]] = {
     "argmax": measures.extreme_question,
     "argmin": measures.extreme_question,
     "filter": measures.compared_question,
+}
+# Of the patterns of the full language: each is worded as a whole.
+ASKED: dict[str, Callable[[Speaker], str | None]] = {
+    **choices.QUESTIONS,
+    **comparisons.QUESTIONS,
+    **verdicts.QUESTIONS,
 }
 
 

@@ -133,11 +133,15 @@ class _Gold:
         self.trip, self.question, self.oracle = trip, trip.task.question, oracle
         self.graph = Learned(trip.environment.graph)
         kinds = gold_kinds(self.question, trip.environment.graph)
-        self.sets = Sets(self.graph, self.question.topic_entities, kinds=kinds, empty=bool(kinds))
+        full = "kinds" in self.question.extra  # of the full walking language, where a set may be empty
+        self.sets = Sets(self.graph, self.question.topic_entities, kinds=kinds, empty=full)
         self.gold = crucial_facts(self.question)
         self.asked: set[tuple[str, str]] = set()  # of the web: an entity, a relation
 
     async def walk(self) -> StopReason:
+        if self.question.extra.get("answer_kind") == "none" and not self.question.answers:
+            self.trip.told(Answer(()), Kgwalk.render(Answer(())))  # the graph does not say
+            return StopReason.answered
         program, chains = self.question.extra.get("program"), chains_of(self.question)
         if not program and not chains:
             self.trip.episode.failure = "the question has no program, no gold path and no evidence to walk by"

@@ -16,9 +16,9 @@ The walk keeps its path, one frame for each entity searched: the entity and the 
 
 With `backtrack = false` there is no way back: the prompt does not offer it, and a search tag has no attribute.
 
-The paper scores candidates with a graph network; `Environment.ranker` is the place for one (walk/ranker.py), and
-without it their texts are ranked. Entities searched before come after all others. Which entities may be searched is not
-enforced: the paper's prompt asks for topics and entities shown.
+Candidates are scored by the paper's graph network, `Environment.ranker` (walk/ranker.py), which the recipe's stage
+`rank` trains; where there is none their texts are ranked. Entities searched before come after all others. Which
+entities may be searched is not enforced: the paper's prompt asks for topics and entities shown.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from kgwalk.walk.growing_think import ThinkProtocol, ThinkWalk, WrittenSearch, w
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Observation, Task, written
 from kgwalk.walk.ranking import Candidate, TextRanker
 
-_BACKTRACK = re.compile(r'\s*(?:backtrack\s*=\s*"(true|false)"\s*)?', re.IGNORECASE)
+# Section 4.1 writes Backtrack=True.
+_BACKTRACK = re.compile(r"""\s*(?:backtrack\s*=\s*(["']?)(true|false)\1\s*)?""", re.IGNORECASE)
 
 PROMPT = """Answer the question by thinking once, inside <think>...</think>, and then giving the answer inside \
 <answer>...</answer> as a JSON list of names, for example <answer>["first name", "second name"]</answer>.
@@ -62,13 +63,14 @@ between these tags, you leave that one and all that came after it."""
 @PROTOCOLS.add("kg-reasoner")
 @dataclass(frozen=True)
 class KgReasoner(ThinkProtocol):
-    """A search reads the `relations` nearest to the question and at most `facts` of each, ranks the entities they lead
-    to, and shows the facts of the `candidates` best. `backtrack`: whether there is a way back."""
+    """A search reads the `relations` nearest to the question (None: all) and at most `facts` of each (None: all), ranks
+    the entities they lead to, and shows the facts of the `candidates` best. `backtrack`: whether there is a way back.
+    """
 
     name = "kg-reasoner"
     turns: int = 10
-    relations: int = 20
-    facts: int = 20
+    relations: int | None = None
+    facts: int | None = 200
     candidates: int = 10
     backtrack: bool = True
 
@@ -120,7 +122,7 @@ class KgReasonerWalk(ThinkWalk):
         if backtrack is None:
             return Malformed('A search tag is plain, or has backtrack="true".')
         name = read_name(turn.inside)
-        if (backtrack.group(1) or "").lower() == "true":
+        if (backtrack.group(2) or "").lower() == "true":
             return Call("backtrack", (name,) if name else ())
         return Call("search", (name,)) if name else Malformed("Write the name of one entity between the search tags.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kgwalk.demos.route import CHOICES, HOPS, way_of
+from kgwalk.demos.route import HOPS, way_of, with_numbers
 from kgwalk.demos.voice import LISTED, STYLES, spoken
 from kgwalk.demos.writer import (
     FAILS,
@@ -23,9 +23,13 @@ from kgwalk.demos.writer import (
 from kgwalk.systems.kgwalk.protocol import Kgwalk, KgwalkWalk
 from kgwalk.types import Answer, Call
 from kgwalk.walk.facts import DirectedRelation
+from kgwalk.walk.language import WITH_RELATION
+from kgwalk.walk.paths import SIGNS, written
 from kgwalk.walk.tagged_text import quote
 from kgwalk.walk.values import as_written
 
+_COMPARISON_AT = {"filter": 2, "compare": 1}  # the place of the comparison among a call's arguments
+_NUMBER_AT = {"filter": 3, "compare": 2}  # and that of the number, which the question may write in words
 TURNED = 0.3  # share of the wrong turns that follow the right relation in the wrong direction
 
 
@@ -37,8 +41,8 @@ class KgwalkWriter(Writer):
     number: dict[int, int] = field(default_factory=dict)  # of the walk's sets, by the route's
 
     def script(self) -> Script:
-        topics, steps = len(self.route.topics), self.route.steps
-        self.number = {at: at for at in range(1, topics + 1)}
+        starts, steps = self.route.starts, self.route.steps
+        self.number = {at: at for at in range(1, starts + 1)}
         hops = [at for at, step in enumerate(steps) if step.tool in HOPS]
         spare = self.walk.protocol.turns - len(steps)
         if spare < 0:
@@ -46,15 +50,18 @@ class KgwalkWriter(Writer):
         astray = self.chance.choice(hops) if self.wrong and spare > 0 and hops else None
         self.note = self.opening()
         for at, step in enumerate(steps):
-            call = Call(step.tool, tuple(self.number[arg] if isinstance(arg, int) else arg for arg in step.args))
+            call = with_numbers(step, self.number)
             if at == astray:
                 yield from self._wrong(call)
             turn = yield WrittenTurn(self._written(call, self.before(self._intend(call))))
             if not turn.ok:
                 raise Unwritable(FAILS)
-            self.number[topics + at + 1] = len(self.walk.sets.made)
+            self.number[starts + at + 1] = len(self.walk.sets.made)
             self.gist = self._seen(call)
-        last = self.number[topics + len(steps)]
+        if not steps:
+            yield WrittenTurn(Kgwalk.render(Answer(()), self.before(self.voice.say("unknown")), self._spoken_of()))
+            return
+        last = self.number[starts + len(steps)]
         names = self.walk.sets.made[last - 1].members
         yield WrittenTurn(Kgwalk.render(Answer((last,)), self.verdict(names), self._spoken_of()))
 
@@ -85,11 +92,17 @@ class KgwalkWriter(Writer):
         if call.tool in HOPS:
             return self.intention(way_of(call), self._called(call.args[0]))
         values = {}
-        if call.tool in (*CHOICES, "between"):
-            relation = str(call.args[1])
-            values = {"relation": relation, "words": spoken(relation)}
+        if places := self._expressions(call):
+            relation = str(call.args[places[0]])
+            values = {"relation": relation, "words": spoken(relation), "k": str(call.args[-1])}
             values["bound"] = bound(call) if call.tool == "filter" else ""
         return self.voice.say(f"to {call.tool}", **values)
+
+    def _expressions(self, call: Call) -> list[int]:
+        """The places of a call's arguments that are relations, paths or values."""
+        if call.tool == "table":
+            return list(range(1, len(call.args)))
+        return [1] if call.tool in WITH_RELATION else []
 
     def _seen(self, call: Call) -> str:
         names = self.walk.sets.made[-1].members
@@ -100,13 +113,24 @@ class KgwalkWriter(Writer):
         """The turn, with its relation as the walk calls it, and a comparison as the prompt has it: `>` needs no
         escaping where a call is read.
         """
-        if call.tool in (*HOPS, *CHOICES, "between"):
-            source, relation, *others = call.args
-            if call.tool == "filter":  # a small model copies what it reads better than it multiplies
-                others[1] = as_written(str(others[1]), self.question.question)
-            call = Call(call.tool, (source, self.walk.sets.shown(str(relation)), *others))
+        args = list(call.args)
+        for place in self._expressions(call):
+            args[place] = self._shown(str(args[place]))
+        if (at := _NUMBER_AT.get(call.tool)) is not None and isinstance(args[at], str):
+            # a small model copies what it reads better than it multiplies
+            args[at] = as_written(str(args[at]), self.question.question)
+        call = Call(call.tool, tuple(args))
         text = Kgwalk.render(call, think, self._spoken_of())
-        return text.replace(quote(str(call.args[2])), f'"{call.args[2]}"') if call.tool == "filter" else text
+        if (at := _COMPARISON_AT.get(call.tool)) is None:
+            return text
+        return text.replace(quote(str(call.args[at])), f'"{call.args[at]}"')
+
+    def _shown(self, text: str) -> str:
+        """A relation, path or value as the walk calls it."""
+        sets = self.walk.sets
+        if SIGNS.search(text) is None or sets.graph.has_relation(text):
+            return sets.shown(text)
+        return written(sets.expression(text), sets.shown)
 
     def _spoken_of(self) -> Iterator[str]:
         """All names that a thought may have."""

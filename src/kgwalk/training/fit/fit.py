@@ -217,7 +217,8 @@ def _trained(
     """The report of the training run; `before` is the F1 of the agent that the fit starts from."""
     plan = FitPlan(**prepared["plan"])
     asked_for = read_section(TrainSettings, asked.recipe, "train").stages
-    stages = [stage for stage in asked_for if stage != "eval" and (plan.steps or stage != "grpo")]
+    without = ("rank", "eval", *(() if plan.steps else ("grpo",)))  # a fit's minutes are for the model; texts rank
+    stages = [stage for stage in asked_for if stage not in without]
     values = [f"train.stages={stages}", f"sft.batch={plan.batch}", f"grpo.steps={max(1, plan.steps)}"]
     if not asked.smoke:
         decided = time.known("stages") or time.decided("stages", _stage_settings(asked, prepared, stages, time))
