@@ -50,7 +50,7 @@ from kgwalk.questions.plan import (
     PlanRejected,
 )
 from kgwalk.questions.schema import ID, TRUTHS, askable
-from kgwalk.questions.statement_patterns import negation, quantifier, unanswerable, verdict, zero
+from kgwalk.questions.statement_patterns import negation, persevering, quantifier, unanswerable, verdict, zero
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.values import DAYS_A_YEAR, difference, quotient
@@ -177,11 +177,13 @@ def top(groups: Groups) -> PlanBuilder:
 def aggregate(groups: Groups) -> PlanBuilder:
     """The total salary in a department; the average price; the highest altitude."""
     group = groups.draw(least=3)
-    measure = groups.measure(group.members)
+    measure = groups.measure(group.members, dates=False if groups.chance.random() < 0.7 else None)
     tools = ["least", "greatest"]
-    if not measure.dates:
-        tools += ["average", "average"] * (not _NO_AVERAGE.search(measure.relation))
-        tools += ["sum", "sum"] * (not _NO_SUM.search(measure.relation) and not _NO_AVERAGE.search(measure.relation))
+    averaged = not measure.dates and not _NO_AVERAGE.search(measure.relation)
+    if not averaged and groups.chance.random() < 0.6:
+        raise PlanRejected("no values to add up")
+    tools += ["average"] * 4 * averaged
+    tools += ["sum"] * 4 * (averaged and not _NO_SUM.search(measure.relation))
     builder, number = group.start(groups)
     numbers = groups.numbers(builder, group.members, measure.text)
     if len(set(numbers.values())) < 2:
@@ -371,46 +373,54 @@ def table(groups: Groups) -> PlanBuilder:
 
 def dated(groups: Groups) -> PlanBuilder:
     """When did X play for Y? For whom first, last, before 1990?"""
-    sampler, chance = groups.sampler, groups.chance
-    if not sampler.schema.timed:
+    if not groups.sampler.schema.timed:
         raise PlanRejected("no facts of several times")
-    way = sampler.choose(sampler.first_forth)
-    for _ in range(TRIES):
-        topic = sampler.topic(way)
-        found = sampler.graph.neighbors(topic, way.relation)
-        pairs = [
-            (name, time) for name, times in zip(found.names, found.times or [], strict=True) for time in times if time
-        ]
-        if len(pairs) > 1:
-            break
-    else:
+    return persevering(groups.chance.choice((_when, _first_or_last, _before_or_after)), groups)
+
+
+def _dated_facts(groups: Groups) -> tuple[str, DirectedRelation, list[tuple[str, str]]]:
+    """A topic, a relation, and what that leads to with the time of each fact."""
+    sampler = groups.sampler
+    way = sampler.choose(sampler.first_ways)
+    topic = sampler.topic(way)
+    if not way.out and sampler.inverses.said_forwards(way.relation, sampler.graph.relations(topic)):
+        raise PlanRejected(FORWARDS)
+    found = sampler.graph.neighbors(topic, way.relation, out=way.out)
+    times = found.times or [[] for _ in found.names]
+    return topic, way, [(name, one) for name, some in zip(found.names, times, strict=True) for one in some if one]
+
+
+def _when(groups: Groups) -> PlanBuilder:
+    topic, way, facts = _dated_facts(groups)
+    names = [name for name, _ in facts if askable(name) and name != topic]
+    name = groups.chance.choice(names or [""])
+    if not name or sum(other == name for other, _ in facts) > 1:
+        raise PlanRejected("no topic that can be named")
+    builder = PlanBuilder(groups.sampler.graph, [topic, name], groups.sampler.settings)
+    builder.call("when", 1, forward(builder, way), 2)
+    return builder
+
+
+def _first_or_last(groups: Groups) -> PlanBuilder:
+    topic, way, facts = _dated_facts(groups)
+    starts = sorted(parse_time(time)[0] for _, time in facts)
+    tool = groups.chance.choice(("earliest", "latest"))
+    if len(set(starts)) < 2 or starts.count(starts[0] if tool == "earliest" else starts[-1]) > 1:
         raise PlanRejected("no facts of several times")
-    drawn = chance.random()
-    if drawn < 0.35:
-        name = chance.choice([name for name, _ in pairs])
-        if not askable(name) or sum(other == name for other, _ in pairs) > 1:
-            raise PlanRejected("no topic that can be named")
-        builder = PlanBuilder(sampler.graph, [topic, name], sampler.settings)
-        builder.call("when", 1, forward(builder, way), 2)
-        return builder
-    builder = PlanBuilder(sampler.graph, [topic], sampler.settings)
-    text = forward(builder, way)
-    starts = sorted({parse_time(time)[0] for _, time in pairs})
-    if len(starts) < 2:
-        raise PlanRejected("no facts of several times")
-    if drawn < 0.7:
-        tool = chance.choice(("earliest", "latest"))
-        best = starts[0] if tool == "earliest" else starts[-1]
-        if sum(parse_time(time)[0] == best for _, time in pairs) > 1:
-            raise PlanRejected("a superlative of many")
-        builder.call(tool, 1, text)
-        return builder
-    begun = [int(1970 + start / DAYS_A_YEAR) for start in starts]
-    free = [year for year in range(begun[0] + 1, begun[-1] + 1) if year not in begun]
+    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
+    builder.call(tool, 1, forward(builder, way))
+    return builder
+
+
+def _before_or_after(groups: Groups) -> PlanBuilder:
+    topic, way, facts = _dated_facts(groups)
+    begun = sorted({int(1970 + parse_time(time)[0] / DAYS_A_YEAR) for _, time in facts})
+    free = [year for year in range(begun[0] + 1, begun[-1]) if year not in begun] if begun else []
     if not free:  # is May 1995 after 1995?
         raise PlanRejected("a date inside the year it is compared with")
-    year = str(chance.choice(free))
-    builder.call(chance.choice(("before", "after")), 1, text, year)
+    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
+    tool = groups.chance.choice(("before", "after"))
+    builder.call(tool, 1, forward(builder, way), str(groups.chance.choice(free)))
     return builder
 
 

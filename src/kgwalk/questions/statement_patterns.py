@@ -9,7 +9,7 @@ have and one has not, or what nothing in the graph has. Used by `full_patterns`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kgwalk.demos.path_search import reverse
 from kgwalk.questions.groups import (
@@ -160,7 +160,7 @@ def _lacking(groups: Groups, *, has: bool = False, to_things: bool = True) -> tu
 def negation(groups: Groups) -> PlanBuilder:
     """Countries that are not in Europe; that have no neighbour; none of whose languages is spoken in X."""
     drawn = groups.chance.random()
-    builder = _not_related(groups) if drawn < 0.55 else _without(groups) if drawn < 0.9 else _none(groups)
+    builder = _not_related(groups) if drawn < 0.55 else _without(groups) if drawn < 0.9 else persevering(_none, groups)
     if groups.chance.random() < 0.25:
         builder.call("count", len(builder.sets.made))
     return builder
@@ -230,19 +230,35 @@ def _linked(groups: Groups) -> tuple[Group, DirectedRelation, Group]:
 
 def quantifier(groups: Groups) -> PlanBuilder:
     """Airlines that fly only from X; people who speak all languages of X."""
-    if groups.chance.random() < 0.6:
-        group = groups.draw()
-        way = groups.counted(group.members, least=1.15)
-        ends = [end for name in group.members[:60] for end in _ends(groups, name, way)]
-        topic = groups.chance.choice([end for end in ends if askable(end)] or [""])
-        if not topic or topic in group.members or topic in group.topics:
-            raise PlanRejected("no topic that can be named")
-        builder, number = group.start(groups, [topic])
-        text = forward(builder, way)
-        kept = builder.call("only", number, text, len(builder.topics))
-        some = [name for name in group.members if topic in _ends(groups, name, way)]
-        check_changes(builder, kept, some)
-        return builder
+    return _only(groups) if groups.chance.random() < 0.5 else persevering(_every, groups)
+
+
+def persevering(draw: Callable[[Groups], PlanBuilder], groups: Groups) -> PlanBuilder:
+    """A draw that is rarely a good one, tried several times, so that it has its share."""
+    for _ in range(TRIES - 1):
+        try:
+            return draw(groups)
+        except PlanRejected:
+            continue
+    return draw(groups)
+
+
+def _only(groups: Groups) -> PlanBuilder:
+    group = groups.draw()
+    way = groups.counted(group.members, least=1.15)
+    ends = [end for name in group.members[:60] for end in _ends(groups, name, way)]
+    topic = groups.chance.choice([end for end in ends if askable(end)] or [""])
+    if not topic or topic in group.members or topic in group.topics:
+        raise PlanRejected("no topic that can be named")
+    builder, number = group.start(groups, [topic])
+    text = forward(builder, way)
+    kept = builder.call("only", number, text, len(builder.topics))
+    some = [name for name in group.members if topic in _ends(groups, name, way)]
+    check_changes(builder, kept, some)
+    return builder
+
+
+def _every(groups: Groups) -> PlanBuilder:
     group, way, others = _linked(groups)
     if not 2 <= len(others.members) <= 6:
         raise PlanRejected("no group of the size wanted")

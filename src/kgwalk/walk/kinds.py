@@ -120,8 +120,9 @@ def kinds_of(graph: StoredGraph) -> dict[str, Kind]:
     known = _KINDS.get(graph.store if whole else graph)
     if known is None:
         known = _KINDS[graph.store if whole else graph] = {}
-        ends = _ends_of_store(graph.store) if whole else _ends_of_view(graph)
-        for kind in sorted(_listed(graph.store, ends), key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
+        relations, ends = _all_of_store(graph.store) if whole else _all_of_view(graph)
+        listed = _listed(graph.store, relations, ends)
+        for kind in sorted(listed, key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
             known.setdefault(_singular(_plain(kind.name).split()), kind)
         known.pop("", None)
     return known
@@ -156,8 +157,8 @@ def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
 _Ends = Callable[[int, bool], I64]  # the entities that a relation comes from, or leads to, by number
 
 
-def _listed(store: Store, ends: _Ends) -> Iterator[Kind]:
-    for number in range(len(store.relation)):
+def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kind]:
+    for number in relations:
         relation = store.relation_name(number)
         words = _plain(relation)
         if words in TYPE_RELATIONS:
@@ -184,13 +185,16 @@ def _ends(store: Store, relation: int, heads: bool) -> I64:
     return np.searchsorted(edges.groups_array, groups, side="right") - 1
 
 
-def _ends_of_store(store: Store) -> _Ends:
-    return lambda relation, heads: _ends(store, relation, heads)
+def _all_of_store(store: Store) -> tuple[Iterable[int], _Ends]:
+    return range(len(store.relation)), lambda relation, heads: _ends(store, relation, heads)
 
 
-def _ends_of_view(graph: StoredGraph) -> _Ends:
+def _all_of_view(graph: StoredGraph) -> tuple[Iterable[int], _Ends]:
+    """The relations of a view, which may be few of the store's, and their ends."""
     heads_E, relations_E, tails_E = graph.facts_by_number()
-    return lambda relation, heads: np.unique((heads_E if heads else tails_E)[relations_E == relation])
+    return np.unique(relations_E).tolist(), lambda relation, heads: np.unique(
+        (heads_E if heads else tails_E)[relations_E == relation]
+    )
 
 
 def _things(store: Store, ends: I64) -> bool:
