@@ -18,7 +18,7 @@ from kgwalk.kg.times import parse_time
 from kgwalk.questions.drawing import FORWARDS
 from kgwalk.questions.groups import (
     NOTHING,
-    Group,
+    DrawnGroup,
     Groups,
     bound_between,
     check_changes,
@@ -142,7 +142,7 @@ def _typed(groups: Groups, group: Group) -> PlanBuilder:
     name = groups.chance.choice(group.members)
     walk = groups.sampler.path_to(name, 1)
     assert group.kind is not None
-    reached = Group((), group.kind, walk)
+    reached = DrawnGroup((), group.kind, walk)
     builder, number = reached.start(groups)
     kept = builder.call("intersect", 2, number)
     check_changes(builder, kept, builder.members(number))
@@ -196,7 +196,7 @@ def by_count(groups: Groups) -> PlanBuilder:
     """Which department has the most employees? Which have more than five?"""
     group = groups.draw(least=4, of_a_kind=0.75)
     chance = groups.chance
-    inside: Group | None = None
+    inside: DrawnGroup | None = None
     if chance.random() < 0.12:  # the most packages in a section
         inside = groups.reached()
     builder, number = group.start(groups, [] if inside is None else inside.topics)
@@ -231,7 +231,7 @@ def by_count(groups: Groups) -> PlanBuilder:
 
 
 def _counts(
-    groups: Groups, builder: PlanBuilder, group: Group, number: int, within: int = 0
+    groups: Groups, builder: PlanBuilder, group: DrawnGroup, number: int, within: int = 0
 ) -> tuple[str, dict[str, float]]:
     """A count for each member, as an expression, with what it is."""
     if len(group.members) > 2 * groups.sampler.settings.most_onward:

@@ -42,7 +42,7 @@ MOST_KINDS = 400  # of a graph, that are looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DrawnGroup:
     """Some things, and how a walk gets to them: by a kind, or by a walk from a topic."""
 
     members: tuple[str, ...]
@@ -100,7 +100,7 @@ class Groups:
             self._members[kind.name] = found if FEWEST <= len(found) <= MOST and named else ()
         return self._members[kind.name]
 
-    def draw(self, *, least: int = FEWEST, most: int | None = None, of_a_kind: float = OF_A_KIND) -> Group:
+    def draw(self, *, least: int = FEWEST, most: int | None = None, of_a_kind: float = OF_A_KIND) -> DrawnGroup:
         """A group of at least so many; of a kind, or what one relation leads to from a topic."""
         most = self.sampler.settings.most_onward if most is None else most
         for _ in range(TRIES):
@@ -109,7 +109,7 @@ class Groups:
                 kind = self.chance.choice(self._types if typed else self.kinds)
                 members = self.members_of(kind)
                 if least <= len(members) <= MOST:
-                    return Group(members, kind)
+                    return DrawnGroup(members, kind)
                 continue
             try:
                 group = self.reached()
@@ -119,10 +119,10 @@ class Groups:
                 return group
         raise PlanRejected("no group of the size wanted")
 
-    def of_kind(self, least: int = FEWEST) -> Group:
+    def of_kind(self, least: int = FEWEST) -> DrawnGroup:
         return self.draw(least=least, of_a_kind=1.0)
 
-    def reached(self) -> Group:
+    def reached(self) -> DrawnGroup:
         """What one relation leads to from a topic."""
         sampler = self.sampler
         walk = sampler.path(1, to_name=True)
@@ -130,7 +130,7 @@ class Groups:
         members = builder.members(builder.follow(1, walk.ways))
         if sum(map(askable, members)) < HAVE * len(members):
             raise PlanRejected("no topic that can be named")
-        return Group(members, None, walk)
+        return DrawnGroup(members, None, walk)
 
     def kin(self, name: str) -> list[str]:
         """Things of the same kind as one: those with a relation that few others have."""
@@ -188,7 +188,7 @@ class Groups:
             ways |= {DirectedRelation(relation, True) for relation in leaving if relation in self.value_nodes}
         return ways
 
-    def measure(self, members: Sequence[str], *, dates: bool | None = None) -> Measure:
+    def measure(self, members: Sequence[str], *, dates: bool | None = None) -> DrawnMeasure:
         """What the members can be compared by: numbers or dates, as they come, or one of the two."""
         relations = self.sampler.schema.relations
         ways = [way for way, share in self.shares(members).items() if share >= HAVE and way.out]
@@ -199,10 +199,10 @@ class Groups:
             raise PlanRejected("no values to compare")
         return self.measure_of(self.chance.choice(sorted(found)).relation)
 
-    def measure_of(self, relation: str) -> Measure:
+    def measure_of(self, relation: str) -> DrawnMeasure:
         node = self.value_nodes.get(relation)
         text = relation if node is None else f"{relation}/{node.amount}"
-        return Measure(text, relation, self._dated(self.sampler.schema.relations[relation]))
+        return DrawnMeasure(text, relation, self._dated(self.sampler.schema.relations[relation]))
 
     def counted(self, members: Sequence[str], *, have: float = HAVE, least: float = 1.3) -> DirectedRelation:
         """A relation that leads from most members to one or several things, so that they can be counted for each."""
@@ -266,7 +266,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class DrawnMeasure:
     """What things are compared by: an expression, the relation that its words come from, and whether it is a time."""
 
     text: str
@@ -277,7 +277,7 @@ class Measure:
 # Steps that patterns share
 
 
-def said(builder: PlanBuilder, measure: Measure) -> str:
+def said(builder: PlanBuilder, measure: DrawnMeasure) -> str:
     """The measure's expression, remembered for the wording."""
     builder.say(measure.text)
     return measure.text
@@ -296,7 +296,7 @@ def named(groups: Groups, members: Sequence[str], size: int) -> list[str]:
     return groups.chance.sample(names, size)
 
 
-def number_of_value(groups: Groups, builder: PlanBuilder, name: str, measure: Measure) -> float:
+def number_of_value(groups: Groups, builder: PlanBuilder, name: str, measure: DrawnMeasure) -> float:
     found = groups.value(builder, name, measure.text)
     if found is None:
         raise PlanRejected("too few values to compare")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from kgwalk.demos.path_search import reverse
 from kgwalk.questions.groups import (
-    Group,
+    DrawnGroup,
     Groups,
     bound_between,
     check_changes,
@@ -214,7 +214,7 @@ def _none(groups: Groups) -> PlanBuilder:
     return builder
 
 
-def _linked(groups: Groups) -> tuple[Group, DirectedRelation, Group]:
+def _linked(groups: Groups) -> tuple[DrawnGroup, DirectedRelation, DrawnGroup]:
     """A group, a relation from its members, and a set among what that leads to, reached from another topic."""
     group = groups.draw()
     way = groups.counted(group.members, least=1.0)
@@ -225,7 +225,7 @@ def _linked(groups: Groups) -> tuple[Group, DirectedRelation, Group]:
     if walk.topic in group.members or walk.topic in group.topics or reverse(way) == walk.ways[0]:
         raise PlanRejected("comes back to where it was")
     builder = PlanBuilder(groups.sampler.graph, [walk.topic], groups.sampler.settings)
-    return group, way, Group(builder.members(builder.follow(1, walk.ways)), None, walk)
+    return group, way, DrawnGroup(builder.members(builder.follow(1, walk.ways)), None, walk)
 
 
 def quantifier(groups: Groups) -> PlanBuilder:
