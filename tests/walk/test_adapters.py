@@ -91,6 +91,8 @@ def test_an_agent_that_does_not_fit_is_left_out_with_a_word(films: Path, tiny: P
     assert other.adapter is None
     why = "it has learnt to walk by kgwalk, and the recipe walks by kg-r1"
     assert other.words == (f"not used: {beside}, beside the graph, since {why}",)
+    full = found(films, recipe=KGWALK.with_values(['protocol.language="full"']))
+    assert "it has learnt the core walking language, and the recipe has the full one" in full.words[0]
     assert found(films, model="TINY-random").folder == str(beside)
     assert "was made for the model tiny-random, not for smollm2-135m" in found(films, model="smollm2-135m").words[0]
     assert found(films, engine="api") == Choice()  # its model is what it is

@@ -266,12 +266,14 @@ def _known_as(name: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """What an adapter's folder says: `base` is the model as training named it, `protocol` what it was trained to
-    follow; "" where the folder does not say.
+    follow; "" where the folder does not say. `language` is that of the walks it learnt from, where a protocol has
+    several.
     """
 
     folder: Path
     base: str
     protocol: str
+    language: str = "core"
 
 
 def is_adapter(folder: Path) -> bool:
@@ -291,7 +293,10 @@ def read_adapter(folder: str | Path) -> Adapter:
     protocol = card.get("protocol")
     config = _config(place)
     base = card.get("base_model") or config.get("base_model_name_or_path")
-    return Adapter(place, str(base or ""), str(protocol.get("name", "")) if isinstance(protocol, dict) else "")
+    if not isinstance(protocol, dict):
+        protocol = {}
+    language = str(protocol.get("language", "core"))
+    return Adapter(place, str(base or ""), str(protocol.get("name", "")), language)
 
 
 def adapter_scale(folder: Path) -> tuple[int, float]:

@@ -93,7 +93,7 @@ def choose_adapter(asked: str | None, store: Path | None, recipe: Recipe, *, mod
         if not takes_adapter(engine):  # asked last: it imports the engine
             break
         adapter = read_adapter(folder)
-        why = _unfit(adapter, str(protocol), model)
+        why = _unfit(adapter, str(protocol), str(recipe.section("protocol").get("language", "core")), model)
         if why is None:
             return Choice(adapter, (*words, f"agent: {called}"))
         words.append(f"not used: {called}, since {why}")
@@ -155,9 +155,11 @@ def _places(store: Path | None) -> list[tuple[Path, str]]:
     return places
 
 
-def _unfit(adapter: Adapter, protocol: str, model: str | None) -> str | None:
+def _unfit(adapter: Adapter, protocol: str, language: str, model: str | None) -> str | None:
     if adapter.protocol and adapter.protocol != protocol:
         return f"it has learnt to walk by {adapter.protocol}, and the recipe walks by {protocol}"
+    if adapter.language != language:
+        return f"it has learnt the {adapter.language} walking language, and the recipe has the {language} one"
     if model is not None and not same_model(adapter.base, model):
         return f"it was made for the model {adapter.base or '(not said)'}, not for {model}"
     return None

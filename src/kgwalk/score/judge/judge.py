@@ -168,8 +168,7 @@ class Judge:
     `cache` is a folder; without one, verdicts are remembered for the life of this object. `retries` are further tries
     after a reply that cannot be read; an engine has its own for calls that fail. `at_once` bounds the calls under way,
     `characters` the judged text in one prompt. `reasons`: whether the judge says why before its verdict; a model of one
-    or two billion parameters keeps to the form better, and judges no worse, without. The engine is the caller's to
-    close.
+    or two billion parameters keeps to the form better without. The engine is the caller's to close.
     """
 
     def __init__(
