@@ -138,7 +138,7 @@ def counted(speaker: Speaker, way: DirectedRelation) -> CountWords | None:
         return None
     options: list[CountWords] = []
     questions, _, bare = templates.at(speaker.level)
-    nouns = [noun for noun in bare[:4] if not re.search(r" (?:for|of|in|with) ", noun)]
+    nouns = [noun for noun in bare[:4] if not re.search(r" (?:for|of|in|with|by|to|at)\b", noun)]
     options += [CountWords(plural(noun), *_HAS) for noun in nouns if plural(noun) != noun or is_plural(noun)]
     own = speaker.templates(DirectedRelation(way.relation, not way.out)).kind  # not "countries with most countries"
     if templates.kind not in VAGUE and templates.kind != own and speaker.lexicon.alone(way):
