@@ -108,8 +108,8 @@ class Bare(Kgwalk):
         return BareWalk(task, environment, protocol=self)
 
 
-PROTOCOLS[Bare.name] = Bare
-WRITERS[Bare.name] = WRITERS[Kgwalk.name]
+PROTOCOLS.add(Bare.name)(Bare)
+WRITERS.add(Bare.name)(WRITERS[Kgwalk.name])
 
 
 # How many there are of a kind, and the words of their names: a name that is new is made of words that are known.

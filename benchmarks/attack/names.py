@@ -25,7 +25,7 @@ from kgwalk.walk.agent import Agent
 from kgwalk.walk.environment import environment_for
 from kgwalk.walk.protocol import Task
 from kgwalk.walk.rollout import Counted, rollout
-from kgwalk.walk.sets import Sets
+from kgwalk.walk.language import Sets
 
 PLAIN = "Varland"
 HOSTILE = (

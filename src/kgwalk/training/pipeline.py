@@ -276,7 +276,10 @@ def demos(run: TrainingRun) -> dict[str, Any]:
         if run.processes.main:
             _make_demos(run)
         run.processes.wait()
-    return read_object(done)
+    made = read_object(done, "kept", "tried")
+    if not all(isinstance(made[name], int) for name in ("kept", "tried")):
+        raise KgwalkError(f"{done} is damaged: `kept` and `tried` must be numbers; {RESTORE}")
+    return made
 
 
 def _make_demos(run: TrainingRun) -> None:
