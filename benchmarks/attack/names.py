@@ -23,9 +23,9 @@ from kgwalk.llm.engine import Sampling
 from kgwalk.types import Episode, Question
 from kgwalk.walk.agent import Agent
 from kgwalk.walk.environment import environment_for
+from kgwalk.walk.language import Sets
 from kgwalk.walk.protocol import Task
 from kgwalk.walk.rollout import Counted, rollout
-from kgwalk.walk.language import Sets
 
 PLAIN = "Varland"
 HOSTILE = (
