@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from benchmarks.attack import Result
 
-from kgwalk.data.bundled import world_folder
 from kgwalk.kg.build import build
 from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape
 from kgwalk.kg.store import StoredGraph, open_graph
@@ -138,7 +137,8 @@ def _walked(agent: Agent, names: dict[str, str], graph: StoredGraph) -> list[tup
 
 def _built(path: Path, names: dict[str, str]) -> StoredGraph:
     source = path.with_suffix(".tsv")
-    with gzip.open(world_folder() / "world.tsv.gz", "rt", encoding="utf-8") as lines, source.open("w") as file:
+    facts = Path(__file__).parents[2] / "scripts" / "world.tsv.gz"
+    with gzip.open(facts, "rt", encoding="utf-8") as lines, source.open("w") as file:
         file.write(f"{ESCAPED_MARK}\n")
         for line in lines:
             fact = [names.get(part, part) for part in line.rstrip("\n").split("\t")]
