@@ -270,8 +270,6 @@ def everything(graph: StoredGraph) -> str:
 
 def main() -> None:
     """Read lines of how and path; write what came of each as JSON."""
-    import resource
-
     whole = getattr(files, "WHOLE_BYTES", 0)
     for line in sys.stdin:
         how, _, path = line.rstrip("\n").partition("\t")
@@ -284,8 +282,13 @@ def main() -> None:
             import traceback
 
             text = f"traceback {type(error).__name__}: {error} {traceback.format_tb(error.__traceback__)[-1]}"
-        mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"text": text, "mb": mb}), flush=True)
+        print(json.dumps({"text": text, "mb": _peak_mb()}), flush=True)
+
+
+def _peak_mb() -> float:
+    """The most memory of this process. Not ru_maxrss, which begins with what the parent had when it forked."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 if __name__ == "__main__":
