@@ -250,8 +250,8 @@ def test_no_answer_in_time() -> None:
         leave.wait(10)
         return completion("x")
 
-    with serving(late) as (api, url), engine_at(url, timeout=0.1, retries=1) as engine:
-        failing(engine, r"no answer within 0\.1 s, tried 2 times")
+    with serving(late) as (api, url), engine_at(url, timeout=0.5, retries=1) as engine:
+        failing(engine, r"no answer within 0\.5 s, tried 2 times")
         leave.set()
     assert len(api.asked) == 2
 
