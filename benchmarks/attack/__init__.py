@@ -6,6 +6,9 @@ Everything runs on this machine: servers on loopback, files in a temporary folde
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -22,3 +25,18 @@ class Result:
         self.tries += 1
         if not right:
             self.failures.append(what)
+
+
+@contextmanager
+def environment(own: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for the time of an attack; what was there before comes back."""
+    before = {name: os.environ.get(name) for name in own}
+    os.environ |= own
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

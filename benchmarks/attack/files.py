@@ -14,7 +14,6 @@ import gzip
 import io
 import json
 import logging
-import os
 import random
 import shutil
 import tempfile
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from benchmarks.attack import Result
+from benchmarks.attack import Result, environment
 
 from kgwalk.types import KgwalkError
 
@@ -199,17 +198,9 @@ Parser = tuple[str, bytes, Callable[[bytes], object]]
 @contextlib.contextmanager
 def _environment(folder: Path) -> Iterator[None]:
     """A cache of its own, no agent that comes with kgwalk, and nothing on the terminal."""
-    before = {name: os.environ.get(name) for name in ("KGWALK_CACHE", "KGWALK_AGENT", "HF_HUB_OFFLINE")}
-    os.environ |= {"KGWALK_CACHE": str(folder / "cache"), "KGWALK_AGENT": "none", "HF_HUB_OFFLINE": "1"}
-    try:
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    own = {"KGWALK_CACHE": str(folder / "cache"), "KGWALK_AGENT": "none", "HF_HUB_OFFLINE": "1"}
+    with environment(own), contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        yield
 
 
 @contextlib.contextmanager

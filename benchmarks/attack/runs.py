@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.attack import Result
+from benchmarks.attack import Result, environment
 
 PAIRS = 100  # more are not tried, also where there is time
 QUESTIONS = 40  # of an evaluation in a pair
@@ -51,17 +51,9 @@ def attack(seconds: float, seed: int) -> Result:
 def _environment(folder: Path) -> Iterator[None]:
     """A cache of its own, and no agent that comes with kgwalk; the forks inherit both."""
     own = {"KGWALK_CACHE": str(folder / "cache"), "KGWALK_AGENT": "none", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    before = {name: os.environ.get(name) for name in own}
-    os.environ |= own
     _CONTEXT.set_forkserver_preload(["kgwalk.cli.main", "kgwalk.cli.train", "kgwalk.training.pipeline", __name__])
-    try:
+    with environment(own):
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 # Commands as processes

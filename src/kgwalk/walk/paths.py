@@ -211,7 +211,7 @@ def _once(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: bool) 
     for name, chain in here.items():
         for other in step(name, hop.relation, hop.out):
             if other not in found:
-                found[other] = (*chain, _fact(name, hop, other)) if facts else ()
+                found[other] = (*chain, fact_of(name, hop, other)) if facts else ()
         if len(found) > most:
             raise OverflowError
     return found
@@ -225,12 +225,13 @@ def _closure(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: boo
         for name, chain in edge.items():
             for other in step(name, hop.relation, hop.out):
                 if other not in found:
-                    found[other] = following[other] = (*chain, _fact(name, hop, other)) if facts else ()
+                    found[other] = following[other] = (*chain, fact_of(name, hop, other)) if facts else ()
             if len(found) > most:
                 raise OverflowError
         edge = following
     return found
 
 
-def _fact(name: str, hop: Hop, other: str) -> Triple:
+def fact_of(name: str, hop: Hop, other: str) -> Triple:
+    """The fact by which a hop leads from one entity to another."""
     return Triple(name, hop.relation, other) if hop.out else Triple(other, hop.relation, name)

@@ -17,7 +17,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import ShortNames
 from kgwalk.types import Neighbors, Triple, UnknownName
 from kgwalk.walk.kinds import Kind
-from kgwalk.walk.paths import AGGREGATES, COUNTED, SIGNS, TIMES, Expression, Hop, PathError, parse, reach
+from kgwalk.walk.paths import AGGREGATES, COUNTED, SIGNS, TIMES, Expression, Hop, PathError, fact_of, parse, reach
 from kgwalk.walk.tagged_text import escape_name
 from kgwalk.walk.values import aggregate
 
@@ -230,7 +230,7 @@ class NamedSets:
         """What an expression says of a member, each value with its facts; none where the graph says nothing."""
         if (hop := expression.single) is not None:
             others = self._neighbors(self.graph, name, hop.relation, hop.out)
-            return [Measured(other, (_fact(name, hop, other),)) for other in others]
+            return [Measured(other, (fact_of(name, hop, other),)) for other in others]
         if expression.how in TIMES:
             return self._times(name, expression)
         try:
@@ -284,7 +284,7 @@ class NamedSets:
         if found.times is None:
             return []
         pairs = zip(found.names, found.times, strict=True)
-        return [_fact(name, hop, other)._replace(time=time) for other, times in pairs for time in times if time]
+        return [fact_of(name, hop, other)._replace(time=time) for other, times in pairs for time in times if time]
 
     # Evidence
 
@@ -312,10 +312,6 @@ class NamedSets:
                 if name in self.made[parent - 1].members:
                     yield from self._facts(name, parent)
         yield from made.chosen.get(name, ())
-
-
-def _fact(name: str, hop: Hop, other: str) -> Triple:
-    return Triple(name, hop.relation, other) if hop.out else Triple(other, hop.relation, name)
 
 
 def _start(chain: Sequence[Triple], end: str) -> str:
