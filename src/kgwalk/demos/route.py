@@ -22,7 +22,7 @@ from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of
 from kgwalk.walk.kinds import Kind, gold_kinds
 from kgwalk.walk.language import CORE, CORE_DATED, Sets
-from kgwalk.walk.paths import SIGNS, renumbered, set_counted_in
+from kgwalk.walk.paths import SIGNS, limiting_set, renumbered
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.sets import Reference, SetError
 
@@ -82,8 +82,8 @@ def way_of(step: Call) -> DirectedRelation:
 
 
 def sets_named(step: Call) -> list[int]:
-    """The sets that a step names, also those that a value counts in."""
-    inside = [set_counted_in(arg) for arg in step.args if isinstance(arg, str)]
+    """The sets that a step names, also those that a value is limited to."""
+    inside = [limiting_set(arg) for arg in step.args if isinstance(arg, str)]
     return [arg for arg in step.args if isinstance(arg, int)] + [number for number in inside if number is not None]
 
 

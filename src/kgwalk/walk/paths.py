@@ -5,10 +5,11 @@
     price/amount                one after the other: the amount of the price
     depends_on+                 again and again: all that it depends on, in the end
     borders|^borders            either
+    uses@1995                   only by facts that hold then; uses@now by those that hold today
     count(^works_in)            how many there are
     count(^works_in in $3)      how many of them are in a set; `not in` those that are not
     sum(line/price)             added up; average, least, greatest likewise
-    start(works_for)            when the facts begin; end(...) when they end
+    start(works_for)            when the facts begin; end(...) when they end; start(works_for in $3) to a set
 
 The signs are those of SPARQL's property paths. A relation whose own name has such signs is taken as it is. `parse`
 reads a text, `reach` follows a path from entities, with the facts that lead there.
@@ -27,11 +28,11 @@ AGGREGATES = ("sum", "average", "least", "greatest")
 TIMES = ("start", "end")
 VALUE = re.compile(rf"({'|'.join((COUNTED, *AGGREGATES, *TIMES))})\((.*)\)", re.DOTALL)
 _AMONG = re.compile(r"(.*?)\s+(not in|in)\s+\$(\d{1,6})", re.DOTALL)
+_LIMITED = (COUNTED, *TIMES)  # what is said of those in a set alone
 
-SIGNS = re.compile(r"[/^|+()]")  # a text without any of these is the name of a relation
+SIGNS = re.compile(r"[/^|+()@]")  # a text without any of these is the name of a relation
 
 RelationNamed = Callable[[str], str | None]  # the relation of a name, None where there is none
-NextEntities = Callable[[str, str, bool], Iterable[str]]  # one relation away: entity, relation, forwards
 
 
 class PathError(Exception):
@@ -44,21 +45,23 @@ class PathError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One relation followed, forwards (`out`) or backwards, once or again and again."""
+    """One relation followed, forwards (`out`) or backwards, once or again and again; `at` a date, or at any time."""
 
     relation: str
     out: bool = True
     again: bool = False
+    at: str = ""
 
 
 Path = tuple[tuple[Hop, ...], ...]  # one or more ways, each of one or more hops
+NextEntities = Callable[[str, Hop], Iterable[str]]  # those that a hop leads to from an entity
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A path, and what is made of the values at its end: `how` is "" for the values themselves.
 
-    Of a count, `among` is the number of the set that what is counted must be in, or (`outside`) must not be in.
+    Of a count or a date, `among` is the number of the set that the other end must be in, or (`outside`) must not be in.
     """
 
     path: Path
@@ -83,12 +86,12 @@ def parse(text: str, known: RelationNamed) -> Expression:
     """Read a text; raises PathError with the relation that is not there.
 
     >>> names = {"price": "price", "amount": "amount", "km/h": "km/h", "works_in": "works_in"}.get
-    >>> parse("price/amount", names).path
-    ((Hop(relation='price', out=True, again=False), Hop(relation='amount', out=True, again=False)),)
-    >>> parse("km/h", names).single, parse("^works_in", names).single.out
-    (Hop(relation='km/h', out=True, again=False), False)
-    >>> parse("count(^works_in in $3)", names).among
-    3
+    >>> [hop.relation for hop in parse("price/amount", names).path[0]]
+    ['price', 'amount']
+    >>> parse("km/h", names).single.relation, parse("^works_in@1995", names).single
+    ('km/h', Hop(relation='works_in', out=False, again=False, at='1995'))
+    >>> parse("count(^works_in in $3)", names).among, parse("start(works_in not in $2)", names).outside
+    (3, True)
     """
     text = text.strip()
     if known(text) is not None:
@@ -97,26 +100,26 @@ def parse(text: str, known: RelationNamed) -> Expression:
     if wrapped is None:
         return Expression(path(text, known))
     how, inside = wrapped.groups()
-    among = _AMONG.fullmatch(inside) if how == COUNTED and known(inside.strip()) is None else None
+    among = _AMONG.fullmatch(inside) if how in _LIMITED and known(inside.strip()) is None else None
     if among is None:
         return Expression(path(inside, known), how)
     return Expression(path(among[1], known), how, int(among[3]), among[2] != "in")
 
 
 def renumbered(text: str, number: Callable[[int], int]) -> str:
-    """A value with the set that it counts in called by its new number; any other text as it is.
+    """A value with the set that it is limited to called by its new number; any other text as it is.
 
     >>> renumbered("count(^works_in in $3)", lambda old: old + 1), renumbered("works in", lambda old: old + 1)
     ('count(^works_in in $4)', 'works in')
     """
-    old = set_counted_in(text)
+    old = limiting_set(text)
     return text if old is None else f"{text.rpartition('$')[0]}${number(old)})"
 
 
-def set_counted_in(text: str) -> int | None:
-    """The set that a value counts in; None for any other text."""
+def limiting_set(text: str) -> int | None:
+    """The set that a value counts in, or takes the dates of facts to; None for any other text."""
     wrapped = VALUE.fullmatch(text.strip())
-    among = None if wrapped is None or wrapped[1] != COUNTED else _AMONG.fullmatch(wrapped[2])
+    among = None if wrapped is None or wrapped[1] not in _LIMITED else _AMONG.fullmatch(wrapped[2])
     return None if among is None else int(among[3])
 
 
@@ -124,15 +127,17 @@ def written(expression: Expression, shown: Callable[[str], str]) -> str:
     """An expression as the language writes it, its relations as they are shown; the inverse of `parse`.
 
     >>> names = {"works_in": "works_in", "price": "price", "amount": "amount"}.get
-    >>> [written(parse(text, names), str) for text in ("^works_in", "price/amount", "count(^works_in not in $3)")]
-    ['^works_in', 'price/amount', 'count(^works_in not in $3)']
+    >>> [written(parse(text, names), str) for text in ("^works_in@now", "price/amount", "count(^works_in not in $3)")]
+    ['^works_in@now', 'price/amount', 'count(^works_in not in $3)']
     """
-    ways = ("/".join(f"{'^' * (not hop.out)}{shown(hop.relation)}{'+' * hop.again}" for hop in way)
-            for way in expression.path)  # fmt: skip
-    text = "|".join(ways)
+    text = "|".join("/".join(_written(hop, shown) for hop in way) for way in expression.path)
     if expression.among is not None:
         text += f" {'not in' if expression.outside else 'in'} ${expression.among}"
     return f"{expression.how}({text})" if expression.how else text
+
+
+def _written(hop: Hop, shown: Callable[[str], str]) -> str:
+    return f"{'^' * (not hop.out)}{shown(hop.relation)}{'@' * bool(hop.at)}{hop.at}{'+' * hop.again}"
 
 
 def path(text: str, known: RelationNamed) -> Path:
@@ -159,21 +164,24 @@ def _pieces(text: str, sign: str, known: RelationNamed) -> list[str]:
 
 
 def _relation(text: str, known: RelationNamed) -> Hop | None:
+    """A hop: a relation, maybe with `^` before it, `@` and a date or `+` behind it. Names with such signs go first."""
     text = text.strip()
-    for again, name in ((False, text), (True, text.removesuffix("+"))):
-        if again and name == text:
-            continue
-        if (relation := known(name)) is not None:
-            return Hop(relation, True, again)
-        if name.startswith("^") and (relation := known(name[1:].strip())) is not None:
-            return Hop(relation, False, again)
+    once = [(False, text), (True, text[:-1])] if text.endswith("+") else [(False, text)]
+    for again, rest in once:
+        dated, sign, date = rest.rpartition("@")
+        for name, at in [(rest, ""), (dated, date.strip())] if sign and date.strip() else [(rest, "")]:
+            if (relation := known(name.strip())) is not None:
+                return Hop(relation, True, again, at)
+            if name.startswith("^") and (relation := known(name[1:].strip())) is not None:
+                return Hop(relation, False, again, at)
     return None
 
 
 def _hop(text: str, known: RelationNamed) -> Hop:
     hop = _relation(text, known)
     if hop is None:
-        name = text.strip().removeprefix("^").removesuffix("+").strip()
+        name = text.strip().removeprefix("^").removesuffix("+").rpartition("@")[0] or text
+        name = name.strip().removeprefix("^").removesuffix("+").strip()
         raise PathError(f'relation "{name}" is not in the graph' if name else "a path has an empty step", name)
     return hop
 
@@ -187,7 +195,7 @@ def reach(sources: Iterable[str], ways: Path, step: NextEntities, most: int, fac
     `most` bounds how many there are at any moment: OverflowError beyond. Without `facts` nothing is kept of the way.
 
     >>> edges = {("a", "needs", True): ["b"], ("b", "needs", True): ["c", "a"], ("c", "needs", True): []}
-    >>> needs = lambda name, relation, out: edges[name, relation, out]
+    >>> needs = lambda name, hop: edges[name, hop.relation, hop.out]
     >>> sorted(reach(["a"], ((Hop("needs", True, True),),), needs, 10))
     ['a', 'b', 'c']
     >>> reach(["a"], ((Hop("needs"), Hop("needs")),), needs, 10)["c"]
@@ -209,7 +217,7 @@ def reach(sources: Iterable[str], ways: Path, step: NextEntities, most: int, fac
 def _once(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: bool) -> PathEnds:
     found: PathEnds = {}
     for name, chain in here.items():
-        for other in step(name, hop.relation, hop.out):
+        for other in step(name, hop):
             if other not in found:
                 found[other] = (*chain, fact_of(name, hop, other)) if facts else ()
         if len(found) > most:
@@ -223,7 +231,7 @@ def _closure(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: boo
     while edge:
         following: PathEnds = {}
         for name, chain in edge.items():
-            for other in step(name, hop.relation, hop.out):
+            for other in step(name, hop):
                 if other not in found:
                     found[other] = following[other] = (*chain, fact_of(name, hop, other)) if facts else ()
             if len(found) > most:
