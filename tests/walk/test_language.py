@@ -136,6 +136,24 @@ def test_a_path_goes_backwards_on_and_again(shop: StoredGraph) -> None:
     assert last(shop, ("tail_entities", "$1", "width|height"), topics=("chair",)) == ["40", "90"]
 
 
+def test_a_path_may_be_repeated_as_a_whole(tmp_path: Path) -> None:
+    """A bill of materials as a table has it: a row for each part of a whole. The bike has a wheel, that has a rim."""
+    bill = "row 1\twhole\tbike\nrow 1\tpart\twheel\nrow 2\twhole\twheel\nrow 2\tpart\trim\nrow 3\twhole\tcar\n"
+    graph = store_of(tmp_path, rows(bill))
+    parts = "(^whole/part)+"
+    assert last(graph, ("tail_entities", 1, parts), topics=("bike",)) == ["rim", "wheel"]
+    assert last(graph, ("head_entities", 1, parts), topics=("rim",)) == ["bike", "wheel"]
+    assert last(graph, ("tail_entities", 1, "(whole|part)/^whole"), topics=("row 1",)) == ["row 1", "row 2"]
+    assert last(graph, ("argmax", 1, f"count({parts})"), kinds=(Kind("whole", TAILS, "whole"),)) == ["bike"]
+    sets = walk(graph, ("tail_entities", 1, parts), topics=("bike",))
+    assert sets.evidence("rim", 2) == [
+        Triple("row 1", "whole", "bike"),
+        Triple("row 1", "part", "wheel"),
+        Triple("row 2", "whole", "wheel"),
+        Triple("row 2", "part", "rim"),
+    ]
+
+
 def test_the_evidence_of_a_path_is_the_whole_path(shop: StoredGraph) -> None:
     sets = walk(shop, ("tail_entities", "$1", "needs+"), topics=("chair",))
     assert [fact.tail for fact in sets.evidence("oil", 2)] == ["seat", "foam", "oil"]

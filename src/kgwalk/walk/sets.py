@@ -9,16 +9,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from rapidfuzz import fuzz, process
 
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import ShortNames
-from kgwalk.types import Neighbors, Triple, UnknownName
+from kgwalk.types import AnswerForm, Neighbors, Triple, UnknownName
 from kgwalk.walk.kinds import Kind
-from kgwalk.walk.paths import AGGREGATES, COUNTED, SIGNS, TIMES, Expression, Hop, PathError, fact_of, parse, reach
+from kgwalk.walk.paths import (
+    AGGREGATES,
+    COUNTED,
+    SIGNS,
+    TIMES,
+    Expression,
+    Hop,
+    PathError,
+    fact_of,
+    inverse,
+    parse,
+    reach,
+)
 from kgwalk.walk.tagged_text import escape_name
 from kgwalk.walk.values import aggregate, day
 
@@ -61,6 +73,14 @@ class NamedSet:
 
     def __len__(self) -> int:
         return len(self.members)
+
+    @property
+    def form(self) -> AnswerForm:
+        """What it is as an answer."""
+        if not self.rows:
+            return AnswerForm(self.answer_kind, self.ordered)
+        rows = [[name, *("; ".join(cell) for cell in self.rows[name])] for name in self.members]
+        return AnswerForm(self.answer_kind, self.ordered, ["name", *self.columns], rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +198,7 @@ class NamedSets:
         if (hop := expression.single) is not None:
             seen = self._holding(graph or self.graph, hop.at)
             return self._hop(members, number, hop.relation, hop.out == out, seen)
-        ways = (
-            expression.path
-            if out
-            else tuple(tuple(replace(hop, out=not hop.out) for hop in reversed(way)) for way in expression.path)
-        )
+        ways = expression.path if out else inverse(expression.path)
         try:
             found = reach(members.members, ways, partial(self._step, graph or self.graph), self.most, self.facts)
         except OverflowError:
@@ -281,7 +297,8 @@ class NamedSets:
         texts: list[str] = []
         for way in expression.path:
             before = reach([name], (way[:-1],), partial(self._step, self.graph), self.most, False)
-            texts += [text for node in before for text in self._step(self.graph, node, way[-1])]
+            for node in before:
+                texts += reach([node], (way[-1:],), partial(self._step, self.graph), self.most, False)
         return texts
 
     def _times(self, name: str, expression: Expression) -> list[Measured]:

@@ -22,6 +22,13 @@ DAYS_A_YEAR = 365.2425
 NOW = ("now", "today")
 CLOCK = "o'clock"  # the unit of a time of day
 _FIGURES, _SCALE = r"[-+]?\d[\d,]*(?:\.\d+)?", rf"[ -]({'|'.join(SCALES)})\b"
+# A word that is no number before or after is one with it: N10156, uranium-238, 2nd.
+_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_WORDS)}
+_VALUE = re.compile(
+    rf"(?<![\w.])(?<![\w]-)(?:\d{{1,2}}:\d\d(?::\d\d)?|\d{{4}}-\d\d(?:-\d\d)?|{_FIGURES}(?:{_SCALE})?|{'|'.join(_NUMBER_WORDS)})(?![\w:-])",
+    re.IGNORECASE,
+)
 _WRITTEN = re.compile(f"{_FIGURES}(?:{_SCALE})?", re.IGNORECASE)
 _SCALED = re.compile(f"({_FIGURES}){_SCALE}", re.IGNORECASE)
 # One word after the number, or a sign of a currency before it: 330 m, 12%, 5.99 EUR, $20
@@ -200,6 +207,18 @@ def aggregate(how: str, texts: Sequence[str]) -> str | None:
 def _rounded(number: float) -> float:
     """Without the dust of binary fractions: 1.1 + 2.2 is 3.3."""
     return float(f"{number:.12g}")
+
+
+def values_in(text: str) -> list[str]:
+    """The numbers, dates and times of day that a text has, in figures or in words, in order.
+
+    >>> values_in("at least four cities over 2.5 million, founded in 1999 or after 2001-05")
+    ['4', '2.5 million', '1999', '2001-05']
+    >>> values_in("flights after 22:00 with N10156 and uranium-238, below -3 degrees, costing $20")
+    ['22:00', '-3', '20']
+    """
+    found = (match[0].rstrip(",").casefold() for match in _VALUE.finditer(text))
+    return [_NUMBER_WORDS.get(words, words) for words in found]
 
 
 def as_written(number: str, text: str) -> str:
