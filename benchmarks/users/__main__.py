@@ -36,25 +36,28 @@ def main() -> int:
     )
     parser.add_argument("--model", help="a model's name or file (default: that of the agent)")
     parser.add_argument("--engine", default=Asked.engine, help="auto, cpu, local, vllm or api (default: %(default)s)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of dev, keep the walks here, to read failures")
     parser.add_argument("--check", action="store_true", help="ask nobody: compute all answers again from the raw files")
     parser.add_argument("--seal", type=Path, metavar="FOLDER", help="write the sealed archive from a folder of graphs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     if given.graph and given.only != "dev":
         parser.error("--graph needs --only dev: single sealed graphs are not scored")
+    if given.keep and given.only != "dev":
+        parser.error("--keep needs --only dev: what is asked of the sealed graphs is not read")
     try:
         if given.seal:
             seal(given.seal)
             return 0
         if given.check:
             return _check(given.only)
-        who = Asked(given.recipe, given.agent, given.model, given.engine)
+        who = Asked(given.recipe, given.agent, given.model, given.engine, given.keep)
         found = {name: _scored(name, who, given.graph) for name in SETS if given.only in (None, name)}
     except KgwalkError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if given.json:
-        print(json.dumps({"asked": vars(who), **found}, ensure_ascii=False, indent=1))
+        print(json.dumps({"asked": {**vars(who), "keep": None}, **found}, ensure_ascii=False, indent=1))
     else:
         for name, figures in found.items():
             _print(name, figures)
