@@ -14,7 +14,7 @@ from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Question, Triple
 from kgwalk.walk.kinds import ALL, HEADS, OF_TYPE, TAILS, THING, Kind, kind_named, kinds_in
-from kgwalk.walk.language import CALLS, CORE, DATED_CALLS, Sets, documented, signature, tools
+from kgwalk.walk.language import CALLS, CORE, DATED_CALLS, Sets, line_of, signature, tools
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import rollout
 from kgwalk.walk.sets import SetError
@@ -98,6 +98,18 @@ def last(graph: StoredGraph, *calls: tuple[object, ...], **given: object) -> lis
     """The members of the last set, in alphabetical order unless it has one."""
     made = walk(graph, *calls, **given).made[-1]  # type: ignore[arg-type]
     return list(made.members) if made.ordered else sorted(made.members)
+
+
+# What a walk sees around a set
+
+
+def test_a_relation_to_nodes_that_hold_a_value_is_listed_with_what_they_hold(shop: StoredGraph) -> None:
+    """The chair's price is p1, and only p1 says that it is 20 EUR; a seat that needs foam is a thing of its own."""
+    chair = walk(shop, topics=("chair",))
+    assert chair.relations_around(1, values=True) == (["height", "needs", "price/amount", "width"], ["item"])
+    assert chair.relations_around(1)[0] == ["height", "needs", "price", "width"]
+    order = walk(shop, ("tail_entities", "$1", "item"), topics=("order 7",))
+    assert order.relations_around(2, values=True)[0] == ["price/amount", "height", "width", "needs"]
 
 
 # Where a walk starts
@@ -337,8 +349,8 @@ def test_when_first_last_before_and_after(dated: StoredGraph) -> None:
 
 def test_each_call_says_what_it_does_on_one_line() -> None:
     for tool in CALLS + DATED_CALLS:
-        assert documented(tool).startswith(f"{tool}(")
-        assert len(documented(tool)) <= 130, tool
+        assert line_of(tool).startswith(f"{tool}(")
+        assert len(line_of(tool)) <= 130, tool
     assert signature("filter") == "filter(source, relation, comparison, value)"
     assert tools("core", dated=False) == CORE
 

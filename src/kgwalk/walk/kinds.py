@@ -163,6 +163,15 @@ def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
     return [kind for kind in found if kind is not None]
 
 
+def is_type(relation: str) -> bool:
+    """Whether a relation says of what kind a thing is.
+
+    >>> is_type("rdf:type"), is_type("instance of"), is_type("born_in")
+    (True, True, False)
+    """
+    return _plain(relation) in TYPE_RELATIONS
+
+
 _Ends = Callable[[int, bool], I64]  # the entities that a relation comes from, or leads to, by number
 
 
@@ -170,7 +179,7 @@ def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kin
     for number in relations:
         relation = store.relation_name(number)
         words = _plain(relation)
-        if words in TYPE_RELATIONS:
+        if is_type(relation):
             for value in store.entity.several(ends(number, False).tolist()):
                 yield Kind(_last(value), OF_TYPE, relation, value)
             continue

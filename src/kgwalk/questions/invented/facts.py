@@ -33,6 +33,7 @@ from kgwalk.questions.wording.lexicon import Templates
 from kgwalk.types import Call, Triple
 from kgwalk.walk.facts import DirectedRelation
 
+_FULL = 0.98  # the share of rows with a value in a column
 _MOST_TAILS = 8  # of one head, in an n:m relation
 _LEAST_ENTITIES = 4  # of one kind
 _EVENLY = 0.75  # an exponent: a kind with many relations has more entities, but not in proportion
@@ -76,11 +77,18 @@ def draw_entities(
 
 
 def draw_facts(
-    placed: PlacedConcept, entities: dict[str, list[InventedEntity]], values: ValueStyle, chance: random.Random
+    placed: PlacedConcept,
+    entities: dict[str, list[InventedEntity]],
+    values: ValueStyle,
+    chance: random.Random,
+    *,
+    full: bool = False,
 ) -> list[tuple[str, str]]:
-    """Pairs of head and tail of one relation, in no particular order; some facts are missing, as in real graphs."""
+    """Pairs of head and tail of one relation, in no particular order; some facts are missing, as in real graphs, and
+    few if they are to be `full`, as in tables.
+    """
     heads = entities[placed.head]
-    known = [entity for entity in heads if chance.random() < _coverage(chance)]
+    known = [entity for entity in heads if chance.random() < (_FULL if full else _coverage(chance))]
     if placed.literal:
         return _valued(placed, known, values, chance)
     tails = entities[placed.tail]
@@ -200,10 +208,11 @@ class ValueNodes:
     capital: bool  # Film, not film
 
     @classmethod
-    def of(cls, chance: random.Random) -> ValueNodes:
-        typed = chance.choice(_TYPE_LABELS) if chance.random() < _TYPED else ""
+    def of(cls, chance: random.Random, *, tables: bool = False) -> ValueNodes:
+        """`tables`: a cell holds its value itself, and the table's name is the kind of its rows."""
+        typed = chance.choice(_TYPE_LABELS) if tables or chance.random() < _TYPED else ""
         return cls(
-            chance.choice(_VALUE_NODES),
+            0.0 if tables else chance.choice(_VALUE_NODES),
             chance.choice(_AMOUNTS),
             chance.choice(_UNITS),
             chance.choice(("currency", "currency", "hasCurrency")),

@@ -69,6 +69,7 @@ class InventedSettings:
     domains: tuple[int, int] = (1, 4)
     dated: float = 0.0  # the share of relations whose facts have a time
     language: str = "core"  # with "full" some have types, and values behind nodes
+    tables: float = 0.5  # the share of graphs of the full language that look like tables: rows with many values
 
     def __post_init__(self) -> None:
         for name in ("entities", "relations", "domains"):
@@ -106,15 +107,17 @@ def make_invented_graph(
 ) -> InventedGraph:
     """One graph. `wanted` concepts, by id, come up more often; no label has one of the `banned` keys."""
     home = chance.sample(pool.domains, min(len(pool.domains), chance.randint(*settings.domains)))
-    style = LabelStyle.of(chance)
-    shares = _RelationMix.of(style, chance)
+    tables = settings.language == "full" and chance.random() < settings.tables
+    style = LabelStyle.of_tables(chance) if tables else LabelStyle.of(chance)
+    shares = _RelationMix(0.0, 0.0, 0.0, 0.0) if tables else _RelationMix.of(style, chance)
     count = round(_skewed(settings.relations, chance) / (1 + 0.7 * shares.both))  # few relations have values
-    placed = pool.choose(max(count, 3), home, chance, wanted)
+    placed = pool.choose(max(count, 3), home, chance, wanted, tables=tables)
+    labels = style if tables else LabelStyle.of(chance)
     maker = _GraphMaker(
-        pool, LabelStyle.of(chance), namer.style(chance), ValueStyle.of(chance), chance, shares, frozenset(banned)
+        pool, labels, namer.style(chance), ValueStyle.of(chance), chance, shares, frozenset(banned), tables=tables
     )
     if settings.language == "full":
-        maker.value_nodes = ValueNodes.of(chance)
+        maker.value_nodes = ValueNodes.of(chance, tables=tables)
     return maker.make(number, placed, _skewed(settings.entities, chance), settings.dated)
 
 
@@ -152,6 +155,7 @@ class _GraphMaker:
     chance: random.Random
     shares: _RelationMix
     banned: frozenset[str]
+    tables: bool = False  # rows have a value in nearly every column
     keys: set[str] = field(default_factory=set)  # of the labels that are used
     meanings: dict[str, tuple[Concept, bool]] = field(default_factory=dict)
     ends: dict[str, MediatorEnd] = field(default_factory=dict)
@@ -169,7 +173,7 @@ class _GraphMaker:
             if write is None:
                 continue
             has_times = chance.random() < timed and not one.literal
-            for head, tail in draw_facts(one, drawn, self.values, chance):
+            for head, tail in draw_facts(one, drawn, self.values, chance, full=self.tables):
                 time = random_time(spans[head], chance) if has_times else ""
                 facts |= dict.fromkeys(write(head, tail, time))
         if self.value_nodes is not None and (type_label := self.value_nodes.type):
