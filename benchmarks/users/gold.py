@@ -85,9 +85,14 @@ def _row(question: UserQuestion, graph: StoredGraph, names: Answers) -> dict[str
 
 
 def _node(name: str, graph: StoredGraph, names: Answers) -> str:
-    """The name of the node that goes by a name or an id, or by another of the thing's names."""
-    found = (one for text in (name, *sorted(names.same(name))) for one in graph.find(text, 1) if one.how != "fuzzy")
-    return next((one.name for one in found), name)
+    """The name of the node that goes by a name or an id, or by another of the thing's names.
+
+    Where two things have the name, a graph puts an id behind it: Crux (Cru) beside the text Crux.
+    """
+    found = [one for text in (name, *sorted(names.same(name))) for one in graph.find(text, 5)]
+    exact = [one.name for one in found if one.how != "fuzzy"]
+    with_id = [one.name for one in found if one.name.startswith(f"{name} (") and not (one.id or "").startswith('"')]
+    return (exact + with_id + [name])[0]
 
 
 # Whether linking finds where they start
