@@ -22,7 +22,7 @@ import numpy as np
 
 from kgwalk.kg.csr import I64
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import normalise
+from kgwalk.kg.names import normalise, singular
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.name_lookup import FUNCTION_WORDS, Text
@@ -239,20 +239,4 @@ def _singular(words: Iterable[str]) -> str:
     ('country', 'sales person', 'bus', 'bus')
     """
     *before, last = [*words] or [""]
-    return " ".join([*before, _one(last)])
-
-
-_IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "staff": "employee"}
-_IRREGULAR |= {"companies": "company", "movies": "movie", "series": "series", "species": "species", "cities": "city"}
-
-
-def _one(word: str) -> str:
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if len(word) > 4 and word.endswith(("ses", "xes", "ches", "shes", "zes")):
-        return word[:-2] if not word.endswith("ses") or word.endswith(("sses", "uses", "ises")) else word[:-1]
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
+    return " ".join([*before, singular(last)])

@@ -185,7 +185,21 @@ _TYPE_LABELS = ("type", "rdf:type", "is_a", "instance of", "isA", "kind", "insta
 _VALUE_NODES = (0.0, 0.0, 0.5, 0.9)  # shares of a graph's numbers that are nodes of their own
 _AMOUNTS = ("amount", "value", "hasValue", "numeric_value", "amount", "figure")
 _UNITS = ("unit", "unit", "hasUnit", "unit_code")
-_MONEY = ("money", "price", "cost", "revenue", "budget", "worth", "gdp", "office", "salary")
+_MONEY = (
+    "money",
+    "price",
+    "cost",
+    "revenue",
+    "budget",
+    "worth",
+    "gdp",
+    "office",
+    "salary",
+    "total",
+    "amount",
+    "credit",
+    "rent",
+)
 _MEASURED = {
     "height": "metre", "depth": "metre", "length": "kilometre", "distance": "light year", "diameter": "kilometre",
     "area": "square kilometre", "speed": "kilometre per hour", "weight": "kilogram", "mass": "kilogram",

@@ -21,8 +21,9 @@ from kgwalk.questions.schema import askable
 # Patterns of names, by family
 
 
-# Slots: given family title roman cap (a capital) Place Word word Adj adj Noun noun Nouns nouns Verb Field year two (to
-# 99), CODE (2 to 4 capitals) code (letters and digits). A pattern that stands twice comes up twice as often.
+# Slots: given family title roman cap (a capital) Place Word word Adj adj Noun noun Nouns nouns Verb verb Field year two
+# (to 99), four (digits), CODE (2 to 4 capitals), code (letters and digits). A pattern that stands twice comes up twice
+# as often.
 _PATTERNS: dict[str, str] = {
     "person": "{given} {family} | {given} {family} | {given} {family} | {given} {family} | "
     "{given} {given} {family} | {given} {cap}. {family} | {given} {family}-{family} | "
@@ -105,6 +106,14 @@ _PATTERNS: dict[str, str] = {
     "{family}-{family} conjecture | {word} {word}",
     "file": "{word}.{word} | {Noun}{Noun} | get_{noun} | {noun}_{word}() | {Noun}{Word}Error | {word}/{noun}.py",
     "term": "{adj} {noun} | {word} | {Word} {noun} | {word} {noun} | {noun} {word} | {adj} {word}",
+    "record": "{CODE}-{four} | {CODE}-{four} | {CODE}{four} | {CODE}-{year}-{two} | {cap}{four} | {CODE} {four}",
+    "depot": "{family} Depot | {Place} Central | {Place} North | DC {Place} | {CODE} {Place} | {Word} Yard",
+    "department": "{Field} | {Field} and {Field} | {Noun} Services | {Adj} Markets | {Field} {Place} | {CODE}",
+    "task": "{Verb} the {noun} | {Verb} {adj} {nouns} | {verb} {noun} list | {CODE}-{four} | {Verb} {Word}",
+    "part": "{noun} {noun} | {CODE}-{two} {noun} | {adj} {noun} | {word} {noun} {two} | {CODE}{four} | {Word} {noun}",
+    "property": "{two} {Noun} Street | {Place} Villa | {family} House | {two} {Place} Road | {Adj} {Noun} Cottage | "
+    "Flat {two}, {family} Court | {Place} Loft {two} | {two}b {Word} Lane",
+    "hotel": "Hotel {Word} | {Adj} {Noun} Inn | Grand {Place} | {family}'s | The {Noun} | {Place} Lodge | Casa {Word}",
     "id": "m.0{code} | g.11{code} | m.0{code} | _:b{code}",
 }
 PATTERNS = {family: tuple(patterns.split(" | ")) for family, patterns in _PATTERNS.items()}
@@ -114,7 +123,8 @@ PATTERNS = {family: tuple(patterns.split(" | ")) for family, patterns in _PATTER
 
 
 _KINDS = {
-    "person": "person, employee, player, racing driver, saint, agent, creator, namesake, owner",
+    "person": "person, employee, player, racing driver, saint, agent, creator, namesake, owner, customer, driver, "
+    "patient, tenant, landlord, guest, student, borrower, lawyer, estate agent",
     "character": "character, pet, mascot",
     "deity": "deity, mythology",
     "creature": "mythical creature",
@@ -129,7 +139,8 @@ _KINDS = {
     "mountain": "mountain, mountain range, volcano, waterfall, crater, fault",
     "island": "island",
     "company": "company, bank, airline, fashion house, modelling agency, store, brand, restaurant, newspaper, "
-    "magazine, journal, tv channel, radio station, stock exchange, industry, space agency, theatre",
+    "magazine, journal, tv channel, radio station, stock exchange, industry, space agency, theatre, supplier, carrier, "
+    "hotel chain, energy supplier",
     "organization": "organization, group, library, museum, court, legislature, cabinet, orchestra, military unit, "
     "airline alliance, coalition, conference, prison",
     "team": "team, racing team, fictional team, league",
@@ -174,6 +185,14 @@ _KINDS = {
     "word": "word, term, abbreviation, letter, sound, scent",
     "idea": "theorem, conjecture, scientific theory, physical law, mathematical constant, phenomenon, physical law, "
     "concept, field of mathematics",
+    "record": "order, order line, invoice, shipment, trip, flight, ticket, booking, visit, loan, meter, sample, "
+    "museum object",
+    "depot": "warehouse, depot",
+    "department": "department",
+    "task": "task",
+    "part": "part",
+    "property": "property",
+    "hotel": "hotel",
     "file": "source file, function, software class, variable",
 }
 FAMILY = {kind.strip(): family for family, kinds in _KINDS.items() for kind in kinds.split(",")}
@@ -327,12 +346,14 @@ _FILL: dict[str, Callable[[Phonology, random.Random], str]] = {
     "Nouns": lambda _, chance: _several(chance.choice(words.NOUNS)).capitalize(),
     "nouns": lambda _, chance: _several(chance.choice(words.NOUNS)),
     "Verb": lambda _, chance: chance.choice(words.VERBS).capitalize(),
+    "verb": lambda _, chance: chance.choice(words.VERBS),
     "Field": lambda _, chance: chance.choice(words.FIELDS).capitalize(),
     "title": lambda _, chance: chance.choice(words.TITLES),
     "roman": lambda _, chance: chance.choice(words.ROMAN),
     "cap": lambda _, chance: chance.choice("ABCDEFGHJKLMNPRSTW"),
     "year": lambda _, chance: str(chance.randrange(1700, 2030)),
     "two": lambda _, chance: _number(chance),
+    "four": lambda _, chance: str(chance.randrange(1000, 10_000)),
     "CODE": lambda _, chance: _letters(chance),
     "code": lambda _, chance: _code(chance),
 }

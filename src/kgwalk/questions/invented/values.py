@@ -20,7 +20,22 @@ from kgwalk.questions.invented.words import CLOSED_KINDS, PHONOLOGIES
 
 LITERALS = ("year", "date", "number", "text")
 # Words of a concept's id that place its date at the end of a span; other dates are at the beginning.
-_ENDS = ("end", "deathdate", "last", "split", "extinct", "eruption", "deadline")
+_ENDS = (
+    *("end", "deathdate", "last", "split", "extinct", "eruption", "deadline"),
+    *("shipped", "due", "arrived", "resolved", "returned", "checkout"),
+)
+# What a company keeps records of is of recent years: the first year of each kind, and how many years there are.
+_RECENT: dict[str, tuple[int, int]] = {
+    kind: years
+    for kinds, years in (
+        ("order, order line, invoice, shipment, trip, flight, ticket, booking, visit, loan, task, project", (2015, 10)),
+        ("vehicle, meter, match, court case", (2001, 24)),
+        ("employee", (1958, 42)),
+        ("customer, patient, student, driver", (1950, 55)),
+    )
+    for kind in kinds.split(", ")
+}
+_SINCE_BIRTH = {"hired": 19}  # years after the first one, at least
 _NO_YEAR = ("national", "holiday", "feast")  # days of every year
 _MONTHS = words.CLOSED_KINDS["month"]
 
@@ -84,6 +99,23 @@ _RANGES: dict[str, tuple[float, float, int]] = {
     "duration": (1, 2_000, 0),
     "conversion": (0.01, 5_000, 3),
     "citation": (1, 30_000, 0),
+    "total": (15, 90_000, 2),
+    "amount": (15, 90_000, 2),
+    "quantity": (1, 500, 0),
+    "discount": (1, 40, 0),
+    "credit": (500, 250_000, 0),
+    "weight": (0.2, 900, 1),
+    "stock": (1, 4_000, 0),
+    "reorder": (5, 500, 0),
+    "cost": (0.5, 2_500, 2),
+    "rating": (1.2, 5, 1),
+    "time": (1, 90, 0),
+    "trip": (3, 1_800, 0),
+    "delay": (1, 320, 0),
+    "mileage": (900, 420_000, 0),
+    "elevation": (1, 4_300, 0),
+    "salary": (19_000, 240_000, 0),
+    "estimate": (1, 120, 0),
 }
 _HEIGHTS = {"person": (1.4, 2.2, 2), "building": (9, 800, 0), "plant": (0.1, 90, 1), "mountain": (300, 8_900, 0)}
 _ANY = (1.0, 1_000_000.0, 0)
@@ -112,6 +144,10 @@ _TEXT_PATTERNS: dict[str, tuple[str, ...]] = {
     "demonym": ("{Word}ian", "{Word}er", "{Word}ese"),
     "name": ("{Place}", "Old {Place}", "{Word}"),
     "nickname": ("The {Adj} City", "City of {Nouns}", "The {Noun} of the {Noun}"),
+    "email": ("{word}@{word}.com", "{word}.{word}@{word}.org", "{cap}{two}{word}@{noun}{noun}.net"),
+    "phone": ("+{two} {two} {four} {two}", "0{two}-{four}{two}", "({two}{two}) {four}", "ext. {two}{two}"),
+    "sku": ("{CODE}-{two}{two}", "{CODE}{four}", "{four}-{CODE}"),
+    "plate": ("{CODE} {four}", "{two}-{CODE}-{two}", "{cap} {CODE} {two}"),
     "alias": ("{Word}", "{Adj} {Noun}", "{Word} {Word}", "{CODE}"),
 }
 
@@ -150,11 +186,13 @@ class ValueStyle:
             return _text(words, chance)
         if any(word in words for word in _NO_YEAR):
             return f"{chance.randrange(1, 29)} {chance.choice(_MONTHS)}"
+        span = _recent(span, concept.head, words)
         year = span.last if any(word in words for word in _ENDS) else span.first
         if concept.tail == "year" or self.dates == "year":
             return str(year)
         # the end is in the later half of its year, so that an entity of one year ends after it begins
-        month = chance.randrange(7, 13) if year == span.last else chance.randrange(1, 7)
+        late = year == span.last and any(word in words for word in _ENDS)
+        month = chance.randrange(7, 13) if late else chance.randrange(1, 7)
         return f"{year}-{month:02}" if self.dates == "month" else f"{year}-{month:02}-{chance.randrange(1, 29):02}"
 
     def term(self, span: Span, chance: random.Random) -> dict[str, str]:
@@ -189,6 +227,21 @@ class ValueStyle:
         return f"{int(number):,}" if self.commas else str(int(number))
 
 
+def _recent(span: Span, kind: str, words: list[str]) -> Span:
+    """The years of a kind that is recorded today; others keep theirs. The same span always becomes the same years.
+
+    >>> _recent(Span(1801, 1890), "order", ["order", "date"]), _recent(Span(1801, 1890), "city", [])
+    (Span(first=2022, last=2022), Span(first=1801, last=1890))
+    """
+    if kind not in _RECENT:
+        return span
+    start, years = _RECENT[kind]
+    first = start + (7 * span.first + span.last) % years
+    after = next((_SINCE_BIRTH[word] for word in words if word in _SINCE_BIRTH), 0)
+    first = min(2024, first + after + (span.last % 6 if after else 0))
+    return Span(first, first)
+
+
 def _text(words: list[str], chance: random.Random) -> str:
     for word in reversed(words):
         if word in _TEXTS:
@@ -206,7 +259,8 @@ _ALSO: dict[str, str] = {
     "animal": "bird, livestock, parasite, host species, pest",
     "book": "play, poem, short story, manuscript",
     "building": "stadium, museum, monument, theatre, airport, place of worship, power station, station",
-    "company": "newspaper, magazine, airline, bank, brand, store, restaurant, tv channel, radio station",
+    "company": "newspaper, magazine, airline, bank, brand, store, restaurant, tv channel, radio station, supplier, "
+    "carrier",
     "event": "battle, disaster, earthquake, expedition, holiday, revolution, storm, war, tournament",
     "food": "wine, cheese, fruit, agricultural product, commodity",
     "gene": "protein",
@@ -225,6 +279,8 @@ _ALSO: dict[str, str] = {
 # A wide kind, and the narrower ones: in a graph it always is one of them.
 NARROWER: dict[str, tuple[str, ...]] = {
     "player": ("person",),
+    "customer": ("customer", "company", "person"),
+    "driver": ("employee", "driver"),
     "racing driver": ("person",),
     "saint": ("person",),
     "agent": ("person", "company"),
