@@ -72,6 +72,7 @@ class NamedSet:
     columns: tuple[str, ...] = ()  # of a table: what its columns are called
     rows: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)  # and of a member, its values
     kind: Kind | None = None  # all of a kind: where a walk may start
+    hint: str = ""  # of an empty set: what may have been meant
 
     def __len__(self) -> int:
         return len(self.members)
@@ -256,7 +257,10 @@ class NamedSets:
                 raise self._too_many()
         if not found and seen is self.graph and self._follows(members, relation, not out):
             where, tool = ("enters", "head_entities") if out else ("leaves", "tail_entities")
-            raise SetError(f'the result is empty; "{escape_name(self.shown(relation))}" {where} the set: {tool}')
+            hint = f'"{escape_name(self.shown(relation))}" {where} the set: {tool}'
+            if not self.empty:
+                raise SetError(f"the result is empty; {hint}")
+            return NamedSet((), {}, number, hint=hint)
         return NamedSet(tuple(found), came, number)
 
     def _too_many(self) -> TooMany:

@@ -187,7 +187,7 @@ class KgwalkWalk(Walk):
         made = self.sets.made[number - 1]
         leaving, entering = self.sets.relations_around(number, values=self.protocol.language == "full")
         kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
-        lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0"
+        lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0{made.hint and '; '}{made.hint}"
         members = Listing(lead, made.members, most=self.protocol.names, entities=True)
         if made.rows:
             first = made.members[: self.protocol.names]
