@@ -78,8 +78,8 @@ class Groups:
     @cached_property
     def kinds(self) -> list[Kind]:
         """The kinds of the graph by name, without those of values behind nodes; some of them may be too small."""
-        named = [kind for kind in kinds_of(self.graph).values() if kind.how != ALL]  # "thing" is no word to ask with
-        known = [kind for kind in named if not self._is_value_node(kind)]
+        every = (kind for kind in kinds_of(self.graph).values() if kind.how != ALL)
+        known = [kind for kind in every if not self._is_value_node(kind)]
         known = [kind for kind in known if kind.how == OF_TYPE or not self._relative(kind)]
         return known if len(known) <= MOST_KINDS else self.chance.sample(known, MOST_KINDS)
 

@@ -171,9 +171,11 @@ class _Popular:
         return list(dict.fromkeys(self.chance.choices(self.entities, cum_weights=self.cumulative, k=count)))
 
 
-def random_time(span: Span, chance: random.Random) -> str:
-    """When a fact held, within a span: one year, or a few."""
+def random_time(span: Span, chance: random.Random, *, lasting: float = 0.0) -> str:
+    """When a fact held, within a span: one year, or a few; a share of them is `lasting` until now."""
     first = chance.randint(span.first, span.last)
+    if lasting and chance.random() < lasting:
+        return f"{first}.."
     return str(first) if chance.random() < 0.5 else f"{first}..{min(span.last, first + chance.randrange(1, 9))}"
 
 

@@ -56,6 +56,7 @@ from kgwalk.walk.kinds import OF_TYPE
 from kgwalk.walk.paths import SIGNS, PathError, parse
 
 _OF_A_TIME = 0.75  # the share of relations that hold for a time that get a mediator node, in graphs with such nodes
+_LASTING = 0.25  # the share of dated facts that still hold, in graphs of the full language
 _TIMED_NODES = 0.8  # the share of those whose mediator nodes have that time
 _Writer = Callable[[str, str, str], list[Triple]]  # a fact's triples, from its head, tail and time
 
@@ -168,13 +169,14 @@ class _GraphMaker:
         drawn = draw_entities(placed, entities, self.naming, chance)
         spans = {thing.name: thing.span for some in drawn.values() for thing in some}
         facts: dict[Triple, None] = {}
+        lasting = _LASTING if self.value_nodes is not None else 0.0
         for one in placed:
             write = self._writer(one, placed, spans)
             if write is None:
                 continue
             has_times = chance.random() < timed and not one.literal
             for head, tail in draw_facts(one, drawn, self.values, chance, full=self.tables):
-                time = random_time(spans[head], chance) if has_times else ""
+                time = random_time(spans[head], chance, lasting=lasting) if has_times else ""
                 facts |= dict.fromkeys(write(head, tail, time))
         if self.value_nodes is not None and (type_label := self.value_nodes.type):
             kinds = {thing.name: self.value_nodes.type_of(kind) for kind, some in drawn.items() for thing in some}

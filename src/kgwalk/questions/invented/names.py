@@ -30,6 +30,8 @@ _PATTERNS: dict[str, str] = {
     "{given} van {family} | {given} de la {family} | {given} al-{family} | {given} O'{family} | "
     '{given} {family}, Jr. | {given} "{Noun}" {family} | {given} {roman} of {Place} | '
     "{given} of {Place} | {title} {given} {family} | {given}",
+    "staff": "{given} {family} | {given} {family} | {given} {family} | {given} {cap}. {family} | {family}, {given} | "
+    "{given} {family}-{family} | Dr. {given} {family} | {given}",
     "character": "{given} | {given} {family} | {title} {family} | The {Adj} {Noun} | {Word} the {Adj} | {Word}",
     "deity": "{Word} | {Word} | {Word} {roman} | {Word}-{Word} | {Word} of the {Noun}",
     "creature": "{Word} | {Adj} {Noun} of {Place} | the {Word}",
@@ -113,6 +115,7 @@ _PATTERNS: dict[str, str] = {
     "part": "{noun} {noun} | {CODE}-{two} {noun} | {adj} {noun} | {word} {noun} {two} | {CODE}{four} | {Word} {noun}",
     "property": "{two} {Noun} Street | {Place} Villa | {family} House | {two} {Place} Road | {Adj} {Noun} Cottage | "
     "Flat {two}, {family} Court | {Place} Loft {two} | {two}b {Word} Lane",
+    "room": "Room {two} | {cap}{two} | {family} Hall | Lecture Room {two} | {Word} Lab | {cap}.{two}",
     "hotel": "Hotel {Word} | {Adj} {Noun} Inn | Grand {Place} | {family}'s | The {Noun} | {Place} Lodge | Casa {Word}",
     "id": "m.0{code} | g.11{code} | m.0{code} | _:b{code}",
 }
@@ -123,8 +126,9 @@ PATTERNS = {family: tuple(patterns.split(" | ")) for family, patterns in _PATTER
 
 
 _KINDS = {
-    "person": "person, employee, player, racing driver, saint, agent, creator, namesake, owner, customer, driver, "
-    "patient, tenant, landlord, guest, student, borrower, lawyer, estate agent",
+    "staff": "employee, customer, driver, patient, tenant, landlord, guest, student, borrower, lawyer, doctor, "
+    "estate agent",
+    "person": "person, player, racing driver, saint, agent, creator, namesake, owner",
     "character": "character, pet, mascot",
     "deity": "deity, mythology",
     "creature": "mythical creature",
@@ -133,6 +137,7 @@ _KINDS = {
     "dynasty": "family, dynasty",
     "country": "country, empire, continent, fictional universe",
     "city": "city, place, office",
+    "room": "room",
     "region": "region, district, constituency, diocese, wine region, time zone, oil field, mine, farm, cemetery, "
     "community, national park, archipelago",
     "water": "river, lake, sea",
@@ -209,7 +214,7 @@ def family_of(kind: str) -> str:
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeiouAEIOU])")  # an engine
-_PEOPLE = ("person", "character")
+_PEOPLE = ("person", "staff", "character")
 # Ways to write names, and the share of graphs that use each.
 SPELLINGS: dict[str, float] = {
     "plain": 0.58,

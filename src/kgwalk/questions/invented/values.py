@@ -40,7 +40,8 @@ _NO_YEAR = ("national", "holiday", "feast")  # days of every year
 _MONTHS = words.CLOSED_KINDS["month"]
 
 _DEGREES = {"latitude": (-56.0, 71.0), "longitude": (-180.0, 180.0)}  # where people live; spread evenly
-# Smallest and largest value and decimals, for words of a concept's id; spread evenly over orders of magnitude.
+# Smallest and largest value and decimals, for words of a concept's id, before which the kind of the head may stand;
+# spread evenly over orders of magnitude.
 _RANGES: dict[str, tuple[float, float, int]] = {
     "lifespan": (1, 120, 0),
     "gestation": (12, 660, 0),
@@ -110,12 +111,45 @@ _RANGES: dict[str, tuple[float, float, int]] = {
     "cost": (0.5, 2_500, 2),
     "rating": (1.2, 5, 1),
     "time": (1, 90, 0),
-    "trip": (3, 1_800, 0),
     "delay": (1, 320, 0),
     "mileage": (900, 420_000, 0),
     "elevation": (1, 4_300, 0),
     "salary": (19_000, 240_000, 0),
     "estimate": (1, 120, 0),
+    "trip distance": (3, 1_800, 0),
+    "flight distance": (120, 9_000, 0),
+    "vehicle seats": (2, 90, 0),
+    "product weight": (0.1, 60, 2),
+    "shipment weight": (2, 9_000, 0),
+    "patient weight": (38, 140, 1),
+    "rent": (280, 6_000, 0),
+    "property price": (60_000, 3_000_000, 0),
+    "property area": (18, 420, 0),
+    "property rooms": (1, 12, 0),
+    "hotel rooms": (8, 900, 0),
+    "hotel price": (35, 900, 0),
+    "hotel stars": (1, 5, 0),
+    "stars": (3, 90_000, 0),
+    "nights": (1, 21, 0),
+    "software package size": (12, 900_000, 0),
+    "downloads": (10, 90_000_000, 0),
+    "code": (90, 4_000_000, 0),
+    "gpa": (1, 4, 2),
+    "credits": (1, 15, 0),
+    "dose": (1, 1_500, 0),
+    "life": (0.3, 90, 1),
+    "damages": (1_000, 9_000_000, 0),
+    "mass": (18, 900, 2),
+    "temperature": (77, 600, 1),
+    "reading": (100, 90_000, 0),
+    "farm area": (3, 2_500, 0),
+    "yield": (0.5, 90, 1),
+    "attendance": (60, 80_000, 0),
+    "points": (3, 110, 0),
+    "servings": (1, 12, 0),
+    "dish time": (5, 180, 0),
+    "insured": (2_000, 40_000_000, 0),
+    "copies": (1, 40, 0),
 }
 _HEIGHTS = {"person": (1.4, 2.2, 2), "building": (9, 800, 0), "plant": (0.1, 90, 1), "mountain": (300, 8_900, 0)}
 _ANY = (1.0, 1_000_000.0, 0)
@@ -147,6 +181,8 @@ _TEXT_PATTERNS: dict[str, tuple[str, ...]] = {
     "email": ("{word}@{word}.com", "{word}.{word}@{word}.org", "{cap}{two}{word}@{noun}{noun}.net"),
     "phone": ("+{two} {two} {four} {two}", "0{two}-{four}{two}", "({two}{two}) {four}", "ext. {two}{two}"),
     "sku": ("{CODE}-{two}{two}", "{CODE}{four}", "{four}-{CODE}"),
+    "address": ("{two} {Noun} Street, {Place}", "{family} Road {two}", "{two}b {Place} Lane", "{Word}weg {two}"),
+    "inventory": ("{CODE}.{year}.{two}", "Inv. {four}", "{cap}{two}{two}/{two}"),
     "plate": ("{CODE} {four}", "{two}-{CODE}-{two}", "{cap} {CODE} {two}"),
     "alias": ("{Word}", "{Adj} {Noun}", "{Word} {Word}", "{CODE}"),
 }
@@ -218,7 +254,8 @@ class ValueStyle:
         if "height" in words:
             low, high, decimals = _HEIGHTS.get(head, _ANY)
         else:
-            low, high, decimals = next((_RANGES[word] for word in reversed(words) if word in _RANGES), _ANY)
+            keys = [key for word in reversed(words) for key in (f"{head} {word}", word)]
+            low, high, decimals = next((_RANGES[key] for key in keys if key in _RANGES), _ANY)
         number = round(math.exp(chance.uniform(math.log(low), math.log(high))), decimals)
         if decimals:
             return f"{number:.{decimals}f}"
@@ -280,7 +317,14 @@ _ALSO: dict[str, str] = {
 NARROWER: dict[str, tuple[str, ...]] = {
     "player": ("person",),
     "customer": ("customer", "company", "person"),
-    "driver": ("employee", "driver"),
+    "driver": ("driver", "employee"),
+    "doctor": ("doctor", "person"),
+    "patient": ("patient", "person"),
+    "student": ("student", "person"),
+    "tenant": ("tenant", "person"),
+    "landlord": ("landlord", "person", "company"),
+    "lawyer": ("lawyer", "person"),
+    "guest": ("guest", "person"),
     "racing driver": ("person",),
     "saint": ("person",),
     "agent": ("person", "company"),

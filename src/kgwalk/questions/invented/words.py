@@ -323,6 +323,8 @@ CLOSED_KINDS: dict[str, tuple[str, ...]] = {
         "data scientist, office assistant, team leader, controller, technician, intern",
         "skill": "Excel, negotiation, Python, bookkeeping, forklift driving, welding, SQL, public speaking, Spanish, "
         "first aid, project planning, copywriting",
+        "outcome": "settled, dismissed, won, lost, appealed, withdrawn, still pending",
+        "package category": "utils, libs, games, admin, devel, net, science, fonts, python, sound, text",
         "spectral class": "class O, class B, class A, class F, class G, class K, class M",
     }.items()
 }

@@ -281,6 +281,8 @@ def _nth(speaker: Speaker, group: GroupWords, ranked: Ranked, k: int) -> str | N
 
 
 def kind_question(speaker: Speaker) -> str | None:
+    if not speaker.plan.steps:
+        return _all_of(speaker)
     call = speaker.plan.steps[-1]
     source = speaker.sources(call)[0]
     if call.tool == "count":
@@ -299,6 +301,23 @@ def kind_question(speaker: Speaker) -> str | None:
     if call.tool == "intersect":
         return _of_kind(speaker, call)
     return _onward(speaker, call)
+
+
+def _all_of(speaker: Speaker) -> str | None:
+    group = group_words(speaker, speaker.plan.last)
+    if group is None:
+        return None
+    return speaker.choose(
+        [
+            (2, f"Which {group.many} are there?"),
+            (1, f"What {group.many} are there?"),
+            (1, f"List all {group.many}."),
+            (1, f"Name all the {group.many}."),
+            (speaker.level, f"all {group.many}"),
+            (speaker.level, f"what {group.many} do we have"),
+            (speaker.level, f"show me every {group.one}") if group.one else (0, ""),
+        ]
+    )
 
 
 def _how_many_are(speaker: Speaker, group: GroupWords) -> str | None:
