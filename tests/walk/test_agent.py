@@ -15,8 +15,10 @@ import pytest
 import kgwalk
 from conftest import FILMS
 from kgwalk.bench.servers import ScanGraph
-from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.build import build
+from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
+from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
 from kgwalk.walk import agent as agent_module
 from kgwalk.walk.agent import Agent, Choice, NoTopic, answer_question, as_json, ask, start_of
@@ -94,6 +96,20 @@ def test_topics_that_are_given() -> None:
     assert ask(QUESTION, GRAPH, protocol="kgwalk", engine=engine, topics=[]).topics == []
     with pytest.raises(UnknownEntity, match="'Tom Henks' is not in the graph; did you mean 'Tom Hanks'"):
         ask("?", GRAPH, protocol="kgwalk", engine=engine, topics=["Tom Henks"])
+
+
+def test_a_topic_given_by_its_id_is_the_thing_of_its_name(tmp_path: Path) -> None:
+    """Is Greece among the neighbours of Albania? A set that held its id would not be in the set of names."""
+    label = '<http://www.w3.org/2000/01/rdf-schema#label> "%s"@en .'
+    names = [f"<urn:x/{code}> {label % name}" for code, name in (("gr", "Greece"), ("al", "Albania"))]
+    (tmp_path / "lands.nt").write_text("\n".join([*names, "<urn:x/al> <urn:x/borders> <urn:x/gr> .\n"]))
+    build([tmp_path / "lands.nt"], tmp_path / "lands.kg")
+    turns = ['tail_entities($1, "borders")', "is_in($2, $3)", "<answer>$4</answer>"]
+    given = ["urn:x/al", "urn:x/gr"]
+    graph, engine = open_graph(tmp_path / "lands.kg"), ScriptedEngine(turns)
+    asked = ask("?", graph, protocol=Kgwalk(language="full"), engine=engine, topics=given)
+    assert asked.topics == ["Albania", "Greece"]
+    assert asked.answers == ["yes"]
 
 
 def test_a_mention_that_is_not_sure_is_told(store: Callable[..., StoredGraph]) -> None:

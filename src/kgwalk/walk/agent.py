@@ -571,12 +571,12 @@ def start_of(
 
 
 def _known(name: str, graph: Graph) -> str:
-    """The entity of this name, or of the name that is the same but for case, accents and punctuation."""
+    """The entity of this name or id, or of the name that is the same but for case, accents and punctuation."""
     if not name.strip():
         raise KgwalkError("a topic is empty; leave it out, and entities are found in the question")
+    found = graph.find(name, 1)
+    if found and found[0].how != "fuzzy":  # its name, also where an id was given: sets are compared by names
+        return found[0].name
     if name in graph:
         return name
-    found = graph.find(name, 1)
-    if found and found[0].how != "fuzzy":
-        return found[0].name
     raise with_nearest(graph, UnknownEntity(name))
