@@ -88,6 +88,7 @@ class InventedGraph:
     times: dict[str, str] = field(default_factory=dict)  # labels of a mediator node's "start", "end" and "date"
     nodes: frozenset[str] = frozenset()  # labels that lead to nodes which hold a value...
     values: frozenset[str] = frozenset()  # ...and those from there to the value and its unit
+    currency: str = ""  # of all amounts of money, where nodes tell it
 
     @property
     def key(self) -> str:
@@ -181,7 +182,8 @@ class _GraphMaker:
         ends = {label: end for label, end in self.ends.items() if label in used}
         times = {label: at for label, at in self.times.items() if label in used}
         values = self.value_nodes.labels if self.value_nodes is not None else frozenset[str]()
-        return InventedGraph(number, list(facts), meanings, ends, times, frozenset(self.nodes), values)
+        currency = self.value_nodes.money if self.value_nodes is not None and self.nodes else ""
+        return InventedGraph(number, list(facts), meanings, ends, times, frozenset(self.nodes), values, currency)
 
     def _writer(self, one: PlacedConcept, placed: Sequence[PlacedConcept], spans: Mapping[str, Span]) -> _Writer | None:
         """A function that writes a fact of this relation as triples; None where no label is free."""
@@ -358,7 +360,7 @@ class InventedWording:
     """
 
     def __init__(self, invented: InventedGraph, noise: float, left_out: frozenset[str] = frozenset()) -> None:
-        lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times)
+        lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times, invented.currency)
         self._known = invented.meanings.keys() | invented.ends.keys() | invented.times.keys() | invented.values
         self._nodes, self._values = invented.nodes, invented.values
         self._ends, self._time_labels = invented.ends, invented.times
