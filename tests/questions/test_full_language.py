@@ -228,7 +228,9 @@ class Plain:
             keeps["every"] = lambda own: own >= inside
             return [name for name in source if keeps[tool](set(of(name)))]
         if tool == "filter":
-            sign = "==" if args[2] == "=" else args[2]
+            if args[2] == "=":  # also of what is true and false
+                return [name for name in source if any(one == two for one in of(name) for two in other[2])]
+            sign = args[2]
             return [name for name in source if any(eval(f"{one} {sign} {two}") for one in of(name) for two in other[2])]
         numbers = {name: [Fraction(value) for value in of(name)] for name in source if of(name)}
         if tool in ("sum", "average", "least", "greatest"):

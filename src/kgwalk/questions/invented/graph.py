@@ -94,6 +94,7 @@ class InventedGraph:
     nodes: frozenset[str] = frozenset()  # labels that lead to nodes which hold a value...
     values: frozenset[str] = frozenset()  # ...and those from there to the value and its unit
     truths: frozenset[str] = frozenset()  # labels whose values are true and false
+    currency: str = ""  # of all amounts of money, where nodes tell it
 
     @property
     def key(self) -> str:
@@ -202,6 +203,7 @@ class _GraphMaker:
             frozenset(self.nodes),
             values,
             frozenset(fact.relation for fact in told),
+            self.value_nodes.money if self.value_nodes is not None and self.nodes else "",
         )
 
     def _truths(self, drawn: Mapping[str, Sequence[InventedEntity]]) -> list[Triple]:
@@ -397,7 +399,7 @@ class InventedWording:
     """
 
     def __init__(self, invented: InventedGraph, noise: float, left_out: frozenset[str] = frozenset()) -> None:
-        lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times)
+        lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times, invented.currency)
         self._known = invented.meanings.keys() | invented.ends.keys() | invented.times.keys() | invented.values
         self._known |= invented.truths
         self._nodes, self._values = invented.nodes, invented.values
