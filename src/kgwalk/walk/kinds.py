@@ -20,14 +20,13 @@ import numpy as np
 
 from kgwalk.kg.csr import I64
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import normalise
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
-from kgwalk.walk.name_lookup import FUNCTION_WORDS, Text
+from kgwalk.walk.name_lookup import FUNCTION_WORDS, TYPE_RELATIONS, Text
+from kgwalk.walk.name_lookup import last_words as _plain
 from kgwalk.walk.values import value_of
+from kgwalk.walk.word_forms import singular
 
-# Relations whose values are kinds, by the end of their names, normalised
-TYPE_RELATIONS = frozenset({"type", "rdf type", "a", "is a", "isa", "instance of", "instanceof", "kind", "category"})
 OF_TYPE, TAILS, HEADS = "type", "tails", "heads"  # what is surer comes first
 SAMPLED = 50  # ends of a relation that are looked at: numbers and dates make no kind
 MOST_VALUES = 0.2  # the share of values among them from which on they make none
@@ -209,32 +208,5 @@ def _last(name: str) -> str:
     return re.split(r"[/#]", name.rstrip("/#"))[-1] if "://" in name else name
 
 
-def _plain(name: str) -> str:
-    """The words of a relation's or a class's name, without what comes before the last dot, slash or hash."""
-    last = re.split(r"[./#:]", name.rstrip("./#:"))[-1] or name
-    return normalise(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", last))
-
-
 def _singular(words: Iterable[str]) -> str:
-    """
-    >>> _singular(["countries"]), _singular(["sales", "people"]), _singular(["buses"]), _singular(["bus"])
-    ('country', 'sales person', 'bus', 'bus')
-    """
-    *before, last = [*words] or [""]
-    return " ".join([*before, _one(last)])
-
-
-_IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "staff": "employee"}
-_IRREGULAR |= {"companies": "company", "movies": "movie", "series": "series", "species": "species", "cities": "city"}
-
-
-def _one(word: str) -> str:
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if len(word) > 4 and word.endswith(("ses", "xes", "ches", "shes", "zes")):
-        return word[:-2] if not word.endswith("ses") or word.endswith(("sses", "uses", "ises")) else word[:-1]
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
+    return singular(" ".join(words))

@@ -17,6 +17,7 @@ popularity.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -39,6 +40,7 @@ from kgwalk.walk.name_lookup import (
     Text,
     stem,
 )
+from kgwalk.walk.word_forms import is_common, other_names, plural, singular
 
 # Equal names, and how much speaks for each
 
@@ -47,6 +49,16 @@ from kgwalk.walk.name_lookup import (
 FAR_BETTER = 20
 
 COMMON, WEAK, FAIR, STRONG = 1, 2, 3, 4
+
+MOST_FORMED = 5  # words of a name that is looked for in the singular and the plural
+_HOW_MANY = {"less", "more", "fewer", "greater", "larger", "top", "bottom", "best", "worst", "first", "last", "over"}
+_HOW_MANY_OF = {"than", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "hundred"}
+# Before the one letter or the small word that is a name: "written in c", "does the Heron have a bell"
+_BEFORE_A_NAME = {"in", "of", "with", "for", "on", "by", "from", "about", "to", "language"}
+_IDS = {"id", "no", "nr", "number", "sku", "item", "order", "invoice", "ticket", "case", "part", "product", "model"}
+_IDS |= {"article", "batch", "lot", "version", "serial", "customer", "employee", "account", "flight", "room", "line"}
+_PARTS_OF_THE_WORLD = {"south", "north", "east", "west", "central", "latin", "eastern", "western", "new"}
+_TIMES = {stem(word) for word in ("year", "month", "day", "week", "date", "time", "hour")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +95,18 @@ def overlapping(matches: Iterable[WeighedMatch], first: int, last: int) -> list[
 
 def equal_names(text: Text, names: GraphNames) -> Iterator[WeighedMatch]:
     for first, last in names.stretches(text):
-        if first == last and text.function[first] and not text.capital[first] and (first, last) not in text.quoted:
+        word = text.function[first] and not text.capital[first]
+        if first == last and (word or _says_how_many(text, first)) and (first, last) not in text.quoted:
             continue
-        match = _equal_name(text, names, first, last)
+        match = _equal_name(text, names, first, last) or _other_form(text, names, first, last)
         if match is not None:
             yield match
+
+
+def _says_how_many(text: Text, at: int) -> bool:
+    """ "less than 5" and "top 5" name nothing, even where something is called Less or TOP."""
+    after = at + 1 < len(text.words) and (text.digits[at + 1] or text.words[at + 1].plain in _HOW_MANY_OF)
+    return text.words[at].plain in _HOW_MANY and after
 
 
 def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
@@ -149,23 +168,73 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         return STRONG, "capitals"
     if not content:
         return (COMMON, "function words") if exact or len(words) > 1 else (0, "")
+    before = text.words[first - 1].plain if first else ""
     if plain.isdecimal():
-        return COMMON, "a number"
+        an_id = (before in _IDS or stem(before) in names.relation_words - _TIMES) and names.is_thing(best)
+        return (FAIR, "an id after what it is") if an_id else (COMMON, "a number")
     if len(plain) == 1:
-        return COMMON, "one letter"
+        return (FAIR if exact and before in _BEFORE_A_NAME else COMMON), "one letter"
+    if names.is_class(best):
+        return COMMON, "a kind"
+    if first == last and first and text.digits[first - 1] and not names.is_thing(best):
+        return COMMON, "a unit"
+    if _says_of_what(text, names, first, last, best):
+        return COMMON, "a relation of a name"
     if of_relations(text, names, content):
         telling = len(content) > 2 or (len(content) == 2 and best.rank < names.well_connected // FAR_BETTER)
         return (FAIR if telling else COMMON), "words of relations"
     if text.cased and any(capital) and len(content) > 1:
         return FAIR, "some capitals"
     if text.cased and not exact:
-        return COMMON, "small letters among capitals"
+        meant = len(content) > 1 or (names.few and not is_common(plain))
+        return (FAIR if meant else COMMON), "small letters among capitals"
     if text.cased:
         return (FAIR if len(content) > 1 else WEAK), "small letters, as in the name"
     if len(content) > 1:
         return STRONG, f"{len(content)} telling words"
     known = len(words) > 2 or best.rank < names.well_connected
     return (FAIR if known else WEAK), "one telling word"
+
+
+def _says_of_what(text: Text, names: GraphNames, first: int, last: int, best: RankedName) -> bool:
+    """Whether these words are a relation and a name: the head of purchasing, whose title is Head of Purchasing."""
+    of = next((at for at in range(first + 1, last) if text.words[at].plain == "of"), None)
+    if of is None or not of_relations(text, names, range(first, of)) or names.is_thing(best):
+        return False
+    start, end = text.span(of + 1, last)
+    return any(map(names.is_thing, names.equal(text.question[start:end])))
+
+
+def _other_form(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
+    """A name in the singular or plural, another name of the same thing, its people, or its initials."""
+    start, end = text.span(first, last)
+    plain = normalise(text.question[start:end])
+    if last - first >= MOST_FORMED or any(word.size < 1 for word in text.words[first : last + 1]) or len(plain) < 2:
+        return None
+    content = [at for at in range(first, last + 1) if not text.function[at]]
+    small = not any(text.capital[first : last + 1])
+    part = first > 0 and text.words[first - 1].plain in _PARTS_OF_THE_WORLD  # South America is not America
+    for name in () if part else other_names(plain):
+        if named := names.equal(name):
+            guessed = [one._replace(found=replace(one.found, how="fuzzy")) for one in named]
+            level = FAIR if small else STRONG
+            return WeighedMatch(first, last, start, end, guessed, level, text.size(first, last), "another name of it")
+    if not content or not names.near_by or last not in content:
+        return None
+    named = next(filter(None, (names.equal(name) for name in (singular(plain), plural(plain)) if name != plain)), [])
+    if not named:
+        if first < last or not (names.few and text.cased and text.question[start:end].isupper()):
+            return None
+        named = names.short_for(plain)
+        return WeighedMatch(first, last, start, end, named, FAIR, 1.0, "initials") if named else None
+    common = of_relations(text, names, content) or names.is_class(named[0])
+    if common or (len(content) == 1 and is_common(text.words[content[0]].plain)):
+        level = COMMON
+    elif len(content) == 1:
+        level = FAIR if names.few or (text.cased and not small) else COMMON
+    else:
+        level = FAIR if text.cased and small else STRONG
+    return WeighedMatch(first, last, start, end, named, level, text.size(first, last), "in the singular or plural")
 
 
 def of_relations(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
@@ -185,6 +254,8 @@ SURELY_ALIKE = 0.85
 FAINTLY_ALIKE = 0.7
 _QUESTION = {"which", "what", "whose", "many"}
 _QUANTITY = {"any", "every", "each", "all", "most", "least", "some", "no", "other", "another"}
+_FORM_OF_VERB = re.compile(r"(?:ed|ing|ly|s)$")
+MOST_READINGS = 3  # names that a word is part of, and tells something: of more it is a common one
 MOST_NEAR = 6  # searches for near spellings in one question: 4 ms each at 43,000 names
 
 
@@ -226,7 +297,30 @@ def near_names(text: Text, names: GraphNames, chosen: Sequence[WeighedMatch]) ->
                 match = _near_name(text, names, first, last, bold=not inside and not run.whole)
             if match is not None:
                 found.append(match)
+    for first, last in _unknown(text, names, [*chosen, *found]):
+        for begin, end in _windows(text, first, last):
+            if searches and not overlapping(found, begin, end):
+                searches -= 1
+                match = _near_name(text, names, begin, end, bold=False, unknown=True)
+                found += [] if match is None else [match]
     return found
+
+
+def _unknown(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> Iterator[tuple[int, int]]:
+    """Runs of words that are in no match, and neither common nor of a relation: what else than names could they be?"""
+    if not names.few:  # among many names there is one like any word
+        return
+    yield from _runs(
+        not overlapping(known, at, at) and is_unknown(text, names, at) and len(text.words[at].plain) > 3
+        for at in range(len(text.words))
+    )
+
+
+def is_unknown(text: Text, names: GraphNames, at: int) -> bool:
+    plain = text.words[at].plain
+    if text.function[at] or text.digits[at] or text.words[at].size < 1 or is_common(plain):
+        return False
+    return stem(plain) not in names.relation_words and stem(plain) not in names.class_words
 
 
 def _worth_searching(text: Text, names: GraphNames, weak: Iterable[WeighedMatch], first: int, last: int) -> bool:
@@ -300,15 +394,24 @@ def _article_name(text: Text, names: GraphNames, first: int, last: int) -> Weigh
     return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "with the article")
 
 
-def _near_name(text: Text, names: GraphNames, first: int, last: int, *, bold: bool) -> WeighedMatch | None:
-    """A name spelt nearly so; `bold`: with more errors, or one that holds these words."""
+def _near_name(
+    text: Text, names: GraphNames, first: int, last: int, *, bold: bool, unknown: bool = False
+) -> WeighedMatch | None:
+    """A name spelt nearly so; `bold`: with more errors, or one that holds these words.
+
+    Words that are `unknown` are part of a name only if few names have them.
+    """
     start, end = text.span(first, last)
     plain = normalise(text.question[start:end])
     near = names.near(plain)
     one_word = " " not in plain
-    holds = _holding(plain, near) if bold else []
+    holds = _holding(plain, near) if bold or (unknown and not text.cased) else []
+    telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_common(plain)
     if one_word:
-        holds = [one for one in holds if one.rank < names.well_connected and not _says_a_kind(text, first, one)]
+        known = [one for one in holds if telling or (bold and one.rank < names.well_connected)]
+        holds = [one for one in known if not _says_a_kind(text, first, one) and _fits_beside(text, names, first, one)]
+    if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
+        holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
     alike = _alike_names(plain, near, ALIKE if bold and (text.cased or not one_word) else SURELY_ALIKE)
     ranked = holds + alike if one_word else alike + holds
     if not ranked:
@@ -329,6 +432,15 @@ def _says_a_kind(text: Text, at: int, one: RankedName) -> bool:
     return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
 
 
+def _fits_beside(text: Text, names: GraphNames, at: int, one: RankedName) -> bool:
+    """Whether a word beside that must be of a name is in this one: "radhaus hamburg" is not Radhaus Bonn."""
+    if not names.few:
+        return True
+    beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words) and is_unknown(text, names, near)]
+    of_name = {text.words[near].plain for near in beside if not _FORM_OF_VERB.search(text.words[near].plain)}
+    return of_name <= set(normalise(one.found.name).split())
+
+
 def _alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[RankedName]:
     """Names spelt nearly so, the most alike first."""
     if len(plain) < ALIKE_LETTERS:
@@ -346,9 +458,19 @@ def _holding(plain: str, near: Iterable[RankedName]) -> list[RankedName]:
     held = []
     for one in near:
         name = normalise(one.found.name).split()
-        if len(name) > len(words) and (set(words) <= set(name) if len(words) > 1 else words[0] in (name[0], name[-1])):
-            held.append(one)
-    return sorted(held, key=lambda one: one.rank)
+        if len(name) > len(words):
+            if len(words) == 1 and words[0] not in (name[0], name[-1]):
+                continue
+            missing = set(words) - set(name)
+            if not missing or (len(missing) < len(words) and all(_misspelt(word, name) for word in missing)):
+                held.append((len(missing), one.rank, one))
+    return [one for *_, one in sorted(held)]
+
+
+def _misspelt(word: str, name: Iterable[str]) -> bool:
+    if len(word) < ALIKE_LETTERS or is_common(word):
+        return False
+    return any(OSA.normalized_similarity(word, other) >= ALIKE for other in name)
 
 
 def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedMatch:
@@ -422,7 +544,7 @@ def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
         chosen = [better_known(text, names, match) for match in chosen]
         chosen.sort(key=lambda match: match.weight, reverse=True)
     best = _telling(chosen)
-    mentions = [_mention(text, best, rank, most) for rank in range(len(best))]
+    mentions = [_mention(text, names, best, rank, most) for rank in range(len(best))]
     return sorted(mentions, key=lambda mention: mention.start)
 
 
@@ -444,14 +566,14 @@ def _telling(chosen: Sequence[WeighedMatch]) -> list[WeighedMatch]:
 
 
 def topics(mentions: list[Mention]) -> list[str]:
-    """The chosen names, best evidence first."""
-    ranked = sorted(mentions, key=lambda mention: mention.rank)
-    return list(dict.fromkeys(mention.candidates[0].name for mention in ranked))
+    """The chosen names in order of mention: "X but not Y" starts from X."""
+    ordered = sorted(mentions, key=lambda mention: mention.start)
+    return list(dict.fromkeys(mention.candidates[0].name for mention in ordered))
 
 
-def _mention(text: Text, best: Sequence[WeighedMatch], rank: int, most: int) -> Mention:
+def _mention(text: Text, names: GraphNames, best: Sequence[WeighedMatch], rank: int, most: int) -> Mention:
     match = best[rank]
-    candidates = [one.found for one in match.named]
+    candidates = [one.found for one in names.meant(match.named[:most])]
     stretch = text.question[match.start : match.end]
     why = f"{candidates[0].how}: {match.why}"
     return Mention(stretch, match.start, match.end, candidates[:most], _sure(text, best, match), why, rank)

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Found
+from kgwalk.walk.word_forms import initials
 
 # The question
 
@@ -175,7 +179,18 @@ def _words(question: str) -> Iterator[_Word]:
 CONSIDERED = 50  # names that a search proposes, of which the best connected is chosen
 # An entity is well connected if it is among so many, or this share, of the graph's.
 WELL_CONNECTED, WELL_CONNECTED_SHARE = 1000, 0.05
+MOST_CLASSES = 1000  # of a graph with few names
+FEW = 20_000  # names of a graph: metaqa's 43,000 have a film for many a word
 MOST_ASKED = 24  # names asked of a graph that has no store here: each may be a request
+MOST_INITIALS = 100_000  # names known by their initials: the best connected ones, one index a store
+MOST_SO_NAMED = 3  # things of one name that a walk starts from in its place
+# Relations whose values are kinds, by the end of their names, normalised
+TYPE_RELATIONS = frozenset({"type", "rdf type", "a", "is a", "isa", "instance of", "instanceof", "kind", "category"})
+# Relations whose values are names or codes of their things
+NAMING = frozenset(
+    {"name", "label", "pref label", "alt label", "alias", "aliases", "aka", "also known as", "full name", "short name"}
+    | {"display name", "abbreviation", "acronym", "code", "symbol", "iso code", "sku", "nickname", "former name"}
+)
 MOST_TOLD_APART = 200_000  # names like `Paris (Q90)` known by their label: the best connected ones, one index a store
 
 # Words for kinds of things, which stand beside names in questions: as weak as the words of a relation.
@@ -212,7 +227,10 @@ class GraphNames(Protocol):
     """What linking asks of a graph."""
 
     well_connected: int  # ranks below this
+    near_by: bool  # whether many may be asked for: they are on this machine
+    few: bool  # so few that a word of a question is hardly one of them by chance
     relation_words: frozenset[str]  # stems
+    class_words: frozenset[str]  # stems of the words of classes, where names are few
 
     def stretches(self, text: Text) -> Iterable[tuple[int, int]]:
         """The stretches worth asking for."""
@@ -226,30 +244,67 @@ class GraphNames(Protocol):
         """Entities of names near to the text."""
         ...
 
+    def short_for(self, letters: str) -> list[RankedName]:
+        """Entities whose names have these initials."""
+        ...
+
+    def is_class(self, one: RankedName) -> bool:
+        """Whether it is what others are: Country, where France has the type Country."""
+        ...
+
+    def is_thing(self, one: RankedName) -> bool:
+        """Whether it has facts of its own, so that it is more than a value of others."""
+        ...
+
+    def meant(self, named: Sequence[RankedName]) -> list[RankedName]:
+        """The same, with things in place of what is nothing but their name or code."""
+        ...
+
 
 class _Known(NamedTuple):
     """What is read from a store once."""
 
     relation_words: frozenset[str]
+    class_words: frozenset[str]
     told_apart: dict[str, list[int]]  # normalised label to the entities that share it
 
 
 _KNOWN: WeakKeyDictionary[Store, _Known] = WeakKeyDictionary()
+_INITIALS: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 
 
 def _known(store: Store) -> _Known:
     known = _KNOWN.get(store)
     if known is None:
         relations = store.relation.several(range(len(store.relation)))
-        known = _KNOWN[store] = _Known(_relation_words(relations), _told_apart(store))
+        classes = _classes(store, relations) if len(store.entity) <= FEW else []
+        known = _KNOWN[store] = _Known(_relation_words(relations), _stems(classes), _told_apart(store))
     return known
 
 
+def _classes(store: Store, relations: Sequence[str]) -> list[str]:
+    """The values of the relations of types: Country, employees."""
+    types = [number for number, name in enumerate(relations) if last_words(name) in TYPE_RELATIONS - {"category"}]
+    groups = np.flatnonzero(np.isin(store.in_.relation_array, types))
+    numbers = np.unique(np.searchsorted(store.in_.groups_array, groups, side="right") - 1)
+    return store.entity.several(numbers.tolist()[:MOST_CLASSES])
+
+
 def _relation_words(relations: Iterable[str]) -> frozenset[str]:
-    # Of people.person.profession only the property: domains hold names (base.arizona.topic). And directedBy is two.
-    properties = (re.split(r"[./#]", name.rstrip("./#"))[-1] for name in relations)
-    spaced = (re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name) for name in properties)
-    return CLASS_STEMS.union(stem(word) for name in spaced for word in normalise(name).split())
+    return CLASS_STEMS | _stems(relations)
+
+
+def _stems(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(stem(word) for name in names for word in last_words(name).split())
+
+
+def last_words(name: str) -> str:
+    """The words of a relation's or a class's name, without what comes before the last dot, slash, hash or colon.
+
+    Of people.person.profession only the property: domains hold names (base.arizona.topic). And directedBy is two.
+    """
+    last = re.split(r"[./#:]", name.rstrip("./#:"))[-1] or name
+    return normalise(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", last))
 
 
 def _told_apart(store: Store) -> dict[str, list[int]]:
@@ -267,9 +322,12 @@ def _told_apart(store: Store) -> dict[str, list[int]]:
 class Stored:
     """The names of a store, or of those that are live in a view of one."""
 
+    near_by = True
+
     def __init__(self, graph: StoredGraph) -> None:
         self._graph, self._store = graph, graph.store
-        self.relation_words, self._told_apart = _known(graph.store)
+        self.relation_words, self.class_words, self._told_apart = _known(graph.store)
+        self.few = len(graph.store.entity) <= FEW
         self.well_connected = max(WELL_CONNECTED, int(WELL_CONNECTED_SHARE * len(graph.store.entity)))
 
     def stretches(self, text: Text) -> Iterable[tuple[int, int]]:
@@ -292,12 +350,65 @@ class Stored:
         found = self._graph.find(text, CONSIDERED)
         return [RankedName(self._store.entity_number(one.name) or 0, one) for one in found]
 
+    def short_for(self, letters: str) -> list[RankedName]:
+        store = self._store
+        if store not in _INITIALS:
+            _INITIALS[store] = {}
+            for number, name in enumerate(store.entity.several(range(min(len(store.entity), MOST_INITIALS)))):
+                for short in initials(normalise(name)):
+                    if 1 < len(short) < 7:
+                        _INITIALS[store].setdefault(short, []).append(number)
+        return [self._fuzzy(number) for number in _INITIALS[store].get(letters, ())[:CONSIDERED] if self._has(number)]
+
+    def _fuzzy(self, number: int) -> RankedName:
+        ids = self._store.entity_id
+        return RankedName(number, Found(self._store.entity[number], 0.5, "fuzzy", None if ids is None else ids[number]))
+
+    def _has(self, number: int) -> bool:
+        return self._store.entity[number] in self._graph
+
+    def is_class(self, one: RankedName) -> bool:
+        return any(last_words(name) in TYPE_RELATIONS for name in self._relations(one.rank, out=False))
+
+    def is_thing(self, one: RankedName) -> bool:
+        return bool(self._relations(one.rank, out=True))
+
+    def meant(self, named: Sequence[RankedName]) -> list[RankedName]:
+        found: dict[str, RankedName] = {}
+        for one in named:
+            for thing in self._named_so(one) or [one]:
+                found.setdefault(thing.found.name, thing)
+        return list(found.values())
+
+    def _named_so(self, one: RankedName) -> list[RankedName]:
+        """The things whose name this is, where it is nothing else, and they have no other name of that kind."""
+        relations = self._relations(one.rank, out=False)
+        if self.is_thing(one) or not relations or not all(last_words(name) in NAMING for name in relations):
+            return []
+        named = []
+        for relation in relations:
+            heads = self._graph.neighbors(one.found.name, relation, out=False).names
+            if len(heads) > MOST_SO_NAMED or any(len(self._graph.neighbors(h, relation).names) > 1 for h in heads):
+                return []
+            named += [(self._store.entity_number(head) or 0, head) for head in heads]
+        ids = self._store.entity_id
+        return [
+            RankedName(number, replace(one.found, name=head, id=None if ids is None else ids[number]))
+            for number, head in sorted(set(named))
+        ]
+
+    def _relations(self, number: int, *, out: bool) -> list[str]:
+        name = self._store.entity[number]
+        return list(self._graph.relations(name, out=out))
+
 
 class RemoteNames:
     """The names of a graph elsewhere: each lookup may be a request, so few are made and only as written."""
 
     relation_words = CLASS_STEMS
+    class_words: frozenset[str] = frozenset()
     well_connected = 1  # all: their ranks are not known
+    near_by = few = False
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -316,6 +427,18 @@ class RemoteNames:
 
     def near(self, text: str) -> list[RankedName]:
         return [RankedName(0, one) for one in self._graph.find(text, CONSIDERED)]
+
+    def short_for(self, letters: str) -> list[RankedName]:
+        return []
+
+    def is_class(self, one: RankedName) -> bool:
+        return False
+
+    def is_thing(self, one: RankedName) -> bool:
+        return True
+
+    def meant(self, named: Sequence[RankedName]) -> list[RankedName]:
+        return list(named)
 
 
 def _promise(text: Text, first: int, last: int) -> tuple[int, int, float]:
