@@ -22,7 +22,7 @@ from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of
 from kgwalk.walk.kinds import Kind, gold_kinds
 from kgwalk.walk.language import CORE, CORE_DATED, Sets
-from kgwalk.walk.paths import SIGNS, renumbered, set_counted_in
+from kgwalk.walk.paths import SIGNS, limiting_set, renumbered
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.sets import Reference, SetError
 
@@ -82,9 +82,19 @@ def way_of(step: Call) -> DirectedRelation:
 
 
 def sets_named(step: Call) -> list[int]:
-    """The sets that a step names, also those that a value counts in."""
-    inside = [set_counted_in(arg) for arg in step.args if isinstance(arg, str)]
+    """The sets that a step names, also those that a value is limited to."""
+    inside = [limiting_set(arg) for arg in step.args if isinstance(arg, str)]
     return [arg for arg in step.args if isinstance(arg, int)] + [number for number in inside if number is not None]
+
+
+def step_of(tool: str, written: Iterable[str]) -> Call:
+    """A step as a question's `program` writes it.
+
+    >>> step_of("intersect", ["$1", "$2"]).args
+    (1, 2)
+    """
+    args = (int(found[1]) if (found := _SET.fullmatch(str(arg))) else str(arg) for arg in written)
+    return Call(str(tool), tuple(args))
 
 
 def with_numbers(step: Call, new: Mapping[int, int]) -> Call:
@@ -217,8 +227,7 @@ def route_from_program(builder: RouteBuilder) -> Route | None:
         return None
     numbers += [len(builder.topics) + at + 1 if builder.full else None for at in of_kinds]
     for tool, *written in program:
-        args = [int(found[1]) if (found := _SET.fullmatch(str(arg))) else str(arg) for arg in written]
-        step = Call(str(tool), tuple(args))
+        step = step_of(tool, written)
         if not builder.full and not _in_core(step, builder.graph):
             return None
         if any(not 1 <= place <= len(numbers) or numbers[place - 1] is None for place in sets_named(step)):

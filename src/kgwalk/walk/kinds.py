@@ -4,6 +4,8 @@
 
 A graph says in two ways what kind a thing is: by a relation of types (`rdf:type`, `is_a`, `instance of`), whose values
 are the kinds; and by its relations (what `country` leads to are countries, what has an `employee_id` is an employee).
+Of a graph that does not say what its things are ("the largest package", where no relation has that word) there is still
+the kind of all things that it says something of, `thing`.
 `kinds_of` lists them, once a graph; `kinds_in` finds them in a question's words, singular or plural.
 """
 
@@ -27,7 +29,8 @@ from kgwalk.walk.name_lookup import last_words as _plain
 from kgwalk.walk.values import value_of
 from kgwalk.walk.word_forms import singular
 
-OF_TYPE, TAILS, HEADS = "type", "tails", "heads"  # what is surer comes first
+OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
+THING = "thing"
 SAMPLED = 50  # ends of a relation that are looked at: numbers and dates make no kind
 MOST_VALUES = 0.2  # the share of values among them from which on they make none
 LONGEST = 4  # words of a kind's name
@@ -39,7 +42,7 @@ _VERBAL = re.compile(r"^.+ (?:by|to|from|with|on|as)$")
 @dataclass(frozen=True, slots=True)
 class Kind:
     """All things of a kind. `how` says what makes them so: the value of a relation of types (OF_TYPE), that a relation
-    leads to them (TAILS), or that they have it (HEADS).
+    leads to them (TAILS), that they have it (HEADS), or that there are facts of them at all (ALL).
     """
 
     name: str
@@ -57,6 +60,10 @@ class Kind:
                 return list(graph.neighbors(self.value, self.relation, out=False).names)
             except UnknownName:
                 return []
+        if self.how == ALL:
+            if type(graph) is StoredGraph:
+                return graph.store.entity.several(np.flatnonzero(np.diff(graph.store.out.groups_array)).tolist())
+            return list(dict.fromkeys(fact.head for fact in graph.match()))
         if type(graph) is StoredGraph:
             number = graph.store.relation_number(self.relation)
             ends = [] if number is None else _ends(graph.store, number, self.how == HEADS).tolist()
@@ -70,6 +77,7 @@ class Kind:
             OF_TYPE: (name, self.relation, self.value),
             HEADS: (name, self.relation, None),
             TAILS: (None, self.relation, name),
+            ALL: (name, None, None),
         }[self.how]
         return next(iter(islice(graph.match(*pattern), 1)), None)
 
@@ -124,6 +132,7 @@ def kinds_of(graph: StoredGraph) -> dict[str, Kind]:
         for kind in sorted(listed, key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
             known.setdefault(_singular(_plain(kind.name).split()), kind)
         known.pop("", None)
+        known.setdefault(THING, Kind(THING, ALL, ""))
     return known
 
 
