@@ -522,6 +522,7 @@ class Mention:
 
     `start` and `end` count characters of the question; `candidates` has the best first, which is the choice.
     Not `sure`: show the candidates to the user. `why` says what spoke for it; `rank` is 0 for the best evidence.
+    `common` words, numbers and kinds are there only where nothing else is.
     """
 
     text: str
@@ -531,6 +532,7 @@ class Mention:
     sure: bool
     why: str = ""
     rank: int = 0
+    common: bool = False
 
 
 def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
@@ -576,7 +578,8 @@ def _mention(text: Text, names: GraphNames, best: Sequence[WeighedMatch], rank: 
     candidates = [one.found for one in names.meant(match.named[:most])]
     stretch = text.question[match.start : match.end]
     why = f"{candidates[0].how}: {match.why}"
-    return Mention(stretch, match.start, match.end, candidates[:most], _sure(text, best, match), why, rank)
+    sure, common = _sure(text, best, match), match.level == COMMON
+    return Mention(stretch, match.start, match.end, candidates[:most], sure, why, rank, common)
 
 
 def _sure(text: Text, best: Sequence[WeighedMatch], match: WeighedMatch) -> bool:
