@@ -12,7 +12,9 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +29,10 @@ from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, RowSorter
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
 from kgwalk.kg.names import U32
 from kgwalk.kg.question_sets import BothEdges, QuestionWriter, grouped
-from kgwalk.kg.sources.reading import read, read_labels
-from kgwalk.kg.sources.source import Labels, Options, ReadCounts, TripleBlock
+from kgwalk.kg.sources.reading import holds_tables, read, read_labels, stage
+from kgwalk.kg.sources.source import Block, Labels, Options, ReadCounts, TripleBlock
+from kgwalk.kg.sources.table_keys import find_keys
+from kgwalk.kg.sources.tables import FoundTable, Tables
 from kgwalk.kg.store import KIND, VERSION
 from kgwalk.kg.times import parse_time
 from kgwalk.types import InputError, Progress, silent
@@ -52,6 +56,7 @@ class BuildReport:
     labelled: bool = False
     notes: list[str] = field(default_factory=list)
     first_skipped: list[str] = field(default_factory=list)
+    tables: list[FoundTable] = field(default_factory=list)  # their keys, and where their columns lead
 
 
 def build(
@@ -128,14 +133,22 @@ class _Build:
 
     def _read(self, sources: Sequence[str | Path], labels: str | Path | None, options: Options) -> None:
         report = self.report
-        for source in sources:
-            tally = ReadCounts()
-            for block in read(source, options, tally):
-                if isinstance(block, Labels):
-                    self.entities.add_labels(block.key, block.label, block.rank + 1)  # rank 0 is the labels file
-                else:
-                    self._add_rows(block)
-                self.progress(f"reading {Path(source).name}", tally.bytes_read, tally.bytes_total)
+        tallies: list[ReadCounts] = []
+        with closing(Tables(self.scratch)) as tables:
+            for source in sources:
+                tallies.append(tally := ReadCounts())
+                progress = partial(self._read_some, source, tally)
+                if holds_tables(source, options):
+                    stage(source, options, tally, tables, progress)
+                    continue
+                for block in read(source, options, tally):
+                    self._add(block)
+                    progress()
+            find_keys(tables, options.keys)
+            for block in tables.blocks(options.block_bytes):
+                self._add(block)
+            report.tables = tables.found()
+        for tally in tallies:
             report.rows += tally.rows
             report.skipped += tally.skipped
             report.notes += tally.notes
@@ -145,6 +158,15 @@ class _Build:
             for block in read_labels(labels, options, tally):
                 self.entities.add_labels(block.key, block.label, 0)
             report.skipped += tally.skipped
+
+    def _read_some(self, source: str | Path, tally: ReadCounts) -> None:
+        self.progress(f"reading {Path(source).name}", tally.bytes_read, tally.bytes_total)
+
+    def _add(self, block: Block) -> None:
+        if isinstance(block, Labels):
+            self.entities.add_labels(block.key, block.label, block.rank + 1)  # rank 0 is the labels file
+        else:
+            self._add_rows(block)
 
     def _add_rows(self, rows: TripleBlock) -> None:
         count = len(rows.head)

@@ -206,3 +206,28 @@ def normalise(text: str) -> str:
     else:
         folded = " ".join(text.translate(_FOLD).split())
     return folded or " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+# One number for a name
+
+_IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "staff": "employee"}
+_IRREGULAR |= {"companies": "company", "movies": "movie", "series": "series", "species": "species", "cities": "city"}
+_IRREGULAR |= {"wives": "wife", "knives": "knife", "shelves": "shelf", "feet": "foot", "gases": "gas", "gasses": "gas"}
+_IRREGULAR |= {"news": "news", "lens": "lens", "mice": "mouse", "teeth": "tooth"}
+
+
+def singular(word: str) -> str:
+    """An English word in the singular, in lower case.
+
+    >>> [singular(word) for word in ("countries", "people", "buses", "bus", "boxes", "houses", "part")]
+    ['country', 'person', 'bus', 'bus', 'box', 'house', 'part']
+    """
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("ses", "xes", "ches", "shes", "zes")):
+        return word[:-2] if not word.endswith("ses") or word.endswith(("sses", "uses", "ises")) else word[:-1]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word

@@ -23,7 +23,7 @@ import numpy as np
 
 from kgwalk.kg.csr import I64
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import normalise
+from kgwalk.kg.names import normalise, singular
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.linking import Mention, is_unknown, link
@@ -31,7 +31,7 @@ from kgwalk.walk.linking import topics as topics_of
 from kgwalk.walk.name_lookup import FUNCTION_WORDS, NAMING, TYPE_RELATIONS, Stored, Text, stem
 from kgwalk.walk.name_lookup import last_words as _plain
 from kgwalk.walk.values import value_of
-from kgwalk.walk.word_forms import singular
+from kgwalk.walk.word_forms import singular_name
 
 OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
 THING = "thing"
@@ -89,6 +89,9 @@ class Kind:
         return next(iter(islice(graph.match(*pattern), 1)), None)
 
 
+EVERYTHING = Kind(THING, ALL, "")  # all that the graph says something of
+
+
 class MentionedKind(NamedTuple):
     """A kind, and where a question has it, in words and in characters."""
 
@@ -98,12 +101,12 @@ class MentionedKind(NamedTuple):
     end: int
 
 
-def kinds_in(text: Text, graph: StoredGraph, *, taken: Sequence[tuple[int, int]] = ()) -> list[MentionedKind]:
+def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, int]] = ()) -> list[MentionedKind]:
     """The kinds that a question's words name, in order of mention, the longest name first where two begin together.
 
     `taken` are stretches of characters that mean something else, such as a name.
     """
-    known = kinds_of(graph)
+    known, text = kinds_of(graph), Text(question)
     found: list[MentionedKind] = []
     at = 0
     while at < len(text.words):
@@ -134,14 +137,14 @@ def kinds_of(graph: StoredGraph) -> dict[str, Kind]:
         for kind in sorted(listed, key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
             known.setdefault(_singular(_plain(kind.name).split()), kind)
         known.pop("", None)
-        known.setdefault(THING, Kind(THING, ALL, ""))
     return known
 
 
 def kind_named(name: str, graph: Graph) -> Kind | None:
     """The kind of a name, as a question or a program writes it."""
     known = kinds_of(graph) if isinstance(graph, StoredGraph) else {}
-    kind = known.get(_singular(_plain(name).split()))
+    plain = _singular(_plain(name).split())
+    kind = known.get(plain) or (EVERYTHING if plain == THING else None)
     return Kind(_plain(name), TAILS, name) if kind is None and known and graph.has_relation(name) else kind
 
 
@@ -179,7 +182,7 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
     places = [(plain.find(name.casefold()), len(name)) for name in topics]
     taken = [(at, at + length) for at, length in places if at >= 0]
     taken += [(one.start, one.end) for one in mentions if one.candidates[0].name in topics]
-    found = kinds_in(text, graph, taken=taken)
+    found = kinds_in(question, graph, taken=taken)
     conditions = {one.candidates[0].name for one in mentions if not one.common}  # e-bikes, of all bikes
     if topics:
         needed = any(word.plain in _OVER_ALL or _EST.search(word.plain) for word in text.words)
@@ -273,9 +276,10 @@ def _names_something_else(
     names = Stored(graph)
     if not names.few:
         return False
+    places = [(one.start, one.end) for one in mentions] + [(one.start, one.end) for one in found]
     for at in range(1, len(text.words)):
         start, end = text.span(at, at)
-        known = any(one.start < end and start < one.end for one in [*mentions, *found])
+        known = any(low < end and start < high for low, high in places)
         if known or not is_unknown(text, names, at) or _FORM.search(text.words[at].plain):
             continue
         last = at + 1 == len(text.words) or text.function[at + 1] or is_unknown(text, names, at + 1)
@@ -301,7 +305,7 @@ def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
     if not typed:
         plural = any(len(word) > 3 and word not in FUNCTION_WORDS and singular(word) != word for word in words)
         counts = any(word in _COUNTED or word in _OVER_ALL or _EST.search(word) for word in words)
-        return [known[THING]] if plural or counts else []
+        return [EVERYTHING] if plural or counts else []
     stems = {stem(word) for word in words if word not in FUNCTION_WORDS}
     spoken_of = [(len(stems & _relation_stems(kind, graph)), -at) for at, kind in enumerate(typed[:SAMPLED])]
     most, at = max(spoken_of)
@@ -402,4 +406,4 @@ def _last(name: str) -> str:
 
 
 def _singular(words: Iterable[str]) -> str:
-    return singular(" ".join(words))
+    return singular_name(" ".join(words))

@@ -40,7 +40,7 @@ from kgwalk.walk.name_lookup import (
     Text,
     stem,
 )
-from kgwalk.walk.word_forms import is_common, other_names, plural, singular
+from kgwalk.walk.word_forms import is_common, other_names, plural_name, singular_name
 
 # Equal names, and how much speaks for each
 
@@ -221,7 +221,9 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
             return WeighedMatch(first, last, start, end, guessed, level, text.size(first, last), "another name of it")
     if not content or not names.near_by or last not in content:
         return None
-    named = next(filter(None, (names.equal(name) for name in (singular(plain), plural(plain)) if name != plain)), [])
+    named = next(
+        filter(None, (names.equal(name) for name in (singular_name(plain), plural_name(plain)) if name != plain)), []
+    )
     if not named:
         if first < last or not (names.few and text.cased and text.question[start:end].isupper()):
             return None

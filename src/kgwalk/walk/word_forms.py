@@ -1,6 +1,6 @@
 """Other forms of a word or name: singular and plural, the people of a country, other names, common words.
 
-    singular("disc brakes"), plural("noble gas")        "disc brake", "noble gases"
+    singular_name("disc brakes"), plural_name("gas")    "disc brake", "gases"
     other_names("italian"), other_names("uk")           ["italy"], ["united kingdom", "great britain", "britain"]
 
 A question says "French suppliers" where the graph has France, and "disc brakes" where it has Disc Brake. Everything
@@ -12,52 +12,36 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "staff": "employee"}
-_IRREGULAR |= {"companies": "company", "movies": "movie", "series": "series", "species": "species", "cities": "city"}
-_IRREGULAR |= {"wives": "wife", "knives": "knife", "lives": "life", "shelves": "shelf", "mice": "mouse", "feet": "foot"}
-_IRREGULAR |= {"teeth": "tooth", "data": "data", "news": "news", "gasses": "gas", "axes": "axe", "dice": "die"}
-_PLURALS = {one: many for many, one in _IRREGULAR.items() if one not in ("employee", "gas")}
+from kgwalk.kg.names import singular
+
+_PLURALS = {"person": "people", "man": "men", "woman": "women", "child": "children", "series": "series"}
+_PLURALS |= {"species": "species", "wife": "wives", "knife": "knives", "shelf": "shelves", "foot": "feet"}
 
 
-def singular(name: str) -> str:
+def singular_name(name: str) -> str:
     """A name whose last word is in the singular.
 
-    >>> [singular(name) for name in ("countries", "sales people", "buses", "bus", "noble gases", "status", "countrys")]
-    ['country', 'sales person', 'bus', 'bus', 'noble gas', 'status', 'country']
+    >>> [singular_name(name) for name in ("countries", "sales people", "noble gasses", "disc brakes", "status")]
+    ['country', 'sales person', 'noble gas', 'disc brake', 'status']
     """
     before, _, last = name.rpartition(" ")
-    return f"{before} {_one(last)}".strip()
+    return f"{before} {singular(last)}".strip()
 
 
-def plural(name: str) -> str:
+def plural_name(name: str) -> str:
     """A name whose last word is in the plural.
 
-    >>> [plural(name) for name in ("country", "sales person", "bus", "noble gas", "day")]
+    >>> [plural_name(name) for name in ("country", "sales person", "bus", "noble gas", "day")]
     ['countries', 'sales people', 'buses', 'noble gases', 'days']
     """
     before, _, last = name.rpartition(" ")
-    return f"{before} {_many(last)}".strip()
-
-
-def _one(word: str) -> str:
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if len(word) > 4 and word.endswith(("ses", "xes", "ches", "shes", "zes")):
-        hissing = not word.endswith("ses") or word.endswith(("sses", "uses", "ises", "gases", "buses"))
-        return word[:-2] if hissing else word[:-1]
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
-
-
-def _many(word: str) -> str:
-    if word in _PLURALS:
-        return _PLURALS[word]
-    if re.search(r"[^aeiou]y$", word):
-        return word[:-1] + "ies"
-    return word + ("es" if re.search(r"(?:s|x|z|ch|sh)$", word) else "s")
+    if last in _PLURALS:
+        many = _PLURALS[last]
+    elif re.search(r"[^aeiou]y$", last):
+        many = last[:-1] + "ies"
+    else:
+        many = last + ("es" if re.search(r"(?:s|x|z|ch|sh)$", last) else "s")
+    return f"{before} {many}".strip()
 
 
 # Countries and continents: what belongs to them is called, and what else they are called themselves
@@ -173,7 +157,7 @@ def other_names(plain: str) -> list[str]:
     >>> other_names("french"), other_names("swiss"), other_names("east timor"), other_names("lamp")
     (['france'], ['switzerland'], ['timor leste'], [])
     """
-    places = _PEOPLE.get(plain) or _PEOPLE.get(singular(plain)) or []
+    places = _PEOPLE.get(plain) or _PEOPLE.get(singular_name(plain)) or []
     named = [name for place in places for name in [place, *_SAME_NAMES.get(place, [])]]
     return list(dict.fromkeys([*_SAME_NAMES.get(plain, []), *named]))
 
@@ -245,7 +229,7 @@ def is_common(plain: str) -> bool:
     >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "making", "united", "honolulu")]
     [True, True, True, True, False, False, False]
     """
-    if plain in COMMON_WORDS or _one(plain) in COMMON_WORDS:
+    if plain in COMMON_WORDS or singular(plain) in COMMON_WORDS:
         return True
     if plain in _NAMES:
         return False
