@@ -28,7 +28,7 @@ from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.linking import Mention, is_unknown, link
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.name_lookup import FUNCTION_WORDS, NAMING, TYPE_RELATIONS, Stored, Text, stem
+from kgwalk.walk.name_lookup import FUNCTION_WORDS, TYPE_RELATIONS, Stored, Text, is_naming, stem
 from kgwalk.walk.name_lookup import last_words as _plain
 from kgwalk.walk.values import value_of
 from kgwalk.walk.word_forms import singular_name
@@ -161,7 +161,9 @@ def starts_in(question: str, graph: Graph) -> tuple[list[Mention], list[Kind]]:
     classes = {kind.value for kind in kinds_of(graph).values()} if isinstance(graph, StoredGraph) else set()
     things = [one for one in mentions if not one.common and one.candidates[0].name not in classes]
     kinds = kinds_beside(question, topics_of(things), graph)
-    return (things if kinds or things else mentions), kinds
+    if things or kinds:
+        return things, kinds
+    return [one for one in mentions if one.candidates[0].name not in classes], []
 
 
 def starting_kinds(question: Question, topics: Sequence[str], graph: Graph) -> list[Kind]:
@@ -194,8 +196,8 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
         return [one.kind for one in chosen[:MOST_BESIDE]]
     if _names_something_else(text, graph, mentions, found):
         return []
-    asked = [one for one in found if one.kind.how == OF_TYPE or _is_asked(text, one)]
-    return [one.kind for one in (asked or found[:1])][:MOST_NAMED] or _implied(text, graph)
+    asked = [one for one in found if one.kind.how != TAILS or _is_asked(text, one)]
+    return [one.kind for one in asked][:MOST_NAMED] or _implied(text, graph)
 
 
 def linked(question: str, graph: Graph) -> list[Mention]:
@@ -266,7 +268,8 @@ def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
 
 def _is_asked(text: Text, one: MentionedKind) -> bool:
     """Whether a kind is what is asked for, not a property: "which materials", not "elements by density"."""
-    return one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER
+    *_, before, last = ["", "which", *(word.plain for word in text.words[: one.first])]
+    return last in _ASKED_AFTER or before in ("most", "least") or _EST.search(last) is not None
 
 
 def _names_something_else(
@@ -288,7 +291,7 @@ def _names_something_else(
     return False
 
 
-_FORM = re.compile(r"(?:ed|ing|ly|s)$")  # of a verb or adverb, or a plural
+_FORM = re.compile(r"(?:ed|ing|ly|[^uis]s)$")  # of a verb or adverb, or a plural
 
 
 def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
@@ -298,6 +301,13 @@ def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
     known = kinds_of(graph)
     typed = [kind for kind in known.values() if kind.how == OF_TYPE]
     words = [word.plain for word in text.words]
+    names = Stored(graph)
+    if (
+        typed
+        and names.few
+        and any(is_unknown(text, names, at) and not _FORM.search(words[at]) for at in range(len(words)))
+    ):
+        return []  # about something that is not there
     if typed and not _SAY_PEOPLE.isdisjoint(words):
         people = next((known[name] for name in _PEOPLE if name in known and known[name].how == OF_TYPE), None)
         if people is not None:
@@ -315,7 +325,7 @@ def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
 def _relation_stems(kind: Kind, graph: StoredGraph) -> set[str]:
     """The words of the relations that things of a kind have."""
     relations = {name for member in kind.members(graph)[:MOST_NAMED] for name in graph.relations(member)}
-    return {stem(word) for name in relations if _plain(name) not in NAMING for word in _plain(name).split()}
+    return {stem(word) for name in relations if not is_naming(_plain(name)) for word in _plain(name).split()}
 
 
 def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
@@ -339,7 +349,7 @@ def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kin
             yield from _called_alike(relation, values)
             continue
         comes, key, leads = _COMES_FROM.match(words), _KEY.match(words), _LEADS_TO.match(words)
-        if words in NAMING or _VERBAL.match(words) or (comes and _PARTICIPLE.search(comes[1])):
+        if is_naming(words) or _VERBAL.match(words) or (comes and _PARTICIPLE.search(comes[1])):
             continue
         if comes:
             if _things(store, ends(number, True)):

@@ -57,8 +57,8 @@ _HOW_MANY_OF = {"than", "two", "three", "four", "five", "six", "seven", "eight",
 _BEFORE_A_NAME = {"in", "of", "with", "for", "on", "by", "from", "about", "to", "language"}
 _IDS = {"id", "no", "nr", "number", "sku", "item", "order", "invoice", "ticket", "case", "part", "product", "model"}
 _IDS |= {"article", "batch", "lot", "version", "serial", "customer", "employee", "account", "flight", "room", "line"}
+_SPOKEN = {"speak", "spoken", "spok"}
 _PARTS_OF_THE_WORLD = {"south", "north", "east", "west", "central", "latin", "eastern", "western", "new"}
-_TIMES = {stem(word) for word in ("year", "month", "day", "week", "date", "time", "hour")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,9 @@ def _says_how_many(text: Text, at: int) -> bool:
 def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
     start, end = text.span(first, last)
     stretch = text.question[start:end]
+    keyed = _keyed(text, names, first, last)
+    if keyed:
+        return WeighedMatch(first, last, start, end, keyed, FAIR, text.size(first, last), "an id after what it is")
     named = names.equal(stretch)
     if not named:
         return None
@@ -133,6 +136,19 @@ def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> Weighed
         while first < last and not text.capital[first]:  # "the Eclipse": rather Eclipse, if there is one
             first += 1
     return WeighedMatch(first, last, start, end, [entry[3] for entry in ranked], level, text.size(first, last), why)
+
+
+def _keyed(text: Text, names: GraphNames, first: int, last: int) -> list[RankedName]:
+    """Rows of tables by their keys: "order 10248", "SKU 4711", "employee no. 12"."""
+    if not first or not text.digits[last] or (first < last and not all(text.hyphen_after[first:last])):
+        return []
+    said = [word.plain for word in text.words[max(first - 2, 0) : first]]
+    if said[-1] in ("no", "nr", "number", "id") and len(said) > 1:
+        said.pop()
+    if said[-1] not in _IDS and stem(said[-1]) not in names.class_words:
+        return []
+    start, end = text.span(first, last)
+    return names.keyed(text.question[start:end], said[-1])
 
 
 def _as_written(question: str, start: int, found: Found) -> tuple[int, int] | None:
@@ -170,8 +186,8 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         return (COMMON, "function words") if exact or len(words) > 1 else (0, "")
     before = text.words[first - 1].plain if first else ""
     if plain.isdecimal():
-        an_id = (before in _IDS or stem(before) in names.relation_words - _TIMES) and names.is_thing(best)
-        return (FAIR, "an id after what it is") if an_id else (COMMON, "a number")
+        said = before in _IDS or (stem(before) in names.class_words and len(plain) != len("1999"))
+        return (FAIR, "an id after what it is") if said and names.is_thing(best) else (COMMON, "a number")
     if len(plain) == 1:
         return (FAIR if exact and before in _BEFORE_A_NAME else COMMON), "one letter"
     if names.is_class(best):
@@ -213,22 +229,25 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
         return None
     content = [at for at in range(first, last + 1) if not text.function[at]]
     small = not any(text.capital[first : last + 1])
-    part = first > 0 and text.words[first - 1].plain in _PARTS_OF_THE_WORLD  # South America is not America
-    for name in () if part else other_names(plain):
+    before = text.words[first - 1].plain if first else ""
+    others = [] if before in _PARTS_OF_THE_WORLD else other_names(plain)  # South America is not America
+    for name in [f"{plain} language", *others] if others and stem(before) in _SPOKEN else others:
         if named := names.equal(name):
             guessed = [one._replace(found=replace(one.found, how="fuzzy")) for one in named]
             level = FAIR if small else STRONG
             return WeighedMatch(first, last, start, end, guessed, level, text.size(first, last), "another name of it")
-    if not content or not names.near_by or last not in content:
+    letters = plain.replace(" ", "")
+    spelt = len(letters) > 1 and len(plain) == 2 * len(letters) - 1  # R&D
+    short = spelt or (first == last and text.cased and text.question[start:end].isupper())
+    if short and names.few and (named := names.short_for(letters)):
+        return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "initials")
+    if not content or not names.near_by or text.function[first] or text.function[last]:
         return None
     named = next(
         filter(None, (names.equal(name) for name in (singular_name(plain), plural_name(plain)) if name != plain)), []
     )
     if not named:
-        if first < last or not (names.few and text.cased and text.question[start:end].isupper()):
-            return None
-        named = names.short_for(plain)
-        return WeighedMatch(first, last, start, end, named, FAIR, 1.0, "initials") if named else None
+        return None
     common = of_relations(text, names, content) or names.is_class(named[0])
     if common or (len(content) == 1 and is_common(text.words[content[0]].plain)):
         level = COMMON
@@ -257,6 +276,7 @@ FAINTLY_ALIKE = 0.7
 _QUESTION = {"which", "what", "whose", "many"}
 _QUANTITY = {"any", "every", "each", "all", "most", "least", "some", "no", "other", "another"}
 _FORM_OF_VERB = re.compile(r"(?:ed|ing|ly|s)$")
+PART_OF_NAME = "part of the name"
 MOST_READINGS = 3  # names that a word is part of, and tells something: of more it is a common one
 MOST_NEAR = 6  # searches for near spellings in one question: 4 ms each at 43,000 names
 
@@ -408,17 +428,20 @@ def _near_name(
     near = names.near(plain)
     one_word = " " not in plain
     holds = _holding(plain, near) if bold or (unknown and not text.cased) else []
+    if unknown and not holds and one_word and (one := singular_name(plain)) != plain:  # lamps: Desk Lamp, Floor Lamp
+        holds = _holding(one, names.near(one))
     telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_common(plain)
     if one_word:
         known = [one for one in holds if telling or (bold and one.rank < names.well_connected)]
         holds = [one for one in known if not _says_a_kind(text, first, one) and _fits_beside(text, names, first, one)]
     if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
-    alike = _alike_names(plain, near, ALIKE if bold and (text.cased or not one_word) else SURELY_ALIKE)
+    least = ALIKE if unknown or (bold and (text.cased or not one_word)) else SURELY_ALIKE
+    alike = [one for one in _alike_names(plain, near, least) if not unknown or _begins_alike(plain, one)]
     ranked = holds + alike if one_word else alike + holds
     if not ranked:
         return None
-    why = "part of the name" if holds and ranked[0] is holds[0] else "near spelling"
+    why = PART_OF_NAME if holds and ranked[0] is holds[0] else "near spelling"
     return WeighedMatch(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
 
 
@@ -441,6 +464,11 @@ def _fits_beside(text: Text, names: GraphNames, at: int, one: RankedName) -> boo
     beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words) and is_unknown(text, names, near)]
     of_name = {text.words[near].plain for near in beside if not _FORM_OF_VERB.search(text.words[near].plain)}
     return of_name <= set(normalise(one.found.name).split())
+
+
+def _begins_alike(plain: str, one: RankedName) -> bool:
+    """A word that nothing explains is a misspelt name if it begins with the same letter."""
+    return normalise(one.found.name)[:1] == plain[:1]
 
 
 def _alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[RankedName]:
@@ -524,7 +552,8 @@ class Mention:
 
     `start` and `end` count characters of the question; `candidates` has the best first, which is the choice.
     Not `sure`: show the candidates to the user. `why` says what spoke for it; `rank` is 0 for the best evidence.
-    `common` words, numbers and kinds are there only where nothing else is.
+    `common` words, numbers and kinds are there only where nothing else is. Of a part of a name that several have, the
+    first `readings` candidates are as likely, and all are chosen.
     """
 
     text: str
@@ -535,6 +564,7 @@ class Mention:
     why: str = ""
     rank: int = 0
     common: bool = False
+    readings: int = 1
 
 
 def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
@@ -572,16 +602,37 @@ def _telling(chosen: Sequence[WeighedMatch]) -> list[WeighedMatch]:
 def topics(mentions: list[Mention]) -> list[str]:
     """The chosen names in order of mention: "X but not Y" starts from X."""
     ordered = sorted(mentions, key=lambda mention: mention.start)
-    return list(dict.fromkeys(mention.candidates[0].name for mention in ordered))
+    return list(dict.fromkeys(one.name for mention in ordered for one in mention.candidates[: mention.readings]))
 
 
 def _mention(text: Text, names: GraphNames, best: Sequence[WeighedMatch], rank: int, most: int) -> Mention:
     match = best[rank]
-    candidates = [one.found for one in names.meant(match.named[:most])]
+    named, readings = _in_context(text, names, best, match)
+    candidates = [one.found for one in named[:most]]
     stretch = text.question[match.start : match.end]
     why = f"{candidates[0].how}: {match.why}"
     sure, common = _sure(text, best, match), match.level == COMMON
-    return Mention(stretch, match.start, match.end, candidates[:most], sure, why, rank, common)
+    return Mention(stretch, match.start, match.end, candidates, sure, why, rank, common, min(readings, most))
+
+
+def _in_context(
+    text: Text, names: GraphNames, best: Sequence[WeighedMatch], match: WeighedMatch
+) -> tuple[list[RankedName], int]:
+    """What a match may mean, in the order of what the question says of each; and how many of them are as likely.
+
+    "Maria", of whom there are two, is the one with a salary if that is asked for, and the one in Berlin if it is named.
+    """
+    named = names.meant(match.named)
+    part = match.why == PART_OF_NAME or len(named) > len(match.named)
+    if not names.few or not part or len(named) == 1:
+        return named, 1
+    stems = {stem(word.plain) for at, word in enumerate(text.words) if not text.function[at]}
+    others = [one for other in best if other is not match for one in other.named[:1]]
+    scores = [(names.is_thing(one), names.context(one, stems, others)) for one in named]
+    ranked = [named[at] for at in sorted(range(len(named)), key=lambda at: scores[at], reverse=True)]
+    equal = ranked[: scores.count(max(scores))]
+    alike = len(equal) <= MOST_READINGS and names.is_thing(equal[0]) and len(set(map(names.types, equal))) == 1
+    return ranked, len(equal) if alike else 1
 
 
 def _sure(text: Text, best: Sequence[WeighedMatch], match: WeighedMatch) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import NamedTuple, Protocol
@@ -183,14 +183,14 @@ MOST_CLASSES = 1000  # of a graph with few names
 FEW = 20_000  # names of a graph: metaqa's 43,000 have a film for many a word
 MOST_ASKED = 24  # names asked of a graph that has no store here: each may be a request
 MOST_INITIALS = 100_000  # names known by their initials: the best connected ones, one index a store
+BESIDE, MOST_BESIDE = 3, 200  # a fact with another entity tells more than a word; of so many facts of one relation
 MOST_SO_NAMED = 3  # things of one name that a walk starts from in its place
 # Relations whose values are kinds, by the end of their names, normalised
 TYPE_RELATIONS = frozenset({"type", "rdf type", "a", "is a", "isa", "instance of", "instanceof", "kind", "category"})
-# Relations whose values are names or codes of their things
-NAMING = frozenset(
-    {"name", "label", "pref label", "alt label", "alias", "aliases", "aka", "also known as", "full name", "short name"}
-    | {"display name", "abbreviation", "acronym", "code", "symbol", "iso code", "sku", "nickname", "former name"}
-)
+# Relations whose values are names of their things, and codes, where each thing has its own
+NAMES = frozenset({"name", "label", "pref label", "alt label", "alias", "aliases", "aka", "also known as", "nickname"})
+CODES = frozenset({"abbreviation", "acronym", "code", "symbol", "ticker", "surname", "designation", "identifier"})
+CODES |= {"catalogue", "catalog", "iata", "icao", "isbn", "ean", "registration"}
 MOST_TOLD_APART = 200_000  # names like `Paris (Q90)` known by their label: the best connected ones, one index a store
 
 # Words for kinds of things, which stand beside names in questions: as weak as the words of a relation.
@@ -248,6 +248,18 @@ class GraphNames(Protocol):
         """Entities whose names have these initials."""
         ...
 
+    def keyed(self, key: str, said: str) -> list[RankedName]:
+        """The rows of tables with this key, of the table that is said if it is one."""
+        ...
+
+    def context(self, one: RankedName, stems: Collection[str], others: Sequence[RankedName]) -> int:
+        """How much a question says of an entity: words of its relations, and other entities that it has facts with."""
+        ...
+
+    def types(self, one: RankedName) -> frozenset[str]:
+        """What it is, where the graph says so; empty for a value."""
+        ...
+
     def is_class(self, one: RankedName) -> bool:
         """Whether it is what others are: Country, where France has the type Country."""
         ...
@@ -265,6 +277,7 @@ class _Known(NamedTuple):
     """What is read from a store once."""
 
     relation_words: frozenset[str]
+    classes: list[str]
     class_words: frozenset[str]
     told_apart: dict[str, list[int]]  # normalised label to the entities that share it
 
@@ -278,7 +291,7 @@ def _known(store: Store) -> _Known:
     if known is None:
         relations = store.relation.several(range(len(store.relation)))
         classes = _classes(store, relations) if len(store.entity) <= FEW else []
-        known = _KNOWN[store] = _Known(_relation_words(relations), _stems(classes), _told_apart(store))
+        known = _KNOWN[store] = _Known(_relation_words(relations), classes, _stems(classes), _told_apart(store))
     return known
 
 
@@ -288,6 +301,15 @@ def _classes(store: Store, relations: Sequence[str]) -> list[str]:
     groups = np.flatnonzero(np.isin(store.in_.relation_array, types))
     numbers = np.unique(np.searchsorted(store.in_.groups_array, groups, side="right") - 1)
     return store.entity.several(numbers.tolist()[:MOST_CLASSES])
+
+
+def is_naming(words: str) -> bool:
+    """Whether a relation's values are names or codes of its things: "alias", "first name"."""
+    return words in NAMES or words.endswith(" name") or _is_code(words)
+
+
+def _is_code(words: str) -> bool:
+    return words in CODES or words.endswith((" code", " number", " id", " symbol"))
 
 
 def _relation_words(relations: Iterable[str]) -> frozenset[str]:
@@ -326,7 +348,7 @@ class Stored:
 
     def __init__(self, graph: StoredGraph) -> None:
         self._graph, self._store = graph, graph.store
-        self.relation_words, self.class_words, self._told_apart = _known(graph.store)
+        self.relation_words, self.classes, self.class_words, self._told_apart = _known(graph.store)
         self.few = len(graph.store.entity) <= FEW
         self.well_connected = max(WELL_CONNECTED, int(WELL_CONNECTED_SHARE * len(graph.store.entity)))
 
@@ -361,11 +383,15 @@ class Stored:
         return [self._fuzzy(number) for number in _INITIALS[store].get(letters, ())[:CONSIDERED] if self._has(number)]
 
     def _fuzzy(self, number: int) -> RankedName:
-        ids = self._store.entity_id
-        return RankedName(number, Found(self._store.entity[number], 0.5, "fuzzy", None if ids is None else ids[number]))
+        return RankedName(number, Found(self._store.entity[number], 0.5, "fuzzy", self._id(number)))
 
     def _has(self, number: int) -> bool:
         return self._store.entity[number] in self._graph
+
+    def types(self, one: RankedName) -> frozenset[str]:
+        relations = [name for name in self._relations(one.rank, out=True) if last_words(name) in TYPE_RELATIONS]
+        found = (self._graph.neighbors(one.found.name, relation, limit=MOST_SO_NAMED).names for relation in relations)
+        return frozenset(name for names in found for name in names)
 
     def is_class(self, one: RankedName) -> bool:
         return any(last_words(name) in TYPE_RELATIONS for name in self._relations(one.rank, out=False))
@@ -383,19 +409,46 @@ class Stored:
     def _named_so(self, one: RankedName) -> list[RankedName]:
         """The things whose name this is, where it is nothing else, and they have no other name of that kind."""
         relations = self._relations(one.rank, out=False)
-        if self.is_thing(one) or not relations or not all(last_words(name) in NAMING for name in relations):
+        if self.is_thing(one) or not relations or not all(is_naming(last_words(name)) for name in relations):
             return []
         named = []
         for relation in relations:
             heads = self._graph.neighbors(one.found.name, relation, out=False).names
-            if len(heads) > MOST_SO_NAMED or any(len(self._graph.neighbors(h, relation).names) > 1 for h in heads):
+            most = 1 if _is_code(last_words(relation)) else MOST_SO_NAMED
+            if len(heads) > most or any(len(self._graph.neighbors(head, relation).names) > 1 for head in heads):
                 return []
             named += [(self._store.entity_number(head) or 0, head) for head in heads]
-        ids = self._store.entity_id
         return [
-            RankedName(number, replace(one.found, name=head, id=None if ids is None else ids[number]))
+            RankedName(number, replace(one.found, name=head, id=self._id(number)))
             for number, head in sorted(set(named))
         ]
+
+    def _id(self, number: int) -> str | None:
+        return None if self._store.entity_id is None else self._store.entity_id[number]
+
+    def keyed(self, key: str, said: str) -> list[RankedName]:
+        ids = self._store.entity_id
+        if ids is None:
+            return []
+        rows = {name: ids.number(f"{name}/{key}") for name in self.classes}
+        named = [name for name in rows if stem(said) in _stems([name])]
+        numbers = [rows[name] for name in named or rows]
+        return [
+            RankedName(number, Found(self._store.entity[number], 1.0, "normalised", ids[number]))
+            for number in numbers
+            if number is not None and self._has(number)
+        ]
+
+    def context(self, one: RankedName, stems: Collection[str], others: Sequence[RankedName]) -> int:
+        name = one.found.name
+        leaving, entering = self._relations(one.rank, out=True), self._relations(one.rank, out=False)
+        spoken_of = sum(not _stems([relation]).isdisjoint(stems) for relation in leaving)
+        return spoken_of + BESIDE * sum(
+            other.found.name in self._graph.neighbors(name, relation, out=out, limit=MOST_BESIDE).names
+            for other in others
+            for out, relations in ((True, leaving), (False, entering))
+            for relation in relations[:CONSIDERED]
+        )
 
     def _relations(self, number: int, *, out: bool) -> list[str]:
         name = self._store.entity[number]
@@ -430,6 +483,15 @@ class RemoteNames:
 
     def short_for(self, letters: str) -> list[RankedName]:
         return []
+
+    def keyed(self, key: str, said: str) -> list[RankedName]:
+        return []
+
+    def context(self, one: RankedName, stems: Collection[str], others: Sequence[RankedName]) -> int:
+        return 0
+
+    def types(self, one: RankedName) -> frozenset[str]:
+        return frozenset()
 
     def is_class(self, one: RankedName) -> bool:
         return False
