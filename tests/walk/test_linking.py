@@ -16,8 +16,8 @@ from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import Found
 from kgwalk.walk.linking import FUNCTION_WORDS, Mention, link, topics
-from kgwalk.walk.name_lookup import CLASS_STEMS
-from kgwalk.walk.name_lookup import stem as _stem
+from kgwalk.walk.question_words import CLASS_STEMS
+from kgwalk.walk.question_words import stem as _stem
 
 FACTS = [
     ("Big", "starred_actors", "Tom Hanks"),

@@ -50,9 +50,9 @@ from kgwalk.walk.environment import environment_for, environment_settings, opene
 from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.name_lookup import MOST_WORDS, is_long
 from kgwalk.walk.policy import budget_of, check_web, protocol_named, protocol_of
 from kgwalk.walk.protocol import Environment, Protocol, Task
+from kgwalk.walk.question_words import MOST_WORDS, is_long
 from kgwalk.walk.rollout import Budget, Watch, rollout_async, tokens_used
 from kgwalk.walk.web.search import WebSearch
 

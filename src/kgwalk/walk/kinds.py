@@ -26,12 +26,12 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import normalise, singular
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
-from kgwalk.walk.linking import Mention, is_unknown, link
+from kgwalk.walk.linking import Mention, link
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.name_lookup import FUNCTION_WORDS, TYPE_RELATIONS, Stored, Text, is_naming, stem
+from kgwalk.walk.name_lookup import TYPE_RELATIONS, Stored, is_naming, is_unknown
 from kgwalk.walk.name_lookup import last_words as _plain
+from kgwalk.walk.question_words import FUNCTION_WORDS, Text, singular_name, stem
 from kgwalk.walk.values import value_of
-from kgwalk.walk.word_forms import singular_name
 
 OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
 THING = "thing"
@@ -197,6 +197,7 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
     if _names_something_else(text, graph, mentions, found):
         return []
     asked = [one for one in found if one.kind.how != TAILS or _is_asked(text, one)]
+    asked = asked or [one for one in found if _is_ranked(text, one)]
     return [one.kind for one in asked][:MOST_NAMED] or _implied(text, graph)
 
 
@@ -268,8 +269,13 @@ def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
 
 def _is_asked(text: Text, one: MentionedKind) -> bool:
     """Whether a kind is what is asked for, not a property: "which materials", not "elements by density"."""
-    *_, before, last = ["", "which", *(word.plain for word in text.words[: one.first])]
-    return last in _ASKED_AFTER or before in ("most", "least") or _EST.search(last) is not None
+    return one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER
+
+
+def _is_ranked(text: Text, one: MentionedKind) -> bool:
+    """Whether the first of a kind is asked for: "the largest city", "the most expensive city"."""
+    *_, before, last = ["", "", *(word.plain for word in text.words[: one.first])]
+    return before in ("most", "least") or _EST.search(last) is not None
 
 
 def _names_something_else(

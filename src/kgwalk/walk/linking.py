@@ -30,17 +30,35 @@ from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found
 from kgwalk.walk.name_lookup import (
-    FUNCTION_WORDS,
-    KINDS,
-    LONGEST,
+    ALIKE,
+    ALIKE_LETTERS,
+    COMMON,
+    FAIR,
+    STRONG,
+    WEAK,
     GraphNames,
     RankedName,
     RemoteNames,
     Stored,
+    WeighedMatch,
+    alike_names,
+    choose,
+    holding,
+    is_unknown,
+    of_relations,
+    overlapping,
+)
+from kgwalk.walk.question_words import (
+    FUNCTION_WORDS,
+    KINDS,
+    LONGEST,
     Text,
+    is_common,
+    other_names,
+    plural_name,
+    singular_name,
     stem,
 )
-from kgwalk.walk.word_forms import is_common, other_names, plural_name, singular_name
 
 # Equal names, and how much speaks for each
 
@@ -48,7 +66,6 @@ from kgwalk.walk.word_forms import is_common, other_names, plural_name, singular
 # Times that a name must be better connected, by rank, to be meant by its beginning or end alone: "lincoln".
 FAR_BETTER = 20
 
-COMMON, WEAK, FAIR, STRONG = 1, 2, 3, 4
 
 MOST_FORMED = 5  # words of a name that is looked for in the singular and the plural
 _HOW_MANY = {"less", "more", "fewer", "greater", "larger", "top", "bottom", "best", "worst", "first", "last", "over"}
@@ -59,38 +76,6 @@ _IDS = {"id", "no", "nr", "number", "sku", "item", "order", "invoice", "ticket",
 _IDS |= {"article", "batch", "lot", "version", "serial", "customer", "employee", "account", "flight", "room", "line"}
 _SPOKEN = {"speak", "spoken", "spok"}
 _PARTS_OF_THE_WORLD = {"south", "north", "east", "west", "central", "latin", "eastern", "western", "new"}
-
-
-@dataclass(frozen=True, slots=True)
-class WeighedMatch:
-    """A stretch of the question with the entities that may be meant, and how much speaks for that."""
-
-    first: int  # words
-    last: int
-    start: int  # characters
-    end: int
-    named: list[RankedName]  # best first
-    level: int
-    size: float
-    why: str
-
-    @property
-    def weight(self) -> tuple[int, float, bool, int, int]:
-        best = self.named[0]
-        return (self.level, self.size, best.found.how == "exact", -best.rank, -self.start)
-
-
-def choose(matches: Iterable[WeighedMatch]) -> list[WeighedMatch]:
-    """The best matches that do not overlap, best first."""
-    chosen: list[WeighedMatch] = []
-    for match in sorted(matches, key=lambda match: match.weight, reverse=True):
-        if all(match.end <= other.start or other.end <= match.start for other in chosen):
-            chosen.append(match)
-    return chosen
-
-
-def overlapping(matches: Iterable[WeighedMatch], first: int, last: int) -> list[WeighedMatch]:
-    return [match for match in matches if match.first <= last and first <= match.last]
 
 
 def equal_names(text: Text, names: GraphNames) -> Iterator[WeighedMatch]:
@@ -258,17 +243,9 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     return WeighedMatch(first, last, start, end, named, level, text.size(first, last), "in the singular or plural")
 
 
-def of_relations(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
-    """Whether these words are all words of relations or classes."""
-    return all(stem(text.words[at].plain) in names.relation_words for at in places)
-
-
 # Near names, where no equal name covers the words
 
 
-# A near spelling: letters right, of ten. One typo in five letters is 0.8, two in ten as well.
-ALIKE = 0.8
-ALIKE_LETTERS = 5  # of a shorter word one typo leaves too little
 # A near spelling of more words beats an equal name of fewer ("Tom Henks", where there is a Tom): be surer.
 SURELY_ALIKE = 0.85
 # A word of a name that is not near enough to be chosen, and near enough to be offered: two typos in seven letters.
@@ -336,13 +313,6 @@ def _unknown(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> It
         not overlapping(known, at, at) and is_unknown(text, names, at) and len(text.words[at].plain) > 3
         for at in range(len(text.words))
     )
-
-
-def is_unknown(text: Text, names: GraphNames, at: int) -> bool:
-    plain = text.words[at].plain
-    if text.function[at] or text.digits[at] or text.words[at].size < 1 or is_common(plain):
-        return False
-    return stem(plain) not in names.relation_words and stem(plain) not in names.class_words
 
 
 def _worth_searching(text: Text, names: GraphNames, weak: Iterable[WeighedMatch], first: int, last: int) -> bool:
@@ -427,9 +397,9 @@ def _near_name(
     plain = normalise(text.question[start:end])
     near = names.near(plain)
     one_word = " " not in plain
-    holds = _holding(plain, near) if bold or (unknown and not text.cased) else []
+    holds = holding(plain, near) if bold or (unknown and not text.cased) else []
     if unknown and not holds and one_word and (one := singular_name(plain)) != plain:  # lamps: Desk Lamp, Floor Lamp
-        holds = _holding(one, names.near(one))
+        holds = holding(one, names.near(one))
     telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_common(plain)
     if one_word:
         known = [one for one in holds if telling or (bold and one.rank < names.well_connected)]
@@ -437,7 +407,7 @@ def _near_name(
     if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
     least = ALIKE if unknown or (bold and (text.cased or not one_word)) else SURELY_ALIKE
-    alike = [one for one in _alike_names(plain, near, least) if not unknown or _begins_alike(plain, one)]
+    alike = [one for one in alike_names(plain, near, least) if not unknown or _begins_alike(plain, one)]
     ranked = holds + alike if one_word else alike + holds
     if not ranked:
         return None
@@ -471,38 +441,6 @@ def _begins_alike(plain: str, one: RankedName) -> bool:
     return normalise(one.found.name)[:1] == plain[:1]
 
 
-def _alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[RankedName]:
-    """Names spelt nearly so, the most alike first."""
-    if len(plain) < ALIKE_LETTERS:
-        return []
-    scored = [(_alike(plain, normalise(one.found.name)), one) for one in near]
-    scored = [entry for entry in scored if entry[0] >= least]
-    return [one for _, one in sorted(scored, key=lambda entry: (-entry[0], entry[1].rank))]
-
-
-def _holding(plain: str, near: Iterable[RankedName]) -> list[RankedName]:
-    """Names that have all these words and more, a single word first or last; the best connected first."""
-    words = plain.split()
-    if len(plain) < 3:
-        return []
-    held = []
-    for one in near:
-        name = normalise(one.found.name).split()
-        if len(name) > len(words):
-            if len(words) == 1 and words[0] not in (name[0], name[-1]):
-                continue
-            missing = set(words) - set(name)
-            if not missing or (len(missing) < len(words) and all(_misspelt(word, name) for word in missing)):
-                held.append((len(missing), one.rank, one))
-    return [one for *_, one in sorted(held)]
-
-
-def _misspelt(word: str, name: Iterable[str]) -> bool:
-    if len(word) < ALIKE_LETTERS or is_common(word):
-        return False
-    return any(OSA.normalized_similarity(word, other) >= ALIKE for other in name)
-
-
 def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedMatch:
     """The match with a far better connected name put first, where this one was written without capitals.
 
@@ -515,7 +453,7 @@ def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedM
     if common or explicit or best.found.how != "normalised" or best.rank <= names.well_connected // FAR_BETTER:
         return match
     plain = normalise(text.question[match.start : match.end])
-    held = [one for one in _holding(plain, names.near(plain)) if one.rank * FAR_BETTER <= best.rank]
+    held = [one for one in holding(plain, names.near(plain)) if one.rank * FAR_BETTER <= best.rank]
     if not held:
         return match
     level = FAIR if match.level == COMMON else match.level
@@ -534,13 +472,6 @@ def faintly_alike(text: Text, names: GraphNames) -> list[str]:
             if alike >= FAINTLY_ALIKE:
                 found[one.found.name] = min(found.get(one.found.name, (0.0, 0)), (-alike, one.rank))
     return sorted(found, key=lambda name: found[name])
-
-
-def _alike(plain: str, name: str) -> float:
-    """The share of letters that are right, in this order of words or by alphabet."""
-    in_order = OSA.normalized_similarity(plain, name)
-    by_alphabet = OSA.normalized_similarity(" ".join(sorted(plain.split())), " ".join(sorted(name.split())))
-    return max(in_order, 0.95 * by_alphabet)
 
 
 __all__ = ["FUNCTION_WORDS", "Mention", "link", "nearest", "topics"]
