@@ -91,6 +91,8 @@ def of_a_kind(groups: Groups) -> PlanBuilder:
         return group.start(groups)[0]
     if drawn < 0.25:
         return _reached_from(groups, group)
+    if groups.truths and groups.chance.random() < 0.3:
+        return persevering(_being, groups)
     if drawn < 0.35:
         return _typed(groups, group)
     if drawn < 0.65:
@@ -98,6 +100,23 @@ def of_a_kind(groups: Groups) -> PlanBuilder:
     builder = _compared(groups, group)
     if groups.chance.random() < 0.3:
         builder.call("count", len(builder.sets.made))
+    return builder
+
+
+def _being(groups: Groups) -> PlanBuilder:
+    """Which elements are radioactive? How many are not? Where that is true or false."""
+    relation, group = groups.chance.choice(groups.truths), groups.of_kind()
+    some = groups.chance.sample(list(group.members), min(len(group.members), FEW))
+    if not all(relation in groups.sampler.graph.relations(name) for name in some):
+        raise PlanRejected("nothing is true")
+    builder, number = group.start(groups)
+    yes = groups.truth_of(relation)
+    no = next((tail for tail in groups.sampler.schema.relations[relation].sample_tails if tail != yes), yes)
+    builder.say(relation)
+    kept = builder.call("filter", number, relation, "=", no if groups.chance.random() < 0.25 else yes)
+    check_changes(builder, kept, group.members)
+    if groups.chance.random() < 0.3:
+        builder.call("count", kept)
     return builder
 
 

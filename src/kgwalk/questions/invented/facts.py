@@ -24,12 +24,14 @@ from kgwalk.demos.route import CHOICES
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented.concepts import PlacedConcept
 from kgwalk.questions.invented.names import NamingStyle, spelled
-from kgwalk.questions.invented.values import LATER, SYMMETRIC, Span, ValueStyle, random_span
+from kgwalk.questions.invented.values import LATER, SYMMETRIC, Span, ValueStyle, is_money, random_span, unit_of
 from kgwalk.questions.invented.words import CLOSED_KINDS
 from kgwalk.questions.plan import HOPS, QuestionPlan, way_of
 from kgwalk.questions.wording.bank_lexicon import BankLexicon
 from kgwalk.questions.wording.english import DATE
 from kgwalk.questions.wording.lexicon import Templates
+from kgwalk.questions.wording.relation_names import read_name
+from kgwalk.questions.wording.values import spoken_units
 from kgwalk.types import Call, Triple
 from kgwalk.walk.facts import DirectedRelation
 
@@ -187,28 +189,6 @@ _TYPE_LABELS = ("type", "rdf:type", "is_a", "instance of", "isA", "kind", "insta
 _VALUE_NODES = (0.0, 0.0, 0.5, 0.9)  # shares of a graph's numbers that are nodes of their own
 _AMOUNTS = ("amount", "value", "hasValue", "numeric_value", "amount", "figure")
 _UNITS = ("unit", "unit", "hasUnit", "unit_code")
-_MONEY = (
-    "money",
-    "price",
-    "cost",
-    "revenue",
-    "budget",
-    "worth",
-    "gdp",
-    "office",
-    "salary",
-    "total",
-    "amount",
-    "credit",
-    "rent",
-)
-_MEASURED = {
-    "height": "metre", "depth": "metre", "length": "kilometre", "distance": "light year", "diameter": "kilometre",
-    "area": "square kilometre", "speed": "kilometre per hour", "weight": "kilogram", "mass": "kilogram",
-    "runtime": "minute", "duration": "minute", "capacity": "litre", "temperature": "degree Celsius",
-    "point": "degree Celsius", "density": "gram per cubic centimetre", "warranty": "month", "rainfall": "millimetre",
-    "lifespan": "year", "gestation": "day", "incubation": "day",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +227,9 @@ class ValueNodes:
 
     def facts(self, concept: Concept, head: str, label: str, value: str, node: str) -> list[Triple]:
         """A value as a node, with its amount and, where there is one, its unit."""
-        words = concept.id.split("-")
-        unit = next((_MEASURED[word] for word in reversed(words) if word in _MEASURED), "")
+        unit = unit_of(concept)
         made = [Triple(head, label, node), Triple(node, self.amount, value)]
-        if any(word in _MONEY for word in words):
+        if is_money(concept):
             return [*made, Triple(node, self.currency, self.money)]
         return [*made, Triple(node, self.unit, unit)] if unit else made
 
@@ -292,6 +271,7 @@ class InventedLexicon:
     """The bank's templates for the relations of an invented graph, also for those around mediator nodes.
 
     `times` are relations from such a node to a time, each with what that is: its "start", its "end" or its "date".
+    `currency` is the one of all its amounts of money, where the graph tells.
     """
 
     def __init__(
@@ -299,9 +279,10 @@ class InventedLexicon:
         meanings: Mapping[str, tuple[Concept, bool]],
         ends: Mapping[str, MediatorEnd],
         times: Mapping[str, str] | None = None,
+        currency: str = "",
     ) -> None:
         self._plain, self._ends = BankLexicon(meanings, [end.concept for end in ends.values()]), ends
-        self._time_labels = times or {}
+        self._time_labels, self._currency = times or {}, currency
 
     def templates(self, way: DirectedRelation) -> Templates:
         end = self._ends.get(way.relation)
@@ -324,6 +305,13 @@ class InventedLexicon:
         if relation in self._time_labels:
             return (self._time_labels[relation],)
         return () if relation in self._ends else self._plain.value_words(relation)
+
+    def units(self, relation: str) -> tuple[str, ...]:
+        if relation in self._ends or relation in self._time_labels:
+            return ()
+        if self._currency and is_money(self._plain.concepts[relation][0]) and not read_name(relation).unit:
+            return spoken_units(self._currency)
+        return self._plain.units(relation)
 
     def alone(self, way: DirectedRelation) -> bool:
         end = self._ends.get(way.relation)

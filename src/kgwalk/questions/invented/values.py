@@ -154,6 +154,38 @@ _RANGES: dict[str, tuple[float, float, int]] = {
 _HEIGHTS = {"person": (1.4, 2.2, 2), "building": (9, 800, 0), "plant": (0.1, 90, 1), "mountain": (300, 8_900, 0)}
 _ANY = (1.0, 1_000_000.0, 0)
 
+# What numbers are counted in, by the same words; money has a currency, which each graph chooses.
+MONEY = "money"
+_MONEY = frozenset(
+    (
+        "money",
+        "price",
+        "cost",
+        "revenue",
+        "budget",
+        "worth",
+        "gdp",
+        "office",
+        "salary",
+        "total",
+        "amount",
+        "credit",
+        "rent",
+    )
+) | {"damages", "insured"}
+_UNITS = {
+    "height": "metre", "depth": "metre", "elevation": "metre", "length": "kilometre", "diameter": "kilometre",
+    "star distance": "light year", "trip distance": "kilometre", "flight distance": "mile", "mileage": "kilometre",
+    "area": "square kilometre", "farm area": "hectare", "property area": "square metre", "speed": "kilometre per hour",
+    "weight": "kilogram", "mass": "gram per mole", "density": "gram per cubic centimetre", "dose": "milligram",
+    "runtime": "minute", "delay": "minute", "dish time": "minute", "duration": "minute", "estimate": "hour",
+    "ticket time": "hour", "life": "hour", "part time": "day", "gestation": "day", "incubation": "day",
+    "warranty": "month", "lifespan": "year", "point": "degree Celsius", "high": "degree Celsius",
+    "temperature": "kelvin", "rainfall": "millimetre", "reading": "kilowatt hour", "power station capacity": "megawatt",
+    "warehouse capacity": "pallet", "software package size": "kilobyte", "discount": "percent", "turnout": "percent",
+    "unemployment": "percent", "alcohol": "percent", "yield": "tonne per hectare",
+}  # fmt: skip
+
 _TEXTS: dict[str, tuple[str, ...]] = {
     "gender": ("male", "female"),
     "driving": ("left", "right"),
@@ -254,14 +286,29 @@ class ValueStyle:
         if "height" in words:
             low, high, decimals = _HEIGHTS.get(head, _ANY)
         else:
-            keys = [key for word in reversed(words) for key in (f"{head} {word}", word)]
-            low, high, decimals = next((_RANGES[key] for key in keys if key in _RANGES), _ANY)
+            low, high, decimals = next((_RANGES[key] for key in _keys(words, head) if key in _RANGES), _ANY)
         number = round(math.exp(chance.uniform(math.log(low), math.log(high))), decimals)
         if decimals:
             return f"{number:.{decimals}f}"
         if number > 100_000 and chance.random() < 0.5:  # large figures are often rounded
             number = round(number, -3)
         return f"{int(number):,}" if self.commas else str(int(number))
+
+
+def _keys(words: list[str], head: str) -> list[str]:
+    """What a number is looked up by: the words of its id from the last on, each first with the kind of its head."""
+    return [key for word in reversed(words) for key in (f"{head} {word}", word)]
+
+
+def unit_of(concept: Concept) -> str:
+    """The unit of a concept's numbers; "" for counts, money and what is not a number."""
+    if concept.tail != "number":
+        return ""
+    return next((_UNITS[key] for key in _keys(concept.id.split("-"), concept.head) if key in _UNITS), "")
+
+
+def is_money(concept: Concept) -> bool:
+    return concept.tail == "number" and any(word in _MONEY for word in concept.id.split("-"))
 
 
 def _recent(span: Span, kind: str, words: list[str]) -> Span:
