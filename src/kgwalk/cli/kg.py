@@ -41,6 +41,9 @@ class SourceFormat(StrEnum):
     nq = "nq"
     jsonl = "jsonl"
     rog = "rog"
+    json = "json"
+    xlsx = "xlsx"
+    sqlite = "sqlite"
 
 
 class ExportFormat(StrEnum):
@@ -74,7 +77,8 @@ def build(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store folder to make.")],
     format: Annotated[
-        SourceFormat | None, typer.Option(help="tsv, csv, nt, ttl, nq, jsonl or rog; else by file name.")
+        SourceFormat | None,
+        typer.Option(help="tsv, csv, nt, ttl, nq, jsonl, rog, json, xlsx or sqlite; else by file name."),
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="TSV of id and label: names for the ids in the sources.")] = None,
     label: Annotated[
