@@ -22,6 +22,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import date, datetime, time
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -43,6 +44,7 @@ from kgwalk.kg.sources.source import (
     Options,
     ReadCounts,
     Source,
+    TimeCheck,
     TripleBlock,
     line_blocks,
     open_stream,
@@ -216,6 +218,24 @@ def stage(path: str | Path, options: Options, tally: ReadCounts, tables: Tables)
     if not any(table.rows for table in tables.tables[before:]):
         left_out = tally.skipped - skipped
         raise source.error("no triples" + (f"; {left_out:,} malformed rows were left out" if left_out else ""))
+
+
+def looks_like_a_table(path: str | Path) -> bool:
+    """Whether a TSV or CSV file is a table rather than triples: by its width, or as `TableLook` tells."""
+    source = Source(str(path), Options(on_error="skip"), ReadCounts())
+    form = _format(path, source.options)
+    if form not in _DELIMITED:
+        return False
+    first = next(tsv_records(source) if form == "tsv" else csv_records(source), None)
+    if first is None or TRIPLES.names_columns(first.fields):
+        return False
+    required, width = len(TRIPLES.columns), len(first.fields)
+    if width not in TRIPLES.widths or (width > required and TimeCheck().problem(first.fields[required])):
+        return width > 1
+    look = TableLook()
+    for columns in islice((read_tsv if form == "tsv" else read_csv)(source, TRIPLES), 1):
+        look.see(TripleBlock(*columns))
+    return look.like_a_table
 
 
 def _only_table(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Block]:
