@@ -198,8 +198,8 @@ def test_a_file_is_a_graph_wherever_one_is_asked_for(tmp_path: Path) -> None:
         ] == [told]
 
 
-def test_a_command_of_a_group_is_hinted_at() -> None:
-    done = quickly("build", "people.csv")
+def test_a_command_of_a_group_is_hinted_at(tmp_path: Path) -> None:
+    done = quickly("build", "people.csv", cwd=tmp_path)
     assert done.status == 2
     assert done.stderr.endswith("Did you mean kgwalk kg build?\n")
 
@@ -231,7 +231,10 @@ def test_build_from_stdin_needs_a_format(films: Path, tmp_path: Path) -> None:
     text = (films / "films.tsv").read_text()
     refused = kgwalk("kg", "build", "-", "-o", "films.kg", cwd=tmp_path, stdin=text)
     assert refused == Done(
-        1, "", "error: stdin has no file name to tell the format\n  give --format: tsv csv nt ttl nq jsonl rog\n"
+        1,
+        "",
+        "error: stdin has no file name to tell the format\n"
+        "  give --format: tsv csv nt ttl nq jsonl rog json xlsx sqlite\n",
     )
     done = kgwalk("kg", "build", "-", "--format", "tsv", "-o", "films.kg", "--json", cwd=tmp_path, stdin=text)
     assert (done.status, done.json["triples"]) == (0, 66)
