@@ -16,7 +16,7 @@ from rapidfuzz import fuzz, process
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import ShortNames
 from kgwalk.types import Neighbors, Triple, UnknownName
-from kgwalk.walk.kinds import Kind
+from kgwalk.walk.kinds import Kind, names_class
 from kgwalk.walk.paths import AGGREGATES, COUNTED, SIGNS, TIMES, Expression, Hop, PathError, fact_of, parse, reach
 from kgwalk.walk.tagged_text import escape_name
 from kgwalk.walk.values import aggregate
@@ -149,12 +149,17 @@ class NamedSets:
         return "" if found is None else f'; there is "{escape_name(found[0])}"'
 
     def relations_around(self, number: int) -> tuple[list[str], list[str]]:
-        """The relations that leave and that enter a set, the most shared first."""
+        """The relations that leave and that enter a set, the most shared first.
+
+        In the full language, where a walk can start from a kind, what leads to a thing's class is not offered.
+        """
         result = []
         names = self.made[number - 1].members[:RELATIONS_OF]
         for out in (True, False):
             counts = Counter(relation for name in names for relation in self._relations(name, out))
             ranked = sorted(counts, key=lambda relation: (-counts[relation], relation))
+            if out and self.empty:
+                ranked = [relation for relation in ranked if not names_class(self.graph, relation)]
             result.append([self.shown(relation) for relation in ranked])
         return result[0], result[1]
 
