@@ -476,7 +476,7 @@ def test_a_table_and_what_has_no_answer_are_read_and_scored(tmp_path: Path) -> N
     [
         ({"rows": ["Ann"]}, "expected `rows`, a list of rows"),
         ({"rows": [["Ann", 40]]}, "expected `rows`, lists of texts; write numbers as text"),
-        ({"rows": [["Ann", "40"]], "columns": ["name"]}, "expected a name for each column in `columns`"),
+        ({"rows": [["Ann", "40", "IT"]], "columns": ["name"]}, "expected a name for each column in `columns`"),
         ({"answerable": "no"}, "expected `answerable`, true or false, got text"),
         ({"answerable": False, "answers": ["x"]}, "it is said not to be `answerable`, and has `answers`"),
     ],

@@ -156,7 +156,9 @@ def with_answers(row: dict[str, Any]) -> dict[str, Any]:
         if not all(isinstance(cell, str) for one in rows for cell in one):
             raise ValueError("expected `rows`, lists of texts; write numbers as text")
         columns = row.get("columns")
-        if columns is not None and (not isinstance(columns, list) or any(len(one) != len(columns) for one in rows)):
+        # Made questions leave out the first column's name: it is that of the thing.
+        widths = [len(columns), len(columns) + 1] if isinstance(columns, list) else []
+        if columns is not None and any(len(one) not in widths for one in rows):
             raise ValueError("expected a name for each column in `columns`")
         return {
             **row,
