@@ -166,6 +166,44 @@ def test_build_of_a_table(tmp_path: Path) -> None:
     }
 
 
+def test_build_of_several_tables_shows_the_keys_that_it_found(tmp_path: Path) -> None:
+    (tmp_path / "products.csv").write_text("id,name\n1,Heron\n2,Bell\n")
+    (tmp_path / "lines.csv").write_text("id,product_id,quantity\n1,2,1\n2,1,2\n")
+    build = ("kg", "build", "products.csv", "lines.csv", "--table", "-o", "s.kg", "--force")
+    done = quickly(*build, cwd=tmp_path)
+    assert done.stderr == (
+        "note: products.csv: read as a table of products, by column 1 (id), shown by name; the relations are name\n"
+        "note: lines.csv: read as a table of lines, by column 1 (id); product_id -> products; the relations are "
+        "quantity\n"
+    )
+    lines = quickly(*build, "--json", "--key", "lines.product_id=none", cwd=tmp_path).json["tables"][1]
+    assert lines == {
+        "table": "lines",
+        "source": "lines.csv",
+        "rows": 2,
+        "key": "id",
+        "label": [],
+        "links": {},
+        "read_as": "rows",
+    }
+
+
+def test_a_file_is_a_graph_wherever_one_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("name,born,team,city\nAnn,1990,X,Porto\nBob,1991,Y,\n")
+    (tmp_path / "people.json").write_text('[{"name": "Ann", "team": {"name": "X", "city": "Porto"}}]')
+    for file, told in (("people.csv", "Porto"), ("people.json", "X")):
+        relation = "city" if file.endswith("csv") else "team"
+        assert quickly("kg", "query", file, "Ann", relation, "-d", "out", "--json", cwd=tmp_path).json["out"][
+            "names"
+        ] == [told]
+
+
+def test_a_command_of_a_group_is_hinted_at(tmp_path: Path) -> None:
+    done = quickly("build", "people.csv", cwd=tmp_path)
+    assert done.status == 2
+    assert done.stderr.endswith("Did you mean kgwalk kg build?\n")
+
+
 def test_build_of_ids_and_bare_names_says_what_they_share(tmp_path: Path) -> None:
     rdf = "@prefix ex: <http://example.org/> .\n"
     rdf += 'ex:it <http://www.w3.org/2000/01/rdf-schema#label> "Ilmar Tamm" ; ex:leads ex:Payments .\n'
@@ -193,7 +231,10 @@ def test_build_from_stdin_needs_a_format(films: Path, tmp_path: Path) -> None:
     text = (films / "films.tsv").read_text()
     refused = kgwalk("kg", "build", "-", "-o", "films.kg", cwd=tmp_path, stdin=text)
     assert refused == Done(
-        1, "", "error: stdin has no file name to tell the format\n  give --format: tsv csv nt ttl nq jsonl rog\n"
+        1,
+        "",
+        "error: stdin has no file name to tell the format\n"
+        "  give --format: tsv csv nt ttl nq jsonl rog json xlsx sqlite\n",
     )
     done = kgwalk("kg", "build", "-", "--format", "tsv", "-o", "films.kg", "--json", cwd=tmp_path, stdin=text)
     assert (done.status, done.json["triples"]) == (0, 66)

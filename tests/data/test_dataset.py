@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,7 +23,8 @@ from kgwalk.data.dataset import Dataset, datasets_folder, known_names, load_data
 from kgwalk.data.folder import DatasetWriter, read_questions
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.subgraphs import Seeds, write_subgraphs
-from kgwalk.types import InputError, KgwalkError, Question, StoreError, Triple
+from kgwalk.score.episode import measure
+from kgwalk.types import AnswerForm, Episode, InputError, KgwalkError, Question, StopReason, StoreError, Triple
 
 ROW = {"id": "q1", "question": "who directed Big?", "topic_entities": ["Big"], "answers": ["Penny Marshall"]}
 
@@ -438,3 +440,47 @@ def test_graphs_that_are_put_in(tmp_path: Path) -> None:
     for path, message in ((tmp_path / "facts.docx", "unknown kind of graph"), (tmp_path / "no", "expected a file")):
         with pytest.raises(InputError, match=message), DatasetWriter(tmp_path / "out") as out:
             out.copy_graph(path)
+
+
+# Tables, and questions without an answer
+
+
+def _read(tmp_path: Path, *rows: dict[str, object]) -> list[Question]:
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps({"question": "?", **row}) + "\n" for row in rows))
+    return list(read_questions(tmp_path / "test.jsonl"))
+
+
+def test_a_table_and_what_has_no_answer_are_read_and_scored(tmp_path: Path) -> None:
+    """Of two rows one is said right and one wrong: 2 * 1 / (2 + 2). Where nothing is known, nothing is right."""
+    table, nothing = _read(
+        tmp_path,
+        {"topic_entities": ["IT"], "columns": ["name", "age"], "rows": [["Ann", "40"], ["Bob", "31"]]},
+        {"topic_entities": ["Ann"], "answerable": False},
+    )
+    assert (table.answers, table.extra["answer_kind"]) == (["Ann", "Bob"], "table")
+    assert (nothing.answers, nothing.extra["answer_kind"]) == ([], "none")
+    assert [question_of(row_of(one), "1") for one in (table, nothing)] == [table, nothing]
+    form = AnswerForm("table", columns=["name", "age"], rows=[["Ann", "40"], ["Bob", "30"]])
+    said = Episode(table, [], [], "", answers=["Ann", "Bob"], stop=StopReason.answered, form=form)
+    assert measure(said)["rows_f1"] == 0.5
+    assert measure(Episode(table, [], [], "", answers=["Ann"], stop=StopReason.answered))["rows_f1"] == 0
+    refused = Episode(nothing, [], [], "", answers=[], stop=StopReason.answered)
+    assert measure(refused)["f1"] == 1
+    assert "rows_f1" not in measure(refused)
+    guessed = Episode(nothing, [], [], "", answers=["1990"], stop=StopReason.answered)
+    assert measure(guessed)["f1"] == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"rows": ["Ann"]}, "expected `rows`, a list of rows"),
+        ({"rows": [["Ann", 40]]}, "expected `rows`, lists of texts; write numbers as text"),
+        ({"rows": [["Ann", "40", "IT"]], "columns": ["name"]}, "expected a name for each column in `columns`"),
+        ({"answerable": "no"}, "expected `answerable`, true or false, got text"),
+        ({"answerable": False, "answers": ["x"]}, "it is said not to be `answerable`, and has `answers`"),
+    ],
+)
+def test_tables_that_are_wrong(row: dict[str, object], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        _read(tmp_path, {"topic_entities": ["x"], **row})

@@ -104,7 +104,7 @@ def test_other_formats_are_no_tables(tmp_path: Path) -> None:
     tally = ReadCounts()
     path = write(tmp_path, "a.nt", "<http://x/Ann> <http://x/born> <http://x/Porto> .\n")
     assert len(triples(path, tally, table=True)) == 1
-    assert tally.notes == [f"{path}: read as nt; --table is about TSV and CSV"]
+    assert tally.notes == [f"{path}: read as nt; --table is about TSV and CSV, and JSON lines of records"]
 
 
 # Read as triples

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from kgwalk.kg.build import BuildReport, build
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import open_graph
+from kgwalk.questions.drawing import WalkSampler
+from kgwalk.questions.plan import MakeSettings
 from kgwalk.types import InputError
-from kgwalk.walk.kinds import kinds_in
+from kgwalk.walk.kinds import kinds_in, names_class
 
 Fact = tuple[str, str, str]
 SHOP = {
@@ -363,3 +365,17 @@ def test_every_cell_is_told(names: list[str], rows: list[list[str]], tmp_path: P
     assert len(told) == len(cells)
     assert sorted(name for _, name, _ in cells) == sorted(fact[1] for fact in told)
     assert len({head for head, _, _ in facts}) == len(rows)
+
+
+def test_a_class_is_a_kind_and_not_asked_about(tmp_path: Path) -> None:
+    """`is_a` and rdf:type lead to a class, a column called `type` does not; none of the first is a question's."""
+    made(tmp_path, {"planes": "tail,type,seats\nN1,jet,50\nN2,prop,20\nN3,jet,70\n"})
+    table = open_graph(tmp_path / "made.kg")
+    assert [names_class(table, name) for name in ("is_a", "type", "seats")] == [True, False, False]
+    (tmp_path / "a.ttl").write_text("@prefix : <http://x/> . :a a :K ; :r :b . :b a :K .")
+    build([tmp_path / "a.ttl"], tmp_path / "a.kg")
+    assert names_class(open_graph(tmp_path / "a.kg"), "type")
+    made(tmp_path, SHOP)
+    asked = {way.relation for way in WalkSampler(open_graph(tmp_path / "made.kg"), MakeSettings()).first_ways}
+    assert not asked & {"is_a", "name"}
+    assert {"customer_id", "product_id"} & asked

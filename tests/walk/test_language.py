@@ -492,7 +492,7 @@ def test_a_walk_in_the_full_language(shop: StoredGraph) -> None:
     [episode] = rollout(
         [(Task(asked, [], kinds=[DEPARTMENTS]), Environment(shop))], Kgwalk(language="full"), ScriptedEngine(turns)
     )
-    assert "$1 = 2 department: Design, Sales\n-> is_a\n<- works_in" in episode.prompt
+    assert "$1 = 2 department: Design, Sales\n<- works_in" in episode.prompt
     assert "compare(left, comparison, right): yes if" in episode.prompt
     assert [turn.observation.splitlines()[0] for turn in episode.turns[:3]] == [
         "$2 = 1: Design",

@@ -45,7 +45,11 @@ def ask(
         typer.Argument(help="A question; without one, those on stdin, a line each; on a terminal a session."),
     ] = None,
     graph: Annotated[
-        str, typer.Option("--graph", help="A store folder, a server's URL, sparql+URL, or a bundled graph's name.")
+        str,
+        typer.Option(
+            "--graph",
+            help="A store folder, a file of facts or tables, a server's URL, sparql+URL, or a bundled graph's name.",
+        ),
     ] = GRAPH,
     topic: Annotated[
         list[str] | None, typer.Option("--topic", help="An entity to start from; else found in the question.")

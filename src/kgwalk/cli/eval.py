@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The metrics as the screen shows them, in this order; a name that ends in _ stands for all that begin with it.
 GROUPS = {
-    "answers": ("f1", "precision", "recall", "hits_at_1", "exact_set", "accuracy"),
+    "answers": ("f1", "precision", "recall", "hits_at_1", "exact_set", "accuracy", "rows_f1"),
     "lenient": ("hit_any", "hit_substring", "em_token"),
     "retrieval": ("retrieval_",),
     "exploration": ("exploration_",),

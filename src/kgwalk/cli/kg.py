@@ -41,6 +41,9 @@ class SourceFormat(StrEnum):
     nq = "nq"
     jsonl = "jsonl"
     rog = "rog"
+    json = "json"
+    xlsx = "xlsx"
+    sqlite = "sqlite"
 
 
 class ExportFormat(StrEnum):
@@ -66,15 +69,17 @@ def _memory(text: str) -> int:
     epilog="Examples: kgwalk kg build facts.tsv -o facts.kg · kgwalk kg build a.nt.gz b.nt.gz -o both.kg --lang de · "
     "kgwalk kg build people.csv --table -o people.kg · "
     "kgwalk kg build products.csv orders.csv --table --key products=sku -o shop.kg · "
+    "kgwalk kg build shop.db -o shop.kg · "
     "kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
 )
 def build(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="SRC...", help="Files of triples; - reads stdin (with --format).")
+        list[Path], typer.Argument(metavar="SRC...", help="Files of triples or tables; - reads stdin (with --format).")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store folder to make.")],
     format: Annotated[
-        SourceFormat | None, typer.Option(help="tsv, csv, nt, ttl, nq, jsonl or rog; else by file name.")
+        SourceFormat | None,
+        typer.Option(help="tsv, csv, nt, ttl, nq, jsonl, rog, json, xlsx or sqlite; else by file name."),
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="TSV of id and label: names for the ids in the sources.")] = None,
     label: Annotated[
@@ -92,7 +97,8 @@ def build(
         bool,
         typer.Option(
             "--table",
-            help="TSV, CSV: the first row has column names, and each other row is a thing. Keys and foreign keys of "
+            help="TSV, CSV: the first row has column names, and each other row is a thing; JSONL: records. Keys and "
+            "foreign keys of "
             "several tables are found by their names, and shown.",
         ),
     ] = False,
@@ -112,7 +118,7 @@ def build(
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Build a store from TSV, CSV, N-Triples, Turtle, N-Quads or JSONL, plain, .gz or .zst.
+    """Build a store from TSV, CSV, RDF, JSON, JSONL (plain, .gz or .zst), Excel sheets or an SQLite database.
 
     TSV and CSV have three columns, head, relation and tail, and may have a fourth, the time of the fact; with --table
     they are tables of any width, in which every cell is a fact, and foreign keys lead to other tables' rows. The store

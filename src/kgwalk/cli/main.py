@@ -40,6 +40,7 @@ COMMANDS = (
 
 # Packages that commands import and the base install lacks, with the extra that brings each.
 EXTRAS = {"torch": "local", "transformers": "local", "accelerate": "local", "peft": "local", "safetensors": "local"}
+OF_GRAPHS = ("build", "info", "relations", "query", "find", "verify", "export", "subgraphs")  # after `kgwalk kg`
 ASKING = ("ask", "serve")  # commands that take their graph as an option, not as an argument
 
 
@@ -150,13 +151,17 @@ def _ended(end: SystemExit) -> int | str | None:
 
 
 def _hint(command: str, message: str) -> str:
-    """Advice on unexpected arguments.
+    """Advice on unexpected arguments, and on commands that belong to a group.
 
     >>> _hint("serve", "Got unexpected extra argument(s) (films.kg)")
     'A graph is given with --graph.'
     >>> _hint("ask", "Got unexpected extra argument(s) (is the capital of Norway)")
     'Put the question in quotes.'
+    >>> _hint("build", "No such command 'build'.")
+    'Did you mean kgwalk kg build?'
     """
+    if message.startswith("No such command") and command in OF_GRAPHS:
+        return f"Did you mean kgwalk kg {command}?"
     extra = re.search(r"unexpected extra arguments?(?:\(s\))? \((.*)\)$", message)
     if extra is None or command not in ASKING:
         return ""

@@ -1,7 +1,8 @@
 """The options and arguments that several commands share, and the graphs that such an argument names.
 
 A command takes an option as the type of a parameter, `json: JsonOption = False`. What only one command has stands in
-its own module. A graph is given by what a person calls it: a bundled name, a store, a dataset or an address.
+its own module. A graph is given by what a person calls it: a bundled name, a store, a dataset, a file of facts
+or tables, or an address.
 
     graph_called("world"), graph_called("films.kg"), graph_called("http://localhost:8000")
 """
@@ -34,7 +35,11 @@ StartOverOption = Annotated[bool, typer.Option("--force", help="Start over in a 
 
 # Graphs and data
 GraphArgument = Annotated[
-    str, typer.Argument(metavar="GRAPH", help="A store folder, `world`, a kgwalk server's URL, or sparql+URL.")
+    str,
+    typer.Argument(
+        metavar="GRAPH",
+        help="A store folder, `world`, a file of facts or tables, a kgwalk server's URL, or sparql+URL.",
+    ),
 ]
 StoreArgument = Annotated[Path, typer.Argument(metavar="GRAPH", help="A store folder made by `kgwalk kg build`.")]
 DatasetOption = Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")]
@@ -130,11 +135,22 @@ def stored_graph(name: str) -> tuple[str, StoredGraph]:
         return name, load_graph(BUNDLED[name]())
     folder = Path(name)
     with naming_read_errors(folder):
+        if folder.is_file():
+            return _of_file(folder)
         if not is_store(folder) and (opened := _of_dataset(name)) is not None:
             return opened
         if not folder.exists() and len(folder.parts) == 1 and not folder.suffix:
             raise _unknown(name)
     return folder.resolve().name.removesuffix(".kg"), load_graph(folder)
+
+
+def _of_file(path: Path) -> tuple[str, StoredGraph]:
+    """The graph of a file that `kgwalk kg build` reads, built into the cache."""
+    from kgwalk.data.dataset import file_store  # it brings pyarrow along
+    from kgwalk.data.folder import stem_and_suffix
+    from kgwalk.types import silent
+
+    return stem_and_suffix(path)[0], load_graph(file_store(path, silent))
 
 
 def _of_dataset(name: str) -> tuple[str, StoredGraph] | None:

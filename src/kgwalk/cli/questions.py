@@ -281,14 +281,14 @@ def _whole(shares: Mapping[str, float]) -> dict[int, float]:
 def _graph(name: str, on_error: BadRows, progress: Progress) -> StoredGraph:
     """A graph in a store here; a file of facts is built into the cache first."""
     from kgwalk.cli.options import stored_graph
-    from kgwalk.data.dataset import cached_store
+    from kgwalk.data.dataset import file_store
     from kgwalk.kg.files import naming_read_errors
     from kgwalk.kg.store import open_graph
 
     with naming_read_errors(Path(name)):
         is_file = Path(name).is_file()
     if is_file:
-        return open_graph(cached_store([Path(name)], None, progress, on_error=on_error.value))
+        return open_graph(file_store(Path(name), progress, on_error=on_error.value))
     return stored_graph(name)[1]
 
 

@@ -28,7 +28,7 @@ from kgwalk.data.folder import FolderLayout, layout_of, read_questions
 from kgwalk.kg.build import build
 from kgwalk.kg.files import HEADER, is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.sources.reading import detect_format
+from kgwalk.kg.sources.reading import detect_format, looks_like_a_table
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import VERSION, StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Progress, Question, StoreError, silent
@@ -197,8 +197,18 @@ def _checked(dataset: Dataset) -> Dataset:
 # The store of a dataset, in the cache
 
 
+def file_store(path: Path, progress: Progress, *, on_error: OnError = "stop") -> Path:
+    """The store folder of one file, in the cache; a TSV or CSV file that looks like a table is read as one."""
+    return cached_store([path], None, progress, on_error=on_error, table=looks_like_a_table(path))
+
+
 def cached_store(
-    sources: Sequence[Path], labels: Path | None, progress: Progress, *, on_error: OnError = "skip"
+    sources: Sequence[Path],
+    labels: Path | None,
+    progress: Progress,
+    *,
+    on_error: OnError = "skip",
+    table: bool = False,
 ) -> Path:
     """The store folder of these files, built if it is not there yet; other processes that want it wait.
 
@@ -206,13 +216,13 @@ def cached_store(
     gets a new one. Rows that cannot be read are left out with a warning, and counted in the store's header; with
     `on_error="stop"` the first is an InputError, even if a store without these rows was built before.
     """
-    place = cache_folder() / "graphs" / f"{_digest(sources, labels)}-{VERSION}.kg"
+    place = cache_folder() / "graphs" / f"{_digest(sources, labels)}-{'table-' * table}{VERSION}.kg"
     if _is_there(place, on_error):
         return place
     try:
         with exclusive(place):
             if not _is_there(place, on_error):
-                _build(sources, place, labels, progress, on_error)
+                _build(sources, place, labels, progress, Options(on_error=on_error, table=table))
     except (OSError, StoreError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise StoreError(
@@ -228,8 +238,7 @@ def _is_there(place: Path, on_error: OnError) -> bool:
     return on_error == "skip" or not open_graph(place).store.folder.header["skipped"]
 
 
-def _build(sources: Sequence[Path], place: Path, labels: Path | None, progress: Progress, on_error: OnError) -> None:
-    options = Options(on_error=on_error)
+def _build(sources: Sequence[Path], place: Path, labels: Path | None, progress: Progress, options: Options) -> None:
     report = build(
         sources, place, options=options, labels=labels, replace=(place / HEADER).is_file(), progress=progress
     )

@@ -26,7 +26,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from kgwalk.config.run_folder import question_of, row_of
+from kgwalk.config.run_folder import kind, kind_of_list, question_of, row_of
 from kgwalk.kg.files import HEADER, is_store, naming_disk_errors, naming_read_errors
 from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape, misread_first
 from kgwalk.kg.sources.source import Options, ReadCounts, Source, line_blocks, open_stream, shown
@@ -137,9 +137,42 @@ def _question(source: Source, number: int, raw: bytes, with_graph: bool) -> Ques
     if isinstance(row, dict) and not with_graph:
         row.pop(GRAPH, None)
     try:
-        return question_of(row, str(number))
+        return question_of(with_answers(row) if isinstance(row, dict) else row, str(number))
     except ValueError as error:
         raise source.error(str(error), line=number, text=shown(raw)) from None
+
+
+def with_answers(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with `answers` and `answer_kind`, where a table or `answerable` says what they are.
+
+    >>> with_answers({"rows": [["Ann", "1"], ["Ann", "2"]]})
+    {'rows': [['Ann', '1'], ['Ann', '2']], 'answers': ['Ann'], 'answer_kind': 'table'}
+    >>> with_answers({"answerable": False})
+    {'answerable': False, 'answers': [], 'answer_kind': 'none'}
+    """
+    if (rows := row.get("rows")) is not None:
+        if not isinstance(rows, list) or not all(isinstance(one, list) and one for one in rows):
+            raise ValueError(f"expected `rows`, a list of rows, got {kind_of_list(rows)}")
+        if not all(isinstance(cell, str) for one in rows for cell in one):
+            raise ValueError("expected `rows`, lists of texts; write numbers as text")
+        columns = row.get("columns")
+        # Made questions leave out the first column's name: it is that of the thing.
+        widths = [len(columns), len(columns) + 1] if isinstance(columns, list) else []
+        if columns is not None and any(len(one) not in widths for one in rows):
+            raise ValueError("expected a name for each column in `columns`")
+        return {
+            **row,
+            "answers": row.get("answers") or list(dict.fromkeys(one[0] for one in rows)),
+            "answer_kind": "table",
+        }
+    answerable = row.get("answerable")
+    if not (answerable is None or isinstance(answerable, bool)):
+        raise ValueError(f"expected `answerable`, true or false, got {kind(answerable)}")
+    if answerable is False:
+        if row.get("answers"):
+            raise ValueError("it is said not to be `answerable`, and has `answers`")
+        return {**row, "answers": [], "answer_kind": "none"}
+    return row
 
 
 def line_of(row: dict[str, Any]) -> bytes:

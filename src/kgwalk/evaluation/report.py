@@ -262,6 +262,7 @@ COMPARED = (
     "hit_any",
     "exact_set",
     "accuracy",  # of questions that ask whether something is so
+    "rows_f1",  # of questions that ask for a table
     "retrieval_rate",
     "generated_tokens",
     "turns",

@@ -140,7 +140,8 @@ class _Build:
                 tallies.append(tally := ReadCounts())
                 progress = partial(self._read_some, source, tally)
                 if holds_tables(source, options):
-                    stage(source, options, tally, tables, progress)
+                    stage(source, options, tally, tables)
+                    progress()
                     continue
                 for block in read(source, options, tally):
                     self._add(block)

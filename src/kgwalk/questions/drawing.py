@@ -42,7 +42,7 @@ from kgwalk.questions.schema import (
 )
 from kgwalk.types import Found, Neighbors, Triple, UnknownName
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.kinds import Kind
+from kgwalk.walk.kinds import Kind, names_class
 
 COMPARED = 2000  # entities, at most, that are compared to tell whether two directed relations lead to one kind
 TRIES = 8  # draws of a topic before a directed relation is given up
@@ -107,7 +107,11 @@ class WalkSampler:
         self.chance = random.Random(settings.seed)
         self.used: Counter[DirectedRelation] = Counter()
         relations = self.schema.relations
+        # A thing's class is a kind, and no question; nor is a name of itself, as tables have it.
+        trivial = {name for name, one in relations.items() if one.sample_heads == one.sample_tails}
+        trivial |= {name for name in relations if names_class(graph, name)}
         asked = [way for way in self.starts.ways if not _HOUSEKEEPING.match(way.relation)]
+        asked = [way for way in asked if way.relation not in trivial]
         self.value_nodes: dict[str, ValueNode] = {}
         if settings.language == "full":  # there a type is a kind to start from, and a value's node is not asked for
             self.value_nodes = value_nodes(graph, self.schema)

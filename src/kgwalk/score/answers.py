@@ -83,6 +83,18 @@ class Matched:
         return float(self.predicted == self.gold == 0)
 
 
+def rows_f1(predicted: Iterable[Sequence[str]], gold: Iterable[Sequence[str]]) -> float:
+    """F1 over the rows of a table. Two rows are the same if they have the same cells, in any order of the columns.
+
+    >>> rows_f1([["Ann", "40"], ["Bob", "31"]], [["40", "ann"], ["Cid", "25"], ["Dee", "50"]])   # 2 * 1 / (2 + 3)
+    0.4
+    >>> rows_f1([], [])
+    1.0
+    """
+    said, right = ({tuple(sorted(map(normalise, row))) for row in rows} for rows in (predicted, gold))
+    return 2 * len(said & right) / (len(said) + len(right)) if said or right else 1.0
+
+
 def match(predicted: Sequence[str], gold: Gold, graph: Graph | None = None) -> Matched:
     """Predictions against the right answers. Each entity counts once, by whichever of its names it was predicted.
 

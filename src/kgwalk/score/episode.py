@@ -15,7 +15,18 @@ from dataclasses import dataclass
 from math import comb
 
 from kgwalk.kg.graph import Graph
-from kgwalk.score.answers import Gold, Matched, accuracy, em_token, forms, gold_of, hit_any, hit_substring, match
+from kgwalk.score.answers import (
+    Gold,
+    Matched,
+    accuracy,
+    em_token,
+    forms,
+    gold_of,
+    hit_any,
+    hit_substring,
+    match,
+    rows_f1,
+)
 from kgwalk.score.exploration import exploration, explored, gold_facts
 from kgwalk.types import Call, Episode, KgwalkError, Malformed, Question, StopReason
 from kgwalk.walk.rollout import tokens
@@ -30,8 +41,8 @@ def measure(
     Always there: f1, precision, recall, hits_at_1, exact_set, hit_any, hit_substring, em_token, retrieval_rate,
     retrieval_share, retrieval_all, generated_tokens, prompt_tokens, total_tokens, turns, calls, invalid_calls,
     malformed, answered, failed, seconds, web_calls, web_failed, web_used. Of questions that ask whether something is
-    so: accuracy. Where the engine says how likely its tokens were: confidence. Where gold facts are known:
-    exploration_facts, _coverage, _precision, _found, and _efficiency if one was found.
+    so: accuracy. Of those that ask for a table: rows_f1. Where the engine says how likely its tokens were: confidence.
+    Where gold facts are known: exploration_facts, _coverage, _precision, _found, and _efficiency if one was found.
 
     >>> from kgwalk.types import Question
     >>> asked, stop = Question("q", "?", [], ["Oslo", "Bergen"]), StopReason("answered")
@@ -69,6 +80,9 @@ def _answer(episode: Episode, gold: Gold, graph: Graph | None) -> dict[str, floa
     }
     if episode.question.extra.get("answer_kind") == "boolean":
         found["accuracy"] = accuracy(names, gold)
+    rows = episode.question.extra.get("rows")
+    if episode.question.extra.get("answer_kind") == "table" and isinstance(rows, list):
+        found["rows_f1"] = rows_f1(episode.form.rows if answered else [], rows)
     return found
 
 

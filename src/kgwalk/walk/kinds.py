@@ -46,6 +46,20 @@ _PARTICIPLE = re.compile(r"(?:ed|en|\b(?:born|made|held|built|found|known|sold|b
 _VERBAL = re.compile(r"^.+ (?:by|to|from|with|on|as)$")
 
 
+CLASS_WORDS = frozenset({"rdf type", "a", "is a", "isa", "instance of", "instanceof"})  # from a thing to its class
+RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+
+
+def names_class(graph: Graph, relation: str) -> bool:
+    """Whether a relation leads from a thing to its class: rdf:type, or `is_a`. A column called `type` does not."""
+    if _plain(relation) in CLASS_WORDS:
+        return True
+    if _plain(relation) != "type" or not isinstance(graph, StoredGraph) or graph.store.relation_id is None:
+        return False
+    number = graph.store.relation_number(relation)
+    return number is not None and graph.store.relation_id[number] == RDF_TYPE
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """All things of a kind. `how` says what makes them so: the value of a relation of types (OF_TYPE), that a relation

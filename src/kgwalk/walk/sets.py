@@ -18,7 +18,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import ShortNames
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import AnswerForm, Neighbors, Triple, UnknownName
-from kgwalk.walk.kinds import Kind, is_type
+from kgwalk.walk.kinds import Kind, is_type, names_class
 from kgwalk.walk.paths import (
     AGGREGATES,
     COUNTED,
@@ -179,7 +179,8 @@ class NamedSets:
         """The relations that leave and that enter a set, the most shared first.
 
         With `values` a relation to nodes that only hold a value is listed as the paths to what they hold
-        (`price/amount, price/currency`): a model that sees `price` alone cannot know how to go on.
+        (`price/amount, price/currency`): a model that sees `price` alone cannot know how to go on. In the full language,
+        where a walk can start from a kind, what leads to a thing's class is not offered.
         """
         result = []
         names = self.made[number - 1].members[:RELATIONS_OF]
@@ -191,6 +192,8 @@ class NamedSets:
                     counts[relation] += 1
                     first.setdefault(relation, name)
             ranked = sorted(counts, key=lambda relation: (-counts[relation], relation))
+            if out and self.empty:
+                ranked = [relation for relation in ranked if not names_class(self.graph, relation)]
             shown = [self.shown(relation) for relation in ranked]
             if values and out:
                 behind = [self._held(first[relation], relation) for relation in ranked]

@@ -1,8 +1,11 @@
-"""JSON lines: one triple a line, or one question with its graph a line (RoG).
+"""JSON: one triple a line, one question with its graph a line (RoG), a list of triples, or records as tables.
 
 A triple is {"head", "relation", "tail"} (or subject/predicate/object, or h/r/t) with an optional "time", or
 [head, relation, tail] with an optional time as the fourth. A head, relation or tail is text, a number or true/false
 (kept as JSON writes it), or {"id": key, "name": label}, which keeps two entities with one name apart.
+
+Records are objects with fields of their own, in a `.json` file or one a line. They are rows of a table (`tables`); an
+object inside a record is a row of a further table, called as its field is; a list is several cells of one column.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgwalk.kg.names import singular
 from kgwalk.kg.sources.source import (
     ENCODING_HINT,
     GIVEN_RANK,
@@ -29,9 +33,12 @@ from kgwalk.kg.sources.source import (
     shown,
     strings,
 )
+from kgwalk.kg.sources.tables import Column, ForeignKey, Table, Tables
 
 _FIELD_NAMES = (("head", "relation", "tail"), ("subject", "predicate", "object"), ("h", "r", "t"))
 _TRIPLE = '{"head", "relation", "tail"} or [head, relation, tail], with an optional time'
+_RECORDS = "a list of objects, an object of such lists, or one object"
+_PEEKED = 1 << 20  # bytes that are read to tell the form of a file
 _QUESTION = '{"id", "graph": [[head, relation, tail], ...]}'
 
 
@@ -48,6 +55,34 @@ def read_triples(source: Source) -> Iterator[Block]:
             yield from batch.blocks()
             batch = _Batch(with_question=False)
     yield from batch.blocks()
+
+
+def read_list(source: Source) -> Iterator[Block]:
+    """A file that is one list of triples."""
+    batch = _Batch(with_question=False)
+    for place, value in enumerate(_whole(source)):
+        try:
+            batch.add(_parse(value))
+        except ValueError as error:
+            source.refuse(f"[{place}]: {error}", text=json.dumps(value, ensure_ascii=False)[:200])
+    yield from batch.blocks()
+
+
+def is_triple(value: Any) -> bool:
+    """Whether a JSON value is meant as a triple, by its form."""
+    if isinstance(value, dict):
+        return any(all(name in value for name in names) for names in _FIELD_NAMES)
+    return isinstance(value, list) and len(value) in (3, 4) and not any(isinstance(part, list) for part in value)
+
+
+def first_value(source: Source) -> Any:
+    """The first element of a JSON list, or the first value of JSON lines; None where it cannot be told."""
+    with open_stream(source) as stream:
+        text = shown(stream.read(_PEEKED)).lstrip()
+    try:
+        return json.JSONDecoder().raw_decode(text[1:].lstrip() if text.startswith("[") else text)[0]
+    except (ValueError, RecursionError):
+        return None
 
 
 def read_rog(source: Source) -> Iterator[Block]:
@@ -267,3 +302,121 @@ class _Batch:
 
 def _repeated(text: str, times: int) -> pa.StringArray:
     return pa.repeat(pa.scalar(text, pa.string()), times)
+
+
+# Records
+
+
+def stage_records(source: Source, tables: Tables, name: str) -> None:
+    """The tables of a `.json` file.
+
+    A list of objects is a table of the file's name; an object of lists of objects is a table of each field's name; an
+    object of objects is a table whose keys are the names of its fields; any other object is one row.
+    """
+    records, value = _Records(tables, source), _whole(source)
+    if isinstance(value, dict):
+        fields = {field: part for field, part in value.items() if _is_records(part)}
+        if fields:
+            for field, part in fields.items():
+                records.add_all(field, part)
+            if other := ", ".join(field for field in value if field not in fields):
+                source.note(f"beside the tables, left out: {other}")
+            return
+        rows = list(value.values())
+        if len(rows) > 1 and all(isinstance(row, dict) for row in rows):
+            keyed = [row if "id" in row else {"id": key, **row} for key, row in value.items()]
+            records.add_all(name, keyed)
+            return
+        value = [value]
+    if not _is_records(value):
+        got = _kind(value) if not isinstance(value, list) else "a list with values in it" if value else "an empty list"
+        raise source.error(f"expected {_RECORDS}, got {got}")
+    records.add_all(name, value)
+
+
+def stage_lines(source: Source, tables: Tables, name: str) -> None:
+    """A record a line; refuses lines that are none."""
+    records = _Records(tables, source)
+    table = records.table(name, nested=False)
+    for number, raw, value in _values(source):
+        if isinstance(value, dict):
+            records.add(table, _with_number_texts(raw), number)
+        else:
+            source.refuse(f"expected an object, got {_kind(value)}", line=number, text=shown(raw))
+
+
+def _whole(source: Source) -> Any:
+    """The value of a file, with numbers as the text that they have."""
+    with open_stream(source) as stream:
+        parts = iter(lambda: stream.read(_PEEKED), b"")
+        raw = b"".join(parts)
+    try:
+        return _with_number_texts(raw)
+    except UnicodeDecodeError as error:
+        raise source.error(not_utf8(error), hint="re-encode the file to UTF-8") from None
+    except json.JSONDecodeError as error:
+        hint = "a file with a value on each line is called .jsonl" if error.msg == "Extra data" else None
+        raise source.error(f"not JSON: {error.msg} (column {error.colno})", line=error.lineno, hint=hint) from None
+    except RecursionError:
+        raise source.error("lists and objects are nested too deeply") from None
+
+
+def _is_records(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+class _Records:
+    """JSON objects put into tables."""
+
+    def __init__(self, tables: Tables, source: Source) -> None:
+        self._tables, self._source = tables, source
+        self._by_name: dict[str, Table] = {}
+        self._columns: dict[tuple[int, str, int], Column] = {}  # table, field, table that it leads to (-1: none)
+
+    def table(self, name: str, *, nested: bool) -> Table:
+        """The table of that name; what stands inside a `customer` field goes to `customers`, if that is one."""
+        plain = " ".join([*name.lower().split()[:-1], singular(name.lower().split()[-1])]) if name.strip() else name
+        if plain not in self._by_name:
+            self._by_name[plain] = self._tables.start(name or "records", self._source)
+        table = self._by_name[plain]
+        table.nested |= nested
+        return table
+
+    def add_all(self, name: str, records: list[dict[str, Any]]) -> None:
+        table = self.table(name, nested=False)
+        for record in records:
+            self.add(table, record)
+
+    def add(self, table: Table, record: dict[str, Any], line: int = 0) -> int:
+        """Add an object and all that is inside it; returns its row."""
+        cells: list[tuple[Column, str]] = []
+        for field, value in record.items():
+            for part in _parts(value):
+                if isinstance(part, dict):
+                    inside = self.table(field, nested=True)
+                    cells.append((self._column(table, field, inside), str(self.add(inside, part))))
+                elif text := _cell(part):
+                    cells.append((self._column(table, field, None), text))
+        return self._tables.add_row(table, cells, line)
+
+    def _column(self, table: Table, field: str, inside: Table | None) -> Column:
+        known = (table.number, field, -1 if inside is None else inside.number)
+        if known not in self._columns:
+            column = self._columns[known] = self._tables.add_column(table, field)
+            column.link = None if inside is None else ForeignKey(inside, by_row=True)
+        return self._columns[known]
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """The value, or what is in a list, and in lists inside it."""
+    if isinstance(value, list):
+        for part in value:
+            yield from _parts(part)
+    else:
+        yield value
+
+
+def _cell(value: Any) -> str:
+    """A value as a cell; blank for none. Numbers are text already."""
+    text = "" if value is None else ("true" if value else "false") if isinstance(value, bool) else str(value)
+    return "" if text.isspace() else text

@@ -2,26 +2,31 @@
 
     for block in read("films.tsv.gz", Options(), tally): ...
 
-The formats are TSV, CSV, N-Triples, N-Quads, Turtle, JSON lines and RoG's. The format is told by the file's name, or
-given in the options; `.gz` and `.zst` are decompressed on the way. Memory is bounded by `Options.block_bytes`, whatever
-the size of the source. `build` is what calls this.
+The formats are TSV, CSV, N-Triples, N-Quads, Turtle, JSON, JSON lines, RoG's, Excel's and SQLite's. The format is told
+by the file's name, or given in the options; `.gz` and `.zst` are decompressed on the way. Memory is bounded by
+`Options.block_bytes`, whatever the size of the source (but a `.json` file is held whole). `build` is what calls this.
 
-With `Options.table`, a TSV or CSV file is read as a table, with `stage`: its facts are told once all tables are there.
-One that was read as triples and looks like a table gets a note in the report (`TableLook`).
+Sheets, databases, JSON records, and with `Options.table` TSV and CSV files are read as tables, with `stage`: their
+facts are told once all tables are there. A file that was read as triples and looks like a table gets a note in the
+report (`TableLook`).
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import date, datetime, time
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import orjson
 import pyarrow as pa
@@ -39,6 +44,7 @@ from kgwalk.kg.sources.source import (
     Options,
     ReadCounts,
     Source,
+    TimeCheck,
     TripleBlock,
     line_blocks,
     open_stream,
@@ -56,9 +62,20 @@ _READERS: dict[str, Callable[[Source], Iterator[Block]]] = {
     "nq": lambda source: rdf.read_lines(source, "nq"),
     "jsonl": jsonl.read_triples,
     "rog": jsonl.read_rog,
+    "json": jsonl.read_list,
 }
-FORMATS = tuple(_READERS)
-_TABLES: dict[str, Callable[[Source], Iterator[TableRow]]] = {"tsv": tsv_records, "csv": csv_records}
+# Each puts the tables of a source with the others; the last argument is what a table without a name is called.
+_TABLES: dict[str, Callable[[Source, Tables, str], None]] = {
+    "tsv": lambda source, tables, name: _stage_rows(source, tsv_records(source), tables, name),
+    "csv": lambda source, tables, name: _stage_rows(source, csv_records(source), tables, name),
+    "jsonl": jsonl.stage_lines,
+    "json": jsonl.stage_records,
+    "xlsx": lambda source, tables, name: _stage_workbook(source, tables, name),
+    "sqlite": lambda source, tables, name: _stage_database(source, tables),
+}
+_DELIMITED = ("tsv", "csv")
+_ONLY_TABLES = ("xlsx", "sqlite")
+FORMATS = (*_READERS, *_ONLY_TABLES)
 _SUFFIXES = {
     ".tsv": "tsv",
     ".csv": "csv",
@@ -67,9 +84,15 @@ _SUFFIXES = {
     ".nq": "nq",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
+    ".xlsx": "xlsx",
+    ".db": "sqlite",
+    ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
 }
 _LISTED = 5  # columns in a note
-_SEEN_EVERY = 10_000  # rows
+_MOST_EXACT = 1 << 53  # whole numbers below are exact as floats
+_FAILED = frozenset(("#REF!", "#N/A", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!"))  # formulas of a sheet
 _B = TypeVar("_B", TripleBlock, Labels, Block)
 
 
@@ -83,13 +106,19 @@ def read(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Bloc
     form = _format(path, options)
     source = Source(str(path), options, tally)
     if options.table:
-        source.note(f"read as {form}; --table is about TSV and CSV")
-    return _not_empty(source, _READERS[form](source), "triples", TABLE_HINT if form in _TABLES else None)
+        source.note(f"read as {form}; --table is about TSV and CSV, and JSON lines of records")
+    return _not_empty(source, _READERS[form](source), "triples", TABLE_HINT if form in _DELIMITED else None)
 
 
 def holds_tables(path: str | Path, options: Options) -> bool:
-    """Whether a source is read as tables."""
-    return options.table and _format(path, options) in _TABLES
+    """Whether a source is read as tables: a workbook, a database, JSON that is no list of triples; others if asked."""
+    form = _format(path, options)
+    if form in _ONLY_TABLES or form in _DELIMITED:
+        return form in _ONLY_TABLES or options.table
+    if form == "json" or (form == "jsonl" and options.table):
+        # A tally of its own, since these bytes will be read and counted again.
+        return not jsonl.is_triple(jsonl.first_value(Source(str(path), options, ReadCounts())))
+    return False
 
 
 def _format(path: str | Path, options: Options) -> str:
@@ -178,22 +207,40 @@ def _not_empty(source: Source, blocks: Iterator[_B], what: str, hint: str | None
 # Reading tables
 
 
-def stage(path: str | Path, options: Options, tally: ReadCounts, tables: Tables, seen: Callable[[], None]) -> None:
-    """Read the tables of a source and put them with the others; `seen` is called now and then."""
+def stage(path: str | Path, options: Options, tally: ReadCounts, tables: Tables) -> None:
+    """Read the tables of a source and put them with the others."""
     form = _format(path, options)
     source = Source(str(path), options, tally)
     if options.header is False:
         raise source.error("a table has its column names in the first row", hint="leave out --no-header, or --table")
-    before = tally.skipped
-    rows = _stage_delimited(source, _TABLES[form](source), tables, seen)
-    if not rows:
-        left_out = tally.skipped - before
+    skipped, before = tally.skipped, len(tables.tables)
+    _TABLES[form](source, tables, "stdin" if source.path == STDIN else table_name(path))
+    if not any(table.rows for table in tables.tables[before:]):
+        left_out = tally.skipped - skipped
         raise source.error("no triples" + (f"; {left_out:,} malformed rows were left out" if left_out else ""))
+
+
+def looks_like_a_table(path: str | Path) -> bool:
+    """Whether a TSV or CSV file is a table rather than triples: by its width, or as `TableLook` tells."""
+    source = Source(str(path), Options(on_error="skip"), ReadCounts())
+    form = _format(path, source.options)
+    if form not in _DELIMITED:
+        return False
+    first = next(tsv_records(source) if form == "tsv" else csv_records(source), None)
+    if first is None or TRIPLES.names_columns(first.fields):
+        return False
+    required, width = len(TRIPLES.columns), len(first.fields)
+    if width not in TRIPLES.widths or (width > required and TimeCheck().problem(first.fields[required])):
+        return width > 1
+    look = TableLook()
+    for columns in islice((read_tsv if form == "tsv" else read_csv)(source, TRIPLES), 1):
+        look.see(TripleBlock(*columns))
+    return look.like_a_table
 
 
 def _only_table(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Block]:
     with TemporaryDirectory(prefix="kgwalk-tables-") as scratch, closing(Tables(Path(scratch))) as tables:
-        stage(path, options, tally, tables, lambda: None)
+        stage(path, options, tally, tables)
         find_keys(tables, options.keys)
         yield from tables.blocks(options.block_bytes)
 
@@ -211,19 +258,19 @@ def table_name(path: str | Path) -> str:
     return re.sub(r"(?:[\s_.-]+\(?\d+\)?)+$", "", name) or name or "table"
 
 
-def _stage_delimited(source: Source, records: Iterator[TableRow], tables: Tables, seen: Callable[[], None]) -> int:
-    """A TSV or CSV file as a table; returns how many rows it has.
+def _stage_rows(source: Source, records: Iterator[TableRow], tables: Tables, name: str) -> None:
+    """A table with the names of its columns in the first row.
 
     Refuses a row that has a cell under no column name; blank rows are fine.
     """
     before = source.tally.skipped
     header = next(records, None)
     if header is None:
-        return 0
+        return
     if source.tally.skipped > before:  # the next row's cells would be taken for the names
         raise source.error("the first row cannot be read, and it has to name the columns; mend it")
     names = _column_names(source, header)
-    table = tables.start("stdin" if source.path == STDIN else table_name(source.path), source)
+    table = tables.start(name, source)
     columns: list[Column | None] = [tables.add_column(table, names[0])]
     known: dict[str, Column] = {}
     for name in names[1:]:
@@ -231,24 +278,14 @@ def _stage_delimited(source: Source, records: Iterator[TableRow], tables: Tables
             known[name] = tables.add_column(table, name)
         columns.append(known[name] if name else None)
 
-    def rows() -> Iterator[tuple[int, list[tuple[Column, str]]]]:
-        for number, record in enumerate(records):
-            filled = [(at, cell) for at, cell in enumerate(record.fields) if not _blank(cell)]
-            cells: list[tuple[Column, str]] = []
-            for at, cell in filled:
-                if at >= len(columns) or (column := columns[at]) is None:
-                    problem = f"column {at + 1} has no name in the first row, and a cell here"
-                    source.refuse(problem, line=record.line, text=shown(record.raw).rstrip("\r\n"))
-                    break
-                cells.append((column, cell))
-            else:
-                if cells:
-                    yield record.line, cells
-            if not number % _SEEN_EVERY:
-                seen()
-
-    tables.add_rows(table, rows())
-    return table.rows
+    for record in records:
+        cells = [(at, cell) for at, cell in enumerate(record.fields) if not _blank(cell)]
+        nameless = next((at for at, _ in cells if at >= len(columns) or columns[at] is None), None)
+        if nameless is not None:
+            problem = f"column {nameless + 1} has no name in the first row, and a cell here"
+            source.refuse(problem, line=record.line, text=shown(record.raw).rstrip("\r\n"))
+        elif cells:
+            tables.add_row(table, [(column, cell) for at, cell in cells if (column := columns[at])], record.line)
 
 
 def _column_names(source: Source, header: TableRow) -> list[str]:
@@ -272,6 +309,108 @@ def _column_names(source: Source, header: TableRow) -> list[str]:
     if several := [name for name, count in named.items() if count > 1]:
         source.note(f"several columns are called {', '.join(several[:_LISTED])}; each such name is one relation")
     return names
+
+
+def _stage_workbook(source: Source, tables: Tables, name: str) -> None:
+    """Every sheet of an Excel file is a table; one that has no more than a title is none."""
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ModuleNotFoundError:
+        raise source.error(
+            "Excel files need openpyxl, which is not installed",
+            hint="pip install 'kgwalk[xlsx]'; or save each sheet as CSV, and give --table",
+        ) from None
+    path = _plain_file(source)
+    try:
+        workbook = load_workbook(path, read_only=True, data_only=True)
+        sheets = [sheet for sheet in workbook.worksheets if hasattr(sheet, "iter_rows")]
+        for sheet in sheets:
+            alone = len(sheets) == 1 and re.fullmatch(r"(?i)(sheet|tabelle|feuille?|hoja|foglio)\s*\d*", sheet.title)
+            rows = _sheet_rows(sheet.iter_rows(values_only=True))
+            _stage_rows(source, rows, tables, name if alone else sheet.title)
+        workbook.close()
+    except (InvalidFileException, BadZipFile, KeyError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise source.error(f"not an Excel file (.xlsx): {error}") from None
+
+
+def _sheet_rows(rows: Iterator[Sequence[Any]]) -> Iterator[TableRow]:
+    """The rows as text, from the first that has two cells; what stands above is a title."""
+    begun = False
+    for line, row in enumerate(rows, 1):
+        cells = [_written(value) for value in row]
+        while cells and not cells[-1]:
+            cells.pop()
+        begun = begun or sum(map(bool, cells)) > 1
+        if begun and cells:
+            yield TableRow(line, "\t".join(cells).encode(), cells)
+
+
+def _written(value: Any) -> str:
+    """A cell of a sheet or a database as text: days without a time of day, whole numbers without a point."""
+    if value is None or isinstance(value, bytes):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat(" ")
+    if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_EXACT:
+        return str(int(value))
+    text = value.isoformat() if isinstance(value, date | time) else str(value)
+    return "" if text.startswith("#") and text in _FAILED else text
+
+
+def _stage_database(source: Source, tables: Tables) -> None:
+    """Every table of an SQLite file, with the keys and foreign keys that it declares."""
+    path = _plain_file(source)
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.text_factory = shown
+            listed = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
+            virtual = [name for name, sql in listed.fetchall() if (sql or "").upper().startswith("CREATE VIRTUAL")]
+            shadows = tuple(f"{name}_" for name in virtual)  # where a virtual table keeps what it holds
+            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"):
+                if not (name.startswith(("sqlite_", *shadows)) or name in virtual):
+                    _stage_database_table(source, tables, database, name)
+    except sqlite3.DatabaseError as error:
+        raise source.error(f"cannot be read as an SQLite database: {error}") from None
+
+
+def _stage_database_table(source: Source, tables: Tables, database: sqlite3.Connection, name: str) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    about = database.execute(f"PRAGMA table_info({quoted})").fetchall()  # place, name, type, not null, default, key
+    table = tables.start(name, source)
+    table.keyed_by = [row[1] for row in sorted(about, key=lambda row: int(row[5])) if row[5]] or None
+    foreign: dict[int, list[tuple[str, str, str]]] = {}
+    for number, _, other, column, target, *_ in database.execute(f"PRAGMA foreign_key_list({quoted})"):
+        foreign.setdefault(number, []).append((column, other, target or ""))
+    table.declared = {column: (other, to) for [(column, other, to)] in (k for k in foreign.values() if len(k) == 1)}
+    columns = [tables.add_column(table, row[1]) for row in about]
+    blobs = 0
+    for row in database.execute(f"SELECT * FROM {quoted}"):
+        blobs += sum(isinstance(value, bytes) for value in row)
+        cells = [
+            (column, text) for column, value in zip(columns, row, strict=True) if (text := _written(value).strip())
+        ]
+        tables.add_row(table, cells)
+    if blobs:
+        source.note(f"{name}: {blobs:,} cells that are no text left out")
+
+
+def _plain_file(source: Source) -> Path:
+    """The path of a source that cannot be read as a stream."""
+    if source.path == STDIN or PurePath(source.path).suffix.lower() in COMPRESSIONS:
+        raise source.error("this format is read from a file that is not compressed", hint="decompress it into a file")
+    path = Path(source.path)
+    try:
+        with path.open("rb"):
+            source.tally.bytes_total += path.stat().st_size
+            source.tally.bytes_read += path.stat().st_size
+    except OSError as error:
+        raise source.error(f"cannot be read: {error.strerror}") from None
+    return path
 
 
 def _blank(cell: str) -> bool:

@@ -138,13 +138,16 @@ def _unknown(said: str, what: str, name: str, known: Sequence[str]) -> InputErro
 def _key(tables: Tables, table: Table) -> Column | None:
     if table.keyed_by is not None:  # several columns are a key together, which no other table can name
         return table.column(table.keyed_by[0]) if len(table.keyed_by) == 1 else None
-    own = [column for column in table.columns if _own_key_rank(column, table) is not None]
-    for column in sorted(own, key=lambda column: _own_key_rank(column, table) or 0):
+    own = [column for column in table.columns if _own_key_rank(column, table) is not None and column.link is None]
+    own.sort(key=lambda column: _own_key_rank(column, table) or 0)
+    if table.nested:
+        return _nested_key(tables, table, own)
+    for column in own:
         filled = (HALF if column is table.columns[0] else MOSTLY) * table.rows
-        if table.nested or (column.distinct >= MOSTLY * column.cells and column.cells >= filled):
+        if column.distinct >= MOSTLY * column.cells and column.cells >= filled:
             return column
     first = table.columns[0] if table.columns else None
-    if first is None or table.nested:
+    if first is None or first.link is not None:
         return None
     if first.cells >= HALF * table.rows and first.distinct == first.cells:
         return first
@@ -158,6 +161,22 @@ def _key(tables: Tables, table: Table) -> Column | None:
     # stood in one row.
     varying = sum(tables.varies(first, column) for column in table.columns[1:])
     return first if varying <= 1 else None
+
+
+def _nested_key(tables: Tables, table: Table, own: Sequence[Column]) -> Column | None:
+    """The key of rows that stand inside others, where one thing may come again: an id, or a name that always comes with
+    the same further cells.
+    """
+    for column in own:
+        if column.cells == table.rows:
+            return column
+    for column in table.columns:
+        words = _words(column.name)
+        if column.cells == table.rows and not column.link and words and words[-1] in NAME_WORDS:
+            others = [other for other in table.columns if other is not column]
+            if not any(tables.varies(column, other) for other in others):
+                return column
+    return None
 
 
 def _own_key_rank(column: Column, table: Table) -> int | None:

@@ -19,7 +19,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from kgwalk.kg.sources.source import GIVEN_RANK, Block, Columns, Labels, Source,
 
 IS_A = ("is_a", "instance_of")  # the relation from a row to its table: the first that is no column's name
 SAMPLED = 200  # values of a column that are looked at to tell what they are
-_HELD = 10_000  # rows that wait to be written, and facts that are fetched at once
+_HELD = 50_000  # cells that wait to be written, and names that are fetched at once
 _CACHE_BYTES = 64 << 20  # of the database's pages in memory
 
 
@@ -109,6 +108,8 @@ class Tables:
     def __init__(self, scratch: Path) -> None:
         self.tables: list[Table] = []
         self._columns = 0
+        self._waiting: dict[str, list[tuple[int, int | str]]] = {}  # rows to write, by the query that does
+        self._held = 0
         self.path = scratch / "tables.sqlite"
         self._db = sqlite3.connect(self.path, isolation_level=None)
         for pragma in ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{_CACHE_BYTES >> 10}"):
@@ -138,25 +139,29 @@ class Tables:
         self._run(f"CREATE TABLE c{column.number} (row INTEGER, value TEXT)")
         return column
 
-    def add_rows(self, table: Table, rows: Iterable[tuple[int, Iterable[tuple[Column, str]]]]) -> None:
-        """Add rows, each as its line (0 where there is none) and its cells that are not blank."""
-        rows = iter(rows)
-        while some := list(islice(rows, _HELD)):
-            lines: list[tuple[int, int]] = []
-            cells: dict[int, list[tuple[int, str]]] = {}
-            for line, filled in some:
-                table.rows += 1
-                lines.append((table.rows, line))
-                for column, value in filled:
-                    cells.setdefault(column.number, []).append((table.rows, value))
-            self._run_many(f"INSERT INTO r{table.number} VALUES (?, ?)", lines)
-            for number, pairs in cells.items():
-                self._run_many(f"INSERT INTO c{number} VALUES (?, ?)", pairs)
+    def add_row(self, table: Table, cells: Iterable[tuple[Column, str]], line: int = 0) -> int:
+        """Add a row by its cells that are not blank; returns its number. `line` is where it stands in its file."""
+        table.rows += 1
+        self._waiting.setdefault(f"INSERT INTO r{table.number} VALUES (?, ?)", []).append((table.rows, line))
+        self._held += 1
+        for column, value in cells:
+            self._waiting.setdefault(f"INSERT INTO c{column.number} VALUES (?, ?)", []).append((table.rows, value))
+            self._held += 1
+        if self._held >= _HELD:
+            self._write()
+        return table.rows
+
+    def _write(self) -> None:
+        for query, rows in self._waiting.items():
+            with _disk_errors():
+                self._db.executemany(query, rows)
+        self._waiting, self._held = {}, 0
 
     # What `table_keys` asks
 
     def look(self, table: Table) -> None:
-        """See what the columns are like."""
+        """See what the columns are like, once all rows are there."""
+        self._write()
         for column in table.columns:
             at = f"c{column.number}"
             column.cells, column.distinct = self._one(f"SELECT count(*), count(DISTINCT value) FROM {at}")
@@ -323,10 +328,6 @@ class Tables:
     def _run(self, query: str, *arguments: object) -> sqlite3.Cursor:
         with _disk_errors():
             return self._db.execute(query, arguments)
-
-    def _run_many(self, query: str, rows: Sequence[tuple[object, ...]]) -> None:
-        with _disk_errors():
-            self._db.executemany(query, rows)
 
     def _one(self, query: str, *arguments: object) -> tuple[Any, ...]:
         found: tuple[Any, ...] = self._run(query, *arguments).fetchone()
