@@ -38,6 +38,7 @@ def main() -> int:
     )
     parser.add_argument("--model", help="a model's name or file (default: that of the agent)")
     parser.add_argument("--engine", default=Asked.engine, help="auto, cpu, local, vllm or api (default: %(default)s)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of dev, keep the walks here, to read failures")
     parser.add_argument("--oracle", action="store_true", help="ask nobody: run the gold programs, and score them")
     parser.add_argument(
         "--starts", action="store_true", help="ask nobody: how often linking finds where the gold programs start"
@@ -48,20 +49,22 @@ def main() -> int:
     given = parser.parse_args()
     if given.graph and given.only != "dev":
         parser.error("--graph needs --only dev: single sealed graphs are not scored")
+    if given.keep and given.only != "dev":
+        parser.error("--keep needs --only dev: what is asked of the sealed graphs is not read")
     try:
         if given.seal:
             seal(given.seal)
             return 0
         if given.check:
             return _check(given.only)
-        who = Asked(given.recipe, given.agent, given.model, given.engine)
+        who = Asked(given.recipe, given.agent, given.model, given.engine, given.keep)
         told = _starts if given.starts else _oracle if given.oracle else partial(_asked, who)
         found = {name: _of_set(name, given.graph, told) for name in SETS if given.only in (None, name)}
     except KgwalkError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if given.json:
-        asked = "oracle" if given.oracle else "starts" if given.starts else vars(who)
+        asked = "oracle" if given.oracle else "starts" if given.starts else {**vars(who), "keep": None}
         print(json.dumps({"asked": asked, **found}, ensure_ascii=False, indent=1))
     else:
         for name, figures in found.items():

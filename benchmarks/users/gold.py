@@ -85,10 +85,14 @@ def _row(question: UserQuestion, graph: StoredGraph, names: Answers) -> dict[str
 
 
 def _node(name: str, graph: StoredGraph, names: Answers) -> str:
-    """The node that goes by a name: as it is, by another of the thing's names, or but for case and punctuation."""
-    there = [one for one in (name, *sorted(names.same(name))) if one in graph]
-    near = [one.name for one in graph.find(name, 1) if one.how != "fuzzy"]
-    return (there + near + [name])[0]
+    """The name of the node that goes by a name or an id, or by another of the thing's names.
+
+    Where two things have the name, a graph puts an id behind it: Crux (Cru) beside the text Crux.
+    """
+    found = [one for text in (name, *sorted(names.same(name))) for one in graph.find(text, 5)]
+    exact = [one.name for one in found if one.how != "fuzzy"]
+    with_id = [one.name for one in found if one.name.startswith(f"{name} (") and not (one.id or "").startswith('"')]
+    return (exact + with_id + [name])[0]
 
 
 # Whether linking finds where they start
@@ -121,12 +125,11 @@ def linked_starts(graph: UserGraph, opened: StoredGraph) -> list[LinkedStarts]:
 
 def _linked(question: UserQuestion, graph: StoredGraph, names: Answers) -> LinkedStarts:
     topics, kinds = starts_of(question.question, graph)
-    wanted, also = question.starts, question.starts.also
-    values = [*topics, *values_in(question.question)]
-    missing = [name for name in wanted.entities if not _among(name, topics, kinds, graph, names)]
-    missing += [name for name in wanted.kinds if not _among(name, topics, kinds, graph, names)]
+    wanted, values = question.starts, [*topics, *values_in(question.question)]
+    ways = {name: [name, *wanted.instead.get(name, ())] for name in (*wanted.entities, *wanted.kinds)}
+    missing = [name for name, ones in ways.items() if not any(_among(o, topics, kinds, graph, names) for o in ones)]
     missing += [text for text in wanted.values if not any(_same_value(text, value) for value in values)]
-    gold = [*wanted.entities, *wanted.kinds, *also]
+    gold = [*(one for ones in ways.values() for one in ones), *wanted.also]
     other = [
         name
         for name in topics

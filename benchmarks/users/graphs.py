@@ -61,13 +61,14 @@ class Starts:
     """What a walk should start from, as people see it: things, kinds of things, and values that a condition names.
 
     These are what the gold program needs. `also` are kinds and things that the question names as well: to start from
-    them is not wrong.
+    them is not wrong. `instead` has for a start others that do as well, by another program.
     """
 
     entities: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
     also: list[str] = field(default_factory=list)
+    instead: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

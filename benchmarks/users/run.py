@@ -28,7 +28,7 @@ from kgwalk.evaluation.report import PREDICTIONS, whole_rows
 from kgwalk.kg.graph import Graph
 from kgwalk.types import KgwalkError, Progress, silent
 from kgwalk.walk.agent import NoTopic, choose_adapter, start_of
-from kgwalk.walk.policy import needs_engine, protocol_of
+from kgwalk.walk.policy import needs_engine, protocol_of, walked_as_learnt
 from kgwalk.walk.protocol import Protocol
 
 SPLIT = "test"
@@ -42,30 +42,32 @@ class Asked:
     adapter: str | None = None  # a folder, `shipped` or `none`; else the shipped one where it fits
     model: str | None = None
     engine: str = "auto"
+    keep: Path | None = None  # where the walks are kept, to be read
 
 
 def run(graphs: Sequence[UserGraph], who: Asked, *, progress: Progress = silent) -> list[Scored]:
-    """Every question of the graphs, asked and scored. Nothing is kept on disk."""
+    """Every question of the graphs, asked and scored. Nothing is kept on disk unless a folder is given."""
     recipe = load_recipe(who.recipe)
     adapter = None
     if needs_engine(recipe):
         adapter = choose_adapter(who.adapter, None, recipe, model=who.model, engine=who.engine).folder
     with tempfile.TemporaryDirectory(prefix="kgwalk-users-") as made:
+        walks = who.keep or Path(made) / "run"
         parts = [MixturePart(graph.name, load_dataset(_dataset(graph, Path(made)))) for graph in graphs]
         data = Mixture(tuple(parts))
         evaluate(
             recipe,
             data,
             SPLIT,
-            out=Path(made) / "run",
+            out=walks,
             engine=who.engine,
             model=who.model,
             adapter=adapter,
             link=True,
             progress=progress,
         )
-        rows = {row["id"]: row for row in whole_rows(Path(made) / "run" / PREDICTIONS)}
-        protocol = protocol_of(recipe) if needs_engine(recipe) else None
+        rows = {row["id"]: row for row in whole_rows(walks / PREDICTIONS)}
+        protocol = protocol_of(walked_as_learnt(recipe, adapter)) if needs_engine(recipe) else None
         scored = []
         for graph, part in zip(graphs, parts, strict=True):
             opened = part.data.graph_for(part.data.questions(SPLIT)[0])

@@ -29,6 +29,7 @@ from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import EngineError, KgwalkError
 from kgwalk.walk.agent import Agent, Choice, NoTopic, choose_adapter, place_of, shipped, store_of
+from kgwalk.walk.policy import protocol_of, walked_as_learnt
 from training_helpers import stir
 
 KGWALK = load_recipe("kgwalk")
@@ -97,6 +98,23 @@ def test_an_agent_that_does_not_fit_is_left_out_with_a_word(films: Path, tiny: P
     assert "was made for the model tiny-random, not for smollm2-135m" in found(films, model="smollm2-135m").words[0]
     assert found(films, engine="api") == Choice()  # its model is what it is
     assert found(films, recipe=load_recipe("oracle")) == Choice()
+
+
+def test_an_agent_is_asked_in_the_language_that_it_learnt(films: Path, tiny: Path) -> None:
+    """Nobody has to say so: what the recipe does not name, the agent's folder does. What a person sets stays."""
+    beside = shutil.copytree(tiny, place_of(films))
+    card = json.loads((beside / "kgwalk.json").read_text())
+    card["protocol"] |= {"language": "full", "documented": False, "turns": 3}
+    (beside / "kgwalk.json").write_text(json.dumps(card))
+    walked = protocol_of(walked_as_learnt(KGWALK, beside))
+    assert (walked.language, walked.documented, walked.turns) == ("full", False, 8)  # type: ignore[attr-defined]
+    with Agent(load_graph(films), engine=None).opened(engine="local") as agent:
+        assert agent.protocol == walked
+    assert protocol_of(walked_as_learnt(KGWALK, None)).language == "core"  # type: ignore[attr-defined]
+    kg_r1 = load_recipe("kg-r1")
+    assert walked_as_learnt(kg_r1, beside) is kg_r1
+    core = found(films, recipe=KGWALK.with_values(['protocol.language="core"']))
+    assert "it has learnt the full walking language, and the recipe has the core one" in core.words[0]
 
 
 def test_a_bundled_graph_has_its_agent_in_the_cache(tiny: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Question, Triple
 from kgwalk.walk.kinds import ALL, HEADS, OF_TYPE, TAILS, THING, Kind, kind_named, kinds_in
-from kgwalk.walk.language import CALLS, CORE, DATED_CALLS, Sets, documented, signature, tools
+from kgwalk.walk.language import CALLS, COMPARISONS, CORE, DATED_CALLS, Sets, line_of, signature, tools
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import rollout
 from kgwalk.walk.sets import SetError
@@ -98,6 +99,18 @@ def last(graph: StoredGraph, *calls: tuple[object, ...], **given: object) -> lis
     """The members of the last set, in alphabetical order unless it has one."""
     made = walk(graph, *calls, **given).made[-1]  # type: ignore[arg-type]
     return list(made.members) if made.ordered else sorted(made.members)
+
+
+# What a walk sees around a set
+
+
+def test_a_relation_to_nodes_that_hold_a_value_is_listed_with_what_they_hold(shop: StoredGraph) -> None:
+    """The chair's price is p1, and only p1 says that it is 20 EUR; a seat that needs foam is a thing of its own."""
+    chair = walk(shop, topics=("chair",))
+    assert chair.relations_around(1, values=True) == (["height", "needs", "price/amount", "width"], ["item"])
+    assert chair.relations_around(1)[0] == ["height", "needs", "price", "width"]
+    order = walk(shop, ("tail_entities", "$1", "item"), topics=("order 7",))
+    assert order.relations_around(2, values=True)[0] == ["price/amount", "height", "width", "needs"]
 
 
 # Where a walk starts
@@ -337,8 +350,8 @@ def test_when_first_last_before_and_after(dated: StoredGraph) -> None:
 
 def test_each_call_says_what_it_does_on_one_line() -> None:
     for tool in CALLS + DATED_CALLS:
-        assert documented(tool).startswith(f"{tool}(")
-        assert len(documented(tool)) <= 130, tool
+        assert line_of(tool).startswith(f"{tool}(")
+        assert len(line_of(tool)) <= 130, tool
     assert signature("filter") == "filter(source, relation, comparison, value)"
     assert tools("core", dated=False) == CORE
 
@@ -406,8 +419,13 @@ def check(graph: StoredGraph, facts: set[tuple[str, str, str]], numbers: dict[st
     while edge:
         edge = {t for name in edge for t in tails(name)} - reached
         reached |= edge
+    twice, edge = set[str](), {node}
+    while edge:
+        edge = {t for name in edge for between in tails(name) for t in tails(between)} - twice
+        twice |= edge
     assert _hop(graph, both, f"{relation}+") == reached
     assert _hop(graph, both, f"^{relation}") == heads(node)
+    assert _hop(graph, both, f"({relation}/{relation})+") == twice
     assert _hop(graph, both, f"{relation}/{relation}") == {t for name in tails(node) for t in tails(name)}
     assert _hop(graph, both, f"{relation}|^{relation}") == tails(node) | heads(node)
     degree = {name: len(tails(name)) for name in NODES}
@@ -423,10 +441,33 @@ def check(graph: StoredGraph, facts: set[tuple[str, str, str]], numbers: dict[st
 
 
 def _hop(graph: StoredGraph, topics: tuple[str, str], path: str) -> set[str]:
-    try:
-        return set(last(graph, ("tail_entities", "$2", path), topics=topics))
-    except SetError:  # nothing there, but the other way there is: it says so
-        return set()
+    return set(last(graph, ("tail_entities", "$2", path), topics=topics))
+
+
+DAYS = st.dates(date(2000, 1, 1), date(2003, 12, 31)).map(date.isoformat)
+
+
+@settings(max_examples=40, deadline=None)
+@given(days=st.dictionaries(st.sampled_from(NODES), st.tuples(DAYS, DAYS).map(sorted), min_size=1), day=DAYS)
+def test_dates_agree_with_plain_python(days: dict[str, list[str]], day: str) -> None:
+    """Each node was hired on its first day, and worked for z from then to its second."""
+    lines = [[name, "hired", first] for name, (first, _) in days.items()]
+    lines += [[name, "works_for", "z", f"{first}..{second}"] for name, (first, second) in days.items()]
+    year = day[:4]
+    hired = (Kind("hired", HEADS, "hired"),)
+    with temporary_store(lines) as graph:
+        for bound, first in ((year, {name: first[:4] for name, (first, _) in days.items()}),
+                             (day, {name: first for name, (first, _) in days.items()})):  # fmt: skip
+            for sign, compare in COMPARISONS.items():
+                kept = {name for name in first if compare(first[name], bound)}  # ISO dates compare as texts
+                assert set(last(graph, ("filter", 1, "hired", sign, bound), kinds=hired)) == kept
+        there = {name for name, (first, second) in days.items() if first <= day <= second}
+        assert set(last(graph, ("head_entities", 1, f"works_for@{day}"), topics=("z",))) == there
+        dated = {name: first for name, (first, _) in days.items()}
+        first_of = {name for name in dated if dated[name] == min(dated.values())}
+        assert set(last(graph, ("argmin", 2, "start(works_for in $1)"), topics=("z",), kinds=hired)) == first_of
+        later = {name for name in dated if dated[name][:4] > year}
+        assert set(last(graph, ("after", 1, "^works_for", year), topics=("z",))) == later
 
 
 # In a question, and in a walk
@@ -475,3 +516,13 @@ def test_an_empty_set_is_shown_as_one(shop: StoredGraph) -> None:
     [episode] = rollout([(Task(asked, ["Sales", "Greek"]), Environment(shop))], Kgwalk(language="full"), engine)
     assert episode.turns[2].observation == "$5 = 0"
     assert episode.answers == ["0"]
+
+
+def test_nobody_is_an_answer_also_where_the_relation_goes_the_other_way(shop: StoredGraph) -> None:
+    """Does anything need a chair? The chair needs a seat, so the walk is told; but no is the answer."""
+    asked = Question("q", "does anything need the chair?", [], [])
+    turns = ['head_entities($1, "needs")', "count($2)", 'compare($3, ">", "0")', "<answer>$4</answer>"]
+    task = (Task(asked, ["chair"], kinds=()), Environment(shop))
+    [episode] = rollout([task], Kgwalk(language="full"), ScriptedEngine(turns))
+    assert episode.turns[0].observation == '$2 = 0; "needs" leaves the set: tail_entities'
+    assert episode.answers == ["no"]

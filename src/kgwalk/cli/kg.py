@@ -65,7 +65,8 @@ def _memory(text: str) -> int:
 @app.command(
     epilog="Examples: kgwalk kg build facts.tsv -o facts.kg · kgwalk kg build a.nt.gz b.nt.gz -o both.kg --lang de · "
     "kgwalk kg build people.csv --table -o people.kg · "
-    "kgwalk kg build products.csv orders.csv --table --key products=sku -o shop.kg · kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
+    "kgwalk kg build products.csv orders.csv --table --key products=sku -o shop.kg · "
+    "kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
 )
 def build(
     sources: Annotated[
@@ -114,7 +115,8 @@ def build(
     """Build a store from TSV, CSV, N-Triples, Turtle, N-Quads or JSONL, plain, .gz or .zst.
 
     TSV and CSV have three columns, head, relation and tail, and may have a fourth, the time of the fact; with --table
-    they are tables of any width, in which every cell is a fact, and foreign keys lead to other tables' rows. The store appears whole or not at all.
+    they are tables of any width, in which every cell is a fact, and foreign keys lead to other tables' rows. The store
+    appears whole or not at all.
     """
     from kgwalk.kg.build import build as build_store
     from kgwalk.kg.sources.source import RDFS_LABEL, Options

@@ -37,13 +37,14 @@ _SET = re.compile(r"\$(\d{1,6})")
 @dataclass(frozen=True, slots=True)
 class Route:
     """`steps` are calls of walk/language.py; step i (from 1) makes set starts + i. `f1` is the last set's. Without
-    steps it says that the graph has no answer.
+    steps a set that it starts from is the answer (`answer`: all continents), or the graph has none.
     """
 
     topics: tuple[str, ...]
     steps: tuple[Call, ...]
     f1: float
     kinds: tuple[Kind, ...] = ()  # where it starts beside the topics
+    answer: int | None = None  # the set that is the answer, where no step makes it
 
     @property
     def starts(self) -> int:
@@ -199,7 +200,8 @@ class RouteBuilder:
         for old in sorted(needed):
             steps.append(with_numbers(self._step[old], new))
             new[old] = starts + len(steps)
-        return Route(tuple(self.topics), tuple(steps), self.score(number), tuple(self.kinds))
+        answer = None if steps else number
+        return Route(tuple(self.topics), tuple(steps), self.score(number), tuple(self.kinds), answer)
 
     def unanswerable(self) -> Route | None:
         """The route of a question that is known to have no answer in the graph; None for any other."""
@@ -237,7 +239,9 @@ def route_from_program(builder: RouteBuilder) -> Route | None:
         if number is None:
             return None
         numbers.append(number)
-    return None if number is None else builder.route(number)
+    if not program and builder.full and builder.question.answers:  # all of a kind
+        number = len(builder.topics) + len(builder.kinds)
+    return builder.route(number) if number else None
 
 
 def route_from_gold(builder: RouteBuilder) -> Route | None:

@@ -59,7 +59,7 @@ from kgwalk.walk.environment import (
 from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import link
 from kgwalk.walk.linking import topics as linked_topics
-from kgwalk.walk.policy import Policy, budget_of, check_web, needs_engine, policy_of, protocol_of
+from kgwalk.walk.policy import Policy, budget_of, check_web, needs_engine, policy_of, protocol_of, walked_as_learnt
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import ids_a_token
 from kgwalk.walk.web.search import GRAPH, RERANKED, WebSearch
@@ -110,7 +110,7 @@ def evaluate(
     each episode, `building` of the graph while it is built the first time.
     """
     chosen = (load_recipe(recipe) if isinstance(recipe, str) else recipe).with_values(values)
-    chosen = with_ranker_of(chosen, adapter, model)
+    chosen = walked_as_learnt(with_ranker_of(chosen, adapter, model), adapter)
     own = read_section(EvalSettings, chosen, "eval")
     _check(chosen)
     environment = environment_settings(chosen)

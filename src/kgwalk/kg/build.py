@@ -24,7 +24,7 @@ import pyarrow as pa
 from kgwalk import __version__
 from kgwalk.kg.bulk_names import write_table
 from kgwalk.kg.csr import CsrWriter, Edges
-from kgwalk.kg.entity_names import EntityWriter, write_relations
+from kgwalk.kg.entity_names import EntityWriter, Homonyms, write_relations
 from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, RowSorter, SpoolPool, alphabetical
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
 from kgwalk.kg.names import U32
@@ -116,10 +116,11 @@ class _Build:
             )
         relation_keys = self.relations.keys
         writer = EntityWriter(self.out, self.scratch, self.sort_rows, self.progress)
-        both = writer.write(self.entities, relation_keys)
+        homonyms = writer.write(self.entities, relation_keys)
         self.relation_number, both_relations = write_relations(self.out, relation_keys, self.entities)
-        if both or both_relations:
-            self.report.notes.append(_of_two_kinds(both, both_relations))
+        if homonyms.both or both_relations:
+            self.report.notes.append(_of_two_kinds(homonyms.both, both_relations))
+        self.report.notes += _told_apart(homonyms)
         date_names, self.date_number = _in_order(self.dates)
         question_names, self.question_number = _in_order(self.questions)
         if self.timed:
@@ -284,6 +285,20 @@ def _of_two_kinds(entities: Sequence[str], relations: Sequence[str]) -> str:
         "said of one is not found at the other. If they are meant to be the same, write them alike in all sources: a "
         "source that has ids can be built by itself, written with `kgwalk kg export` as TSV, and built with the others"
     )
+
+
+def _told_apart(homonyms: Homonyms) -> Iterator[str]:
+    """The notes on names that got an id or a type."""
+    for names, what, why in (
+        (homonyms.things, "name", "several things are called the same, and each has its id in its name"),
+        (
+            homonyms.literals,
+            "text",
+            "something else is called the same, and the text has its type or language after it",
+        ),
+    ):
+        if names:
+            yield f"{_counted(names, what)} told apart ({_listed(names)}): {why}"
 
 
 def _counted(names: Sequence[str], what: str) -> str:

@@ -219,15 +219,16 @@ _IRREGULAR |= {"news": "news", "lens": "lens", "mice": "mouse", "teeth": "tooth"
 def singular(word: str) -> str:
     """An English word in the singular, in lower case.
 
-    >>> [singular(word) for word in ("countries", "people", "buses", "bus", "boxes", "houses", "part")]
-    ['country', 'person', 'bus', 'bus', 'box', 'house', 'part']
+    >>> [singular(word) for word in ("countries", "people", "buses", "bus", "boxes", "houses", "classes", "bases")]
+    ['country', 'person', 'bus', 'bus', 'box', 'house', 'class', 'base']
     """
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     if len(word) > 4 and word.endswith(("ses", "xes", "ches", "shes", "zes")):
-        return word[:-2] if not word.endswith("ses") or word.endswith(("sses", "uses", "ises")) else word[:-1]
+        whole = word.endswith("ses") and (not word.endswith(("sses", "uses")) or word.endswith(("ouses", "auses")))
+        return word[:-1] if whole else word[:-2]  # a house, a cause, an exercise; but a bus, a class
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
     return word

@@ -14,9 +14,9 @@ import importlib.metadata
 import importlib.util
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -266,14 +266,13 @@ def _known_as(name: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """What an adapter's folder says: `base` is the model as training named it, `protocol` what it was trained to
-    follow; "" where the folder does not say. `language` is that of the walks it learnt from, where a protocol has
-    several.
+    follow; "" where the folder does not say. `learnt` are the protocol's values in its training, such as `language`.
     """
 
     folder: Path
     base: str
     protocol: str
-    language: str = "core"
+    learnt: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_adapter(folder: Path) -> bool:
@@ -295,8 +294,7 @@ def read_adapter(folder: str | Path) -> Adapter:
     base = card.get("base_model") or config.get("base_model_name_or_path")
     if not isinstance(protocol, dict):
         protocol = {}
-    language = str(protocol.get("language", "core"))
-    return Adapter(place, str(base or ""), str(protocol.get("name", "")), language)
+    return Adapter(place, str(base or ""), str(protocol.get("name", "")), protocol)
 
 
 def adapter_scale(folder: Path) -> tuple[int, float]:

@@ -226,12 +226,12 @@ class AgentService:
 
     def _recipe(self, name: str | None) -> tuple[Protocol, Budget]:
         from kgwalk.config.recipe import load_recipe, unknown
-        from kgwalk.walk.policy import budget_of, protocol_of
+        from kgwalk.walk.policy import budget_of, protocol_of, walked_as_learnt
 
         # A client may name what is bundled; a path is for the settings only.
         if name is not None and name not in _agents():
             raise HttpError(422, "unknown_recipe", str(unknown("recipe", name[:60], _agents())))
-        recipe = load_recipe(name or self._settings.recipe)
+        recipe = walked_as_learnt(load_recipe(name or self._settings.recipe), self._settings.adapter)
         return protocol_of(recipe), budget_of(recipe)
 
 

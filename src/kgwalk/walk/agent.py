@@ -50,7 +50,7 @@ from kgwalk.walk.environment import environment_for, environment_settings, opene
 from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.policy import budget_of, check_web, protocol_named, protocol_of
+from kgwalk.walk.policy import budget_of, check_web, protocol_named, protocol_of, walked_as_learnt
 from kgwalk.walk.protocol import Environment, Protocol, Task
 from kgwalk.walk.question_words import MOST_WORDS, is_long
 from kgwalk.walk.rollout import Budget, Watch, rollout_async, tokens_used
@@ -93,7 +93,7 @@ def choose_adapter(asked: str | None, store: Path | None, recipe: Recipe, *, mod
         if not takes_adapter(engine):  # asked last: it imports the engine
             break
         adapter = read_adapter(folder)
-        why = _unfit(adapter, str(protocol), str(recipe.section("protocol").get("language", "core")), model)
+        why = _unfit(adapter, str(protocol), recipe.section("protocol").get("language"), model)
         if why is None:
             return Choice(adapter, (*words, f"agent: {called}"))
         words.append(f"not used: {called}, since {why}")
@@ -155,11 +155,12 @@ def _places(store: Path | None) -> list[tuple[Path, str]]:
     return places
 
 
-def _unfit(adapter: Adapter, protocol: str, language: str, model: str | None) -> str | None:
+def _unfit(adapter: Adapter, protocol: str, language: str | None, model: str | None) -> str | None:
     if adapter.protocol and adapter.protocol != protocol:
         return f"it has learnt to walk by {adapter.protocol}, and the recipe walks by {protocol}"
-    if adapter.language != language:
-        return f"it has learnt the {adapter.language} walking language, and the recipe has the {language} one"
+    learnt = adapter.learnt.get("language", "core")
+    if language is not None and learnt != language:
+        return f"it has learnt the {learnt} walking language, and the recipe has the {language} one"
     if model is not None and not same_model(adapter.base, model):
         return f"it was made for the model {adapter.base or '(not said)'}, not for {model}"
     return None
@@ -280,6 +281,7 @@ class Agent:
         options = {"adapter": chosen.folder} if chosen.adapter else {}
         self.engine = self._opened = open_engine(engine, model, **options)
         self.choice = chosen
+        self.protocol = protocol_of(walked_as_learnt(self.recipe, chosen.folder))
         self._rank(chosen.folder, model)
         return self
 

@@ -346,15 +346,24 @@ def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
     return [kind for kind in found if kind is not None]
 
 
+def is_type(relation: str) -> bool:
+    """Whether a relation says of what kind a thing is.
+
+    >>> is_type("rdf:type"), is_type("instance of"), is_type("born_in")
+    (True, True, False)
+    """
+    return _plain(relation) in TYPE_RELATIONS
+
+
 _Ends = Callable[[int, bool], I64]  # the entities that a relation comes from, or leads to, by number
 
 
 def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kind]:
     names = [(number, store.relation_name(number)) for number in relations]
-    typed = any(_plain(name) in TYPE_RELATIONS for _, name in names)
+    typed = any(is_type(name) for _, name in names)
     for number, relation in names:
         words = _plain(relation)
-        if words in TYPE_RELATIONS:
+        if is_type(relation):
             values = store.entity.several(ends(number, False).tolist())
             yield from (Kind(_last(value), OF_TYPE, relation, value) for value in values)
             yield from _called_alike(relation, values)

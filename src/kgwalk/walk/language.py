@@ -117,7 +117,7 @@ def signature(tool: str) -> str:
 
 
 @cache
-def documented(tool: str) -> str:
+def line_of(tool: str) -> str:
     """What the model reads of a call: its signature and the first line of its documentation."""
     return f"{signature(tool)}: {(getattr(Sets, tool).__doc__ or '').splitlines()[0]}"
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 from typing import Protocol as Interface
 
 from kgwalk.config.recipe import Parts, Recipe, imported, read_section
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling
+from kgwalk.llm.models import read_adapter
 from kgwalk.types import EngineError, Episode, KgwalkError
 from kgwalk.walk.environment import environment_for, environment_settings
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Protocol, Task
@@ -128,6 +130,19 @@ def _policy_kind(recipe: Recipe) -> type[Any] | None:
         raise KgwalkError(f"the recipe {recipe.name} has [policy] and [protocol]; one of them walks, remove the other")
     name = recipe.section("policy").get("name")
     return POLICIES.named(str(name))
+
+
+def walked_as_learnt(recipe: Recipe, adapter: str | Path | None) -> Recipe:
+    """The recipe with the adapter's own protocol values where the recipe has none: an agent that learnt the full
+    language is asked in it without being told. What the recipe says itself stays.
+    """
+    if adapter is None or "protocol" not in recipe.sections:
+        return recipe
+    learnt = read_adapter(adapter).learnt
+    own = recipe.section("protocol")
+    if learnt.get("name") != own.get("name"):
+        return recipe
+    return Recipe(recipe.name, {**recipe.sections, "protocol": {**learnt, **own}}, recipe.about)
 
 
 def protocol_of(recipe: Recipe) -> Protocol:

@@ -16,8 +16,9 @@ from rapidfuzz import fuzz, process
 
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import ShortNames
+from kgwalk.kg.store import StoredGraph
 from kgwalk.types import AnswerForm, Neighbors, Triple, UnknownName
-from kgwalk.walk.kinds import Kind
+from kgwalk.walk.kinds import Kind, is_type
 from kgwalk.walk.paths import (
     AGGREGATES,
     COUNTED,
@@ -32,12 +33,13 @@ from kgwalk.walk.paths import (
     reach,
 )
 from kgwalk.walk.tagged_text import escape_name
-from kgwalk.walk.values import aggregate, day
+from kgwalk.walk.values import aggregate, day, value_of
 
 # Members asked for the relations around a set: a set of thousands shares its relations among the first few.
 RELATIONS_OF = 200
 MOST_MEMBERS = 100_000
 MOST_COUNTED = 24  # members of a set that was counted or added up, whose facts are the evidence
+MOST_HELD = 4  # relations of a node that only holds a value: its amount, its unit
 ALIKE = 70  # of 100: from where on a name is taken for a misspelt other one
 
 Reference = str | int  # an entity by name, or a set by number
@@ -70,6 +72,7 @@ class NamedSet:
     columns: tuple[str, ...] = ()  # of a table: what its columns are called
     rows: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)  # and of a member, its values
     kind: Kind | None = None  # all of a kind: where a walk may start
+    hint: str = ""  # of an empty set: what may have been meant
 
     def __len__(self) -> int:
         return len(self.members)
@@ -171,15 +174,47 @@ class NamedSets:
         found = process.extractOne(relation, sorted(there), scorer=fuzz.ratio, score_cutoff=ALIKE)
         return "" if found is None else f'; there is "{escape_name(found[0])}"'
 
-    def relations_around(self, number: int) -> tuple[list[str], list[str]]:
-        """The relations that leave and that enter a set, the most shared first."""
+    def relations_around(self, number: int, *, values: bool = False) -> tuple[list[str], list[str]]:
+        """The relations that leave and that enter a set, the most shared first.
+
+        With `values` a relation to nodes that only hold a value is listed as the paths to what they hold
+        (`price/amount, price/currency`): a model that sees `price` alone cannot know how to go on.
+        """
         result = []
         names = self.made[number - 1].members[:RELATIONS_OF]
         for out in (True, False):
-            counts = Counter(relation for name in names for relation in self._relations(name, out))
+            first: dict[str, str] = {}
+            counts: Counter[str] = Counter()
+            for name in names:
+                for relation in self._relations(name, out):
+                    counts[relation] += 1
+                    first.setdefault(relation, name)
             ranked = sorted(counts, key=lambda relation: (-counts[relation], relation))
-            result.append([self.shown(relation) for relation in ranked])
+            shown = [self.shown(relation) for relation in ranked]
+            if values and out:
+                behind = [self._held(first[relation], relation) for relation in ranked]
+                paths = [
+                    [f"{name}/{self.shown(held)}" for held in some] for name, some in zip(shown, behind, strict=True)
+                ]
+                shown = [one for name, some in zip(shown, paths, strict=True) for one in some or [name]]
+            result.append(shown)
         return result[0], result[1]
+
+    def _held(self, name: str, relation: str) -> list[str]:
+        """The relations of a node that holds a value: one fact leads to it, and what it leads to leads nowhere and is a
+        number or a date, with its unit. None where the relation leads to something else, or the graph is far away.
+        """
+        if not isinstance(self.graph, StoredGraph):
+            return []
+        node = next(iter(self._neighbors(self.graph, name, relation, True, 1)), None)
+        if node is None or value_of(node) is not None or self._relations(node, False) != [relation]:
+            return []
+        held = [one for one in self._relations(node, True) if not is_type(one)]
+        if not 1 <= len(held) <= MOST_HELD or len(list(self._neighbors(self.graph, node, relation, False, 2))) > 1:
+            return []
+        ends = [end for one in held for end in self._neighbors(self.graph, node, one, True, 2)]
+        only = all(value_of(end) is not None or not self._relations(end, True) for end in ends)
+        return held if only and any(value_of(end) is not None for end in ends) else []
 
     def _relations(self, name: str, out: bool) -> list[str]:
         try:
@@ -222,7 +257,10 @@ class NamedSets:
                 raise self._too_many()
         if not found and seen is self.graph and self._follows(members, relation, not out):
             where, tool = ("enters", "head_entities") if out else ("leaves", "tail_entities")
-            raise SetError(f'the result is empty; "{escape_name(self.shown(relation))}" {where} the set: {tool}')
+            hint = f'"{escape_name(self.shown(relation))}" {where} the set: {tool}'
+            if not self.empty:
+                raise SetError(f"the result is empty; {hint}")
+            return NamedSet((), {}, number, hint=hint)
         return NamedSet(tuple(found), came, number)
 
     def _too_many(self) -> TooMany:

@@ -24,15 +24,18 @@ from kgwalk.demos.route import CHOICES
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented.concepts import PlacedConcept
 from kgwalk.questions.invented.names import NamingStyle, spelled
-from kgwalk.questions.invented.values import LATER, SYMMETRIC, Span, ValueStyle, random_span
+from kgwalk.questions.invented.values import LATER, SYMMETRIC, Span, ValueStyle, is_money, random_span, unit_of
 from kgwalk.questions.invented.words import CLOSED_KINDS
 from kgwalk.questions.plan import HOPS, QuestionPlan, way_of
 from kgwalk.questions.wording.bank_lexicon import BankLexicon
 from kgwalk.questions.wording.english import DATE
 from kgwalk.questions.wording.lexicon import Templates
+from kgwalk.questions.wording.relation_names import read_name
+from kgwalk.questions.wording.values import spoken_units
 from kgwalk.types import Call, Triple
 from kgwalk.walk.facts import DirectedRelation
 
+_FULL = 0.98  # the share of rows with a value in a column
 _MOST_TAILS = 8  # of one head, in an n:m relation
 _LEAST_ENTITIES = 4  # of one kind
 _EVENLY = 0.75  # an exponent: a kind with many relations has more entities, but not in proportion
@@ -76,11 +79,18 @@ def draw_entities(
 
 
 def draw_facts(
-    placed: PlacedConcept, entities: dict[str, list[InventedEntity]], values: ValueStyle, chance: random.Random
+    placed: PlacedConcept,
+    entities: dict[str, list[InventedEntity]],
+    values: ValueStyle,
+    chance: random.Random,
+    *,
+    full: bool = False,
 ) -> list[tuple[str, str]]:
-    """Pairs of head and tail of one relation, in no particular order; some facts are missing, as in real graphs."""
+    """Pairs of head and tail of one relation, in no particular order; some facts are missing, as in real graphs, and
+    few if they are to be `full`, as in tables.
+    """
     heads = entities[placed.head]
-    known = [entity for entity in heads if chance.random() < _coverage(chance)]
+    known = [entity for entity in heads if chance.random() < (_FULL if full else _coverage(chance))]
     if placed.literal:
         return _valued(placed, known, values, chance)
     tails = entities[placed.tail]
@@ -163,9 +173,11 @@ class _Popular:
         return list(dict.fromkeys(self.chance.choices(self.entities, cum_weights=self.cumulative, k=count)))
 
 
-def random_time(span: Span, chance: random.Random) -> str:
-    """When a fact held, within a span: one year, or a few."""
+def random_time(span: Span, chance: random.Random, *, lasting: float = 0.0) -> str:
+    """When a fact held, within a span: one year, or a few; a share of them is `lasting` until now."""
     first = chance.randint(span.first, span.last)
+    if lasting and chance.random() < lasting:
+        return f"{first}.."
     return str(first) if chance.random() < 0.5 else f"{first}..{min(span.last, first + chance.randrange(1, 9))}"
 
 
@@ -177,14 +189,6 @@ _TYPE_LABELS = ("type", "rdf:type", "is_a", "instance of", "isA", "kind", "insta
 _VALUE_NODES = (0.0, 0.0, 0.5, 0.9)  # shares of a graph's numbers that are nodes of their own
 _AMOUNTS = ("amount", "value", "hasValue", "numeric_value", "amount", "figure")
 _UNITS = ("unit", "unit", "hasUnit", "unit_code")
-_MONEY = ("money", "price", "cost", "revenue", "budget", "worth", "gdp", "office", "salary")
-_MEASURED = {
-    "height": "metre", "depth": "metre", "length": "kilometre", "distance": "light year", "diameter": "kilometre",
-    "area": "square kilometre", "speed": "kilometre per hour", "weight": "kilogram", "mass": "kilogram",
-    "runtime": "minute", "duration": "minute", "capacity": "litre", "temperature": "degree Celsius",
-    "point": "degree Celsius", "density": "gram per cubic centimetre", "warranty": "month", "rainfall": "millimetre",
-    "lifespan": "year", "gestation": "day", "incubation": "day",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +204,11 @@ class ValueNodes:
     capital: bool  # Film, not film
 
     @classmethod
-    def of(cls, chance: random.Random) -> ValueNodes:
-        typed = chance.choice(_TYPE_LABELS) if chance.random() < _TYPED else ""
+    def of(cls, chance: random.Random, *, tables: bool = False) -> ValueNodes:
+        """`tables`: a cell holds its value itself, and the table's name is the kind of its rows."""
+        typed = chance.choice(_TYPE_LABELS) if tables or chance.random() < _TYPED else ""
         return cls(
-            chance.choice(_VALUE_NODES),
+            0.0 if tables else chance.choice(_VALUE_NODES),
             chance.choice(_AMOUNTS),
             chance.choice(_UNITS),
             chance.choice(("currency", "currency", "hasCurrency")),
@@ -222,10 +227,9 @@ class ValueNodes:
 
     def facts(self, concept: Concept, head: str, label: str, value: str, node: str) -> list[Triple]:
         """A value as a node, with its amount and, where there is one, its unit."""
-        words = concept.id.split("-")
-        unit = next((_MEASURED[word] for word in reversed(words) if word in _MEASURED), "")
+        unit = unit_of(concept)
         made = [Triple(head, label, node), Triple(node, self.amount, value)]
-        if any(word in _MONEY for word in words):
+        if is_money(concept):
             return [*made, Triple(node, self.currency, self.money)]
         return [*made, Triple(node, self.unit, unit)] if unit else made
 
@@ -267,6 +271,7 @@ class InventedLexicon:
     """The bank's templates for the relations of an invented graph, also for those around mediator nodes.
 
     `times` are relations from such a node to a time, each with what that is: its "start", its "end" or its "date".
+    `currency` is the one of all its amounts of money, where the graph tells.
     """
 
     def __init__(
@@ -274,9 +279,10 @@ class InventedLexicon:
         meanings: Mapping[str, tuple[Concept, bool]],
         ends: Mapping[str, MediatorEnd],
         times: Mapping[str, str] | None = None,
+        currency: str = "",
     ) -> None:
         self._plain, self._ends = BankLexicon(meanings, [end.concept for end in ends.values()]), ends
-        self._time_labels = times or {}
+        self._time_labels, self._currency = times or {}, currency
 
     def templates(self, way: DirectedRelation) -> Templates:
         end = self._ends.get(way.relation)
@@ -299,6 +305,13 @@ class InventedLexicon:
         if relation in self._time_labels:
             return (self._time_labels[relation],)
         return () if relation in self._ends else self._plain.value_words(relation)
+
+    def units(self, relation: str) -> tuple[str, ...]:
+        if relation in self._ends or relation in self._time_labels:
+            return ()
+        if self._currency and is_money(self._plain.concepts[relation][0]) and not read_name(relation).unit:
+            return spoken_units(self._currency)
+        return self._plain.units(relation)
 
     def alone(self, way: DirectedRelation) -> bool:
         end = self._ends.get(way.relation)

@@ -21,14 +21,17 @@ from kgwalk.questions.schema import askable
 # Patterns of names, by family
 
 
-# Slots: given family title roman cap (a capital) Place Word word Adj adj Noun noun Nouns nouns Verb Field year two (to
-# 99), CODE (2 to 4 capitals) code (letters and digits). A pattern that stands twice comes up twice as often.
+# Slots: given family title roman cap (a capital) Place Word word Adj adj Noun noun Nouns nouns Verb verb Field year two
+# (to 99), four (digits), CODE (2 to 4 capitals), code (letters and digits). A pattern that stands twice comes up twice
+# as often.
 _PATTERNS: dict[str, str] = {
     "person": "{given} {family} | {given} {family} | {given} {family} | {given} {family} | "
     "{given} {given} {family} | {given} {cap}. {family} | {given} {family}-{family} | "
     "{given} van {family} | {given} de la {family} | {given} al-{family} | {given} O'{family} | "
     '{given} {family}, Jr. | {given} "{Noun}" {family} | {given} {roman} of {Place} | '
     "{given} of {Place} | {title} {given} {family} | {given}",
+    "staff": "{given} {family} | {given} {family} | {given} {family} | {given} {cap}. {family} | {family}, {given} | "
+    "{given} {family}-{family} | Dr. {given} {family} | {given}",
     "character": "{given} | {given} {family} | {title} {family} | The {Adj} {Noun} | {Word} the {Adj} | {Word}",
     "deity": "{Word} | {Word} | {Word} {roman} | {Word}-{Word} | {Word} of the {Noun}",
     "creature": "{Word} | {Adj} {Noun} of {Place} | the {Word}",
@@ -105,6 +108,15 @@ _PATTERNS: dict[str, str] = {
     "{family}-{family} conjecture | {word} {word}",
     "file": "{word}.{word} | {Noun}{Noun} | get_{noun} | {noun}_{word}() | {Noun}{Word}Error | {word}/{noun}.py",
     "term": "{adj} {noun} | {word} | {Word} {noun} | {word} {noun} | {noun} {word} | {adj} {word}",
+    "record": "{CODE}-{four} | {CODE}-{four} | {CODE}{four} | {CODE}-{year}-{two} | {cap}{four} | {CODE} {four}",
+    "depot": "{family} Depot | {Place} Central | {Place} North | DC {Place} | {CODE} {Place} | {Word} Yard",
+    "department": "{Field} | {Field} and {Field} | {Noun} Services | {Adj} Markets | {Field} {Place} | {CODE}",
+    "task": "{Verb} the {noun} | {Verb} {adj} {nouns} | {verb} {noun} list | {CODE}-{four} | {Verb} {Word}",
+    "part": "{noun} {noun} | {CODE}-{two} {noun} | {adj} {noun} | {word} {noun} {two} | {CODE}{four} | {Word} {noun}",
+    "property": "{two} {Noun} Street | {Place} Villa | {family} House | {two} {Place} Road | {Adj} {Noun} Cottage | "
+    "Flat {two}, {family} Court | {Place} Loft {two} | {two}b {Word} Lane",
+    "room": "Room {two} | {cap}{two} | {family} Hall | Lecture Room {two} | {Word} Lab | {cap}.{two}",
+    "hotel": "Hotel {Word} | {Adj} {Noun} Inn | Grand {Place} | {family}'s | The {Noun} | {Place} Lodge | Casa {Word}",
     "id": "m.0{code} | g.11{code} | m.0{code} | _:b{code}",
 }
 PATTERNS = {family: tuple(patterns.split(" | ")) for family, patterns in _PATTERNS.items()}
@@ -114,7 +126,9 @@ PATTERNS = {family: tuple(patterns.split(" | ")) for family, patterns in _PATTER
 
 
 _KINDS = {
-    "person": "person, employee, player, racing driver, saint, agent, creator, namesake, owner",
+    "staff": "employee, customer, driver, patient, tenant, landlord, guest, student, borrower, lawyer, doctor, "
+    "estate agent",
+    "person": "person, player, racing driver, saint, agent, creator, namesake, owner",
     "character": "character, pet, mascot",
     "deity": "deity, mythology",
     "creature": "mythical creature",
@@ -123,13 +137,15 @@ _KINDS = {
     "dynasty": "family, dynasty",
     "country": "country, empire, continent, fictional universe",
     "city": "city, place, office",
+    "room": "room",
     "region": "region, district, constituency, diocese, wine region, time zone, oil field, mine, farm, cemetery, "
     "community, national park, archipelago",
     "water": "river, lake, sea",
     "mountain": "mountain, mountain range, volcano, waterfall, crater, fault",
     "island": "island",
     "company": "company, bank, airline, fashion house, modelling agency, store, brand, restaurant, newspaper, "
-    "magazine, journal, tv channel, radio station, stock exchange, industry, space agency, theatre",
+    "magazine, journal, tv channel, radio station, stock exchange, industry, space agency, theatre, supplier, carrier, "
+    "hotel chain, energy supplier",
     "organization": "organization, group, library, museum, court, legislature, cabinet, orchestra, military unit, "
     "airline alliance, coalition, conference, prison",
     "team": "team, racing team, fictional team, league",
@@ -174,6 +190,14 @@ _KINDS = {
     "word": "word, term, abbreviation, letter, sound, scent",
     "idea": "theorem, conjecture, scientific theory, physical law, mathematical constant, phenomenon, physical law, "
     "concept, field of mathematics",
+    "record": "order, order line, invoice, shipment, trip, flight, ticket, booking, visit, loan, meter, sample, "
+    "museum object",
+    "depot": "warehouse, depot",
+    "department": "department",
+    "task": "task",
+    "part": "part",
+    "property": "property",
+    "hotel": "hotel",
     "file": "source file, function, software class, variable",
 }
 FAMILY = {kind.strip(): family for family, kinds in _KINDS.items() for kind in kinds.split(",")}
@@ -190,7 +214,7 @@ def family_of(kind: str) -> str:
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeiouAEIOU])")  # an engine
-_PEOPLE = ("person", "character")
+_PEOPLE = ("person", "staff", "character")
 # Ways to write names, and the share of graphs that use each.
 SPELLINGS: dict[str, float] = {
     "plain": 0.58,
@@ -327,12 +351,14 @@ _FILL: dict[str, Callable[[Phonology, random.Random], str]] = {
     "Nouns": lambda _, chance: _several(chance.choice(words.NOUNS)).capitalize(),
     "nouns": lambda _, chance: _several(chance.choice(words.NOUNS)),
     "Verb": lambda _, chance: chance.choice(words.VERBS).capitalize(),
+    "verb": lambda _, chance: chance.choice(words.VERBS),
     "Field": lambda _, chance: chance.choice(words.FIELDS).capitalize(),
     "title": lambda _, chance: chance.choice(words.TITLES),
     "roman": lambda _, chance: chance.choice(words.ROMAN),
     "cap": lambda _, chance: chance.choice("ABCDEFGHJKLMNPRSTW"),
     "year": lambda _, chance: str(chance.randrange(1700, 2030)),
     "two": lambda _, chance: _number(chance),
+    "four": lambda _, chance: str(chance.randrange(1000, 10_000)),
     "CODE": lambda _, chance: _letters(chance),
     "code": lambda _, chance: _code(chance),
 }

@@ -20,12 +20,28 @@ from kgwalk.questions.invented.words import CLOSED_KINDS, PHONOLOGIES
 
 LITERALS = ("year", "date", "number", "text")
 # Words of a concept's id that place its date at the end of a span; other dates are at the beginning.
-_ENDS = ("end", "deathdate", "last", "split", "extinct", "eruption", "deadline")
+_ENDS = (
+    *("end", "deathdate", "last", "split", "extinct", "eruption", "deadline"),
+    *("shipped", "due", "arrived", "resolved", "returned", "checkout"),
+)
+# What a company keeps records of is of recent years: the first year of each kind, and how many years there are.
+_RECENT: dict[str, tuple[int, int]] = {
+    kind: years
+    for kinds, years in (
+        ("order, order line, invoice, shipment, trip, flight, ticket, booking, visit, loan, task, project", (2015, 10)),
+        ("vehicle, meter, match, court case", (2001, 24)),
+        ("employee", (1958, 42)),
+        ("customer, patient, student, driver", (1950, 55)),
+    )
+    for kind in kinds.split(", ")
+}
+_SINCE_BIRTH = {"hired": 19}  # years after the first one, at least
 _NO_YEAR = ("national", "holiday", "feast")  # days of every year
 _MONTHS = words.CLOSED_KINDS["month"]
 
 _DEGREES = {"latitude": (-56.0, 71.0), "longitude": (-180.0, 180.0)}  # where people live; spread evenly
-# Smallest and largest value and decimals, for words of a concept's id; spread evenly over orders of magnitude.
+# Smallest and largest value and decimals, for words of a concept's id, before which the kind of the head may stand;
+# spread evenly over orders of magnitude.
 _RANGES: dict[str, tuple[float, float, int]] = {
     "lifespan": (1, 120, 0),
     "gestation": (12, 660, 0),
@@ -84,9 +100,91 @@ _RANGES: dict[str, tuple[float, float, int]] = {
     "duration": (1, 2_000, 0),
     "conversion": (0.01, 5_000, 3),
     "citation": (1, 30_000, 0),
+    "total": (15, 90_000, 2),
+    "amount": (15, 90_000, 2),
+    "quantity": (1, 500, 0),
+    "discount": (1, 40, 0),
+    "credit": (500, 250_000, 0),
+    "weight": (0.2, 900, 1),
+    "stock": (1, 4_000, 0),
+    "reorder": (5, 500, 0),
+    "cost": (0.5, 2_500, 2),
+    "rating": (1.2, 5, 1),
+    "time": (1, 90, 0),
+    "delay": (1, 320, 0),
+    "mileage": (900, 420_000, 0),
+    "elevation": (1, 4_300, 0),
+    "salary": (19_000, 240_000, 0),
+    "estimate": (1, 120, 0),
+    "trip distance": (3, 1_800, 0),
+    "flight distance": (120, 9_000, 0),
+    "vehicle seats": (2, 90, 0),
+    "product weight": (0.1, 60, 2),
+    "shipment weight": (2, 9_000, 0),
+    "patient weight": (38, 140, 1),
+    "rent": (280, 6_000, 0),
+    "property price": (60_000, 3_000_000, 0),
+    "property area": (18, 420, 0),
+    "property rooms": (1, 12, 0),
+    "hotel rooms": (8, 900, 0),
+    "hotel price": (35, 900, 0),
+    "hotel stars": (1, 5, 0),
+    "stars": (3, 90_000, 0),
+    "nights": (1, 21, 0),
+    "software package size": (12, 900_000, 0),
+    "downloads": (10, 90_000_000, 0),
+    "code": (90, 4_000_000, 0),
+    "gpa": (1, 4, 2),
+    "credits": (1, 15, 0),
+    "dose": (1, 1_500, 0),
+    "life": (0.3, 90, 1),
+    "damages": (1_000, 9_000_000, 0),
+    "mass": (18, 900, 2),
+    "temperature": (77, 600, 1),
+    "reading": (100, 90_000, 0),
+    "farm area": (3, 2_500, 0),
+    "yield": (0.5, 90, 1),
+    "attendance": (60, 80_000, 0),
+    "points": (3, 110, 0),
+    "servings": (1, 12, 0),
+    "dish time": (5, 180, 0),
+    "insured": (2_000, 40_000_000, 0),
+    "copies": (1, 40, 0),
 }
 _HEIGHTS = {"person": (1.4, 2.2, 2), "building": (9, 800, 0), "plant": (0.1, 90, 1), "mountain": (300, 8_900, 0)}
 _ANY = (1.0, 1_000_000.0, 0)
+
+# What numbers are counted in, by the same words; money has a currency, which each graph chooses.
+MONEY = "money"
+_MONEY = frozenset(
+    (
+        "money",
+        "price",
+        "cost",
+        "revenue",
+        "budget",
+        "worth",
+        "gdp",
+        "office",
+        "salary",
+        "total",
+        "amount",
+        "credit",
+        "rent",
+    )
+) | {"damages", "insured"}
+_UNITS = {
+    "height": "metre", "depth": "metre", "elevation": "metre", "length": "kilometre", "diameter": "kilometre",
+    "star distance": "light year", "trip distance": "kilometre", "flight distance": "mile", "mileage": "kilometre",
+    "area": "square kilometre", "farm area": "hectare", "property area": "square metre", "speed": "kilometre per hour",
+    "weight": "kilogram", "mass": "gram per mole", "density": "gram per cubic centimetre", "dose": "milligram",
+    "runtime": "minute", "delay": "minute", "dish time": "minute", "duration": "minute", "estimate": "hour",
+    "ticket time": "hour", "life": "hour", "part time": "day", "gestation": "day", "incubation": "day",
+    "warranty": "month", "lifespan": "year", "point": "degree Celsius", "high": "degree Celsius",
+    "temperature": "kelvin", "rainfall": "millimetre", "reading": "kilowatt hour", "power station capacity": "megawatt",
+    "warehouse capacity": "pallet", "software package size": "kilobyte", "discount": "percent", "turnout": "percent",
+    "unemployment": "percent", "alcohol": "percent", "yield": "tonne per hectare",
+}  # fmt: skip
 
 _TEXTS: dict[str, tuple[str, ...]] = {
     "gender": ("male", "female"),
@@ -112,6 +210,12 @@ _TEXT_PATTERNS: dict[str, tuple[str, ...]] = {
     "demonym": ("{Word}ian", "{Word}er", "{Word}ese"),
     "name": ("{Place}", "Old {Place}", "{Word}"),
     "nickname": ("The {Adj} City", "City of {Nouns}", "The {Noun} of the {Noun}"),
+    "email": ("{word}@{word}.com", "{word}.{word}@{word}.org", "{cap}{two}{word}@{noun}{noun}.net"),
+    "phone": ("+{two} {two} {four} {two}", "0{two}-{four}{two}", "({two}{two}) {four}", "ext. {two}{two}"),
+    "sku": ("{CODE}-{two}{two}", "{CODE}{four}", "{four}-{CODE}"),
+    "address": ("{two} {Noun} Street, {Place}", "{family} Road {two}", "{two}b {Place} Lane", "{Word}weg {two}"),
+    "inventory": ("{CODE}.{year}.{two}", "Inv. {four}", "{cap}{two}{two}/{two}"),
+    "plate": ("{CODE} {four}", "{two}-{CODE}-{two}", "{cap} {CODE} {two}"),
     "alias": ("{Word}", "{Adj} {Noun}", "{Word} {Word}", "{CODE}"),
 }
 
@@ -150,11 +254,13 @@ class ValueStyle:
             return _text(words, chance)
         if any(word in words for word in _NO_YEAR):
             return f"{chance.randrange(1, 29)} {chance.choice(_MONTHS)}"
+        span = _recent(span, concept.head, words)
         year = span.last if any(word in words for word in _ENDS) else span.first
         if concept.tail == "year" or self.dates == "year":
             return str(year)
         # the end is in the later half of its year, so that an entity of one year ends after it begins
-        month = chance.randrange(7, 13) if year == span.last else chance.randrange(1, 7)
+        late = year == span.last and any(word in words for word in _ENDS)
+        month = chance.randrange(7, 13) if late else chance.randrange(1, 7)
         return f"{year}-{month:02}" if self.dates == "month" else f"{year}-{month:02}-{chance.randrange(1, 29):02}"
 
     def term(self, span: Span, chance: random.Random) -> dict[str, str]:
@@ -180,13 +286,44 @@ class ValueStyle:
         if "height" in words:
             low, high, decimals = _HEIGHTS.get(head, _ANY)
         else:
-            low, high, decimals = next((_RANGES[word] for word in reversed(words) if word in _RANGES), _ANY)
+            low, high, decimals = next((_RANGES[key] for key in _keys(words, head) if key in _RANGES), _ANY)
         number = round(math.exp(chance.uniform(math.log(low), math.log(high))), decimals)
         if decimals:
             return f"{number:.{decimals}f}"
         if number > 100_000 and chance.random() < 0.5:  # large figures are often rounded
             number = round(number, -3)
         return f"{int(number):,}" if self.commas else str(int(number))
+
+
+def _keys(words: list[str], head: str) -> list[str]:
+    """What a number is looked up by: the words of its id from the last on, each first with the kind of its head."""
+    return [key for word in reversed(words) for key in (f"{head} {word}", word)]
+
+
+def unit_of(concept: Concept) -> str:
+    """The unit of a concept's numbers; "" for counts, money and what is not a number."""
+    if concept.tail != "number":
+        return ""
+    return next((_UNITS[key] for key in _keys(concept.id.split("-"), concept.head) if key in _UNITS), "")
+
+
+def is_money(concept: Concept) -> bool:
+    return concept.tail == "number" and any(word in _MONEY for word in concept.id.split("-"))
+
+
+def _recent(span: Span, kind: str, words: list[str]) -> Span:
+    """The years of a kind that is recorded today; others keep theirs. The same span always becomes the same years.
+
+    >>> _recent(Span(1801, 1890), "order", ["order", "date"]), _recent(Span(1801, 1890), "city", [])
+    (Span(first=2022, last=2022), Span(first=1801, last=1890))
+    """
+    if kind not in _RECENT:
+        return span
+    start, years = _RECENT[kind]
+    first = start + (7 * span.first + span.last) % years
+    after = next((_SINCE_BIRTH[word] for word in words if word in _SINCE_BIRTH), 0)
+    first = min(2024, first + after + (span.last % 6 if after else 0))
+    return Span(first, first)
 
 
 def _text(words: list[str], chance: random.Random) -> str:
@@ -206,7 +343,8 @@ _ALSO: dict[str, str] = {
     "animal": "bird, livestock, parasite, host species, pest",
     "book": "play, poem, short story, manuscript",
     "building": "stadium, museum, monument, theatre, airport, place of worship, power station, station",
-    "company": "newspaper, magazine, airline, bank, brand, store, restaurant, tv channel, radio station",
+    "company": "newspaper, magazine, airline, bank, brand, store, restaurant, tv channel, radio station, supplier, "
+    "carrier",
     "event": "battle, disaster, earthquake, expedition, holiday, revolution, storm, war, tournament",
     "food": "wine, cheese, fruit, agricultural product, commodity",
     "gene": "protein",
@@ -225,6 +363,15 @@ _ALSO: dict[str, str] = {
 # A wide kind, and the narrower ones: in a graph it always is one of them.
 NARROWER: dict[str, tuple[str, ...]] = {
     "player": ("person",),
+    "customer": ("customer", "company", "person"),
+    "driver": ("driver", "employee"),
+    "doctor": ("doctor", "person"),
+    "patient": ("patient", "person"),
+    "student": ("student", "person"),
+    "tenant": ("tenant", "person"),
+    "landlord": ("landlord", "person", "company"),
+    "lawyer": ("lawyer", "person"),
+    "guest": ("guest", "person"),
     "racing driver": ("person",),
     "saint": ("person",),
     "agent": ("person", "company"),

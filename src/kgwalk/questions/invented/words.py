@@ -314,6 +314,26 @@ CLOSED_KINDS: dict[str, tuple[str, ...]] = {
         "medical specialty": "cardiology, neurology, oncology, dermatology, pediatrics, urology, psychiatry",
         "light condition": "full sun, partial shade, deep shade, bright indirect light",
         "rating": "suitable for all ages, parental guidance, 12 and over, 16 and over, adults only",
+        "order status": "open, confirmed, packed, shipped, delivered, cancelled, on hold, returned",
+        "ticket status": "new, in progress, waiting for customer, resolved, closed, reopened",
+        "priority": "low, normal, high, urgent, critical",
+        "payment method": "credit card, bank transfer, cash, direct debit, invoice, gift card, instalments",
+        "market segment": "retail, wholesale, public sector, small business, private households, enterprise, students",
+        "job title": "accountant, sales manager, software engineer, warehouse clerk, analyst, receptionist, buyer, "
+        "data scientist, office assistant, team leader, controller, technician, intern",
+        "skill": "Excel, negotiation, Python, bookkeeping, forklift driving, welding, SQL, public speaking, Spanish, "
+        "first aid, project planning, copywriting",
+        "outcome": "settled, dismissed, won, lost, appealed, withdrawn, still pending",
+        "package category": "utils, libs, games, admin, devel, net, science, fonts, python, sound, text",
         "spectral class": "class O, class B, class A, class F, class G, class K, class M",
     }.items()
 }
+
+# What may be true or false of a thing.
+TRUTH_WORDS = (
+    "active", "discontinued", "electric", "certified", "public", "private", "listed", "approved", "seasonal", "organic",
+    "portable", "licensed", "insured", "endangered", "protected", "edible", "toxic", "radioactive", "magnetic",
+    "imported", "taxable", "refundable", "wheelchair accessible", "open source", "free", "remote", "verified",
+    "archived", "paid", "urgent", "foldable", "waterproof", "vegan", "automatic", "digital", "classified", "inhabited",
+    "navigable", "fortified", "retired", "accredited", "fragile", "flammable", "recyclable", "nocturnal", "soluble",
+)  # fmt: skip

@@ -16,7 +16,7 @@ from functools import cache
 
 from kgwalk.kg.names import normalise
 from kgwalk.questions.bank import Concept, load_bank
-from kgwalk.questions.invented.values import NARROWER
+from kgwalk.questions.invented.values import MONEY, NARROWER, is_money, unit_of
 from kgwalk.questions.wording.english import (
     DATE,
     NUMBER,
@@ -38,6 +38,7 @@ from kgwalk.questions.wording.phrases import PLURAL_MODIFIERS, parts
 from kgwalk.questions.wording.reading import PREPOSITIONS, Acts, DoneTo, Noun, PlacedIn, read
 from kgwalk.questions.wording.relation_names import RelationName, read_name
 from kgwalk.questions.wording.templates import Ends
+from kgwalk.questions.wording.values import spoken_units
 from kgwalk.walk.facts import DirectedRelation
 
 # Words that show that a label is no noun.
@@ -68,6 +69,11 @@ class BankLexicon:
     def value_words(self, relation: str) -> tuple[str, ...]:
         concept, turned = self.concepts[relation]
         return () if turned or concept.tail not in (NUMBER, YEAR, DATE) else bare_nouns(concept, True)
+
+    def units(self, relation: str) -> tuple[str, ...]:
+        """The unit in the label; else the one that values of the concept have."""
+        concept, _ = self.concepts[relation]
+        return spoken_units(read_name(relation).unit or (MONEY if is_money(concept) else unit_of(concept)))
 
     def alone(self, way: DirectedRelation) -> bool:
         return self.concept_nouns.alone(self.concepts[way.relation][0])

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgwalk.questions.plan import AGAINST, AGGREGATE, ARITHMETIC, BEHIND, REPEATED, TABLE, WHICH
 from kgwalk.questions.wording.choices import count_way, counted, group_words, ranked_words
-from kgwalk.questions.wording.english import is_person, is_plural, plural
-from kgwalk.questions.wording.measures import value_noun
+from kgwalk.questions.wording.english import is_person, is_plural, plural, third
+from kgwalk.questions.wording.measures import comparative, of_one, value_noun, words_for
 from kgwalk.questions.wording.phrases import as_many, fill, fits, parts
-from kgwalk.questions.wording.values import value_words
+from kgwalk.questions.wording.values import VERBS
 from kgwalk.walk.facts import DirectedRelation
 
 if TYPE_CHECKING:
@@ -48,28 +48,17 @@ def compared_words(speaker: Speaker, text: str, more: bool) -> Compared | None:
     if found is None:
         return None
     noun, timed = found
-    words = value_words(noun)
+    words = words_for(speaker, text, noun)
     adjectives = [one for one in map(comparative, words.most if more else words.least) if one]
     adjective = speaker.chance.choice(adjectives) if adjectives else ""
     if timed:
         late = "later" if more else "earlier"
-        did = f"{words.did.replace('were ', 'was ')} {late}" if words.did else ""
+        did = f"{of_one(words.did)} {late}" if words.did else ""
         return Compared(adjective, f"{late} {noun}", did)
     word = speaker.chance.choice(("higher", "larger", "greater") if more else ("lower", "smaller"))
     did = f"has {'more' if more else 'fewer'} {words.counted}" if words.counted else ""
+    did = f"{third(words.verb)} {'more' if more else 'less'}" if words.verb else did
     return Compared(adjective, f"{word} {noun}", did)
-
-
-def comparative(adjective: str) -> str:
-    """
-    >>> [comparative(word) for word in ("largest", "most populous", "northernmost", "first", "least populous")]
-    ['larger', 'more populous', '', '', 'less populous']
-    """
-    if adjective.startswith(("most ", "least ")):
-        return adjective.replace("most ", "more ").replace("least ", "less ")
-    return (
-        adjective[:-3] + "er" if adjective.endswith("est") and adjective not in ("latest", "earliest", "eldest") else ""
-    )
 
 
 def which_question(speaker: Speaker) -> str | None:
@@ -132,7 +121,8 @@ def against_question(speaker: Speaker) -> str | None:
 
 
 def _plural_verb(did: str) -> str:
-    return re.sub(r"^has ", "have ", re.sub(r"^was ", "were ", did))
+    first, _, rest = did.partition(" ")
+    return f"{({'has': 'have', 'was': 'were', 'is': 'are', 'starts': 'start'} | VERBS).get(first, first)} {rest}"
 
 
 def arithmetic_question(speaker: Speaker) -> str | None:
@@ -160,7 +150,7 @@ def arithmetic_question(speaker: Speaker) -> str | None:
                 (speaker.level, f"time between the {noun} of {y} and the {noun} of {x}"),
             ]
         )
-    counted_things = value_words(noun).counted
+    counted_things = words_for(speaker, text, noun).counted
     options: Weighted = [
         (2, f"How much {words.value.split(' ')[0]} is the {noun} of {x} than that of {y}?"),
         (1, f"What is the difference between the {noun} of {x} and the {noun} of {y}?"),
@@ -179,7 +169,7 @@ def aggregate_question(speaker: Speaker) -> str | None:
     found, group = value_noun(speaker, str(call.args[1])), group_words(speaker, speaker.sources(call)[0])
     if found is None or group is None:
         return None
-    (noun, timed), things = found, value_words(found[0]).counted
+    (noun, timed), things = found, words_for(speaker, str(call.args[1]), found[0]).counted
     of = group.many if group.many and speaker.chance.random() < 0.5 and speaker.level else group.the
     how = {
         "sum": ("total", "total", "combined", "summed"),

@@ -78,6 +78,10 @@ class Lexicon(Protocol):
         """Nouns for what a relation with values measures: "population". Empty for other relations."""
         ...
 
+    def units(self, relation: str) -> tuple[str, ...]:
+        """How the unit of a relation's values may be said after a number: "kg", "kilos". Empty where there is none."""
+        ...
+
     def alone(self, way: DirectedRelation) -> bool:
         """Whether no other relation joins the same two kinds, so that "the X films" can only mean this one."""
         ...

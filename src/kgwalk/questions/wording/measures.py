@@ -14,9 +14,19 @@ from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgwalk.questions.plan import HOPS, way_of
-from kgwalk.questions.wording.english import DATE, UNCOUNTED, YEAR, a, is_plural, plural, singular
+from kgwalk.questions.wording.english import (
+    DATE,
+    UNCOUNTED,
+    YEAR,
+    a,
+    is_person,
+    is_plural,
+    plural,
+    singular,
+    third,
+)
 from kgwalk.questions.wording.phrases import Phrase, PhraseParts, as_many, fill, fits, parts
-from kgwalk.questions.wording.values import ValueWords, value_words
+from kgwalk.questions.wording.values import VERBS, ValueWords, value_words
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
 
@@ -89,6 +99,23 @@ _MORE = {
     "<=": ("of at most", "not above"),
     "!=": ("other than",),
 }
+_AMOUNTS = {">": ("more than", "over"), "<": ("less than", "under"), ">=": ("at least",), "<=": ("at most",)}
+# Comparatives that an amount follows: "heavier than 12 kilos", but not "richer than 5 million".
+_PLAIN = (
+    "heavier",
+    "lighter",
+    "longer",
+    "shorter",
+    "taller",
+    "deeper",
+    "hotter",
+    "warmer",
+    "colder",
+    "cheaper",
+    "older",
+)
+_WITH_AMOUNTS = (*_PLAIN, "younger", "higher", "lower", "larger", "bigger", "smaller", "faster", "slower", "cooler")
+_WITH_UNIT = 0.6  # the share of bounds that are said with their unit, where there is one
 _COUNTS = {">": ("more than", "over"), "<": ("fewer than", "less than"), ">=": ("at least",), "<=": ("at most",)}
 _LATER = {
     ">": ("after", "later than"),
@@ -102,10 +129,35 @@ _LATER = {
 _CODES = re.compile(r"\b(?:code|prefix|id|isbn|port|doi|phone|postal|zip|iso)\b")
 
 
+def measured(speaker: Speaker, relation: str) -> str:
+    """The relation that holds the value; of a path, its first one."""
+    behind = speaker.plan.expressions.get(relation)
+    return relation if behind is None else behind.path[0][0].relation
+
+
+def words_for(speaker: Speaker, relation: str, noun: str) -> ValueWords:
+    """The wordings for the value that a noun names, by the kind of thing that has it."""
+    return value_words(noun, holder_kind(speaker, relation))
+
+
+def holder_kind(speaker: Speaker, relation: str) -> str:
+    return speaker.templates(DirectedRelation(measured(speaker, relation), False)).kind
+
+
+def amount(speaker: Speaker, relation: str, noun: str, number: str) -> str:
+    """A bound as people say it: "5 million", "12 kilos", "50 euros"."""
+    mark = speaker.mark(in_words(number, speaker.chance))
+    units = speaker.lexicon.units(measured(speaker, relation))
+    if not units or " in " in noun or number == "1" or speaker.chance.random() > _WITH_UNIT:
+        return mark
+    unit = speaker.chance.choice(units)
+    return f"{mark}{unit}" if unit == "%" else f"{mark} {unit}"
+
+
 def value_noun(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
     """A noun for what a relation measures, and whether that is a time; of a path, what its first relation does."""
     behind = speaker.plan.expressions.get(relation)
-    relation = relation if behind is None else behind.path[0][0].relation
+    relation = measured(speaker, relation)
     words = [word for word in speaker.lexicon.value_words(relation) if not _CODES.search(word)]
     if not words and behind is not None and behind.single is None:
         words = list(speaker.templates(DirectedRelation(relation, True)).at(speaker.level).bare)
@@ -133,7 +185,7 @@ def extreme_of(speaker: Speaker, relation: str, most: bool) -> Extreme | None:
     if found is None:
         return None
     noun, timed = found
-    chance, wording = speaker.chance, value_words(noun)
+    chance, wording = speaker.chance, words_for(speaker, relation, noun)
     if timed:
         word, by = chance.choice(("latest", "most recent") if most else ("earliest",)), ""
     else:
@@ -229,23 +281,67 @@ def condition_of(speaker: Speaker, call: Call) -> Condition | None:
     if found is None:
         return None
     noun, timed = found
-    source, wording = speaker.sources(call)[0], value_words(noun)
+    source, wording = speaker.sources(call)[0], words_for(speaker, relation, noun)
     before = speaker.plan.made_by(source)
     if before is not None and before.tool == "filter":
         pair = _between(speaker, (str(before.args[2]), str(before.args[3])), (comparison, value))
         if pair is None or before.args[1] != relation:
             return None
         return _compared(speaker.sources(before)[0], noun, pair, wording if timed else None)
-    mark = speaker.mark(value if timed else in_words(value, speaker.chance))
+    if not timed and wording.counted and comparison in _COUNTS and speaker.chance.random() < 0.6:
+        number = speaker.mark(in_words(value, speaker.chance))
+        having = f"{speaker.chance.choice(_COUNTS[comparison])} {number} {wording.counted}"
+        return Condition(source, having, f"that have {having}")
+    mark = speaker.mark(value) if timed else amount(speaker, relation, noun, value)
     if comparison == "=":
         when = f"in {mark}"
         did = (f"{wording.did} {when}", f"{wording.done} {when}") if timed and wording.did else ("", "")
         return Condition(source, f"{a(noun)} of {mark}", f"whose {noun} is {mark}", *did)
-    if not timed and wording.counted and comparison in _COUNTS and speaker.chance.random() < 0.6:
-        having = f"{speaker.chance.choice(_COUNTS[comparison])} {mark} {wording.counted}"
-        return Condition(source, having, f"that have {having}")
     word = speaker.chance.choice((_LATER if timed else _MORE)[comparison])
-    return _compared(source, noun, f"{word} {mark}", wording if timed else None)
+    found_words = _compared(source, noun, f"{word} {mark}", wording if timed else None)
+    than = "" if timed else bound_phrase(speaker, wording, comparison, mark)
+    if not than:
+        return found_words
+    who = "who" if is_person(holder_kind(speaker, relation)) else "that"
+    return found_words._replace(did=than, done=f"{who} {than}")
+
+
+def bound_phrase(speaker: Speaker, wording: ValueWords, comparison: str, bound: str) -> str:
+    """What those beyond a bound do or are: "cost more than 50 euros", "are heavier than 12 kilos"; "" for nothing."""
+    options = [f"{wording.verb} {word} {bound}" for word in _AMOUNTS.get(comparison, ()) if wording.verb]
+    if comparison in "<>":
+        adjectives = map(comparative, wording.most if comparison == ">" else wording.least)
+        told = len(bound) > 1  # with a unit
+        options += [f"are {one} than {bound}" for one in adjectives if one in _WITH_AMOUNTS and (told or one in _PLAIN)]
+    return speaker.chance.choice(options) if options else ""
+
+
+def comparative(adjective: str) -> str:
+    """
+    >>> [comparative(word) for word in ("largest", "most populous", "northernmost", "first", "least populous")]
+    ['larger', 'more populous', '', '', 'less populous']
+    >>> [comparative(word) for word in ("best paid", "highest rated", "longest-serving", "driest", "most recently hired")]
+    ['better paid', 'higher rated', 'longer-serving', 'drier', 'more recently hired']
+    """
+    found = re.match(r"(best|worst|most|least|farthest|furthest|\w+est)\b(.*)", adjective)
+    if found is None or adjective in ("latest", "earliest", "eldest"):
+        return ""
+    first, rest = found[1], found[2]
+    irregular = {"best": "better", "worst": "worse", "most": "more", "least": "less"}
+    return irregular.get(first, f"{first[:-3]}er") + rest
+
+
+def of_one(did: str) -> str:
+    """What one does, from what several do.
+
+    >>> of_one("were founded"), of_one("are heavier than 3 kg"), of_one("cost over 5"), of_one("died in 1990")
+    ('was founded', 'is heavier than 3 kg', 'costs over 5', 'died in 1990')
+    """
+    first, _, rest = did.partition(" ")
+    changed = {"were": "was", "are": "is", "start": "starts"}.get(first) or (
+        third(first) if first in VERBS.values() else first
+    )
+    return f"{changed} {rest}" if rest else changed
 
 
 def _compared(source: int, noun: str, than: str, wording: ValueWords | None) -> Condition:
@@ -290,7 +386,7 @@ def compared_question(speaker: Speaker, call: Call) -> str | None:
         return None
     inner, (_, having, clause, did, done) = as_many(inner), found
     have = "have" if inner.many else "has"
-    did = did if inner.many else did.replace("were ", "was ", 1)
+    did = did if inner.many else of_one(did)
     options = [
         (3.0, f"Which of {inner.text} {have} {having}?"),
         (1, f"Of {inner.text}, which {have} {having}?"),

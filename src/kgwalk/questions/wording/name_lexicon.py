@@ -29,6 +29,7 @@ from kgwalk.questions.wording.english import (
 from kgwalk.questions.wording.lexicon import Templates, name_templates
 from kgwalk.questions.wording.relation_names import RelationName, read_name
 from kgwalk.questions.wording.templates import Ends
+from kgwalk.questions.wording.values import spoken_units
 from kgwalk.walk.facts import DirectedRelation
 
 LONGEST = 10  # words of a name; a longer one is a sentence that got into the data
@@ -101,6 +102,9 @@ class NameLexicon:
         everyday = () if match is None else match[0].nouns  # "the largest deepness"
         nouns = tuple(dict.fromkeys(noun for noun in templates.plain_bare + templates.bare if noun not in everyday))
         return nouns or _moments(read_name(relation), templates.kind)
+
+    def units(self, relation: str) -> tuple[str, ...]:
+        return spoken_units(read_name(relation).unit)
 
     def alone(self, way: DirectedRelation) -> bool:
         """Whether it is known that no other relation joins the same two kinds."""

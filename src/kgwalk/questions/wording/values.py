@@ -1,9 +1,11 @@
-"""Words for values: what the most and the least of something is called, and the units at the end of a name.
+"""Words for values: what the most and the least of something is called, how a bound is said, and units.
 
     value_words("date of birth").least     # ("oldest", "eldest"): the earliest birth is the oldest person's
+    value_words("distance", "star").most   # ("farthest", "most distant"): of a trip it would be "longest"
     split_unit(("height", "cm"))           # (("height",), "cm"): "the height of X", not "the height cm of X"
+    spoken_units("kg")                     # ("kg", "kilos", "kilograms"): "under 12 kilos"
 
-`measures` uses the first, `relation_names` the second.
+`measures` and what builds on it use the words, `relation_names` the units.
 """
 
 from __future__ import annotations
@@ -12,33 +14,51 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kgwalk.questions.wording.english import NUMBER, is_participle, is_plural, kind_of, plural, word_set
+from kgwalk.questions.wording.english import NUMBER, is_participle, is_plural, kind_of, plural, third, word_set
 
 
 class ValueWords(NamedTuple):
     """Wordings for one kind of value, each empty where there is none."""
 
-    most: tuple[str, ...] = ()  # adjectives for the largest value: "most populous"
+    most: tuple[str, ...] = ()  # adjectives for the largest value, the latest date: "most populous", "newest"
     least: tuple[str, ...] = ()
     did_most: tuple[str, ...] = ()  # what the one with the largest value does or did: "has the most inhabitants"
     did_least: tuple[str, ...] = ()
     did: str = ""  # for dates, a verb that a time follows: "were founded" after 1990
     done: str = ""  # the same after a noun: "that were founded"
     counted: str = ""  # what the number counts, in the plural: "inhabitants"
+    verb: str = ""  # for numbers, a verb that an amount follows: "cost" more than 50
+
+
+class _Row(NamedTuple):
+    noun: str  # a pattern for the value's noun, from the start of a word
+    kind: str  # a pattern for the kind of thing that has the value; "" fits any
+    words: ValueWords
 
 
 def _of(
-    pattern: str, most: str = "", least: str = "", did: str = "", done: str = "", **more: str
-) -> tuple[str, ValueWords]:
-    """A row of the table. Alternatives are separated by commas; `did` also gives "was ... last" and "was ... first"."""
-    one, texts = did.replace("were ", "was "), {"most": most, "least": least, **more}
-    texts |= {"did_most": f"{one} last", "did_least": f"{one} first"} if did else {}
-    counted = texts.pop("counted", "")
+    pattern: str, most: str = "", least: str = "", did: str = "", done: str = "", *, kind: str = "", **more: str
+) -> _Row:
+    """A row of the table. Alternatives are separated by commas; `did` also gives "was ... last" and "was ... first".
+
+    A `verb` also gives "costs the most" and "costs the least", and a `counted` "has the most" and "has the fewest".
+    """
+    one, texts = re.sub(r"^are ", "is ", did.replace("were ", "was ")), {"most": most, "least": least}
+    counted, verb = more.pop("counted", ""), more.pop("verb", "")
+    if did:
+        texts |= {"did_most": f"{one} last", "did_least": f"{one} first"}
+    elif verb:
+        texts |= {"did_most": f"{third(verb)} the most", "did_least": f"{third(verb)} the least"}
+    elif counted:
+        texts |= {"did_most": f"has the most {counted}", "did_least": f"has the fewest {counted}"}
+    texts |= more
     split = {name: tuple(filter(None, text.split(", "))) for name, text in texts.items()}
-    return pattern, ValueWords(**split, did=did, done=done, counted=counted)
+    return _Row(pattern, kind, ValueWords(**split, did=did, done=done, counted=counted, verb=verb))
 
 
+# The first row that fits counts. Of a date, the largest is the latest: the youngest person, the newest house.
 _WORDINGS = (
+    # where things lie
     _of(
         r"latitude|parallel",
         "northernmost, most northern, most northerly", "southernmost, most southern, most southerly",
@@ -51,51 +71,169 @@ _WORDINGS = (
         did_most="lies furthest east, lies farthest to the east",
         did_least="lies furthest west, lies farthest to the west",
     ),
+    _of(r"elevation|altitude", "highest, highest-lying", "lowest, lowest-lying",
+        did_most="lies highest, lies the highest above the sea", did_least="lies lowest, lies nearest to sea level"),
+    _of(r"distance", "longest", "shortest", kind="trip|flight|route|race|journey|stage|ride",
+        did_most="covers the most ground, goes the farthest", did_least="covers the least ground"),
+    _of(r"distance", "farthest, most distant, furthest", "nearest, closest",
+        did_most="is farthest away", did_least="is the closest to us, is nearest"),
+    # how many
     _of(
         r"population|inhabitants", "most populous, biggest", "least populous, smallest", counted="inhabitants",
         did_most="has the most inhabitants, has the most people",
         did_least="has the fewest inhabitants, has the fewest people",
     ),
+    _of(r"downloads|number of downloads|download count", "most downloaded, most popular",
+        "least downloaded, least popular", counted="downloads"),
+    _of(r"attendance|spectators|number of spectators", "best attended, busiest", "worst attended, emptiest",
+        counted="spectators", did_most="had the most spectators, drew the biggest crowd",
+        did_least="had the fewest spectators, drew the smallest crowd"),
+    _of(r"deaths|death toll|casualties", "deadliest, bloodiest", "least deadly",
+        did_most="cost the most lives, killed the most people", did_least="cost the fewest lives"),
+    _of(r"citation", "most cited", "least cited", counted="citations"),
+    _of(r"circulation", "most read, most widely read", "least read"),
+    _of(r"pages|number of pages|page count", "longest, thickest", "shortest, thinnest", counted="pages"),
+    _of(r"stars|number of stars|star count", "most popular, most starred", "least popular", kind="software|project",
+        counted="stars"),
+    _of(r"employees|number of employees|headcount", "biggest, largest", "smallest", counted="employees"),
+    _of(r"stock", "best stocked", did_most="has the most units left, has the most in stock, is best stocked",
+        did_least="has the fewest units left, has the least in stock, is closest to running out"),
+    _of(r"lines|number of lines|lines of code", "biggest, longest", "smallest, shortest", counted="lines"),
+    _of(r"quantity", "biggest, largest", "smallest"),
+    # money
+    _of(r"salary|pay\b|wage|earnings", "best paid, highest paid, best-earning", "worst paid, lowest paid", verb="earn",
+        did_most="earns the most, makes the most, gets the highest pay", did_least="earns the least, makes the least"),
+    _of(r"rent\b|monthly rent|room rate|nightly rate", "most expensive, dearest, priciest", "cheapest, least expensive",
+        verb="cost"),
+    _of(r"budget", did_most="has the most money to spend", did_least="has the least money to spend"),
+    _of(r"(?:\w+ )?(?:price|cost)", "most expensive, dearest, priciest, costliest", "cheapest, least expensive",
+        verb="cost"),
+    _of(r"credit", did_most="may owe us the most", did_least="may owe us the least"),
+    _of(r"discount|rebate", did_most="got the most off, got the biggest discount",
+        did_least="got the least off, got the smallest discount"),
+    _of(r"box office|gross\b|revenue", did_most="took in the most money, earned the most", did_least="earned the least"),
+    _of(r"net worth|fortune", "richest, wealthiest", "poorest"),
+    _of(r"gdp|gross domestic", did_most="has the biggest economy", did_least="has the smallest economy"),
+    _of(r"prize money", did_most="pays the most", did_least="pays the least"),
+    _of(r"(?:insured |insurance )?value\b|valuation", "most valuable, most precious", "least valuable",
+        did_most="is worth the most", did_least="is worth the least"),
+    _of(r"(?:order |invoice )?(?:total|amount)|damages|sum\b", "biggest, largest", "smallest"),
+    # size and weight
+    _of(r"height|tall", "highest, tallest", "lowest", kind="mountain|hill|peak|volcano|waterfall"),
     _of(r"height|tall", "tallest", "shortest"),
-    _of(r"length|long|duration|runtime|running time", "longest", "shortest"),
-    _of(r"lifespan", did_most="lives longest", did_least="has the shortest life"),
-    _of(r"age", "oldest", "youngest"),
-    _of(r"weight|mass", "heaviest", "lightest"),
-    _of(r"price|cost|budget", "most expensive", "cheapest", did_most="cost the most", did_least="cost the least"),
-    _of(r"box office|gross|revenue", did_most="took in the most money, earned the most", did_least="earned the least"),
-    _of(r"net worth|fortune", "richest", "poorest"),
     _of(r"depth", "deepest", "shallowest"),
-    _of(r"elevation|altitude", "highest", "lowest"),
-    _of(r"area|size", "largest, biggest", "smallest"),
-    _of(r"speed", "fastest", "slowest"),
-    _of(r"birth|born|birthday", "youngest", "oldest, eldest", did="were born", done="who were born"),
-    _of(r"death|died", did="died", done="who died"),
+    _of(r"diameter", "biggest, largest", "smallest"),
+    _of(r"(?:molar |body |gross |net )?(?:weight|mass)\b|molecular weight", "heaviest", "lightest", verb="weigh"),
+    _of(r"installed size|(?:\w+ )?size\b", "biggest, largest, bulkiest", "smallest, leanest", kind="package|software"),
+    _of(r"(?:\w+ )?area\b|size\b|(?:\w+ )?size\b", "largest, biggest", "smallest"),
+    _of(r"capacity", "biggest, largest", "smallest",
+        did_most="has the most room, holds the most", did_least="has the least room, holds the least"),
+    _of(r"density", "densest", "least dense"),
+    _of(r"hardness", "hardest", "softest"),
+    # time that passes
+    _of(r"lifespan", "longest-lived", "shortest-lived", did_most="lives longest", did_least="has the shortest life"),
+    _of(r"half[ -]life", "longest-lived", "shortest-lived", did_most="has the longest half-life, takes longest to go",
+        did_least="has the shortest half-life, is gone soonest"),
+    _of(r"gestation", did_most="carries its young the longest", did_least="carries its young the shortest"),
+    _of(r"orbital period", did_most="takes longest for one orbit", did_least="gets round fastest"),
+    _of(r"lead time|delivery time", "slowest", "fastest, quickest",
+        did_most="takes the longest to get, must be ordered earliest", did_least="can be had soonest"),
+    _of(r"response time", "slowest", "fastest, quickest", did_most="was answered the slowest, waited the longest",
+        did_least="was answered the fastest, was answered the quickest"),
+    _of(r"preparation time|prep time|cooking time", "slowest, most time-consuming", "quickest, fastest",
+        did_most="takes the longest, takes the most time", did_least="takes the least time, is ready soonest"),
+    _of(r"effort|estimate", "biggest, most laborious", "smallest, least laborious",
+        did_most="takes the most work", did_least="takes the least work"),
+    _of(r"delay", "most delayed", "least delayed, most punctual",
+        did_most="had the longest delay, was the most behind", did_least="had the shortest delay, was the least behind"),
+    _of(r"length of stay", "longest", "shortest", did_most="lasts longest", did_least="is over soonest"),
+    _of(r"length|long\b|duration|runtime|running time", "longest", "shortest"),
+    _of(r"age\b", "oldest", "youngest"),
+    _of(r"mileage|odometer", did_most="has been driven the most, has the most kilometres on the clock",
+        did_least="has been driven the least, has the fewest kilometres on the clock"),
+    # how strong, how warm, how good
+    _of(r"wind speed", "strongest, windiest", "weakest"),
+    _of(r"(?:\w+ )?speed", "fastest, swiftest", "slowest"),
+    _of(r"magnitude", "strongest, most violent", "weakest"),
+    _of(r"alcohol", "strongest", "weakest", did_most="has the most alcohol", did_least="has the least alcohol"),
+    _of(r"melting point", did_most="melts at the highest temperature, stays solid longest when heated",
+        did_least="melts at the lowest temperature, melts first when heated"),
+    _of(r"boiling point", did_most="boils at the highest temperature, boils last when heated",
+        did_least="boils at the lowest temperature, boils first when heated"),
+    _of(r"(?:\w+ )?temperature|record high", "hottest, warmest", "coldest, coolest"),
+    _of(r"(?:annual )?rainfall|precipitation", "wettest, rainiest", "driest"),
+    _of(r"(?:\w+ )?rating|(?:review |customer )?score\b", "best rated, highest rated, top-rated",
+        "worst rated, lowest rated", did_most="is rated best, gets the best marks",
+        did_least="is rated worst, gets the worst marks"),
+    _of(r"yield", "most productive, richest", "least productive", did_most="brings the most", did_least="brings the least"),
+    _of(r"calories", "most fattening, richest", "lightest", did_most="has the most calories",
+        did_least="has the fewest calories"),
+    _of(r"consumption|reading", did_most="has used the most, shows the most", did_least="has used the least"),
+    _of(r"(?:daily )?dose", did_most="needs the highest dose", did_least="needs the lowest dose"),
+    # dates
+    _of(r"birth|born|birthday|date of birth|day of birth", "youngest", "oldest, eldest", did="were born",
+        done="who were born"),
+    _of(r"death|died|date of death", did="died", done="who died"),
     _of(r"wedding|marriage", did="got married", done="who married"),
-    _of(r"completion|construction|built", "newest", "oldest", did="were completed", done="that were completed"),
+    _of(r"hire|hiring|start date at", "newest, most recently hired", "longest-serving", did="were hired",
+        done="who were hired", did_most="was hired last, joined last, is the newest here",
+        did_least="was hired first, joined first, has been with us the longest, has been here longest"),
+    _of(r"due date|deadline", "", "most urgent", did="are due", done="that are due",
+        did_most="is due last", did_least="is due first, is due soonest"),
+    _of(r"order date|date of order", "latest, most recent, newest", "oldest, earliest, first", did="were placed",
+        done="that were placed"),
+    _of(r"ship date|shipping date|dispatch", "latest, most recent", "earliest, first", did="went out",
+        done="that went out"),
+    _of(r"departure date", "latest, most recent", "earliest, first", did="left", done="that left"),
+    _of(r"arrival date|delivery date", "latest, most recent", "earliest, first", did="arrived", done="that arrived",
+        kind="shipment|parcel|package|delivery"),
+    _of(r"(?:check-in|arrival) date", "", "", did="start", done="that start", kind="booking|stay|reservation",
+        did_most="starts last", did_least="starts first, starts soonest"),
+    _of(r"resolution date|closing date", "", "", did="were solved", done="that were solved"),
+    _of(r"visit date|match date|date of visit", "latest, most recent, last", "earliest, first", did="took place",
+        done="that took place"),
+    _of(r"filing date", "newest, latest, most recent", "oldest, earliest", did="were filed", done="that were filed"),
+    _of(r"installation date|date of installation", "newest", "oldest", did="were installed", done="that were installed"),
+    _of(r"last release|last update|date of the last", "most recently updated, freshest", "longest untouched",
+        did_most="was updated most recently", did_least="has gone longest without an update"),
+    _of(r"acquisition|acquired", did="were acquired", done="that were acquired"),
+    _of(r"model year|year of manufacture", "newest", "oldest", did="were built", done="that were built"),
+    _of(r"completion|construction|built|year of construction", "newest", "oldest", did="were completed",
+        done="that were completed"),
     _of(r"found|inception|established|foundation", "newest, youngest", "oldest",
         did="were founded", done="that were founded"),
     _of(r"discovery", did="were discovered", done="that were discovered"),
     _of(r"release|publication|published|premiere", "newest, latest, most recent", "oldest, earliest, first",
         did="came out", done="that came out"),
-    _of(r"launch|opened|opening", "newest", "oldest", did="were launched", done="that were launched"),
+    _of(r"launch", "newest", "oldest", did="were launched", done="that were launched"),
+    _of(r"opened|opening|created|creation", "newest, latest", "oldest, earliest", did="were opened",
+        done="that were opened"),
     _of(r"independence", did="became independent", done="that became independent"),
 )  # fmt: skip
 _COUNTED = re.compile(r"number of (\w+)|(\w+) count")
+# Nouns that say by themselves what is counted: "has the most seats".
+_THINGS = word_set(
+    "seats rooms stars points credits servings nights copies goals floors students speakers sides players episodes "
+    "seasons acts children wins losses votes medals beds units members tracks"
+)
+VERBS = {third(row.words.verb): row.words.verb for row in _WORDINGS if row.words.verb}  # "costs": "cost"
 
 
-def value_words(noun: str) -> ValueWords:
-    """The wordings for the value that a noun names.
+def value_words(noun: str, kind: str = "") -> ValueWords:
+    """The wordings for the value that a noun names, of a thing of this kind.
 
     >>> value_words("latitude").most[0], value_words("founding year").did_least, value_words("number of pages").did_most
     ('northernmost', ('was founded first',), ('has the most pages',))
+    >>> value_words("unit price").least[0], value_words("distance", "star").least[0], value_words("seats").did_least
+    ('cheapest', 'nearest', ('has the fewest seats',))
     """
-    for pattern, found in _WORDINGS:
-        if re.search(rf"\b(?:{pattern})", noun):
-            return found
+    for row in _WORDINGS:
+        if re.search(rf"\b(?:{row.noun})", noun) and (not row.kind or re.search(rf"\b(?:{row.kind})\b", kind)):
+            return row.words
     counts = _COUNTED.search(noun)
-    if counts is None:
+    things = (counts[1] or plural(counts[2])) if counts else noun if noun in _THINGS else ""
+    if not things:
         return ValueWords()
-    things = counts[1] or plural(counts[2])
     return ValueWords(did_most=(f"has the most {things}",), did_least=(f"has the fewest {things}",), counted=things)
 
 
@@ -207,3 +345,61 @@ def _written(unit: str) -> str:
     """Currencies are written in capitals."""
     low = unit.lower()
     return low.upper() if low in _CURRENCIES else low
+
+
+# How people say a unit, by how it is written. Money: the currency, or the ones that people have in mind.
+_SPOKEN = {
+    form.strip(): tuple(said.strip() for said in spoken.split(","))
+    for forms, spoken in {
+        "kg, kilogram, kilograms, kilos": "kg, kilos, kilograms",
+        "g, gram, grams": "g, grams",
+        "mg, milligram": "mg, milligrams",
+        "t, tonne, tonnes, tons": "tonnes, t",
+        "lb, lbs, pounds": "lb, pounds",
+        "m, metre, metres, meters": "m, metres, meters",
+        "cm, centimetre, centimetres": "cm, centimetres",
+        "mm, millimetre, millimetres": "mm, millimetres",
+        "km, kilometre, kilometres, kilometers": "km, kilometres, kilometers",
+        "mi, mile, miles": "miles",
+        "ft, foot, feet": "feet, ft",
+        "m2, sqm, square metre": "square metres, sqm, m2",
+        "km2, square kilometre": "square kilometres, km2",
+        "ha, hectare, hectares": "hectares, ha",
+        "l, litre, litres, liters": "litres, liters",
+        "min, mins, minute, minutes": "minutes, min, mins",
+        "h, hrs, hour, hours": "hours, h",
+        "s, sec, secs, second, seconds": "seconds, s",
+        "day, days": "days",
+        "month, months": "months",
+        "year, years": "years",
+        "kmh, kph, kilometre per hour": "km/h, kilometres an hour",
+        "kwh, kilowatt hour": "kWh, kilowatt hours",
+        "mw, megawatt": "MW, megawatts",
+        "k, kelvin": "kelvin, K",
+        "c, celsius, degree Celsius": "degrees, degrees Celsius, C",
+        "kb, kilobyte": "kB, kilobytes",
+        "mb": "MB, megabytes",
+        "gb": "GB, gigabytes",
+        "percent": "percent, %",
+        "pallet": "pallets",
+        "light year": "light years",
+        "gram per mole": "g/mol, grams per mole",
+        "gram per cubic centimetre": "grams per cubic centimetre, g/cm3",
+        "tonne per hectare": "tonnes, tonnes per hectare",
+        "EUR, euro, euros": "euros, euro, EUR",
+        "USD, US dollar, dollars": "dollars, USD, bucks",
+        "GBP, pound": "pounds, GBP, quid",
+        "CHF": "francs, CHF",
+        "money": "euros, dollars",
+    }.items()
+    for form in forms.split(",")
+}
+
+
+def spoken_units(unit: str) -> tuple[str, ...]:
+    """How people say a unit after a number; nothing for a unit that is not known.
+
+    >>> spoken_units("kg"), spoken_units("EUR"), spoken_units("furlong")
+    (('kg', 'kilos', 'kilograms'), ('euros', 'euro', 'EUR'), ())
+    """
+    return _SPOKEN.get(unit, ())

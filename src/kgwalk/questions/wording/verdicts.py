@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kgwalk.questions.plan import (
     DATED,
+    HOPS,
     NEGATION,
     QUANTIFIER,
     UNANSWERABLE,
@@ -36,10 +37,10 @@ from kgwalk.questions.wording.english import (
     singular,
     word_set,
 )
-from kgwalk.questions.wording.measures import in_words, value_noun
+from kgwalk.questions.wording.measures import amount, bound_phrase, in_words, value_noun, words_for
 from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, parts
 from kgwalk.questions.wording.relation_names import read_name
-from kgwalk.questions.wording.values import value_words
+from kgwalk.questions.wording.values import VERBS
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
 
@@ -182,16 +183,21 @@ def _compared(speaker: Speaker, call: Call) -> str | None:
             options.append((2, f"Was {x} {words.did.removeprefix('was ')} than {y}?"))
         elif words.did.startswith("has "):
             options.append((2, f"Does {x} have {words.did.removeprefix('has ')} than {y}?"))
+        elif words.did.split(" ")[0] in VERBS:
+            verb, _, rest = words.did.partition(" ")
+            options.append((3, f"Does {x} {VERBS[verb]} {rest} than {y}?"))
         return speaker.choose(options)
     bound = str(call.args[2])
-    mark = speaker.mark(bound if timed else in_words(bound, speaker.chance))
-    counted_things = value_words(noun).counted
+    mark = speaker.mark(bound) if timed else amount(speaker, text, noun, bound)
+    wording = words_for(speaker, text, noun)
     if timed:
         when = "after" if more else "before"
-        did = value_words(noun).did
+        did = wording.did
         options = [(1, f"Is the {noun} of {x} {when} {mark}?")]
         if did.startswith("were "):
             options.append((3, f"Was {x} {did.removeprefix('were ')} {when} {mark}?"))
+        elif did.startswith("are "):
+            options.append((3, f"Is {x} {did.removeprefix('are ')} {when} {mark}?"))
         elif did:
             options.append(
                 (
@@ -206,8 +212,14 @@ def _compared(speaker: Speaker, call: Call) -> str | None:
         ("above", "over", "more than", "higher than") if more else ("below", "under", "less than")
     )
     options = [(2, f"Is the {noun} of {x} {than} {mark}?"), (speaker.level, f"is {x}'s {noun} {than} {mark}")]
-    if counted_things:
-        options.append((2, f"Does {x} have {'more' if more else 'fewer'} than {mark} {counted_things}?"))
+    if wording.counted:
+        number = speaker.mark(in_words(bound, speaker.chance))
+        options.append((2, f"Does {x} have {'more' if more else 'fewer'} than {number} {wording.counted}?"))
+    beyond = bound_phrase(speaker, wording, ">" if more else "<", mark)
+    if beyond.startswith("are "):
+        options.append((2, f"Is {x} {beyond.removeprefix('are ')}?"))
+    elif beyond:
+        options.append((2, f"Does {x} {beyond}?"))
     return speaker.choose(options)
 
 
@@ -463,7 +475,10 @@ def dated_question(speaker: Speaker) -> str | None:
                 (speaker.level, f"{known.text}'s {word} {singular(noun)}"),
             ]
         return speaker.choose(options)
-    when = f"{call.tool} {speaker.mark(str(call.args[2]))}"
+    if call.tool in HOPS:  # by the facts that hold now
+        when = speaker.chance.choice(("now", "today", "at the moment", "currently", "these days", "at present", "now"))
+    else:
+        when = f"{call.tool} {speaker.mark(str(call.args[2]))}"
     options = [(1, with_term(fill(text, known), when, front=False)) for text in questions]
     return speaker.choose([(weight, text) for weight, text in options if text])
 

@@ -20,7 +20,7 @@ from functools import cache
 
 from kgwalk.types import Answer, AnswerForm, Call, Malformed, Message, Step, Triple
 from kgwalk.walk.kinds import starting_kinds
-from kgwalk.walk.language import Sets, documented, tools
+from kgwalk.walk.language import Sets, line_of, tools
 from kgwalk.walk.paths import VALUE
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
 from kgwalk.walk.sets import SetError
@@ -44,7 +44,8 @@ Each turn is one call or the answer. Arguments are sets or names in double quote
 class Kgwalk(Protocol):
     """`names` and `relations` bound how much of a set an observation shows; `short` is how relations are called: by
     the end of their names, as far as it tells them apart. `language` says which calls there are: "core", those that the
-    first agents learnt, or "full", all of them, where a set may be empty.
+    first agents learnt, or "full", all of them, where a set may be empty. With `documented` the prompt says what each
+    call does; an agent that has learnt the calls needs their names alone, and is five times as short to tell.
     """
 
     name = "kgwalk"
@@ -55,6 +56,7 @@ class Kgwalk(Protocol):
     relations: int = 40
     short: bool = True
     language: str = "core"
+    documented: bool = True
 
     @property
     def starts_from_kinds(self) -> bool:
@@ -128,9 +130,14 @@ def _read_answer(inside: str) -> Step:
 
 
 @cache
-def tools_text(language: str, dated: bool) -> str:
-    """What the model reads of the calls."""
-    return "\n".join(map(documented, tools(language, dated)))
+def tools_text(language: str, dated: bool, documented: bool = True) -> str:
+    """What the model reads of the calls.
+
+    >>> tools_text("core", dated=True, documented=False)
+    'Calls: tail_entities, head_entities, intersect, union, minus, count, filter, argmax, argmin, between'
+    """
+    known = tools(language, dated)
+    return "\n".join(map(line_of, known)) if documented else f"Calls: {', '.join(known)}"
 
 
 @dataclass
@@ -156,10 +163,8 @@ class KgwalkWalk(Walk):
     def prompt(self) -> list[Message]:
         start = [self._show(number).render(self.protocol.relations) for number in range(1, len(self.sets.made) + 1)]
         asked = "\n".join([self.task.asked, *start])
-        return [
-            Message("system", SYSTEM.replace("{tools}", tools_text(self.protocol.language, self.dated))),
-            Message("user", asked),
-        ]
+        calls = tools_text(self.protocol.language, self.dated, self.protocol.documented)
+        return [Message("system", SYSTEM.replace("{tools}", calls)), Message("user", asked)]
 
     def parse(self, text: str) -> Step:
         """A set that was never made is a slip of the pen, not an empty answer: the model is told, and goes on."""
@@ -180,9 +185,9 @@ class KgwalkWalk(Walk):
 
     def _show(self, number: int) -> Observation:
         made = self.sets.made[number - 1]
-        leaving, entering = self.sets.relations_around(number)
+        leaving, entering = self.sets.relations_around(number, values=self.protocol.language == "full")
         kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
-        lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0"
+        lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0{made.hint and '; '}{made.hint}"
         members = Listing(lead, made.members, most=self.protocol.names, entities=True)
         if made.rows:
             first = made.members[: self.protocol.names]
