@@ -38,7 +38,7 @@ from kgwalk.score.answers import f1, gold_of
 from kgwalk.systems.baselines.oracle import Oracle
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import KgwalkError, Question, Triple
-from kgwalk.walk.kinds import kinds_of
+from kgwalk.walk.kinds import EVERYTHING, kinds_of
 from kgwalk.walk.language import CALLS, DATED_CALLS
 from kgwalk.walk.protocol import Environment, Task
 
@@ -314,8 +314,8 @@ def test_a_part_of_a_store_has_kinds_of_its_own(tmp_path: Path) -> None:
         [["person"], ["city"]],
         [["city"], ["person"]],
     )
-    assert set(kinds_of(graph)) == {"person", "city", "thing"}
-    assert sorted(kinds_of(one)["thing"].members(one) for one in (people, cities)) == [["Ann"], ["Rome"]]
+    assert set(kinds_of(graph)) == {"person", "city"}
+    assert sorted(EVERYTHING.members(one) for one in (people, cities)) == [["Ann"], ["Rome"]]
 
 
 def test_questions_about_kinds_do_not_leak(asked: list[Question]) -> None:

@@ -13,8 +13,10 @@ from conftest import memory_folder, store_of, temporary_store
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.build import build
 from kgwalk.kg.names import normalise
+from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import Found
+from kgwalk.walk.kinds import EVERYTHING, starts_in
 from kgwalk.walk.linking import FUNCTION_WORDS, Mention, link, topics
 from kgwalk.walk.question_words import CLASS_STEMS
 from kgwalk.walk.question_words import stem as _stem
@@ -166,6 +168,125 @@ def test_a_far_better_connected_name_is_meant_by_its_last_word(store: Callable[.
     assert not mention.sure
     assert topics(link("where was the film Lincoln shot", graph)) == ["Lincoln"]  # the capital is evidence
     assert topics(link('where was "lincoln" shot', graph)) == ["Lincoln"]
+
+
+SHOP = [
+    ("Ruota Nord", "is_a", "supplier"),
+    ("Ruota Nord", "country", "Italy"),
+    ("Lux & Co", "is_a", "supplier"),
+    ("Lux & Co", "country", "France"),
+    ("Velo Bern", "is_a", "customer"),
+    ("Velo Bern", "country", "Switzerland"),
+    ("Velo Roma", "is_a", "customer"),
+    ("Velo Roma", "country", "Italy"),
+    ("Disc Brake", "is_a", "part"),
+    ("Disc Brake", "supplier", "Ruota Nord"),
+    ("Disc Brake", "cost", "50"),
+    ("Bell", "is_a", "part"),
+    ("Bell", "supplier", "Lux & Co"),
+    ("Heron", "is_a", "bike"),
+    ("Heron", "contains", "Bell"),
+    ("Heron", "sold_in", "United Kingdom"),
+    ("Swift", "is_a", "bike"),
+    ("Swift", "contains", "Disc Brake"),
+    ("Swift", "status", "open"),
+    ("TOP", "is_a", "bike"),
+    ("Maria Lopez", "is_a", "employee"),
+    ("Maria Lopez", "office", "Lisbon"),
+    ("Maria Chen", "is_a", "employee"),
+    ("Maria Chen", "office", "Berlin"),
+    ("Priya Raman", "is_a", "employee"),
+    ("Priya Raman", "department", "Research & Development"),
+    ("Research & Development", "is_a", "department"),
+    ("Research & Development", "head", "Maria Chen"),
+    ("Priya Raman", "title", "Head of Purchasing"),
+    ("Priya Raman", "head", "Purchasing"),
+    ("Purchasing", "is_a", "department"),
+    ("HNL", "is_a", "airport"),
+    ("HNL", "name", "Honolulu Intl"),
+    ("HNL", "zone", "Pacific/Honolulu"),
+    ("python3", "written_in", "c"),
+]
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[StoredGraph]:
+    with memory_folder() as folder:
+        yield store_of(folder, SHOP)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("which bikes have disc brakes", ["Disc Brake"]),  # a plural
+        ("how many italian suppliers do we have", ["Italy"]),  # of a country
+        ("parts from the french", ["France"]),
+        ("what do the swiss buy", ["Switzerland"]),
+        ("what is sold in the UK", ["United Kingdom"]),  # another name
+        ("who is in R&D", ["Research & Development"]),  # letters
+        ("does the Heron have a bell", ["Heron", "Bell"]),  # small letters beside capitals
+        ("bikes with disc brakes but not from italy", ["Disc Brake", "Italy"]),  # in order of mention
+        ("where is priya", ["Priya Raman"]),  # a first name
+        ("which maria works in berlin", ["Maria Chen", "Berlin"]),  # of two the one that has to do with the other name
+        ("who is maria", ["Maria Chen", "Maria Lopez"]),  # two readings, the better connected first
+        ("who is the head of purchasing", ["Purchasing"]),  # no title
+        ("flights to honolulu", ["HNL"]),  # the thing, not its name, nor a value with the same word
+        ("parts of ruota nrod", ["Ruota Nord"]),  # misspelt
+        ("do we get bells from ruota nord", ["Bell", "Ruota Nord"]),
+        ("what is written in c", ["c"]),
+        ("which bikes does velo hamburg buy", ["bike"]),  # not Velo Bern; and a class where there is nothing else
+        ("top 5 suppliers in italy", ["Italy"]),  # neither TOP nor the class
+    ],
+)
+def test_what_people_type_about_a_graph_of_their_own(shop: StoredGraph, question: str, expected: list[str]) -> None:
+    assert topics(link(question, shop)) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "things", "kinds"),
+    [
+        ("how many italian suppliers do we have", ["Italy"], ["supplier"]),  # customers are from Italy, too
+        ("which suppliers are in switzerland", ["Switzerland"], []),  # all that is there are customers
+        ("suppliers that are not from italy", ["Italy"], ["supplier"]),  # about all of them
+        ("which parts cost more than 50 euro", [], ["part"]),  # 50 is a value
+        ("top 5 parts", [], ["part"]),
+        ("who is the tallest", [], ["employee"]),  # people
+        ("which part is the cheapest", [], ["part"]),
+        ("which supplier has the most parts", [], ["supplier", "part"]),
+        ("which countries do we deal with", [], ["country"]),  # what a relation leads to
+        ("which bikes go to tokyo", [], []),  # about something that is not there
+    ],
+)
+def test_where_a_walk_in_the_full_language_starts(
+    shop: StoredGraph, question: str, things: list[str], kinds: list[str]
+) -> None:
+    mentions, found = starts_in(question, shop)
+    assert (topics(mentions), [kind.name for kind in found]) == (things, kinds)
+
+
+def test_a_graph_without_kinds_starts_from_all_its_things(store: Callable[..., StoredGraph]) -> None:
+    graph = store([("bash", "size", "7"), ("zsh", "size", "9"), ("zsh", "needs", "libc")])
+    assert starts_in("which package is the largest", graph) == ([], [EVERYTHING])
+    assert starts_in("what does firefox need", graph) == ([], [])  # not there
+    (mention,), kinds = starts_in("what does zsh need", graph)
+    assert (mention.text, kinds) == ("zsh", [])
+
+
+def test_rows_of_tables_are_found_by_their_keys(tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("order_no,client,state\n10248,Blue Fig,open\n10249,Acme,paid\n")
+    (tmp_path / "items.csv").write_text("sku,item_name,price\n10248,Lamp,5\n4711,Milk Frother,49\n")
+    files = [tmp_path / "orders.csv", tmp_path / "items.csv"]
+    build(files, tmp_path / "x.kg", options=Options(table=True))
+    graph = open_graph(tmp_path / "x.kg")
+    assert topics(link("who is the client of order 10248", graph)) == ["orders 10248"]
+    assert topics(link("what does sku 4711 cost", graph)) == ["Milk Frother"]
+    assert topics(link("price of item no. 10248", graph)) == ["Lamp"]
+
+
+def test_words_that_count_name_nothing(store: Callable[..., StoredGraph]) -> None:
+    graph = store([("less", "depends_on", "libc6"), ("bash", "depends_on", "libc6")])
+    assert topics(link("what has less than 3 dependencies", graph)) == []
+    assert topics(link("what does less depend on", graph)) == ["less"]
 
 
 def test_homonyms_are_found_by_their_label_and_ids_by_themselves(tmp_path: Path) -> None:

@@ -172,12 +172,17 @@ def starts_in(question: str, graph: Graph) -> tuple[list[Mention], list[Kind]]:
     starts as one.
     """
     mentions = linked(question, graph)
-    classes = {kind.value for kind in kinds_of(graph).values()} if isinstance(graph, StoredGraph) else set()
-    things = [one for one in mentions if not one.common and one.candidates[0].name not in classes]
+    classes = [one for one in mentions if _is_class(one.candidates[0].name, graph)]
+    things = [one for one in mentions if not one.common and one not in classes]
     kinds = kinds_beside(question, topics_of(things), graph)
     if things or kinds:
         return things, kinds
-    return [one for one in mentions if one.candidates[0].name not in classes], []
+    return [one for one in mentions if one not in classes], []
+
+
+def _is_class(name: str, graph: Graph) -> bool:
+    kind = kinds_of(graph).get(_singular(_plain(_last(name)).split())) if isinstance(graph, StoredGraph) else None
+    return kind is not None and kind.value == name
 
 
 def starting_kinds(question: Question, topics: Sequence[str], graph: Graph) -> list[Kind]:

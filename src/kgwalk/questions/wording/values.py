@@ -119,8 +119,8 @@ _WORDINGS = (
         did_most="is worth the most", did_least="is worth the least"),
     _of(r"(?:order |invoice )?(?:total|amount)|damages|sum\b", "biggest, largest", "smallest"),
     # size and weight
-    _of(r"height|tall", "highest, tallest", "lowest", kind="mountain|hill|peak|volcano|waterfall"),
-    _of(r"height|tall", "tallest", "shortest"),
+    _of(r"height|\btall\b", "highest, tallest", "lowest", kind="mountain|hill|peak|volcano|waterfall"),
+    _of(r"height|\btall\b", "tallest", "shortest"),
     _of(r"depth", "deepest", "shallowest"),
     _of(r"diameter", "biggest, largest", "smallest"),
     _of(r"(?:molar |body |gross |net )?(?:weight|mass)\b|molecular weight", "heaviest", "lightest", verb="weigh"),
