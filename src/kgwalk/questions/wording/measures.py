@@ -320,8 +320,8 @@ def comparative(adjective: str) -> str:
     """
     >>> [comparative(word) for word in ("largest", "most populous", "northernmost", "first", "least populous")]
     ['larger', 'more populous', '', '', 'less populous']
-    >>> [comparative(word) for word in ("best paid", "highest rated", "longest-serving", "driest", "most recently hired")]
-    ['better paid', 'higher rated', 'longer-serving', 'drier', 'more recently hired']
+    >>> [comparative(word) for word in ("best paid", "highest rated", "longest-serving", "driest", "most recent")]
+    ['better paid', 'higher rated', 'longer-serving', 'drier', 'more recent']
     """
     found = re.match(r"(best|worst|most|least|farthest|furthest|\w+est)\b(.*)", adjective)
     if found is None or adjective in ("latest", "earliest", "eldest"):
