@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.users.answers import Answers
+from benchmarks.users.gold import oracle, starts_report
 from benchmarks.users.graphs import UserGraph, dev, problems, seal, sealed
 from benchmarks.users.run import Asked, run
 from benchmarks.users.score import report
@@ -26,7 +28,7 @@ def main() -> int:
         description="Ten users' graphs with 40 questions each: how right an agent is on them.",
         epilog="Of the sealed graphs only totals are printed. Examples: python -m benchmarks.users --only dev "
         "--engine cpu · python -m benchmarks.users --agent runs/mine/adapter --json · "
-        "python -m benchmarks.users --check",
+        "python -m benchmarks.users --check · python -m benchmarks.users --oracle --only dev",
     )
     parser.add_argument("--only", choices=SETS, help="one of the two sets (default: both)")
     parser.add_argument("--graph", action="append", help="of dev, only the graph of this name; may be repeated")
@@ -37,6 +39,10 @@ def main() -> int:
     parser.add_argument("--model", help="a model's name or file (default: that of the agent)")
     parser.add_argument("--engine", default=Asked.engine, help="auto, cpu, local, vllm or api (default: %(default)s)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of dev, keep the walks here, to read failures")
+    parser.add_argument("--oracle", action="store_true", help="ask nobody: run the gold programs, and score them")
+    parser.add_argument(
+        "--starts", action="store_true", help="ask nobody: how often linking finds where the gold programs start"
+    )
     parser.add_argument("--check", action="store_true", help="ask nobody: compute all answers again from the raw files")
     parser.add_argument("--seal", type=Path, metavar="FOLDER", help="write the sealed archive from a folder of graphs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -52,26 +58,43 @@ def main() -> int:
         if given.check:
             return _check(given.only)
         who = Asked(given.recipe, given.agent, given.model, given.engine, given.keep)
-        found = {name: _scored(name, who, given.graph) for name in SETS if given.only in (None, name)}
+        told = _starts if given.starts else _oracle if given.oracle else partial(_asked, who)
+        found = {name: _of_set(name, given.graph, told) for name in SETS if given.only in (None, name)}
     except KgwalkError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if given.json:
-        print(json.dumps({"asked": {**vars(who), "keep": None}, **found}, ensure_ascii=False, indent=1))
+        asked = "oracle" if given.oracle else "starts" if given.starts else {**vars(who), "keep": None}
+        print(json.dumps({"asked": asked, **found}, ensure_ascii=False, indent=1))
     else:
         for name, figures in found.items():
-            _print(name, figures)
+            (_print_starts if given.starts else _print)(name, figures)
     return 0
 
 
-def _scored(name: str, who: Asked, only: Sequence[str] | None) -> dict[str, Any]:
+Told = Callable[[Sequence[UserGraph], bool], dict[str, Any]]  # of some graphs, that may be secret, the figures
+
+
+def _of_set(name: str, only: Sequence[str] | None, told: Told) -> dict[str, Any]:
     if name == "sealed":
         with sealed() as graphs:
-            return report(run(graphs, who, progress=_tell), secret=True)
+            return told(graphs, True)
     graphs = dev()
     if unknown := set(only or ()) - {graph.name for graph in graphs}:
         raise KgwalkError(f"no graph {', '.join(sorted(unknown))}; there are {', '.join(g.name for g in graphs)}")
-    return report(run([graph for graph in graphs if not only or graph.name in only], who, progress=_tell))
+    return told([graph for graph in graphs if not only or graph.name in only], False)
+
+
+def _asked(who: Asked, graphs: Sequence[UserGraph], secret: bool) -> dict[str, Any]:
+    return report(run(graphs, who, progress=_tell), secret=secret)
+
+
+def _oracle(graphs: Sequence[UserGraph], secret: bool) -> dict[str, Any]:
+    return report(oracle(graphs), secret=secret)
+
+
+def _starts(graphs: Sequence[UserGraph], secret: bool) -> dict[str, Any]:
+    return starts_report(graphs, secret=secret)
 
 
 def _tell(what: str, done: int, total: int | None, figures: Mapping[str, float] = {}, /) -> None:
@@ -132,6 +155,24 @@ def _print(name: str, figures: dict[str, Any]) -> None:
             for key, one in figures[by].items():
                 span = " - ".join(f"{end:.3f}" for end in one["interval"])
                 print(f"| {key} | {one['n']} | {one['f1']:.3f} | {span} |")
+
+
+def _print_starts(name: str, figures: dict[str, Any]) -> None:
+    total = figures["total"]
+    print(f"\n{name}: all starts found in {total['found']:.3f} of {total['n']}, exactly those in {total['exact']:.3f}")
+    for by in ("by_graph", "by_shape"):
+        if by in figures:
+            print(f"\n| {by.removeprefix('by_')} | questions | found | exactly |\n|---|---|---|---|")
+            for key, one in figures[by].items():
+                print(f"| {key} | {one['n']} | {one['found']:.3f} | {one['exact']:.3f} |")
+    wrong = [one for one in figures.get("questions", []) if not one["exact"]]
+    if wrong:
+        print()
+    for one in wrong:
+        parts = [
+            f"{label} {', '.join(one[key])}" for key, label in (("missing", "misses"), ("other", "has")) if one[key]
+        ]
+        print(f"  {one['id']} {one['question']}: {'; '.join(parts)}")
 
 
 def _line(one: dict[str, Any]) -> str:

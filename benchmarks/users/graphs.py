@@ -19,6 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kgwalk.demos.route import sets_named, step_of
+from kgwalk.walk.language import CALLS, DATED_CALLS
+from kgwalk.walk.values import value_of
+
 HERE = Path(__file__).parent
 SEALED = HERE / "sealed.tar.gz"
 QUESTIONS = "questions.jsonl"
@@ -54,11 +58,17 @@ Cells = str | list[str]  # one answer: a name, a number, a date, yes or no; or a
 
 @dataclass(frozen=True)
 class Starts:
-    """What a walk should start from, as people see it: things, kinds of things, and values that a condition names."""
+    """What a walk should start from, as people see it: things, kinds of things, and values that a condition names.
+
+    These are what the gold program needs. `also` are kinds and things that the question names as well: to start from
+    them is not wrong. `instead` has for a start others that do as well, by another program.
+    """
 
     entities: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
+    also: list[str] = field(default_factory=list)
+    instead: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,10 @@ class UserQuestion:
 
     `aliases` are other names that an answer goes by. Of `ordered` answers the order was asked for. `why` says what is
     missing where the graph has no answer.
+
+    `program` is the gold walk, as datasets have theirs: calls of the walking language. $1, $2, ... are the starts,
+    entities before kinds; each call makes the next set, of which the last is the answer. Without a call the answer
+    is what it starts from. `unsayable` says why there is none for a question that has an answer.
     """
 
     id: str
@@ -79,6 +93,8 @@ class UserQuestion:
     ordered: bool = False
     aliases: dict[str, list[str]] = field(default_factory=dict)
     why: str = ""
+    program: list[list[str]] = field(default_factory=list)
+    unsayable: str = ""
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> UserQuestion:
@@ -151,6 +167,35 @@ def _graphs(folder: Path) -> list[UserGraph]:
     return [read_graph(file.parent) for file in sorted(folder.glob(f"*/{GRAPH}"))]
 
 
+def _program_problems(question: UserQuestion) -> Iterator[str]:
+    """What is wrong with a gold program: no such call, a set before it is made, a start that is not used."""
+    starts = len(question.starts.entities) + len(question.starts.kinds)
+    if not question.answers or question.unsayable:
+        if question.program:
+            yield "a question without an answer, or that cannot be said, has no program"
+        return
+    if not question.program:
+        if starts != 1:
+            yield "it has neither a program nor one start that is the answer"
+        return
+    used: set[int] = set()
+    for made, (tool, *args) in enumerate(question.program, starts + 1):
+        if tool not in CALLS + DATED_CALLS:
+            yield f"there is no call {tool}"
+        step = step_of(tool, args)
+        used |= set(sets_named(step))
+        if any(not 1 <= number < made for number in sets_named(step)):
+            yield f"{tool} names a set that is not made"
+    if unused := set(range(1, starts + len(question.program))) - used:
+        yield f"${min(unused)} is not used"
+    written = [value_of(arg) for _, *args in question.program for arg in args]
+    numbers = {value.number for value in written if value is not None}
+    for value in question.starts.values:
+        read = value_of(value)
+        if read is None or read.number not in numbers:
+            yield f"the value {value} is in no call"
+
+
 def problems(graph: UserGraph) -> Sequence[str]:
     """What is wrong with the questions of a graph by themselves; nothing, one hopes."""
     found = []
@@ -163,6 +208,7 @@ def problems(graph: UserGraph) -> Sequence[str]:
             found.append(f"{question.id}: a question has a query and answers, or neither and a reason")
         if question.answer_kind in ("yes/no", "number", "date") and len(question.answers) != 1:
             found.append(f"{question.id}: a {question.answer_kind} is one, not {len(question.answers)}")
+        found += [f"{question.id}: {line}" for line in _program_problems(question)]
         if (question.answer_kind == "table") != any(isinstance(row, list) for row in question.answers):
             found.append(f"{question.id}: rows make a table, names do not")
     if len({question.id for question in graph.questions}) < len(graph.questions):

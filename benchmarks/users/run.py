@@ -11,9 +11,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.users.answers import Answers
 from benchmarks.users.graphs import Cells, UserGraph, UserQuestion
@@ -73,7 +74,7 @@ def run(graphs: Sequence[UserGraph], who: Asked, *, progress: Progress = silent)
             names = Answers(graph)
             for question in graph.questions:
                 row = rows[f"{graph.name}/{question.id}"]
-                answers: list[Cells] = [] if _refused(question, opened, protocol) else row["answers"]
+                answers: list[Cells] = [] if _refused(question, opened, protocol) else said(row)
                 topics = set(row["episode"]["topics"])
                 found = all(names.same(start) & topics for start in question.starts.entities)
                 scored.append(Scored(graph.name, graph.company, question, answers, score(answers, question), found))
@@ -86,6 +87,13 @@ def build(graph: UserGraph, out: Path) -> None:
     done = subprocess.run([*command, "-o", str(out), "--quiet"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise KgwalkError(f"`kgwalk kg build` failed for {graph.name}: {done.stderr.strip()[-500:]}")
+
+
+def said(row: Mapping[str, Any]) -> list[Cells]:
+    """What a row of predictions answers: names, or the rows of a table."""
+    form = row["episode"].get("form", {})
+    answers: list[Cells] = form.get("rows") or row["answers"]
+    return answers
 
 
 def _dataset(graph: UserGraph, where: Path) -> Path:

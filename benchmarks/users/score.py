@@ -23,6 +23,7 @@ from kgwalk.score.answers import f1 as names_f1
 
 CLOSE = 0.005  # of a number that is not whole: answers within half a percent are right
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_WITH_ID = re.compile(r"(.+) \([^()]+\)")
 _WORD = re.compile(r"[a-z]+")
 
 
@@ -41,8 +42,11 @@ def _of_set(answers: Sequence[Cells], question: UserQuestion) -> float:
 
     >>> score(["iron", "Au", "Lead"], asked("set", ["Iron", "Gold"], aliases={"Gold": ["Au"]}))
     0.8
+    >>> score(["Singapore (95)"], asked("set", ["Singapore"]))  # a graph's name for one of two
+    1.0
     """
-    return names_f1(_flat(answers), _gold(question))
+    gold = _gold(question)
+    return names_f1(_without_ids(answers, gold), gold)
 
 
 def _of_truth(answers: Sequence[Cells], question: UserQuestion) -> float:
@@ -135,12 +139,21 @@ _SCORES: dict[str, Callable[[Sequence[Cells], UserQuestion], float]] = {
 def in_order(answers: Sequence[Cells], question: UserQuestion) -> bool:
     """Whether the answers are all right and in the order that was asked for."""
     gold = _gold(question)
-    return [gold.entity_of(name) for name in _flat(answers)] == list(range(len(gold)))
+    return [gold.entity_of(name) for name in _without_ids(answers, gold)] == list(range(len(gold)))
 
 
 def _gold(question: UserQuestion) -> Gold:
     names = [name for name in question.answers if isinstance(name, str)]
     return Gold(tuple((name, *question.aliases.get(name, ())) for name in names))
+
+
+def _without_ids(answers: Iterable[Cells], gold: Gold) -> list[str]:
+    """The names, without the id that a graph puts behind one that two things have, where that makes it a right one."""
+    named = []
+    for name in _flat(answers):
+        found = _WITH_ID.fullmatch(name) if gold.entity_of(name) is None else None
+        named.append(found[1] if found and gold.entity_of(found[1]) is not None else name)
+    return named
 
 
 def _flat(answers: Iterable[Cells]) -> list[str]:

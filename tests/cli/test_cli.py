@@ -104,6 +104,7 @@ def test_build_report_as_json(tmp_path: Path) -> None:
         "labelled": False,
         "notes": [],
         "first_skipped": [BAD_MESSAGE],
+        "tables": [],
     }
 
 
@@ -151,11 +152,13 @@ def test_build_of_a_table(tmp_path: Path) -> None:
     build = ("kg", "build", "people.csv", "-o", "p.kg", "--force")
     assert quickly(*build, "--json", cwd=tmp_path).json["notes"] == [read_as]
     done = quickly(*build, "--table", cwd=tmp_path)
-    assert done.stdout.startswith("p.kg: 4 triples, 6 entities, 2 relations, ")
+    assert done.stdout.startswith("p.kg: 6 triples, 7 entities, 3 relations, ")
     assert done.stderr == (
-        "note: people.csv: read as a table: the things are in column 1 (name), the relations are born, team\n"
+        "note: people.csv: read as a table of people, by column 1 (name); the relations are born, team\n"
     )
     assert set(facts(tmp_path / "p.kg")) == {
+        ("Ann", "is_a", "people"),
+        ("Bob", "is_a", "people"),
         ("Ann", "born", "1990"),
         ("Ann", "team", "X"),
         ("Bob", "born", "1991"),

@@ -120,6 +120,46 @@ def test_homonyms_stay_apart(tmp_path: Path) -> None:
     assert {f.id for f in graph.find("paris", 2)} == {"http://x/Q90", "http://x/Q830149"}
 
 
+STAFF = """@prefix : <http://example.org/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:p1 rdfs:label "Ann Lee" ; :name "Ann Lee" ; :age "40"^^<http://www.w3.org/2001/XMLSchema#decimal> .
+:p2 rdfs:label "Bob Ray" ; :name "Bob Ray"@en ; :age "40" ; :boss :p1 ; :size 40 .
+"""
+
+
+def test_a_thing_goes_before_a_text_of_its_name(tmp_path: Path) -> None:
+    """Both have their label as a `name`, too. Of the texts `40` the number is there twice, and keeps its name;
+    it is one number, whether a decimal or an integer.
+    """
+    (tmp_path / "staff.ttl").write_text(STAFF)
+    report = build([tmp_path / "staff.ttl"], tmp_path / "staff.kg")
+    graph = open_graph(tmp_path / "staff.kg")
+    assert set(graph.match(None, None, None)) == {
+        Triple("Ann Lee", "name", "Ann Lee (text)"),
+        Triple("Ann Lee", "age", "40"),
+        Triple("Bob Ray", "name", "Bob Ray (en)"),
+        Triple("Bob Ray", "age", "40 (text)"),
+        Triple("Bob Ray", "size", "40"),
+        Triple("Bob Ray", "boss", "Ann Lee"),
+    }
+    assert list(graph.neighbors("Ann Lee", "boss", out=False).names) == ["Bob Ray"]
+    (note,) = report.notes
+    assert note.startswith("3 texts told apart (")
+    assert note.endswith("): something else is called the same, and the text has its type or language after it")
+
+
+def test_two_things_of_one_name_both_get_their_ids_and_the_report_says_so(tmp_path: Path) -> None:
+    two = ':p3 rdfs:label "Ann Lee" ; :boss :p1 .\n'
+    (tmp_path / "staff.ttl").write_text(STAFF + two)
+    report = build([tmp_path / "staff.ttl"], tmp_path / "staff.kg")
+    graph = open_graph(tmp_path / "staff.kg")
+    assert sorted(graph.neighbors("Ann Lee (p1)", "boss", out=False).names) == ["Ann Lee (p3)", "Bob Ray"]
+    assert report.notes[0] == (
+        "2 names told apart (Ann Lee (p1), Ann Lee (p3)): several things are called the same, and each has its id in "
+        "its name"
+    )
+
+
 def test_labels_from_a_file_and_a_label_that_imitates_a_told_apart_name(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("Q1\tP1\tQ2\nQ3\tP1\tQ2\n")
     (tmp_path / "names.tsv").write_text("Q1\tParis\nQ2\tParis\nQ3\tParis (Q1)\nP1\tnear\nQ9\tunused\n")

@@ -20,8 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kgwalk.config import http as http_module
-from kgwalk.kg.graph import Graph
-from kgwalk.kg.lru_cache import LruCache
+from kgwalk.kg.graph import Graph, LruCache
 from kgwalk.kg.sparql import SparqlGraph
 from kgwalk.kg.sparql_client import XSD, Term, iri, is_iri, is_wellformed, literal, local_part, render
 from kgwalk.kg.sparql_names import rank

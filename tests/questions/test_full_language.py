@@ -228,7 +228,9 @@ class Plain:
             keeps["every"] = lambda own: own >= inside
             return [name for name in source if keeps[tool](set(of(name)))]
         if tool == "filter":
-            sign = "==" if args[2] == "=" else args[2]
+            if args[2] == "=":  # also of what is true and false
+                return [name for name in source if any(one == two for one in of(name) for two in other[2])]
+            sign = args[2]
             return [name for name in source if any(eval(f"{one} {sign} {two}") for one in of(name) for two in other[2])]
         numbers = {name: [Fraction(value) for value in of(name)] for name in source if of(name)}
         if tool in ("sum", "average", "least", "greatest"):
@@ -308,11 +310,12 @@ def test_a_part_of_a_store_has_kinds_of_its_own(tmp_path: Path) -> None:
     graph = stored([Triple("Ann", "is_a", "Person"), Triple("Rome", "rdf:type", "City")], tmp_path)
     people = graph.subgraph([0])
     cities = graph.subgraph([1])
-    assert [(len(kinds_of(one)), *kinds_of(one)) for one in (people, cities)] in (
-        [(1, "person"), (1, "city")],
-        [(1, "city"), (1, "person")],
+    assert [list(kinds_of(one)) for one in (people, cities)] in (
+        [["person", "thing"], ["city", "thing"]],
+        [["city", "thing"], ["person", "thing"]],
     )
-    assert set(kinds_of(graph)) == {"person", "city"}
+    assert set(kinds_of(graph)) == {"person", "city", "thing"}
+    assert sorted(kinds_of(one)["thing"].members(one) for one in (people, cities)) == [["Ann"], ["Rome"]]
 
 
 def test_questions_about_kinds_do_not_leak(asked: list[Question]) -> None:

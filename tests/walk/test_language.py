@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +14,8 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Question, Triple
-from kgwalk.walk.kinds import HEADS, OF_TYPE, TAILS, Kind, kinds_in
-from kgwalk.walk.language import CALLS, CORE, DATED_CALLS, Sets, line_of, signature, tools
+from kgwalk.walk.kinds import ALL, HEADS, OF_TYPE, TAILS, THING, Kind, kind_named, kinds_in
+from kgwalk.walk.language import CALLS, COMPARISONS, CORE, DATED_CALLS, Sets, line_of, signature, tools
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import rollout
 from kgwalk.walk.sets import SetError
@@ -121,6 +124,16 @@ def test_a_walk_starts_from_all_of_a_kind_by_type_or_by_a_relation(shop: StoredG
     assert sets.evidence("Bob", 1) == [Triple("Bob", "is_a", "Employee")]
 
 
+def test_all_things_are_a_kind_where_the_graph_has_no_word_for_them(tmp_path: Path) -> None:
+    """The largest package: no relation says "package", but every fact is of one. Values are no things."""
+    graph = store_of(tmp_path, rows("bash\tsize\t7\nzsh\tsize\t9\nzsh\tneeds\tlibc\n"))
+    thing = kind_named("things", graph)
+    assert thing == Kind(THING, ALL, "")
+    assert last(graph, kinds=(thing,)) == ["bash", "zsh"]
+    assert last(graph, ("argmax", 1, "size"), kinds=(thing,)) == ["zsh"]
+    assert walk(graph, kinds=(thing,)).evidence("bash", 1) == [Triple("bash", "size", "7")]
+
+
 def test_an_entity_and_a_kind_are_numbered_in_that_order(shop: StoredGraph) -> None:
     assert last(shop, ("overlap", "$1", "$2"), topics=("Ann",), kinds=(EMPLOYEES,)) == ["yes"]
 
@@ -134,6 +147,24 @@ def test_a_path_goes_backwards_on_and_again(shop: StoredGraph) -> None:
     assert last(shop, ("head_entities", "$1", "price/amount"), topics=("20 EUR",)) == ["chair", "lamp"]
     assert last(shop, ("tail_entities", "$1", "needs+"), topics=("chair",)) == ["foam", "oil", "seat"]
     assert last(shop, ("tail_entities", "$1", "width|height"), topics=("chair",)) == ["40", "90"]
+
+
+def test_a_path_may_be_repeated_as_a_whole(tmp_path: Path) -> None:
+    """A bill of materials as a table has it: a row for each part of a whole. The bike has a wheel, that has a rim."""
+    bill = "row 1\twhole\tbike\nrow 1\tpart\twheel\nrow 2\twhole\twheel\nrow 2\tpart\trim\nrow 3\twhole\tcar\n"
+    graph = store_of(tmp_path, rows(bill))
+    parts = "(^whole/part)+"
+    assert last(graph, ("tail_entities", 1, parts), topics=("bike",)) == ["rim", "wheel"]
+    assert last(graph, ("head_entities", 1, parts), topics=("rim",)) == ["bike", "wheel"]
+    assert last(graph, ("tail_entities", 1, "(whole|part)/^whole"), topics=("row 1",)) == ["row 1", "row 2"]
+    assert last(graph, ("argmax", 1, f"count({parts})"), kinds=(Kind("whole", TAILS, "whole"),)) == ["bike"]
+    sets = walk(graph, ("tail_entities", 1, parts), topics=("bike",))
+    assert sets.evidence("rim", 2) == [
+        Triple("row 1", "whole", "bike"),
+        Triple("row 1", "part", "wheel"),
+        Triple("row 2", "whole", "wheel"),
+        Triple("row 2", "part", "rim"),
+    ]
 
 
 def test_the_evidence_of_a_path_is_the_whole_path(shop: StoredGraph) -> None:
@@ -254,6 +285,53 @@ def test_a_table_has_a_row_for_each_member(shop: StoredGraph) -> None:
 # Times of facts
 
 
+def test_a_value_may_be_limited_to_facts_that_lead_to_a_set(dated: StoredGraph) -> None:
+    """Who came to Bari first, of Ivo (Roma 1990, Bari 1994) and Una (Bari 1995)?"""
+    both = ("union", 1, 2)
+    assert last(dated, both, ("argmin", 4, "start(plays_for in $3)"), topics=("Ivo", "Una", "Bari")) == ["Ivo"]
+    assert last(dated, both, ("argmax", 4, "start(plays_for not in $3)"), topics=("Ivo", "Una", "Bari")) == ["Ivo"]
+    assert last(dated, both, ("table", 4, "end(plays_for in $3)"), topics=("Ivo", "Una", "Bari")) == ["Ivo", "Una"]
+
+
+def test_a_hop_may_have_a_date_of_its_own(dated: StoredGraph) -> None:
+    """In 1996 Ivo and Una both played for Bari; today nobody plays, as far as there are dates."""
+    sets = walk(dated, ("union", 1, 2), ("table", 3, "plays_for@1996", "count(plays_for@1999)"), topics=("Ivo", "Una"))
+    assert sets.made[-1].rows == {"Ivo": (("Bari",), ("1",)), "Una": (("Bari",), ("1",))}
+    assert last(dated, ("head_entities", 1, "plays_for@1994"), topics=("Bari",)) == ["Ivo"]
+    assert last(dated, ("tail_entities", 1, "plays_for@1992/^plays_for@1990"), topics=("Ivo",)) == ["Ivo"]
+    assert last(dated, ("tail_entities", 1, "plays_for@now"), topics=("Una",)) == []
+    assert last(dated, ("between", 1, "plays_for", "1999", "now"), topics=("Ivo",)) == ["Pisa"]
+    with pytest.raises(SetError, match="is not a time"):
+        last(dated, ("tail_entities", 1, "plays_for@soon"), topics=("Una",))
+
+
+def test_a_day_is_in_its_year_and_not_after_it(tmp_path: Path) -> None:
+    """Ann was hired in May 2022, Bob in January 2023, of Cem only the year 2022 is known."""
+    graph = store_of(tmp_path, rows("Ann\thired\t2022-05-01\nBob\thired\t2023-01-09\nCem\thired\t2022\n"))
+    kinds = (Kind("person", HEADS, "hired"),)
+    said = {
+        (comparison, bound): set(last(graph, ("filter", 1, "hired", comparison, bound), kinds=kinds))
+        for comparison in ("=", ">", ">=", "<", "<=", "!=")
+        for bound in ("2022", "2022-05-01")
+    }
+    assert said[">", "2022"] == {"Bob"}
+    assert said["=", "2022"] == said["<=", "2022"] == {"Ann", "Cem"}
+    assert said[">=", "2022"] == {"Ann", "Bob", "Cem"}
+    assert said["<", "2022"] == set()
+    assert said["!=", "2022"] == said[">", "2022-05-01"] == {"Bob"}
+    assert said["=", "2022-05-01"] == {"Ann"}
+    assert said["<", "2022-05-01"] == {"Cem"}  # it begins before
+    assert said["<=", "2022-05-01"] == {"Ann", "Cem"}
+
+
+def test_times_of_day_compare(tmp_path: Path) -> None:
+    graph = store_of(tmp_path, rows("BA1\tleaves\t09:50\nBA2\tleaves\t21:05\nBA3\tleaves\t9:05\n"))
+    kinds = (Kind("flight", HEADS, "leaves"),)
+    assert last(graph, ("filter", 1, "leaves", ">", "20:30"), kinds=kinds) == ["BA2"]
+    assert last(graph, ("bottom", 1, "leaves", "2"), kinds=kinds) == ["BA3", "BA1"]
+    assert last(graph, ("least", 1, "leaves"), kinds=kinds) == ["9:05"]
+
+
 def test_when_first_last_before_and_after(dated: StoredGraph) -> None:
     assert last(dated, ("when", "$1", "plays_for", "$2"), topics=("Ivo", "Bari")) == ["1994..1997"]
     assert last(dated, ("earliest", "$1", "plays_for"), topics=("Ivo",)) == ["Roma"]
@@ -341,8 +419,13 @@ def check(graph: StoredGraph, facts: set[tuple[str, str, str]], numbers: dict[st
     while edge:
         edge = {t for name in edge for t in tails(name)} - reached
         reached |= edge
+    twice, edge = set[str](), {node}
+    while edge:
+        edge = {t for name in edge for between in tails(name) for t in tails(between)} - twice
+        twice |= edge
     assert _hop(graph, both, f"{relation}+") == reached
     assert _hop(graph, both, f"^{relation}") == heads(node)
+    assert _hop(graph, both, f"({relation}/{relation})+") == twice
     assert _hop(graph, both, f"{relation}/{relation}") == {t for name in tails(node) for t in tails(name)}
     assert _hop(graph, both, f"{relation}|^{relation}") == tails(node) | heads(node)
     degree = {name: len(tails(name)) for name in NODES}
@@ -358,10 +441,33 @@ def check(graph: StoredGraph, facts: set[tuple[str, str, str]], numbers: dict[st
 
 
 def _hop(graph: StoredGraph, topics: tuple[str, str], path: str) -> set[str]:
-    try:
-        return set(last(graph, ("tail_entities", "$2", path), topics=topics))
-    except SetError:  # nothing there, but the other way there is: it says so
-        return set()
+    return set(last(graph, ("tail_entities", "$2", path), topics=topics))
+
+
+DAYS = st.dates(date(2000, 1, 1), date(2003, 12, 31)).map(date.isoformat)
+
+
+@settings(max_examples=40, deadline=None)
+@given(days=st.dictionaries(st.sampled_from(NODES), st.tuples(DAYS, DAYS).map(sorted), min_size=1), day=DAYS)
+def test_dates_agree_with_plain_python(days: dict[str, list[str]], day: str) -> None:
+    """Each node was hired on its first day, and worked for z from then to its second."""
+    lines = [[name, "hired", first] for name, (first, _) in days.items()]
+    lines += [[name, "works_for", "z", f"{first}..{second}"] for name, (first, second) in days.items()]
+    year = day[:4]
+    hired = (Kind("hired", HEADS, "hired"),)
+    with temporary_store(lines) as graph:
+        for bound, first in ((year, {name: first[:4] for name, (first, _) in days.items()}),
+                             (day, {name: first for name, (first, _) in days.items()})):  # fmt: skip
+            for sign, compare in COMPARISONS.items():
+                kept = {name for name in first if compare(first[name], bound)}  # ISO dates compare as texts
+                assert set(last(graph, ("filter", 1, "hired", sign, bound), kinds=hired)) == kept
+        there = {name for name, (first, second) in days.items() if first <= day <= second}
+        assert set(last(graph, ("head_entities", 1, f"works_for@{day}"), topics=("z",))) == there
+        dated = {name: first for name, (first, _) in days.items()}
+        first_of = {name for name in dated if dated[name] == min(dated.values())}
+        assert set(last(graph, ("argmin", 2, "start(works_for in $1)"), topics=("z",), kinds=hired)) == first_of
+        later = {name for name in dated if dated[name][:4] > year}
+        assert set(last(graph, ("after", 1, "^works_for", year), topics=("z",))) == later
 
 
 # In a question, and in a walk
@@ -410,3 +516,13 @@ def test_an_empty_set_is_shown_as_one(shop: StoredGraph) -> None:
     [episode] = rollout([(Task(asked, ["Sales", "Greek"]), Environment(shop))], Kgwalk(language="full"), engine)
     assert episode.turns[2].observation == "$5 = 0"
     assert episode.answers == ["0"]
+
+
+def test_nobody_is_an_answer_also_where_the_relation_goes_the_other_way(shop: StoredGraph) -> None:
+    """Does anything need a chair? The chair needs a seat, so the walk is told; but no is the answer."""
+    asked = Question("q", "does anything need the chair?", [], [])
+    turns = ['head_entities($1, "needs")', "count($2)", 'compare($3, ">", "0")', "<answer>$4</answer>"]
+    task = (Task(asked, ["chair"], kinds=()), Environment(shop))
+    [episode] = rollout([task], Kgwalk(language="full"), ScriptedEngine(turns))
+    assert episode.turns[0].observation == '$2 = 0; "needs" leaves the set: tail_entities'
+    assert episode.answers == ["no"]

@@ -64,7 +64,9 @@ def _memory(text: str) -> int:
 
 @app.command(
     epilog="Examples: kgwalk kg build facts.tsv -o facts.kg · kgwalk kg build a.nt.gz b.nt.gz -o both.kg --lang de · "
-    "kgwalk kg build people.csv --table -o people.kg · kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
+    "kgwalk kg build people.csv --table -o people.kg · "
+    "kgwalk kg build products.csv orders.csv --table --key products=sku -o shop.kg · "
+    "kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
 )
 def build(
     sources: Annotated[
@@ -90,9 +92,18 @@ def build(
         bool,
         typer.Option(
             "--table",
-            help="TSV, CSV: the first row has column names, and each other row is about the thing in its first column.",
+            help="TSV, CSV: the first row has column names, and each other row is a thing. Keys and foreign keys of "
+            "several tables are found by their names, and shown.",
         ),
     ] = False,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE=COLUMN",
+            help="Tables: the key column of a table, where another was found; TABLE.COLUMN=TABLE for a foreign key, "
+            "`none` in place of the last for none. May be repeated.",
+        ),
+    ] = None,
     on_error: OnErrorOption = BadRows.stop,
     memory: Annotated[
         str, typer.Option(help="About how much memory to use, whatever the input's size.", metavar="SIZE")
@@ -104,7 +115,8 @@ def build(
     """Build a store from TSV, CSV, N-Triples, Turtle, N-Quads or JSONL, plain, .gz or .zst.
 
     TSV and CSV have three columns, head, relation and tail, and may have a fourth, the time of the fact; with --table
-    they are tables of any width, in which every cell is a fact. The store appears whole or not at all.
+    they are tables of any width, in which every cell is a fact, and foreign keys lead to other tables' rows. The store
+    appears whole or not at all.
     """
     from kgwalk.kg.build import build as build_store
     from kgwalk.kg.sources.source import RDFS_LABEL, Options
@@ -114,6 +126,7 @@ def build(
         on_error=on_error.value,
         header=header,
         table=table,
+        keys=key or (),
         label=label or RDFS_LABEL,
         lang=lang,
     )

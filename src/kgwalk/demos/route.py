@@ -22,7 +22,7 @@ from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of
 from kgwalk.walk.kinds import Kind, gold_kinds
 from kgwalk.walk.language import CORE, CORE_DATED, Sets
-from kgwalk.walk.paths import SIGNS, renumbered, set_counted_in
+from kgwalk.walk.paths import SIGNS, limiting_set, renumbered
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.sets import Reference, SetError
 
@@ -37,13 +37,14 @@ _SET = re.compile(r"\$(\d{1,6})")
 @dataclass(frozen=True, slots=True)
 class Route:
     """`steps` are calls of walk/language.py; step i (from 1) makes set starts + i. `f1` is the last set's. Without
-    steps it says that the graph has no answer.
+    steps a set that it starts from is the answer (`answer`: all continents), or the graph has none.
     """
 
     topics: tuple[str, ...]
     steps: tuple[Call, ...]
     f1: float
     kinds: tuple[Kind, ...] = ()  # where it starts beside the topics
+    answer: int | None = None  # the set that is the answer, where no step makes it
 
     @property
     def starts(self) -> int:
@@ -82,9 +83,19 @@ def way_of(step: Call) -> DirectedRelation:
 
 
 def sets_named(step: Call) -> list[int]:
-    """The sets that a step names, also those that a value counts in."""
-    inside = [set_counted_in(arg) for arg in step.args if isinstance(arg, str)]
+    """The sets that a step names, also those that a value is limited to."""
+    inside = [limiting_set(arg) for arg in step.args if isinstance(arg, str)]
     return [arg for arg in step.args if isinstance(arg, int)] + [number for number in inside if number is not None]
+
+
+def step_of(tool: str, written: Iterable[str]) -> Call:
+    """A step as a question's `program` writes it.
+
+    >>> step_of("intersect", ["$1", "$2"]).args
+    (1, 2)
+    """
+    args = (int(found[1]) if (found := _SET.fullmatch(str(arg))) else str(arg) for arg in written)
+    return Call(str(tool), tuple(args))
 
 
 def with_numbers(step: Call, new: Mapping[int, int]) -> Call:
@@ -189,7 +200,8 @@ class RouteBuilder:
         for old in sorted(needed):
             steps.append(with_numbers(self._step[old], new))
             new[old] = starts + len(steps)
-        return Route(tuple(self.topics), tuple(steps), self.score(number), tuple(self.kinds))
+        answer = None if steps else number
+        return Route(tuple(self.topics), tuple(steps), self.score(number), tuple(self.kinds), answer)
 
     def unanswerable(self) -> Route | None:
         """The route of a question that is known to have no answer in the graph; None for any other."""
@@ -217,8 +229,7 @@ def route_from_program(builder: RouteBuilder) -> Route | None:
         return None
     numbers += [len(builder.topics) + at + 1 if builder.full else None for at in of_kinds]
     for tool, *written in program:
-        args = [int(found[1]) if (found := _SET.fullmatch(str(arg))) else str(arg) for arg in written]
-        step = Call(str(tool), tuple(args))
+        step = step_of(tool, written)
         if not builder.full and not _in_core(step, builder.graph):
             return None
         if any(not 1 <= place <= len(numbers) or numbers[place - 1] is None for place in sets_named(step)):
@@ -228,7 +239,9 @@ def route_from_program(builder: RouteBuilder) -> Route | None:
         if number is None:
             return None
         numbers.append(number)
-    return None if number is None else builder.route(number)
+    if not program and builder.full and builder.question.answers:  # all of a kind
+        number = len(builder.topics) + len(builder.kinds)
+    return builder.route(number) if number else None
 
 
 def route_from_gold(builder: RouteBuilder) -> Route | None:

@@ -12,7 +12,9 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +24,15 @@ import pyarrow as pa
 from kgwalk import __version__
 from kgwalk.kg.bulk_names import write_table
 from kgwalk.kg.csr import CsrWriter, Edges
-from kgwalk.kg.entity_names import EntityWriter, write_relations
+from kgwalk.kg.entity_names import EntityWriter, Homonyms, write_relations
 from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, RowSorter, SpoolPool, alphabetical
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
 from kgwalk.kg.names import U32
 from kgwalk.kg.question_sets import BothEdges, QuestionWriter, grouped
-from kgwalk.kg.sources.reading import read, read_labels
-from kgwalk.kg.sources.source import Labels, Options, ReadCounts, TripleBlock
+from kgwalk.kg.sources.reading import holds_tables, read, read_labels, stage
+from kgwalk.kg.sources.source import Block, Labels, Options, ReadCounts, TripleBlock
+from kgwalk.kg.sources.table_keys import find_keys
+from kgwalk.kg.sources.tables import FoundTable, Tables
 from kgwalk.kg.store import KIND, VERSION
 from kgwalk.kg.times import parse_time
 from kgwalk.types import InputError, Progress, silent
@@ -52,6 +56,7 @@ class BuildReport:
     labelled: bool = False
     notes: list[str] = field(default_factory=list)
     first_skipped: list[str] = field(default_factory=list)
+    tables: list[FoundTable] = field(default_factory=list)  # their keys, and where their columns lead
 
 
 def build(
@@ -111,10 +116,11 @@ class _Build:
             )
         relation_keys = self.relations.keys
         writer = EntityWriter(self.out, self.scratch, self.sort_rows, self.progress)
-        both = writer.write(self.entities, relation_keys)
+        homonyms = writer.write(self.entities, relation_keys)
         self.relation_number, both_relations = write_relations(self.out, relation_keys, self.entities)
-        if both or both_relations:
-            self.report.notes.append(_of_two_kinds(both, both_relations))
+        if homonyms.both or both_relations:
+            self.report.notes.append(_of_two_kinds(homonyms.both, both_relations))
+        self.report.notes += _told_apart(homonyms)
         date_names, self.date_number = _in_order(self.dates)
         question_names, self.question_number = _in_order(self.questions)
         if self.timed:
@@ -128,14 +134,22 @@ class _Build:
 
     def _read(self, sources: Sequence[str | Path], labels: str | Path | None, options: Options) -> None:
         report = self.report
-        for source in sources:
-            tally = ReadCounts()
-            for block in read(source, options, tally):
-                if isinstance(block, Labels):
-                    self.entities.add_labels(block.key, block.label, block.rank + 1)  # rank 0 is the labels file
-                else:
-                    self._add_rows(block)
-                self.progress(f"reading {Path(source).name}", tally.bytes_read, tally.bytes_total)
+        tallies: list[ReadCounts] = []
+        with closing(Tables(self.scratch)) as tables:
+            for source in sources:
+                tallies.append(tally := ReadCounts())
+                progress = partial(self._read_some, source, tally)
+                if holds_tables(source, options):
+                    stage(source, options, tally, tables, progress)
+                    continue
+                for block in read(source, options, tally):
+                    self._add(block)
+                    progress()
+            find_keys(tables, options.keys)
+            for block in tables.blocks(options.block_bytes):
+                self._add(block)
+            report.tables = tables.found()
+        for tally in tallies:
             report.rows += tally.rows
             report.skipped += tally.skipped
             report.notes += tally.notes
@@ -145,6 +159,15 @@ class _Build:
             for block in read_labels(labels, options, tally):
                 self.entities.add_labels(block.key, block.label, 0)
             report.skipped += tally.skipped
+
+    def _read_some(self, source: str | Path, tally: ReadCounts) -> None:
+        self.progress(f"reading {Path(source).name}", tally.bytes_read, tally.bytes_total)
+
+    def _add(self, block: Block) -> None:
+        if isinstance(block, Labels):
+            self.entities.add_labels(block.key, block.label, block.rank + 1)  # rank 0 is the labels file
+        else:
+            self._add_rows(block)
 
     def _add_rows(self, rows: TripleBlock) -> None:
         count = len(rows.head)
@@ -262,6 +285,20 @@ def _of_two_kinds(entities: Sequence[str], relations: Sequence[str]) -> str:
         "said of one is not found at the other. If they are meant to be the same, write them alike in all sources: a "
         "source that has ids can be built by itself, written with `kgwalk kg export` as TSV, and built with the others"
     )
+
+
+def _told_apart(homonyms: Homonyms) -> Iterator[str]:
+    """The notes on names that got an id or a type."""
+    for names, what, why in (
+        (homonyms.things, "name", "several things are called the same, and each has its id in its name"),
+        (
+            homonyms.literals,
+            "text",
+            "something else is called the same, and the text has its type or language after it",
+        ),
+    ):
+        if names:
+            yield f"{_counted(names, what)} told apart ({_listed(names)}): {why}"
 
 
 def _counted(names: Sequence[str], what: str) -> str:

@@ -2,13 +2,15 @@
 
 A source that has ids (RDF, labelled JSONL, `--labels`) gives keys and labels: the label is the name people see, and
 the key is kept beside it. Where several keys share a label, each name gets its key: `Paris (Q90)`, `Paris (Q830149)`.
-An entity whose label is its key, as from a source without ids, keeps the bare label.
+One of them may keep the bare label (`_keepers`): an entity whose label is its key, as from a source without ids; else
+the only thing among them, before literals of the same text (`Paris (text)`); else the literal that is mentioned most.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +28,23 @@ _BLOCK = 1 << 18  # names handled at once
 _LITERAL = re.compile(r'".*"(?:@([A-Za-z0-9-]+)|\^\^<(.*)>)?', re.DOTALL)
 
 
+@dataclass(frozen=True)
+class Homonyms:
+    """What was done about labels that several entities have: an example of each is enough for a note."""
+
+    both: Sequence[str] = ()  # labels that an entity with an id shares with one without (`also_bare`)
+    things: Sequence[str] = ()  # names of things that got their key, since another thing is called so
+    literals: Sequence[str] = ()  # names of literals that got their type, since something else is called so
+
+
 class EntityWriter:
     """Writes the entity tables of a store from an interner that has seen every block."""
 
     def __init__(self, out: FolderWriter, scratch: Path, sort_rows: int, progress: Progress) -> None:
         self._out, self._scratch, self._sort_rows, self._progress = out, scratch, sort_rows, progress
 
-    def write(self, entities: Interner, relation_keys: Sequence[str]) -> list[str]:
-        """Write the tables; returns the names that an entity with an id shares with one without (`also_bare`)."""
+    def write(self, entities: Interner, relation_keys: Sequence[str]) -> Homonyms:
+        """Write the tables; returns what was done about names that several have."""
         keys = _NameFile(self._scratch / "keys")
         labels = _NameFile(self._scratch / "labels") if entities.labelled else None
         writer = NameWriter(self._out, "entity_id" if labels else "entity")
@@ -53,11 +64,11 @@ class EntityWriter:
             writer.append(block)
         if labels is None:
             self._write_find(keys, order)
-            return []
-        distinct, both = _told_apart(self._out, labels, keys, order)
+            return Homonyms()
+        distinct, homonyms = _told_apart(self._out, labels, keys, order)
         self._write_names(distinct, len(order))
         self._write_find(distinct, np.arange(len(order), dtype=np.uint32))
-        return both
+        return homonyms
 
     def _write_names(self, names: _NameFile, count: int) -> None:
         writer = NameWriter(self._out, "entity")
@@ -128,8 +139,8 @@ class _NameFile:
             yield names.take(pa.array(order[start : start + _BLOCK]))
 
 
-def _told_apart(out: FolderWriter, labels: _NameFile, keys: _NameFile, order: U32) -> tuple[_NameFile, list[str]]:
-    """The names to show, in the order of their numbers, and `also_bare`.
+def _told_apart(out: FolderWriter, labels: _NameFile, keys: _NameFile, order: U32) -> tuple[_NameFile, Homonyms]:
+    """The names to show, in the order of their numbers, and what was done about homonyms.
 
     Holds only the shared labels in memory, and 8 bytes for each of the others.
     """
@@ -149,7 +160,12 @@ def _told_apart(out: FolderWriter, labels: _NameFile, keys: _NameFile, order: U3
             block = pa.array(shown, pa.large_string())
         result.append(block)
         start += len(block)
-    return result, also_bare(some_labels, some_keys)
+    changed = [(name, key) for label, name, key in zip(some_labels, told, some_keys, strict=True) if name != label]
+    return result, Homonyms(
+        also_bare(some_labels, some_keys),
+        [name for name, key in changed if not _is_literal(key)],
+        [name for name, key in changed if _is_literal(key)],
+    )
 
 
 def also_bare(labels: Sequence[str], keys: Sequence[str]) -> list[str]:
@@ -183,11 +199,13 @@ def _tell_apart(labels: list[str], keys: list[str], taken: set[int] | None = Non
     ['Paris (Q90)', 'Paris (Q830149)', 'Rome']
     >>> _tell_apart(["Paris", "Paris", "Paris"], ["Paris", "http://x/Q90", "http://x/Paris"])
     ['Paris', 'Paris (Q90)', 'Paris (http://x/Paris)']
+    >>> _tell_apart(["Paris", "Paris", "5", "5"], ['"Paris"', "http://x/Q90", '"5"', '"5"^^<http://x#int>'])
+    ['Paris (text)', 'Paris', '5', '5 (int)']
     """
     taken = taken or set()
     names = list(labels)
-    # A label that is its own key stays bare: the key would say it twice. Keys are distinct, so no two of these clash.
-    changing = [at for at, (label, key) in enumerate(zip(labels, keys, strict=True)) if label != key]
+    kept = _keepers(labels, keys)
+    changing = [at for at in range(len(labels)) if at not in kept]
     for suffix in (short_key, str):
         clashing = _clashing(names, taken, changing)
         if not clashing:
@@ -199,6 +217,31 @@ def _tell_apart(labels: list[str], keys: list[str], taken: set[int] | None = Non
         for at in clashing:
             names[at] += f" #{at}"
     return names
+
+
+def _keepers(labels: Sequence[str], keys: Sequence[str]) -> set[int]:
+    """The places of those that keep the bare label: one of each label at most, since keys are distinct.
+
+    A label that is its own key: the key would say it twice. Else the only thing: a person who says the name means the
+    thing and not a text. Else, of texts alone, the first, which is the most mentioned.
+    """
+    places: dict[str, list[int]] = {}
+    for at, label in enumerate(labels):
+        places.setdefault(label, []).append(at)
+    kept: set[int] = set()
+    for label, group in places.items():
+        bare = [at for at in group if keys[at] == label]
+        things = [at for at in group if not _is_literal(keys[at])]
+        if bare or len(things) == 1:
+            kept.update(bare or things)
+        elif not things:
+            kept.add(group[0])
+    return kept
+
+
+def _is_literal(key: str) -> bool:
+    """Whether a key is an RDF literal, as N-Triples writes it."""
+    return key.startswith('"') and len(key) > 1 and _LITERAL.fullmatch(key) is not None
 
 
 def _clashing(names: list[str], taken: set[int], among: list[int]) -> list[int]:

@@ -2,18 +2,24 @@
 
 A store on disk (`store`), a view over it (`views`), a SPARQL endpoint (`sparql`) and another kgwalk server (`http`) all
 answer it. Entities and relations are names (strings); a name that is not there raises UnknownEntity or UnknownRelation.
+Those elsewhere keep their latest answers in an `LruCache`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from kgwalk.kg.find import LEAST_SCORE, similarity
 from kgwalk.kg.names import normalise
 from kgwalk.types import Found, Neighbors, Triple, UnknownName, UnknownRelation
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 @runtime_checkable
@@ -79,3 +85,40 @@ def find_among(text: str, names: Sequence[str], k: int) -> list[Found]:
 def _found(name: str, exact: float, score: float) -> Found:
     how = {2.0: "exact", 1.0: "normalised"}.get(exact, "fuzzy")
     return Found(name, score if how == "fuzzy" else 1.0, how)
+
+
+class LruCache(Generic[K, V]):
+    """A dictionary that forgets the least recently used entry: the cache of graphs elsewhere.
+
+    Holds entries up to `capacity` in weight, where an entry weighs 1 + its `weight`; safe in threads.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.weight = capacity, 0
+        self.hits = self.misses = 0
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, which is now the most recently used; None if it is not there."""
+        with self._lock:
+            if key not in self._entries:
+                self.misses += 1
+                return None
+            self.hits += 1
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
+
+    def put(self, key: K, value: V, weight: int = 0) -> None:
+        with self._lock:
+            _, before = self._entries.pop(key, (None, 0))
+            self._entries[key] = (value, 1 + weight)
+            self.weight += 1 + weight - before
+            while self.weight > self.capacity:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self.weight -= freed
+
+    def recent(self, most: int) -> list[K]:
+        """The keys that were used last, the latest first."""
+        with self._lock:
+            return [key for key, _ in zip(reversed(self._entries), range(most), strict=False)]

@@ -18,7 +18,7 @@ import httpx
 import orjson
 
 from kgwalk.config import http
-from kgwalk.kg.lru_cache import LruCache
+from kgwalk.kg.graph import LruCache
 from kgwalk.types import (
     Found,
     KgwalkError,

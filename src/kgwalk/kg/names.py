@@ -206,3 +206,27 @@ def normalise(text: str) -> str:
     else:
         folded = " ".join(text.translate(_FOLD).split())
     return folded or " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+# One number for a name
+
+_IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "staff": "employee"}
+_IRREGULAR |= {"companies": "company", "movies": "movie", "series": "series", "species": "species", "cities": "city"}
+
+
+def singular(word: str) -> str:
+    """An English word in the singular, in lower case.
+
+    >>> [singular(word) for word in ("countries", "people", "buses", "bus", "boxes", "houses", "classes", "bases")]
+    ['country', 'person', 'bus', 'bus', 'box', 'house', 'class', 'base']
+    """
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("ses", "xes", "ches", "shes", "zes")):
+        whole = word.endswith("ses") and (not word.endswith(("sses", "uses")) or word.endswith(("ouses", "auses")))
+        return word[:-1] if whole else word[:-2]  # a house, a cause, an exercise; but a bus, a class
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word

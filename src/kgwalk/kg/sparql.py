@@ -22,7 +22,7 @@ from typing import NamedTuple, Self
 
 import httpx
 
-from kgwalk.kg.lru_cache import LruCache
+from kgwalk.kg.graph import LruCache
 from kgwalk.kg.sparql_client import (
     CacheInfo,
     Endpoint,

@@ -15,7 +15,7 @@ import orjson
 from pyoxigraph import NamedNode
 
 from kgwalk.config import http
-from kgwalk.kg.lru_cache import LruCache
+from kgwalk.kg.graph import LruCache
 from kgwalk.types import InputError, RemoteError
 
 # Terms

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz, process
 
-from kgwalk.kg.lru_cache import LruCache
+from kgwalk.kg.graph import LruCache
 from kgwalk.kg.names import normalise
 from kgwalk.kg.sparql_client import (
     Endpoint,

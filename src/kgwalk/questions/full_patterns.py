@@ -58,6 +58,8 @@ from kgwalk.walk.values import DAYS_A_YEAR, difference, quotient
 TRIES = 12
 ONWARD = 0.15  # the share of superlatives with one more hop
 OF_KIND_ALONE = 0.05  # the share of questions about a kind that only count it
+ALL_OF_KIND = 0.08  # and of those that ask for all of it
+MOST_OF_KIND = 40  # so many are asked for at once
 FIRST_FEW = (2, 3, 3, 5, 5, 10)  # of a top list
 FEW = 10  # up to this number things are counted exactly
 
@@ -83,15 +85,38 @@ def of_a_kind(groups: Groups) -> PlanBuilder:
         builder, number = group.start(groups)
         builder.call("count", number)
         return builder
-    if drawn < 0.2:
+    if drawn < OF_KIND_ALONE + ALL_OF_KIND:
+        if len(group.members) > MOST_OF_KIND:
+            raise PlanRejected("too many answers")
+        return group.start(groups)[0]
+    if drawn < 0.25:
         return _reached_from(groups, group)
-    if drawn < 0.3:
+    if groups.truths and groups.chance.random() < 0.3:
+        return persevering(_being, groups)
+    if drawn < 0.35:
         return _typed(groups, group)
-    if drawn < 0.6:
+    if drawn < 0.65:
         return _superlative(groups, group)
     builder = _compared(groups, group)
     if groups.chance.random() < 0.3:
         builder.call("count", len(builder.sets.made))
+    return builder
+
+
+def _being(groups: Groups) -> PlanBuilder:
+    """Which elements are radioactive? How many are not? Where that is true or false."""
+    relation, group = groups.chance.choice(groups.truths), groups.of_kind()
+    some = groups.chance.sample(list(group.members), min(len(group.members), FEW))
+    if not all(relation in groups.sampler.graph.relations(name) for name in some):
+        raise PlanRejected("nothing is true")
+    builder, number = group.start(groups)
+    yes = groups.truth_of(relation)
+    no = next((tail for tail in groups.sampler.schema.relations[relation].sample_tails if tail != yes), yes)
+    builder.say(relation)
+    kept = builder.call("filter", number, relation, "=", no if groups.chance.random() < 0.25 else yes)
+    check_changes(builder, kept, group.members)
+    if groups.chance.random() < 0.3:
+        builder.call("count", kept)
     return builder
 
 
@@ -163,7 +188,7 @@ def top(groups: Groups) -> PlanBuilder:
         numbers = groups.numbers(builder, group.members, measure.text)
         text = said(builder, measure)
     tool = groups.chance.choice(("top", "top", "bottom"))
-    nth = groups.chance.random() < 0.35
+    nth = groups.chance.random() < 0.5
     k = groups.chance.choice((2, 2, 2, 3, 3, 4, 5)) if nth else groups.chance.choice(FIRST_FEW)
     ordered = sorted(numbers.values(), reverse=tool == "top")
     if len(ordered) <= k or len(set(ordered[: k + 1])) <= k:
@@ -375,7 +400,7 @@ def dated(groups: Groups) -> PlanBuilder:
     """When did X play for Y? For whom first, last, before 1990?"""
     if not groups.sampler.schema.timed:
         raise PlanRejected("no facts of several times")
-    return persevering(groups.chance.choice((_when, _first_or_last, _before_or_after)), groups)
+    return persevering(groups.chance.choice((_when, _first_or_last, _before_or_after, _now)), groups)
 
 
 def _dated_facts(groups: Groups) -> tuple[str, DirectedRelation, list[tuple[str, str]]]:
@@ -421,6 +446,19 @@ def _before_or_after(groups: Groups) -> PlanBuilder:
     builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
     tool = groups.chance.choice(("before", "after"))
     builder.call(tool, 1, forward(builder, way), str(groups.chance.choice(free)))
+    return builder
+
+
+def _now(groups: Groups) -> PlanBuilder:
+    """Who is the mayor of X today? Where others were before."""
+    topic, way, facts = _dated_facts(groups)
+    holding = {name for name, time in facts if time.endswith("..")}
+    if not holding or len(holding) == len({name for name, _ in facts}):
+        raise PlanRejected("no facts of several times")
+    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
+    text = f"{way.relation}@now"
+    builder.say(text)
+    builder.call("tail_entities" if way.out else "head_entities", 1, text)
     return builder
 
 

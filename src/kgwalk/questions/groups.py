@@ -26,7 +26,7 @@ from kgwalk.questions.schema import TELLS_NOTHING, TRUTHS, Relation, ValueNode, 
 from kgwalk.questions.wording.bank_lexicon import BankMatch
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.kinds import OF_TYPE, Kind, kinds_of
+from kgwalk.walk.kinds import ALL, OF_TYPE, Kind, kinds_of
 from kgwalk.walk.values import value_of
 
 FEWEST, MOST = 4, 2000  # members of a kind that is asked about
@@ -78,7 +78,8 @@ class Groups:
     @cached_property
     def kinds(self) -> list[Kind]:
         """The kinds of the graph by name, without those of values behind nodes; some of them may be too small."""
-        known = [kind for kind in kinds_of(self.graph).values() if not self._is_value_node(kind)]
+        every = (kind for kind in kinds_of(self.graph).values() if kind.how != ALL)
+        known = [kind for kind in every if not self._is_value_node(kind)]
         known = [kind for kind in known if kind.how == OF_TYPE or not self._relative(kind)]
         return known if len(known) <= MOST_KINDS else self.chance.sample(known, MOST_KINDS)
 

@@ -21,6 +21,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -103,7 +104,7 @@ def question_of(
     In the full language `named` are the kinds that the text names. They are what a walk starts from, with those that
     the plan needs, so a walk is shown some that it does not need, as it will be where a question is typed.
     """
-    made = sets.made[plan.last - 1] if plan.steps else None
+    made = sets.made[plan.last - 1] if plan.answered else None
     answers = [] if made is None else list(made.members)
     kind = "number" if plan.steps and plan.steps[-1].tool == "count" else _answer_kind(answers)
     extra: dict[str, object] = {"answer_kind": kind, "program": plan.program()}
@@ -140,11 +141,33 @@ def _with_kinds(plan: QuestionPlan, starts: Sequence[Kind]) -> list[list[str]]:
     def number(old: int) -> int:
         return old if old <= topics else place.get(old, old + more)
 
-    steps = [
-        Call(step.tool, tuple(number(arg) if isinstance(arg, int) else renumbered(arg, number) for arg in step.args))
-        for step in plan.steps
-    ]
-    return replace(plan, steps=tuple(steps)).program()
+    return replace(plan, steps=tuple(_numbered(step, number) for step in plan.steps)).program()
+
+
+def by_mention(plan: QuestionPlan, text: str) -> QuestionPlan:
+    """The plan with its topics in the order in which a text has them; sets have other numbers.
+
+    >>> plan = QuestionPlan("which", ("Po", "Arno"), (Call("union", (1, 2)), Call("argmax", (3, "length"))))
+    >>> by_mention(plan, "Which is longer, the Arno or the Po?").steps[0]
+    Call(tool='union', args=(2, 1))
+    """
+    plain = text.casefold()
+    places = [plain.find(topic.casefold()) for topic in plan.topics]
+    if min(places, default=0) < 0 or places == sorted(places):
+        return plan
+    order = sorted(range(len(places)), key=places.__getitem__)
+    place = {old + 1: new for new, old in enumerate(order, 1)}
+    return replace(
+        plan,
+        topics=tuple(plan.topics[old] for old in order),
+        steps=tuple(_numbered(step, lambda old: place.get(old, old)) for step in plan.steps),
+    )
+
+
+def _numbered(step: Call, number: Callable[[int], int]) -> Call:
+    """A step whose sets have other numbers."""
+    args = (number(arg) if isinstance(arg, int) else renumbered(arg, number) for arg in step.args)
+    return Call(step.tool, tuple(args))
 
 
 def _answer_kind(answers: list[str]) -> str:
@@ -292,13 +315,15 @@ class _QuestionMaker:
         if not shares:
             self.thrown["no values to compare"] += 1
             return []
-        wanted = quotas(shares, self.settings.count)
+        full = self.settings.language == "full"
+        quota = partial(drawn_quotas, chance=random.Random(self.settings.seed + 2)) if full else quotas
+        wanted = quota(shares, self.settings.count)
         for _ in range(ROUNDS):
-            full = {cell: shares[cell] for cell, number in wanted.items() if self._fill(cell, number) == number}
+            filled = {cell: shares[cell] for cell, number in wanted.items() if self._fill(cell, number) == number}
             missing = self.settings.count - len(self.made)
-            if not missing or not full:
+            if not missing or not filled:
                 break
-            wanted = quotas(full, missing)
+            wanted = quota(filled, missing)
         return self.made
 
     def _possible(self, pattern: str) -> bool:
@@ -361,6 +386,7 @@ class _QuestionMaker:
             return False
         self.texts.add(normal)
         full = self.settings.language == "full"
+        plan = by_mention(plan, text) if full else plan  # as linking finds them
         named = kinds_beside(text, plan.topics, self.stored) if full else None
         self.made.append(question_of(plan, run_plan(plan, self.sampler.graph), text, named=named))
         return True
@@ -383,6 +409,24 @@ def quotas(shares: Mapping[tuple[str, int], float], count: int) -> dict[tuple[st
     order = sorted(exact, key=lambda cell: whole[cell] - exact[cell])  # stable: the first of equals comes first
     for cell in order[: count - sum(whole.values())]:
         whole[cell] += 1
+    return whole
+
+
+def drawn_quotas(
+    shares: Mapping[tuple[str, int], float], count: int, chance: random.Random
+) -> dict[tuple[str, int], int]:
+    """The same with the remainders drawn: over many graphs of few questions each, the rarest cell has its share, too.
+
+    >>> draws = [drawn_quotas({("chain", 1): 0.9, ("union", 1): 0.1}, 5, random.Random(seed)) for seed in range(100)]
+    >>> {sum(one.values()) for one in draws}, sum(one["union", 1] for one in draws)
+    ({5}, 58)
+    """
+    at = chance.random()
+    whole = {}
+    for cell, share in shares.items():
+        end = at + share * count / sum(shares.values())
+        whole[cell] = math.floor(end + 1e-9) - math.floor(at + 1e-9)
+        at = end
     return whole
 
 

@@ -8,7 +8,7 @@ so that both have it in common. `make` decides how many of each pattern are want
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -64,6 +64,8 @@ def combination(tool: str, sampler: WalkSampler, hops: int) -> PlanBuilder:
 def union(sampler: WalkSampler, hops: int) -> PlanBuilder:
     """Films by X or Y (the same relations from two topics), or who wrote or directed X (two relations of one topic)."""
     first = sampler.path(hops)
+    if sampler.settings.language == "full" and sampler.chance.random() < 0.75:
+        return _either(sampler, first.topic, first.ways)
     if sampler.chance.random() < 0.5:
         other = sampler.topic(first.ways[0])
         builder = PlanBuilder(sampler.graph, [first.topic, other], sampler.settings)
@@ -75,6 +77,21 @@ def union(sampler: WalkSampler, hops: int) -> PlanBuilder:
     builder = PlanBuilder(sampler.graph, [first.topic], sampler.settings)
     before = builder.follow(1, first.ways[:-1])
     builder.combine("union", builder.hop(before, last, 1), builder.hop(before, second, 1))
+    return builder
+
+
+def _either(sampler: WalkSampler, topic: str, ways: Sequence[DirectedRelation]) -> PlanBuilder:
+    """Films by X, Y or Z: the topics are joined first, then followed together."""
+    size = 3 if sampler.chance.random() < 0.3 else 2
+    topics = [topic, *(sampler.topic(ways[0]) for _ in range(size - 1))]
+    alone = PlanBuilder(sampler.graph, [topic], sampler.settings)
+    first = set(alone.members(alone.follow(1, ways)))
+    builder = PlanBuilder(sampler.graph, topics, sampler.settings)
+    number = builder.call("union", 1, 2)
+    if size == 3:
+        number = builder.call("union", number, 3)
+    if set(builder.members(builder.follow(number, ways))) <= first:
+        raise PlanRejected("a step changes nothing")
     return builder
 
 

@@ -88,6 +88,11 @@ class QuestionPlan:
         return self.starts + len(self.steps)
 
     @property
+    def answered(self) -> bool:
+        """Whether there is an answer: a set that a step makes, or all of a kind."""
+        return bool(self.steps) or (self.pattern == KIND and bool(self.kinds))
+
+    @property
     def hops(self) -> int:
         """Relations on the longest chain from a topic to the answer; looking up a value to choose by is no hop.
 
@@ -140,10 +145,13 @@ SIZES = ("1", "2-5", "6-20", "more")  # numbers of answers, or of what is counte
 _CORE_SHARES = {CHAIN: 0.51, INTERSECTION: 0.15, UNION: 0.03, DIFFERENCE: 0.05, COUNT: 0.06, SUPERLATIVE: 0.07}
 _CORE_SHARES |= {COMPARISON: 0.06, TIME: 0.07}
 # Half of the full language's questions are those of the core.
-_FULL_SHARES = {KIND: 0.12, GROUP: 0.12, VERDICT: 0.13, WHICH: 0.09, TOP: 0.09, NEGATION: 0.09, AGGREGATE: 0.08}
+_FULL_SHARES = {KIND: 0.12, GROUP: 0.12, VERDICT: 0.13, WHICH: 0.09, TOP: 0.11, NEGATION: 0.09, AGGREGATE: 0.08}
 _FULL_SHARES |= {UNANSWERABLE: 0.09, AGAINST: 0.03, ARITHMETIC: 0.04, QUANTIFIER: 0.05, ZERO: 0.02, BEHIND: 0.06}
 _FULL_SHARES |= {REPEATED: 0.03, TABLE: 0.06, DATED: 0.06}
-PATTERN_SHARES: Mapping[str, Mapping[str, float]] = {"core": _CORE_SHARES, "full": _CORE_SHARES | _FULL_SHARES}
+PATTERN_SHARES: Mapping[str, Mapping[str, float]] = {
+    "core": _CORE_SHARES,
+    "full": _CORE_SHARES | {UNION: 0.06} | _FULL_SHARES,
+}
 _BY_LANGUAGE: Mapping[str, float] = MappingProxyType({})  # shares that were not told
 
 

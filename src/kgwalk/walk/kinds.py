@@ -4,6 +4,8 @@
 
 A graph says in two ways what kind a thing is: by a relation of types (`rdf:type`, `is_a`, `instance of`), whose values
 are the kinds; and by its relations (what `country` leads to are countries, what has an `employee_id` is an employee).
+Of a graph that does not say what its things are ("the largest package", where no relation has that word) there is still
+the kind of all things that it says something of, `thing`.
 `kinds_of` lists them, once a graph; `kinds_in` finds them in a question's words, singular or plural.
 """
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from kgwalk.kg.csr import I64
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import normalise
+from kgwalk.kg.names import normalise, singular
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.name_lookup import FUNCTION_WORDS, Text
@@ -28,7 +30,8 @@ from kgwalk.walk.values import value_of
 
 # Relations whose values are kinds, by the end of their names, normalised
 TYPE_RELATIONS = frozenset({"type", "rdf type", "a", "is a", "isa", "instance of", "instanceof", "kind", "category"})
-OF_TYPE, TAILS, HEADS = "type", "tails", "heads"  # what is surer comes first
+OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
+THING = "thing"
 SAMPLED = 50  # ends of a relation that are looked at: numbers and dates make no kind
 MOST_VALUES = 0.2  # the share of values among them from which on they make none
 LONGEST = 4  # words of a kind's name
@@ -40,7 +43,7 @@ _VERBAL = re.compile(r"^.+ (?:by|to|from|with|on|as)$")
 @dataclass(frozen=True, slots=True)
 class Kind:
     """All things of a kind. `how` says what makes them so: the value of a relation of types (OF_TYPE), that a relation
-    leads to them (TAILS), or that they have it (HEADS).
+    leads to them (TAILS), that they have it (HEADS), or that there are facts of them at all (ALL).
     """
 
     name: str
@@ -58,6 +61,10 @@ class Kind:
                 return list(graph.neighbors(self.value, self.relation, out=False).names)
             except UnknownName:
                 return []
+        if self.how == ALL:
+            if type(graph) is StoredGraph:
+                return graph.store.entity.several(np.flatnonzero(np.diff(graph.store.out.groups_array)).tolist())
+            return list(dict.fromkeys(fact.head for fact in graph.match()))
         if type(graph) is StoredGraph:
             number = graph.store.relation_number(self.relation)
             ends = [] if number is None else _ends(graph.store, number, self.how == HEADS).tolist()
@@ -71,6 +78,7 @@ class Kind:
             OF_TYPE: (name, self.relation, self.value),
             HEADS: (name, self.relation, None),
             TAILS: (None, self.relation, name),
+            ALL: (name, None, None),
         }[self.how]
         return next(iter(islice(graph.match(*pattern), 1)), None)
 
@@ -125,6 +133,7 @@ def kinds_of(graph: StoredGraph) -> dict[str, Kind]:
         for kind in sorted(listed, key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
             known.setdefault(_singular(_plain(kind.name).split()), kind)
         known.pop("", None)
+        known.setdefault(THING, Kind(THING, ALL, ""))
     return known
 
 
@@ -230,20 +239,4 @@ def _singular(words: Iterable[str]) -> str:
     ('country', 'sales person', 'bus', 'bus')
     """
     *before, last = [*words] or [""]
-    return " ".join([*before, _one(last)])
-
-
-_IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "staff": "employee"}
-_IRREGULAR |= {"companies": "company", "movies": "movie", "series": "series", "species": "species", "cities": "city"}
-
-
-def _one(word: str) -> str:
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if len(word) > 4 and word.endswith(("ses", "xes", "ches", "shes", "zes")):
-        return word[:-2] if not word.endswith("ses") or word.endswith(("sses", "uses", "ises")) else word[:-1]
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
+    return " ".join([*before, singular(last)])

@@ -35,7 +35,7 @@ from kgwalk.walk.sets import (
     SetError,
 )
 from kgwalk.walk.tagged_text import escape_name
-from kgwalk.walk.values import Quantity, aggregate, comparable, difference, quotient, value_of
+from kgwalk.walk.values import Quantity, aggregate, comparable, day, difference, quotient, spans, value_of
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -301,14 +301,7 @@ class Sets(NamedSets):
 
     def between(self, source: Reference, relation: str, start: Reference, end: Reference) -> int:
         """follow a relation forwards, only by facts that hold at some time from start to end"""
-        view = getattr(self.graph, "between", None)
-        if view is None:
-            raise SetError("this graph has no dates")
-        low, high = self._date(start).partition("..")[0], self._date(end)
-        try:
-            window = view(low.strip() or None, (high.partition("..")[2] or high).strip() or None, undated=False)
-        except ValueError as error:
-            raise SetError(escape_name(str(error))) from error
+        window = self.window(self._date(start), self._date(end))
         return self.add(self.follow(source, relation, out=True, graph=window))
 
     def when(self, source: Reference, relation: str, others: Reference = "") -> int:
@@ -331,13 +324,13 @@ class Sets(NamedSets):
         return self._by_time(source, relation, lambda starts: lambda start: start == max(starts))
 
     def before(self, source: Reference, relation: str, date: Reference) -> int:
-        """follow a relation forwards by facts that begin before a date begins"""
-        limit = self._days(date)
+        """follow a relation forwards by facts that begin before a date"""
+        limit = self._days(date)[0]
         return self._by_time(source, relation, lambda starts: lambda start: start < limit)
 
     def after(self, source: Reference, relation: str, date: Reference) -> int:
-        """follow a relation forwards by facts that begin after a date begins"""
-        limit = self._days(date)
+        """follow a relation forwards by facts that begin after a date"""
+        limit = self._days(date)[1]
         return self._by_time(source, relation, lambda starts: lambda start: start > limit)
 
     # How
@@ -366,6 +359,7 @@ class Sets(NamedSets):
         """What members are compared with: texts, or another value of each member (wider than tall)."""
         if isinstance(value, int):
             return list(self.get(value)[0].members)
+        value = day(value)
         if comparison in ("=", "!=") or value_of(value) is not None:
             return [value]
         try:
@@ -461,10 +455,11 @@ class Sets(NamedSets):
     def _date(self, reference: Reference) -> str:
         return self._single(reference)[0]
 
-    def _days(self, reference: Reference) -> int:
-        """The day on which a date begins."""
+    def _days(self, reference: Reference) -> tuple[int, int]:
+        """The first and the last day of a date; of a span, those of the date with which it begins."""
+        date = day(self._date(reference))
         try:
-            return parse_time(self._date(reference))[0]
+            return parse_time(date.partition("..")[0].strip() or date)
         except ValueError as error:
             raise SetError(escape_name(str(error))) from error
 
@@ -504,9 +499,17 @@ def _whole(text: str, what: str) -> int:
 
 
 def _fits(comparison: str, text: str, bound: str) -> bool:
-    """Whether a value compares so with another. Only equality is asked of what is no number."""
+    """Whether a value compares so with another. Only equality is asked of what is no number.
+
+    A day in 2010 is in 2010 (=), neither after it nor before it.
+    """
     left, right = value_of(text), value_of(bound)
     if left is not None and right is not None:
+        if (left.date or right.date) and (days := spans(text, bound)) is not None:
+            (first, last), (since, until) = days
+            if comparison in ("=", "!="):
+                return (since <= first and last <= until) == (comparison == "=")
+            return COMPARISONS[comparison](first, until if comparison in (">", "<=") else since)
         return comparable(left, right) and COMPARISONS[comparison](left.number, right.number)
     same = text.casefold() == bound.casefold()
     return same if comparison == "=" else not same if comparison == "!=" else False

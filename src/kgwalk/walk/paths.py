@@ -5,10 +5,12 @@
     price/amount                one after the other: the amount of the price
     depends_on+                 again and again: all that it depends on, in the end
     borders|^borders            either
+    (^whole/part)+              a path again and again, where a table lies between: all parts, in the end
+    uses@1995                   only by facts that hold then; uses@now by those that hold today
     count(^works_in)            how many there are
     count(^works_in in $3)      how many of them are in a set; `not in` those that are not
     sum(line/price)             added up; average, least, greatest likewise
-    start(works_for)            when the facts begin; end(...) when they end
+    start(works_for)            when the facts begin; end(...) when they end; start(works_for in $3) to a set
 
 The signs are those of SPARQL's property paths. A relation whose own name has such signs is taken as it is. `parse`
 reads a text, `reach` follows a path from entities, with the facts that lead there.
@@ -17,8 +19,8 @@ reads a text, `reach` follows a path from entities, with the facts that lead the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from kgwalk.types import Triple
 
@@ -27,11 +29,12 @@ AGGREGATES = ("sum", "average", "least", "greatest")
 TIMES = ("start", "end")
 VALUE = re.compile(rf"({'|'.join((COUNTED, *AGGREGATES, *TIMES))})\((.*)\)", re.DOTALL)
 _AMONG = re.compile(r"(.*?)\s+(not in|in)\s+\$(\d{1,6})", re.DOTALL)
+_LIMITED = (COUNTED, *TIMES)  # what is said of those in a set alone
 
-SIGNS = re.compile(r"[/^|+()]")  # a text without any of these is the name of a relation
+_GROUP = re.compile(r"\((.*)\)(\+?)", re.DOTALL)
+SIGNS = re.compile(r"[/^|+()@]")  # a text without any of these is the name of a relation
 
 RelationNamed = Callable[[str], str | None]  # the relation of a name, None where there is none
-NextEntities = Callable[[str, str, bool], Iterable[str]]  # one relation away: entity, relation, forwards
 
 
 class PathError(Exception):
@@ -44,21 +47,27 @@ class PathError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One relation followed, forwards (`out`) or backwards, once or again and again."""
+    """One relation followed, forwards (`out`) or backwards, once or again and again; `at` a date, or at any time.
+
+    In place of a relation it may have a whole `path`, which is followed forwards.
+    """
 
     relation: str
     out: bool = True
     again: bool = False
+    at: str = ""
+    path: Path = ()
 
 
 Path = tuple[tuple[Hop, ...], ...]  # one or more ways, each of one or more hops
+NextEntities = Callable[[str, Hop], Iterable[str]]  # those that a hop leads to from an entity
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A path, and what is made of the values at its end: `how` is "" for the values themselves.
 
-    Of a count, `among` is the number of the set that what is counted must be in, or (`outside`) must not be in.
+    Of a count or a date, `among` is the number of the set that the other end must be in, or (`outside`) must not be in.
     """
 
     path: Path
@@ -69,26 +78,45 @@ class Expression:
     @property
     def relations(self) -> list[str]:
         """Every relation that is named, in order."""
-        return list(dict.fromkeys(hop.relation for way in self.path for hop in way))
+        return list(dict.fromkeys(_relations(self.path)))
 
     @property
     def single(self) -> Hop | None:
         """The one hop of a plain relation; None for anything longer."""
-        if self.how or len(self.path) > 1 or len(self.path[0]) > 1 or self.path[0][0].again:
+        hop = self.path[0][0]
+        if self.how or len(self.path) > 1 or len(self.path[0]) > 1 or hop.again or hop.path:
             return None
-        return self.path[0][0]
+        return hop
+
+
+def _relations(ways: Path) -> Iterator[str]:
+    for way in ways:
+        for hop in way:
+            yield from _relations(hop.path) if hop.path else [hop.relation]
+
+
+def inverse(ways: Path) -> Path:
+    """The path that leads back.
+
+    >>> inverse(((Hop("works_in"), Hop("city")),))[0][0]
+    Hop(relation='city', out=False, again=False, at='', path=())
+    """
+    return tuple(
+        tuple(replace(hop, path=inverse(hop.path)) if hop.path else replace(hop, out=not hop.out) for hop in way[::-1])
+        for way in ways
+    )
 
 
 def parse(text: str, known: RelationNamed) -> Expression:
     """Read a text; raises PathError with the relation that is not there.
 
     >>> names = {"price": "price", "amount": "amount", "km/h": "km/h", "works_in": "works_in"}.get
-    >>> parse("price/amount", names).path
-    ((Hop(relation='price', out=True, again=False), Hop(relation='amount', out=True, again=False)),)
-    >>> parse("km/h", names).single, parse("^works_in", names).single.out
-    (Hop(relation='km/h', out=True, again=False), False)
-    >>> parse("count(^works_in in $3)", names).among
-    3
+    >>> [hop.relation for hop in parse("price/amount", names).path[0]]
+    ['price', 'amount']
+    >>> parse("km/h", names).single.relation, parse("^works_in@1995", names).single
+    ('km/h', Hop(relation='works_in', out=False, again=False, at='1995', path=()))
+    >>> parse("count(^works_in in $3)", names).among, parse("start(works_in not in $2)", names).outside
+    (3, True)
     """
     text = text.strip()
     if known(text) is not None:
@@ -97,26 +125,26 @@ def parse(text: str, known: RelationNamed) -> Expression:
     if wrapped is None:
         return Expression(path(text, known))
     how, inside = wrapped.groups()
-    among = _AMONG.fullmatch(inside) if how == COUNTED and known(inside.strip()) is None else None
+    among = _AMONG.fullmatch(inside) if how in _LIMITED and known(inside.strip()) is None else None
     if among is None:
         return Expression(path(inside, known), how)
     return Expression(path(among[1], known), how, int(among[3]), among[2] != "in")
 
 
 def renumbered(text: str, number: Callable[[int], int]) -> str:
-    """A value with the set that it counts in called by its new number; any other text as it is.
+    """A value with the set that it is limited to called by its new number; any other text as it is.
 
     >>> renumbered("count(^works_in in $3)", lambda old: old + 1), renumbered("works in", lambda old: old + 1)
     ('count(^works_in in $4)', 'works in')
     """
-    old = set_counted_in(text)
+    old = limiting_set(text)
     return text if old is None else f"{text.rpartition('$')[0]}${number(old)})"
 
 
-def set_counted_in(text: str) -> int | None:
-    """The set that a value counts in; None for any other text."""
+def limiting_set(text: str) -> int | None:
+    """The set that a value counts in, or takes the dates of facts to; None for any other text."""
     wrapped = VALUE.fullmatch(text.strip())
-    among = None if wrapped is None or wrapped[1] != COUNTED else _AMONG.fullmatch(wrapped[2])
+    among = None if wrapped is None or wrapped[1] not in _LIMITED else _AMONG.fullmatch(wrapped[2])
     return None if among is None else int(among[3])
 
 
@@ -124,15 +152,24 @@ def written(expression: Expression, shown: Callable[[str], str]) -> str:
     """An expression as the language writes it, its relations as they are shown; the inverse of `parse`.
 
     >>> names = {"works_in": "works_in", "price": "price", "amount": "amount"}.get
-    >>> [written(parse(text, names), str) for text in ("^works_in", "price/amount", "count(^works_in not in $3)")]
-    ['^works_in', 'price/amount', 'count(^works_in not in $3)']
+    >>> texts = "^works_in@now", "(price/amount)+", "count(^works_in not in $3)"
+    >>> all(written(parse(text, names), str) == text for text in texts)
+    True
     """
-    ways = ("/".join(f"{'^' * (not hop.out)}{shown(hop.relation)}{'+' * hop.again}" for hop in way)
-            for way in expression.path)  # fmt: skip
-    text = "|".join(ways)
+    text = _written_path(expression.path, shown)
     if expression.among is not None:
         text += f" {'not in' if expression.outside else 'in'} ${expression.among}"
     return f"{expression.how}({text})" if expression.how else text
+
+
+def _written_path(ways: Path, shown: Callable[[str], str]) -> str:
+    return "|".join("/".join(_written(hop, shown) for hop in way) for way in ways)
+
+
+def _written(hop: Hop, shown: Callable[[str], str]) -> str:
+    if hop.path:
+        return f"({_written_path(hop.path, shown)}){'+' * hop.again}"
+    return f"{'^' * (not hop.out)}{shown(hop.relation)}{'@' * bool(hop.at)}{hop.at}{'+' * hop.again}"
 
 
 def path(text: str, known: RelationNamed) -> Path:
@@ -147,7 +184,7 @@ def path(text: str, known: RelationNamed) -> Path:
 
 def _pieces(text: str, sign: str, known: RelationNamed) -> list[str]:
     """Cut at a sign, but not inside a relation's own name: the longest piece that is a relation stays whole."""
-    parts = text.split(sign)
+    parts = _split(text, sign)
     pieces = []
     at = 0
     while at < len(parts):
@@ -158,22 +195,44 @@ def _pieces(text: str, sign: str, known: RelationNamed) -> list[str]:
     return pieces
 
 
+def _split(text: str, sign: str) -> list[str]:
+    """Cut at a sign outside of parentheses.
+
+    >>> _split("(a/b)+/c", "/"), _split("a (m/s", "/")
+    (['(a/b)+', 'c'], ['a (m', 's'])
+    """
+    parts = [""]
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == sign and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts if depth == 0 else text.split(sign)
+
+
 def _relation(text: str, known: RelationNamed) -> Hop | None:
+    """A hop: a relation, maybe with `^` before it, `@` and a date or `+` behind it. Names with such signs go first."""
     text = text.strip()
-    for again, name in ((False, text), (True, text.removesuffix("+"))):
-        if again and name == text:
-            continue
-        if (relation := known(name)) is not None:
-            return Hop(relation, True, again)
-        if name.startswith("^") and (relation := known(name[1:].strip())) is not None:
-            return Hop(relation, False, again)
+    once = [(False, text), (True, text[:-1])] if text.endswith("+") else [(False, text)]
+    for again, rest in once:
+        dated, sign, date = rest.rpartition("@")
+        for name, at in [(rest, ""), (dated, date.strip())] if sign and date.strip() else [(rest, "")]:
+            if (relation := known(name.strip())) is not None:
+                return Hop(relation, True, again, at)
+            if name.startswith("^") and (relation := known(name[1:].strip())) is not None:
+                return Hop(relation, False, again, at)
     return None
 
 
 def _hop(text: str, known: RelationNamed) -> Hop:
     hop = _relation(text, known)
+    if hop is None and (group := _GROUP.fullmatch(text.strip())) is not None:
+        return Hop("", again=bool(group[2]), path=path(group[1], known))
     if hop is None:
-        name = text.strip().removeprefix("^").removesuffix("+").strip()
+        name = text.strip().removeprefix("^").removesuffix("+").rpartition("@")[0] or text
+        name = name.strip().removeprefix("^").removesuffix("+").strip()
         raise PathError(f'relation "{name}" is not in the graph' if name else "a path has an empty step", name)
     return hop
 
@@ -187,7 +246,7 @@ def reach(sources: Iterable[str], ways: Path, step: NextEntities, most: int, fac
     `most` bounds how many there are at any moment: OverflowError beyond. Without `facts` nothing is kept of the way.
 
     >>> edges = {("a", "needs", True): ["b"], ("b", "needs", True): ["c", "a"], ("c", "needs", True): []}
-    >>> needs = lambda name, relation, out: edges[name, relation, out]
+    >>> needs = lambda name, hop: edges[name, hop.relation, hop.out]
     >>> sorted(reach(["a"], ((Hop("needs", True, True),),), needs, 10))
     ['a', 'b', 'c']
     >>> reach(["a"], ((Hop("needs"), Hop("needs")),), needs, 10)["c"]
@@ -209,9 +268,9 @@ def reach(sources: Iterable[str], ways: Path, step: NextEntities, most: int, fac
 def _once(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: bool) -> PathEnds:
     found: PathEnds = {}
     for name, chain in here.items():
-        for other in step(name, hop.relation, hop.out):
+        for other, way in _next(name, hop, step, most, facts):
             if other not in found:
-                found[other] = (*chain, fact_of(name, hop, other)) if facts else ()
+                found[other] = (*chain, *way)
         if len(found) > most:
             raise OverflowError
     return found
@@ -223,13 +282,20 @@ def _closure(here: PathEnds, hop: Hop, step: NextEntities, most: int, facts: boo
     while edge:
         following: PathEnds = {}
         for name, chain in edge.items():
-            for other in step(name, hop.relation, hop.out):
+            for other, way in _next(name, hop, step, most, facts):
                 if other not in found:
-                    found[other] = following[other] = (*chain, fact_of(name, hop, other)) if facts else ()
+                    found[other] = following[other] = (*chain, *way)
             if len(found) > most:
                 raise OverflowError
         edge = following
     return found
+
+
+def _next(name: str, hop: Hop, step: NextEntities, most: int, facts: bool) -> Iterable[tuple[str, tuple[Triple, ...]]]:
+    """What a hop, followed once, leads to, each with its facts."""
+    if hop.path:
+        return reach([name], hop.path, step, most, facts).items()
+    return ((other, (fact_of(name, hop, other),) if facts else ()) for other in step(name, hop))
 
 
 def fact_of(name: str, hop: Hop, other: str) -> Triple:

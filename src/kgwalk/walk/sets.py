@@ -10,17 +10,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rapidfuzz import fuzz, process
 
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import ShortNames
 from kgwalk.kg.store import StoredGraph
-from kgwalk.types import Neighbors, Triple, UnknownName
+from kgwalk.types import AnswerForm, Neighbors, Triple, UnknownName
 from kgwalk.walk.kinds import Kind, is_type
-from kgwalk.walk.paths import AGGREGATES, COUNTED, SIGNS, TIMES, Expression, Hop, PathError, fact_of, parse, reach
+from kgwalk.walk.paths import (
+    AGGREGATES,
+    COUNTED,
+    SIGNS,
+    TIMES,
+    Expression,
+    Hop,
+    PathError,
+    fact_of,
+    inverse,
+    parse,
+    reach,
+)
 from kgwalk.walk.tagged_text import escape_name
-from kgwalk.walk.values import aggregate, value_of
+from kgwalk.walk.values import aggregate, day, value_of
 
 # Members asked for the relations around a set: a set of thousands shares its relations among the first few.
 RELATIONS_OF = 200
@@ -59,9 +72,18 @@ class NamedSet:
     columns: tuple[str, ...] = ()  # of a table: what its columns are called
     rows: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)  # and of a member, its values
     kind: Kind | None = None  # all of a kind: where a walk may start
+    hint: str = ""  # of an empty set: what may have been meant
 
     def __len__(self) -> int:
         return len(self.members)
+
+    @property
+    def form(self) -> AnswerForm:
+        """What it is as an answer."""
+        if not self.rows:
+            return AnswerForm(self.answer_kind, self.ordered)
+        rows = [[name, *("; ".join(cell) for cell in self.rows[name])] for name in self.members]
+        return AnswerForm(self.answer_kind, self.ordered, ["name", *self.columns], rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +120,8 @@ class NamedSets:
         self.made: list[NamedSet] = [NamedSet((topic,), {}, ()) for topic in topics]
         self.made += [NamedSet(tuple(kind.members(graph)), {}, (), kind=kind) for kind in kinds]
         self._parsed: dict[str, Expression] = {}
+        self._views: dict[str, Graph] = {}  # by date
+        self._inside: dict[int, frozenset[str]] = {}  # the members of sets that values are limited to
 
     def get(self, reference: Reference) -> tuple[NamedSet, tuple[int, ...]]:
         """The set of a number, or of one entity by its name; and the number, if it has one."""
@@ -207,17 +231,11 @@ class NamedSets:
         if expression.how:
             raise SetError(f'"{escape_name(text)}" is a value, not a relation to follow')
         if (hop := expression.single) is not None:
-            return self._hop(members, number, hop.relation, hop.out == out, graph or self.graph)
-        ways = (
-            expression.path
-            if out
-            else tuple(
-                tuple(Hop(hop.relation, not hop.out, hop.again) for hop in reversed(way)) for way in expression.path
-            )
-        )
-        seen = graph or self.graph
+            seen = self._holding(graph or self.graph, hop.at)
+            return self._hop(members, number, hop.relation, hop.out == out, seen)
+        ways = expression.path if out else inverse(expression.path)
         try:
-            found = reach(members.members, ways, lambda *hop: self._neighbors(seen, *hop), self.most, self.facts)
+            found = reach(members.members, ways, partial(self._step, graph or self.graph), self.most, self.facts)
         except OverflowError:
             raise self._too_many() from None
         came = {name: chain[-1] for name, chain in found.items() if chain}
@@ -239,7 +257,10 @@ class NamedSets:
                 raise self._too_many()
         if not found and seen is self.graph and self._follows(members, relation, not out):
             where, tool = ("enters", "head_entities") if out else ("leaves", "tail_entities")
-            raise SetError(f'the result is empty; "{escape_name(self.shown(relation))}" {where} the set: {tool}')
+            hint = f'"{escape_name(self.shown(relation))}" {where} the set: {tool}'
+            if not self.empty:
+                raise SetError(f"the result is empty; {hint}")
+            return NamedSet((), {}, number, hint=hint)
         return NamedSet(tuple(found), came, number)
 
     def _too_many(self) -> TooMany:
@@ -248,6 +269,30 @@ class NamedSets:
     def _follows(self, members: NamedSet, relation: str, out: bool) -> bool:
         """Whether the relation leads anywhere from the set, in this direction."""
         return any(next(iter(self._neighbors(self.graph, name, relation, out)), None) for name in members.members)
+
+    def _step(self, graph: Graph, name: str, hop: Hop) -> Iterable[str]:
+        """What one hop of a path leads to."""
+        return self._neighbors(self._holding(graph, hop.at), name, hop.relation, hop.out)
+
+    def _holding(self, graph: Graph, at: str) -> Graph:
+        """The graph, or where a hop has a date of its own the view with the facts that hold then."""
+        if not at:
+            return graph
+        if at not in self._views:
+            self._views[at] = self.window(at, at)
+        return self._views[at]
+
+    def window(self, start: str, end: str) -> Graph:
+        """The view of the graph with the facts that hold at some time from start to end."""
+        view = getattr(self.graph, "between", None)
+        if view is None:
+            raise SetError("this graph has no dates")
+        low, high = day(start).partition("..")[0], day(end)
+        try:
+            seen: Graph = view(low.strip() or None, (high.partition("..")[2] or high).strip() or None, undated=False)
+        except ValueError as error:
+            raise SetError(escape_name(str(error))) from error
+        return seen
 
     def _neighbors(self, graph: Graph, name: str, relation: str, out: bool, limit: int | None = None) -> Iterable[str]:
         try:
@@ -263,18 +308,16 @@ class NamedSets:
     def values(self, name: str, expression: Expression) -> list[Measured]:
         """What an expression says of a member, each value with its facts; none where the graph says nothing."""
         if (hop := expression.single) is not None:
-            others = self._neighbors(self.graph, name, hop.relation, hop.out)
+            others = self._step(self.graph, name, hop)
             return [Measured(other, (fact_of(name, hop, other),)) for other in others]
         if expression.how in TIMES:
             return self._times(name, expression)
         try:
-            found = reach([name], expression.path, lambda *hop: self._neighbors(self.graph, *hop), self.most)
+            found = reach([name], expression.path, partial(self._step, self.graph), self.most)
         except OverflowError:
             raise self._too_many() from None
         if expression.how == COUNTED:
-            if expression.among is not None:
-                inside = set(self.get(expression.among)[0].members)
-                found = {one: facts for one, facts in found.items() if (one in inside) != expression.outside}
+            found = {one: facts for one, facts in found.items() if self._wanted(one, expression)}
             some = (fact for facts in list(found.values())[:MOST_COUNTED] for fact in facts)
             return [Measured(str(len(found)), tuple(dict.fromkeys(some)))]
         if expression.how in AGGREGATES:
@@ -291,28 +334,38 @@ class NamedSets:
             return [one.text for one in self.values(name, expression)]
         texts: list[str] = []
         for way in expression.path:
-            before = reach([name], (way[:-1],), lambda *hop: self._neighbors(self.graph, *hop), self.most, False)
-            last = way[-1]
-            texts += [text for node in before for text in self._neighbors(self.graph, node, last.relation, last.out)]
+            before = reach([name], (way[:-1],), partial(self._step, self.graph), self.most, False)
+            for node in before:
+                texts += reach([node], (way[-1:],), partial(self._step, self.graph), self.most, False)
         return texts
 
     def _times(self, name: str, expression: Expression) -> list[Measured]:
         """When the facts of a relation begin or end; facts without that date are left out."""
-        found = []
+        found: list[Measured] = []
         for way in expression.path:
             if len(way) > 1 or way[0].again:
                 raise SetError(f"{expression.how}(...) takes one relation")
             for fact in self.dated(name, way[0]):
+                if not self._wanted(fact.tail if way[0].out else fact.head, expression):
+                    continue
                 first, dots, last = fact.time.partition("..")
                 text = first if expression.how == "start" or not dots else last
                 if text.strip():
                     found.append(Measured(text.strip(), (fact,)))
         return found
 
+    def _wanted(self, name: str, expression: Expression) -> bool:
+        """Whether the other end of a fact counts: it is in the set that the value is limited to."""
+        if expression.among is None:
+            return True
+        if expression.among not in self._inside:
+            self._inside[expression.among] = frozenset(self.get(expression.among)[0].members)
+        return (name in self._inside[expression.among]) != expression.outside
+
     def dated(self, name: str, hop: Hop) -> list[Triple]:
         """The facts of an entity by one relation, with their dates; those without a date are left out."""
         try:
-            found: Neighbors = self.graph.neighbors(name, hop.relation, out=hop.out)
+            found: Neighbors = self._holding(self.graph, hop.at).neighbors(name, hop.relation, out=hop.out)
         except UnknownName:
             return []
         if found.times is None:

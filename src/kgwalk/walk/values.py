@@ -13,12 +13,22 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from kgwalk.kg.times import parse_time
 
 SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 DAYS_A_YEAR = 365.2425
+NOW = ("now", "today")
+CLOCK = "o'clock"  # the unit of a time of day
 _FIGURES, _SCALE = r"[-+]?\d[\d,]*(?:\.\d+)?", rf"[ -]({'|'.join(SCALES)})\b"
+# A word that is no number before or after is one with it: N10156, uranium-238, 2nd.
+_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_WORDS)}
+_VALUE = re.compile(
+    rf"(?<![\w.])(?<![\w]-)(?:\d{{1,2}}:\d\d(?::\d\d)?|\d{{4}}-\d\d(?:-\d\d)?|{_FIGURES}(?:{_SCALE})?|{'|'.join(_NUMBER_WORDS)})(?![\w:-])",
+    re.IGNORECASE,
+)
 _WRITTEN = re.compile(f"{_FIGURES}(?:{_SCALE})?", re.IGNORECASE)
 _SCALED = re.compile(f"({_FIGURES}){_SCALE}", re.IGNORECASE)
 # One word after the number, or a sign of a currency before it: 330 m, 12%, 5.99 EUR, $20
@@ -26,6 +36,7 @@ _UNIT = re.compile(
     rf"([$€£¥₹]?)\s?({_FIGURES}(?:[eE][-+]?\d+)?)(?:[ -]({'|'.join(SCALES)})\b)?\s?([^\W\d_][^\s\d]*|[%°‰]\S*)?",
     re.IGNORECASE,
 )
+_CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?")
 _DAY = re.compile(r"[+-]?\d{1,12}-\d{1,2}-\d{1,2}.*")
 
 
@@ -61,18 +72,23 @@ class Quantity:
 
 
 def value_of(text: str) -> Quantity | None:
-    """A number with its unit, or a date; None for anything else.
+    """A number with its unit, a date, or a time of day; None for anything else.
 
     >>> value_of("330 m"), value_of("$5.99"), value_of("12%")
     (Quantity(number=330.0, unit='m', date=False), Quantity(number=5.99, unit='$', date=False), \
 Quantity(number=12.0, unit='%', date=False))
     >>> value_of("2.5 million USD").number, value_of("1999-12-31").date, value_of("Paris")
     (2500000.0, True, None)
+    >>> value_of("21:45").number, value_of("21:75")
+    (21.75, None)
     """
     number = number_of(text)
     if number is not None:
         stripped = text.strip()
         return Quantity(number, date=("-" in stripped[1:] and "e-" not in stripped.lower()) or ".." in stripped)
+    if (clock := _CLOCK.fullmatch(text.strip())) is not None:
+        hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+        return Quantity(hours + minutes / 60 + seconds / 3600, CLOCK)
     found = _UNIT.fullmatch(text.strip())
     if found is None:
         return None
@@ -80,6 +96,28 @@ Quantity(number=12.0, unit='%', date=False))
     if bool(sign) == bool(unit):  # both, or neither: no number with a unit
         return None
     return Quantity(float(figures.replace(",", "")) * (SCALES[scale.lower()] if scale else 1), sign or unit)
+
+
+def day(text: str) -> str:
+    """A date that a call names: `now` is today.
+
+    >>> day("1999"), len(day("now"))
+    ('1999', 10)
+    """
+    return date.today().isoformat() if text.strip().casefold() in NOW else text
+
+
+def spans(left: str, right: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """The first and last day of two dates; of a span from..to, those of its beginning. None where one is no date.
+
+    >>> spans("1970-01-02", "1970")
+    ((1, 1), (0, 364))
+    """
+    try:
+        first, second = (parse_time(text.partition("..")[0].strip() or text) for text in (left, right))
+    except ValueError:
+        return None
+    return first, second
 
 
 def comparable(left: Quantity, right: Quantity) -> bool:
@@ -160,7 +198,7 @@ def aggregate(how: str, texts: Sequence[str]) -> str | None:
     if how in ("least", "greatest"):  # as it is written: a date stays a date
         best = min(numbers) if how == "least" else max(numbers)
         return texts[numbers.index(best)]
-    if any(value.date for value in read):
+    if any(value.date or value.unit == CLOCK for value in read):
         return None
     total = math.fsum(numbers)
     return written(_rounded(total if how == "sum" else total / len(numbers)), unit)
@@ -169,6 +207,18 @@ def aggregate(how: str, texts: Sequence[str]) -> str | None:
 def _rounded(number: float) -> float:
     """Without the dust of binary fractions: 1.1 + 2.2 is 3.3."""
     return float(f"{number:.12g}")
+
+
+def values_in(text: str) -> list[str]:
+    """The numbers, dates and times of day that a text has, in figures or in words, in order.
+
+    >>> values_in("at least four cities over 2.5 million, founded in 1999 or after 2001-05")
+    ['4', '2.5 million', '1999', '2001-05']
+    >>> values_in("flights after 22:00 with N10156 and uranium-238, below -3 degrees, costing $20")
+    ['22:00', '-3', '20']
+    """
+    found = (match[0].rstrip(",").casefold() for match in _VALUE.finditer(text))
+    return [_NUMBER_WORDS.get(words, words) for words in found]
 
 
 def as_written(number: str, text: str) -> str:

@@ -1,6 +1,7 @@
 """N-Triples, N-Quads and Turtle, parsed by pyoxigraph.
 
-The key of an IRI is its plain text; of a literal its N-Triples form, so that it can be written back; of a blank node
+The key of an IRI is its plain text; of a literal its N-Triples form, so that it can be written back, with the type of a
+number by its text (5 is one number, whether it is called an integer or a decimal); of a blank node
 `_:` and a prefix made from its file's name, so that nodes of several files stay apart. Triples of the label predicate
 become names, not rows. Every key also gets a name made from itself, in case there is no better one. The names of
 graphs are ignored, unless they give a time: <urn:kgwalk:time:2005-05>, percent-encoded.
@@ -39,6 +40,12 @@ from kgwalk.kg.sources.source import (
 ENTITY_IRI, RELATION_IRI = "urn:kgwalk:entity:", "urn:kgwalk:relation:"
 OWN_IRIS = (ENTITY_IRI, RELATION_IRI)
 TIME_GRAPH = "urn:kgwalk:time:"  # a graph name that starts so is the row's time
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+_INTEGERS = "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger"
+_UNSIGNED = "unsignedInt unsignedLong unsignedShort unsignedByte"
+_NUMBER_TYPES = frozenset(f"{XSD}{name}" for name in f"{_INTEGERS} {_UNSIGNED} decimal double float".split())
+_NUMBER = re.compile(r"[-+]?\d*(\.\d+)?([eE][-+]?\d+)?")
 
 _LINE_FORMATS = {"nt": RdfFormat.N_TRIPLES, "nq": RdfFormat.N_QUADS}
 _NAMES = {"nt": "N-Triples", "nq": "N-Quads", "ttl": "Turtle"}
@@ -176,7 +183,7 @@ class _Batch:
                     if self._size >= limit:
                         return True
                     continue
-                tail = str(term)
+                tail = _literal_key(term)
                 self._literals[tail] = term.value
             else:
                 tail = self._key(term)
@@ -253,6 +260,20 @@ def local_part(key: str) -> str:
         with suppress(UnicodeDecodeError):  # percent signs that do not encode UTF-8 are kept
             local = unquote(local, errors="strict")
     return local if local.strip() else key
+
+
+def _literal_key(term: Literal) -> str:
+    """The key of a literal: its N-Triples form. A number's type goes by its text, so that 5 is one number.
+
+    >>> _literal_key(Literal("5", datatype=NamedNode(f"{XSD}decimal"))) == _literal_key(Literal(5))
+    True
+    >>> _literal_key(Literal("5.0", datatype=NamedNode(f"{XSD}float")))
+    '"5.0"^^<http://www.w3.org/2001/XMLSchema#decimal>'
+    """
+    if term.datatype.value in _NUMBER_TYPES and (found := _NUMBER.fullmatch(term.value)):
+        written = "double" if found[2] else "decimal" if found[1] else "integer"
+        return f'"{term.value}"^^<{XSD}{written}>'
+    return str(term)
 
 
 def _rank(tag: str | None, lang: str) -> int:

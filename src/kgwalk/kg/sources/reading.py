@@ -6,18 +6,21 @@ The formats are TSV, CSV, N-Triples, N-Quads, Turtle, JSON lines and RoG's. The 
 given in the options; `.gz` and `.zst` are decompressed on the way. Memory is bounded by `Options.block_bytes`, whatever
 the size of the source. `build` is what calls this.
 
-With `Options.table`, a TSV or CSV file is read as a table (`table_facts`). One that was read as triples and looks like
-a table gets a note in the report (`TableLook`).
+With `Options.table`, a TSV or CSV file is read as a table, with `stage`: its facts are told once all tables are there.
+One that was read as triples and looks like a table gets a note in the report (`TableLook`).
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import orjson
@@ -32,7 +35,6 @@ from kgwalk.kg.sources.source import (
     STDIN,
     TABLE_HINT,
     Block,
-    Columns,
     Labels,
     Options,
     ReadCounts,
@@ -42,6 +44,8 @@ from kgwalk.kg.sources.source import (
     open_stream,
     shown,
 )
+from kgwalk.kg.sources.table_keys import find_keys
+from kgwalk.kg.sources.tables import Column, Tables, is_value
 from kgwalk.types import InputError
 
 _READERS: dict[str, Callable[[Source], Iterator[Block]]] = {
@@ -64,14 +68,32 @@ _SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
+_LISTED = 5  # columns in a note
+_SEEN_EVERY = 10_000  # rows
 _B = TypeVar("_B", TripleBlock, Labels, Block)
 
 
 def read(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Block]:
-    """The triples and names of a source, block by block; `tally` is filled on the way. "-" is stdin."""
-    form = detect_format(path, options) if options.format is None else check_format(options.format)
+    """The triples and names of a source, block by block; `tally` is filled on the way. "-" is stdin.
+
+    A table is read here as if there were no other; `stage` puts several together, whose facts depend on each other.
+    """
+    if holds_tables(path, options):
+        return _only_table(path, options, tally)
+    form = _format(path, options)
     source = Source(str(path), options, tally)
-    return _not_empty(source, _blocks(source, form), "triples", TABLE_HINT if form in _TABLES else None)
+    if options.table:
+        source.note(f"read as {form}; --table is about TSV and CSV")
+    return _not_empty(source, _READERS[form](source), "triples", TABLE_HINT if form in _TABLES else None)
+
+
+def holds_tables(path: str | Path, options: Options) -> bool:
+    """Whether a source is read as tables."""
+    return options.table and _format(path, options) in _TABLES
+
+
+def _format(path: str | Path, options: Options) -> str:
+    return detect_format(path, options) if options.format is None else check_format(options.format)
 
 
 def read_labels(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Labels]:
@@ -135,17 +157,6 @@ def _listed() -> str:
     return " ".join(FORMATS)
 
 
-def _blocks(source: Source, form: str) -> Iterator[Block]:
-    if not source.options.table:
-        return _READERS[form](source)
-    if form not in _TABLES:
-        source.note(f"read as {form}; --table is about TSV and CSV")
-        return _READERS[form](source)
-    if source.options.header is False:
-        raise source.error("a table has its column names in the first row", hint="leave out --no-header, or --table")
-    return table_facts(source, _TABLES[form](source))
-
-
 def _rows(tables: Iterator[list[pa.StringArray]]) -> Iterator[TripleBlock]:
     return (TripleBlock(*columns) for columns in tables)
 
@@ -161,82 +172,106 @@ def _not_empty(source: Source, blocks: Iterator[_B], what: str, hint: str | None
     if not found:
         left_out = source.tally.skipped - skipped
         malformed = f"; {left_out:,} malformed rows were left out" if left_out else ""
-        maybe = hint if left_out and not source.options.table else None
-        raise source.error(f"no {what}{malformed}", hint=maybe)
+        raise source.error(f"no {what}{malformed}", hint=hint if left_out else None)
 
 
-# Reading a table
-
-_LISTED = 5  # relations in a note
+# Reading tables
 
 
-def table_facts(source: Source, records: Iterator[TableRow]) -> Iterator[TripleBlock]:
-    """Blocks of facts from a table: column names in the first row, and a thing in each further row (`--table`).
+def stage(path: str | Path, options: Options, tally: ReadCounts, tables: Tables, seen: Callable[[], None]) -> None:
+    """Read the tables of a source and put them with the others; `seen` is called now and then."""
+    form = _format(path, options)
+    source = Source(str(path), options, tally)
+    if options.header is False:
+        raise source.error("a table has its column names in the first row", hint="leave out --no-header, or --table")
+    before = tally.skipped
+    rows = _stage_delimited(source, _TABLES[form](source), tables, seen)
+    if not rows:
+        left_out = tally.skipped - before
+        raise source.error("no triples" + (f"; {left_out:,} malformed rows were left out" if left_out else ""))
 
-    Every cell that is not blank is a fact, (the row's thing, the column's name, the cell). Refuses a row that has a
-    cell under no column name, or no thing; blank rows are fine.
+
+def _only_table(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Block]:
+    with TemporaryDirectory(prefix="kgwalk-tables-") as scratch, closing(Tables(Path(scratch))) as tables:
+        stage(path, options, tally, tables, lambda: None)
+        find_keys(tables, options.keys)
+        yield from tables.blocks(options.block_bytes)
+
+
+def table_name(path: str | Path) -> str:
+    """What a file's table is called: its name without suffixes, and without a date or a number of a copy after it.
+
+    >>> table_name("exports/customers.csv.gz"), table_name("orders_2024-01-31 (2).csv"), table_name("2019.csv")
+    ('customers', 'orders', '2019')
+    """
+    name = PurePath(path).name
+    for suffix in (*COMPRESSIONS, *_SUFFIXES):
+        if name.lower().endswith(suffix):
+            name = name[: -len(suffix)]
+    return re.sub(r"(?:[\s_.-]+\(?\d+\)?)+$", "", name) or name or "table"
+
+
+def _stage_delimited(source: Source, records: Iterator[TableRow], tables: Tables, seen: Callable[[], None]) -> int:
+    """A TSV or CSV file as a table; returns how many rows it has.
+
+    Refuses a row that has a cell under no column name; blank rows are fine.
     """
     before = source.tally.skipped
     header = next(records, None)
     if header is None:
-        return
+        return 0
     if source.tally.skipped > before:  # the next row's cells would be taken for the names
         raise source.error("the first row cannot be read, and it has to name the columns; mend it")
-    relations = _relations(source, header)
-    facts, held = Columns(3), 0
-    for record in records:
-        thing, *cells = record.fields
-        if problem := _problem(thing, cells, relations):
-            source.refuse(problem, line=record.line, text=shown(record.raw).rstrip("\r\n"))
-            continue
-        for relation, cell in zip(relations, cells, strict=False):
-            if _blank(cell):
-                continue
-            size = len(thing) + len(relation) + len(cell)
-            if len(facts) and held + size > source.options.block_bytes:
-                yield TripleBlock(*facts.arrays())
-                facts, held = Columns(3), 0
-            facts.append((thing, relation, cell))
-            held += size
-    if len(facts):
-        yield TripleBlock(*facts.arrays())
+    names = _column_names(source, header)
+    table = tables.start("stdin" if source.path == STDIN else table_name(source.path), source)
+    columns: list[Column | None] = [tables.add_column(table, names[0])]
+    known: dict[str, Column] = {}
+    for name in names[1:]:
+        if name and name not in known:
+            known[name] = tables.add_column(table, name)
+        columns.append(known[name] if name else None)
+
+    def rows() -> Iterator[tuple[int, list[tuple[Column, str]]]]:
+        for number, record in enumerate(records):
+            filled = [(at, cell) for at, cell in enumerate(record.fields) if not _blank(cell)]
+            cells: list[tuple[Column, str]] = []
+            for at, cell in filled:
+                if at >= len(columns) or (column := columns[at]) is None:
+                    problem = f"column {at + 1} has no name in the first row, and a cell here"
+                    source.refuse(problem, line=record.line, text=shown(record.raw).rstrip("\r\n"))
+                    break
+                cells.append((column, cell))
+            else:
+                if cells:
+                    yield record.line, cells
+            if not number % _SEEN_EVERY:
+                seen()
+
+    tables.add_rows(table, rows())
+    return table.rows
 
 
-def _relations(source: Source, header: TableRow) -> list[str]:
-    """The names of the columns after the first, "" for one without a name. Adds a note that lists them."""
+def _column_names(source: Source, header: TableRow) -> list[str]:
+    """The names of the columns, "" for one without a name."""
     if TRIPLES.names_columns(header.fields):
         raise source.error(
             f"the first row ({', '.join(header.fields)}) names the columns of triples, not of a table",
             line=header.line,
             hint="leave out --table",
         )
-    things, *relations = (name.strip() for name in header.fields)
-    named = Counter(filter(None, relations))
+    names = [name.strip() for name in header.fields]
+    named = Counter(filter(None, names[1:]))
     if not named:
         parted = "columns are parted by commas in CSV (not by semicolons), by tabs in TSV"
         raise source.error(
             "expected a row of column names, two at least, got 1",
             line=header.line,
             text=shown(header.raw).rstrip("\r\n"),
-            hint="delete what stands above the names of the columns" if relations else parted,
+            hint="delete what stands above the names of the columns" if names[1:] else parted,
         )
-    more = f" and {len(named) - _LISTED:,} more" if len(named) > _LISTED else ""
-    listed = ", ".join(list(named)[:_LISTED]) + more
-    source.note(f"read as a table: the things are in column 1 ({things or 'no name'}), the relations are {listed}")
     if several := [name for name, count in named.items() if count > 1]:
         source.note(f"several columns are called {', '.join(several[:_LISTED])}; each such name is one relation")
-    return relations
-
-
-def _problem(thing: str, cells: Sequence[str], relations: Sequence[str]) -> str | None:
-    """What is wrong with a row, in words; None for a good one, which may be short or blank."""
-    filled = [at for at, cell in enumerate(cells) if not _blank(cell)]
-    if filled and _blank(thing):
-        return "expected the name of a thing in column 1, got an empty one"
-    for at in filled:
-        if at >= len(relations) or not relations[at]:
-            return f"column {at + 2} has no name in the first row, and a cell here"
-    return None
+    return names
 
 
 def _blank(cell: str) -> bool:
@@ -309,8 +344,8 @@ class TableLook:
         if facts < FEWEST or distinct < FEWEST:
             return False
         relations, heads = self._relations[1:], self._heads[1:]  # without what may be column names
-        if _share(_is_value, relations) >= NEARLY:
-            return _share(_is_value, heads) < 1 - NEARLY or not _is_value(self._relations[0])
+        if _share(is_value, relations) >= NEARLY:
+            return _share(is_value, heads) < 1 - NEARLY or not is_value(self._relations[0])
         if _share(_begins_like_a_name, relations) < MOST or len(set(self._heads)) < NEARLY * facts:
             return False
         return distinct >= NEARLY * facts or self._first_is_alone
@@ -337,11 +372,6 @@ def _has(column: pa.StringArray, name: str) -> bool:
 
 def _share(test: Callable[[str], bool], names: list[str]) -> float:
     return sum(map(test, names)) / len(names)
-
-
-def _is_value(name: str) -> bool:
-    """Digits without letters: a number, a date."""
-    return any(map(str.isdigit, name)) and not any(map(str.isalpha, name))
 
 
 def _begins_like_a_name(name: str) -> bool:

@@ -40,6 +40,7 @@ class Options:
     on_error: Literal["stop", "skip"] = "stop"  # at a row that cannot be read
     header: bool | None = None  # TSV, CSV: whether the first row is one; None: as its words say
     table: bool = False  # TSV, CSV: not triples, but column names in the first row and a thing in each further row
+    keys: Sequence[str] = ()  # tables: TABLE=COLUMN chooses a key, TABLE.COLUMN=TABLE a foreign key
     label: str = RDFS_LABEL  # RDF: the predicate whose objects are names
     lang: str = "en"  # RDF: the language whose names are preferred
     block_bytes: int = 16 << 20  # the most text that a block holds, unless a single line is longer

@@ -16,7 +16,7 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgwalk.kg.names import normalise
@@ -107,6 +107,10 @@ class LabelStyle:
         (main,) = chance.choices(list(LABEL_STYLES), list(LABEL_STYLES.values()))
         mixed = chance.choice((0.0, 0.05, 0.15, 0.5))
         return cls(main, mixed, chance.choice((0.0, 0.0, 0.05, 0.15)), chance.choice(_PREFIXES))
+
+    @classmethod
+    def of_tables(cls, chance: random.Random) -> LabelStyle:
+        return cls(chance.choice(_TABLE_STYLES), chance.choice((0.0, 0.0, 0.05)), chance.choice((0.0, 0.1)), "")
 
     def label(self, concept: Concept, turned: bool, chance: random.Random, free: Callable[[str], bool]) -> str | None:
         """A label for a concept, or for its inverse with `turned`; None where no label is `free`."""
@@ -212,6 +216,9 @@ def abbreviated(words: Sequence[str], chance: random.Random) -> list[str]:
 # How a schema grows, and the share of each move: by a concept between the same kinds as one that is there ("near"), one
 # that leads on, one with values, or, after a concept that tells where something happens, one that tells where that is.
 _MOVES = {"near": 0.39, "on": 0.37, "value": 0.16, "where": 0.08}
+# The same for a graph made of tables, where a row has many columns with values.
+_TABLE_MOVES = {"near": 0.12, "on": 0.33, "value": 0.5, "where": 0.05}
+_TABLE_STYLES = ("snake", "snake", "camel", "word")  # how columns are called
 _MOST_BETWEEN = 9  # concepts between the same two kinds, at most
 _HOME, _WANTED = 8.0, 8.0  # weights of the graph's own domains, and of wanted concepts
 _PLACES = 4.0  # weight of concepts that tell where something happens: two in a row are asked as one
@@ -268,12 +275,20 @@ class ConceptPool:
             self._by_tail[concept.tail].append(concept)
 
     def choose(
-        self, count: int, domains: Collection[str], chance: random.Random, wanted: Collection[str] = ()
+        self,
+        count: int,
+        domains: Collection[str],
+        chance: random.Random,
+        wanted: Collection[str] = (),
+        *,
+        tables: bool = False,
     ) -> list[PlacedConcept]:
-        """Up to `count` concepts around these domains; those with `wanted` ids come up more often."""
+        """Up to `count` concepts around these domains; those with `wanted` ids come up more often. With `tables` half
+        of them are values.
+        """
         best: list[PlacedConcept] = []
         for _ in range(_STARTS):
-            found = self._grown(count, frozenset(domains), frozenset(wanted), chance)
+            found = self._grown(count, frozenset(domains), frozenset(wanted), chance, tables)
             best = max(best, found, key=len)
             if len(best) >= _ENOUGH * count:
                 break
@@ -281,9 +296,16 @@ class ConceptPool:
         return best
 
     def _grown(
-        self, count: int, domains: frozenset[str], wanted: frozenset[str], chance: random.Random
+        self, count: int, domains: frozenset[str], wanted: frozenset[str], chance: random.Random, tables: bool
     ) -> list[PlacedConcept]:
-        growing = _SchemaDraft(self, domains, wanted, chance, generic=math.ceil(_GENERIC_SHARE * count))
+        growing = _SchemaDraft(
+            self,
+            domains,
+            wanted,
+            chance,
+            generic=math.ceil(_GENERIC_SHARE * count),
+            moves=_TABLE_MOVES if tables else _MOVES,
+        )
         growing.start()
         for _ in range(_MOVES_EACH * count):
             if len(growing.placed) >= count:
@@ -306,6 +328,7 @@ class _SchemaDraft:
     wanted: frozenset[str]
     chance: random.Random
     generic: int  # concepts of the generic domain that may still come
+    moves: Mapping[str, float]
     placed: list[PlacedConcept] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)  # without literals
 
@@ -315,7 +338,7 @@ class _SchemaDraft:
         self._place(self._drawn(home or every))
 
     def step(self) -> None:
-        (move,) = self.chance.choices(list(_MOVES), list(_MOVES.values()))
+        (move,) = self.chance.choices(list(self.moves), list(self.moves.values()))
         near = self.chance.choice(self.placed)
         kind = self.chance.choice(self.kinds)
         if move == "near":

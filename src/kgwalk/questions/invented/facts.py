@@ -35,6 +35,7 @@ from kgwalk.questions.wording.values import spoken_units
 from kgwalk.types import Call, Triple
 from kgwalk.walk.facts import DirectedRelation
 
+_FULL = 0.98  # the share of rows with a value in a column
 _MOST_TAILS = 8  # of one head, in an n:m relation
 _LEAST_ENTITIES = 4  # of one kind
 _EVENLY = 0.75  # an exponent: a kind with many relations has more entities, but not in proportion
@@ -78,11 +79,18 @@ def draw_entities(
 
 
 def draw_facts(
-    placed: PlacedConcept, entities: dict[str, list[InventedEntity]], values: ValueStyle, chance: random.Random
+    placed: PlacedConcept,
+    entities: dict[str, list[InventedEntity]],
+    values: ValueStyle,
+    chance: random.Random,
+    *,
+    full: bool = False,
 ) -> list[tuple[str, str]]:
-    """Pairs of head and tail of one relation, in no particular order; some facts are missing, as in real graphs."""
+    """Pairs of head and tail of one relation, in no particular order; some facts are missing, as in real graphs, and
+    few if they are to be `full`, as in tables.
+    """
     heads = entities[placed.head]
-    known = [entity for entity in heads if chance.random() < _coverage(chance)]
+    known = [entity for entity in heads if chance.random() < (_FULL if full else _coverage(chance))]
     if placed.literal:
         return _valued(placed, known, values, chance)
     tails = entities[placed.tail]
@@ -165,9 +173,11 @@ class _Popular:
         return list(dict.fromkeys(self.chance.choices(self.entities, cum_weights=self.cumulative, k=count)))
 
 
-def random_time(span: Span, chance: random.Random) -> str:
-    """When a fact held, within a span: one year, or a few."""
+def random_time(span: Span, chance: random.Random, *, lasting: float = 0.0) -> str:
+    """When a fact held, within a span: one year, or a few; a share of them is `lasting` until now."""
     first = chance.randint(span.first, span.last)
+    if lasting and chance.random() < lasting:
+        return f"{first}.."
     return str(first) if chance.random() < 0.5 else f"{first}..{min(span.last, first + chance.randrange(1, 9))}"
 
 
@@ -194,10 +204,11 @@ class ValueNodes:
     capital: bool  # Film, not film
 
     @classmethod
-    def of(cls, chance: random.Random) -> ValueNodes:
-        typed = chance.choice(_TYPE_LABELS) if chance.random() < _TYPED else ""
+    def of(cls, chance: random.Random, *, tables: bool = False) -> ValueNodes:
+        """`tables`: a cell holds its value itself, and the table's name is the kind of its rows."""
+        typed = chance.choice(_TYPE_LABELS) if tables or chance.random() < _TYPED else ""
         return cls(
-            chance.choice(_VALUE_NODES),
+            0.0 if tables else chance.choice(_VALUE_NODES),
             chance.choice(_AMOUNTS),
             chance.choice(_UNITS),
             chance.choice(("currency", "currency", "hasCurrency")),

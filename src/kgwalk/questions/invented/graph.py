@@ -37,6 +37,7 @@ from kgwalk.questions.invented.concepts import (
     label_key,
 )
 from kgwalk.questions.invented.facts import (
+    InventedEntity,
     InventedLexicon,
     MediatorEnd,
     ValueNodes,
@@ -48,6 +49,7 @@ from kgwalk.questions.invented.facts import (
 )
 from kgwalk.questions.invented.names import Namer, NamingStyle
 from kgwalk.questions.invented.values import HAPPENS, LASTS, SYMMETRIC, Span, ValueStyle
+from kgwalk.questions.invented.words import TRUTH_WORDS
 from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings, QuestionPlan
 from kgwalk.questions.wording.speaker import Wording
@@ -56,6 +58,8 @@ from kgwalk.walk.kinds import OF_TYPE
 from kgwalk.walk.paths import SIGNS, PathError, parse
 
 _OF_A_TIME = 0.75  # the share of relations that hold for a time that get a mediator node, in graphs with such nodes
+_WITH_TRUTHS = 0.5  # the share of graphs of the full language with relations that are true or false
+_LASTING = 0.25  # the share of dated facts that still hold, in graphs of the full language
 _TIMED_NODES = 0.8  # the share of those whose mediator nodes have that time
 _Writer = Callable[[str, str, str], list[Triple]]  # a fact's triples, from its head, tail and time
 
@@ -69,6 +73,7 @@ class InventedSettings:
     domains: tuple[int, int] = (1, 4)
     dated: float = 0.0  # the share of relations whose facts have a time
     language: str = "core"  # with "full" some have types, and values behind nodes
+    tables: float = 0.5  # the share of graphs of the full language that look like tables: rows with many values
 
     def __post_init__(self) -> None:
         for name in ("entities", "relations", "domains"):
@@ -88,6 +93,7 @@ class InventedGraph:
     times: dict[str, str] = field(default_factory=dict)  # labels of a mediator node's "start", "end" and "date"
     nodes: frozenset[str] = frozenset()  # labels that lead to nodes which hold a value...
     values: frozenset[str] = frozenset()  # ...and those from there to the value and its unit
+    truths: frozenset[str] = frozenset()  # labels whose values are true and false
     currency: str = ""  # of all amounts of money, where nodes tell it
 
     @property
@@ -107,15 +113,17 @@ def make_invented_graph(
 ) -> InventedGraph:
     """One graph. `wanted` concepts, by id, come up more often; no label has one of the `banned` keys."""
     home = chance.sample(pool.domains, min(len(pool.domains), chance.randint(*settings.domains)))
-    style = LabelStyle.of(chance)
-    shares = _RelationMix.of(style, chance)
+    tables = settings.language == "full" and chance.random() < settings.tables
+    style = LabelStyle.of_tables(chance) if tables else LabelStyle.of(chance)
+    shares = _RelationMix(0.0, 0.0, 0.0, 0.0) if tables else _RelationMix.of(style, chance)
     count = round(_skewed(settings.relations, chance) / (1 + 0.7 * shares.both))  # few relations have values
-    placed = pool.choose(max(count, 3), home, chance, wanted)
+    placed = pool.choose(max(count, 3), home, chance, wanted, tables=tables)
+    labels = style if tables else LabelStyle.of(chance)
     maker = _GraphMaker(
-        pool, LabelStyle.of(chance), namer.style(chance), ValueStyle.of(chance), chance, shares, frozenset(banned)
+        pool, labels, namer.style(chance), ValueStyle.of(chance), chance, shares, frozenset(banned), tables=tables
     )
     if settings.language == "full":
-        maker.value_nodes = ValueNodes.of(chance)
+        maker.value_nodes = ValueNodes.of(chance, tables=tables)
     return maker.make(number, placed, _skewed(settings.entities, chance), settings.dated)
 
 
@@ -153,6 +161,7 @@ class _GraphMaker:
     chance: random.Random
     shares: _RelationMix
     banned: frozenset[str]
+    tables: bool = False  # rows have a value in nearly every column
     keys: set[str] = field(default_factory=set)  # of the labels that are used
     meanings: dict[str, tuple[Concept, bool]] = field(default_factory=dict)
     ends: dict[str, MediatorEnd] = field(default_factory=dict)
@@ -165,25 +174,55 @@ class _GraphMaker:
         drawn = draw_entities(placed, entities, self.naming, chance)
         spans = {thing.name: thing.span for some in drawn.values() for thing in some}
         facts: dict[Triple, None] = {}
+        lasting = _LASTING if self.value_nodes is not None else 0.0
         for one in placed:
             write = self._writer(one, placed, spans)
             if write is None:
                 continue
             has_times = chance.random() < timed and not one.literal
-            for head, tail in draw_facts(one, drawn, self.values, chance):
-                time = random_time(spans[head], chance) if has_times else ""
+            for head, tail in draw_facts(one, drawn, self.values, chance, full=self.tables):
+                time = random_time(spans[head], chance, lasting=lasting) if has_times else ""
                 facts |= dict.fromkeys(write(head, tail, time))
         if self.value_nodes is not None and (type_label := self.value_nodes.type):
             kinds = {thing.name: self.value_nodes.type_of(kind) for kind, some in drawn.items() for thing in some}
             known = dict.fromkeys(name for fact in facts for name in (fact.head, fact.tail) if name in kinds)
             facts |= dict.fromkeys(Triple(name, type_label, kinds[name]) for name in known)
+        told = self._truths(drawn)
+        facts |= dict.fromkeys(told)
         used = {fact.relation for fact in facts}
         meanings = {label: one for label, one in self.meanings.items() if label in used}
         ends = {label: end for label, end in self.ends.items() if label in used}
         times = {label: at for label, at in self.times.items() if label in used}
         values = self.value_nodes.labels if self.value_nodes is not None else frozenset[str]()
-        currency = self.value_nodes.money if self.value_nodes is not None and self.nodes else ""
-        return InventedGraph(number, list(facts), meanings, ends, times, frozenset(self.nodes), values, currency)
+        return InventedGraph(
+            number,
+            list(facts),
+            meanings,
+            ends,
+            times,
+            frozenset(self.nodes),
+            values,
+            frozenset(fact.relation for fact in told),
+            self.value_nodes.money if self.value_nodes is not None and self.nodes else "",
+        )
+
+    def _truths(self, drawn: Mapping[str, Sequence[InventedEntity]]) -> list[Triple]:
+        """Facts that are true or false of every thing of a kind or two, in some graphs of the full language."""
+        chance = self.chance
+        if self.value_nodes is None or chance.random() > _WITH_TRUTHS:
+            return []
+        yes, no = chance.choice((("true", "false"), ("true", "false"), ("yes", "no"), ("True", "False")))
+        facts: list[Triple] = []
+        for kind in chance.sample(sorted(drawn), min(len(drawn), chance.choice((1, 2, 2, 3)))):
+            words = [*(["is"] * (chance.random() < 0.3)), *chance.choice(TRUTH_WORDS).split()]
+            camel = self.style.main == "camel"
+            label = words[0] + "".join(map(str.title, words[1:])) if camel else "_".join(words)
+            if label_key(label) in self.keys or label in self.meanings or label in self.ends:
+                continue
+            self.keys.add(label_key(label))
+            share = chance.uniform(0.15, 0.7)
+            facts += [Triple(thing.name, label, yes if chance.random() < share else no) for thing in drawn[kind]]
+        return facts
 
     def _writer(self, one: PlacedConcept, placed: Sequence[PlacedConcept], spans: Mapping[str, Span]) -> _Writer | None:
         """A function that writes a fact of this relation as triples; None where no label is free."""
@@ -362,6 +401,7 @@ class InventedWording:
     def __init__(self, invented: InventedGraph, noise: float, left_out: frozenset[str] = frozenset()) -> None:
         lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times, invented.currency)
         self._known = invented.meanings.keys() | invented.ends.keys() | invented.times.keys() | invented.values
+        self._known |= invented.truths
         self._nodes, self._values = invented.nodes, invented.values
         self._ends, self._time_labels = invented.ends, invented.times
         self._noise, self._left_out = noise, left_out

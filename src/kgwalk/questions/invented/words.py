@@ -328,3 +328,12 @@ CLOSED_KINDS: dict[str, tuple[str, ...]] = {
         "spectral class": "class O, class B, class A, class F, class G, class K, class M",
     }.items()
 }
+
+# What may be true or false of a thing.
+TRUTH_WORDS = (
+    "active", "discontinued", "electric", "certified", "public", "private", "listed", "approved", "seasonal", "organic",
+    "portable", "licensed", "insured", "endangered", "protected", "edible", "toxic", "radioactive", "magnetic",
+    "imported", "taxable", "refundable", "wheelchair accessible", "open source", "free", "remote", "verified",
+    "archived", "paid", "urgent", "foldable", "waterproof", "vegan", "automatic", "digital", "classified", "inhabited",
+    "navigable", "fortified", "retired", "accredited", "fragile", "flammable", "recyclable", "nocturnal", "soluble",
+)  # fmt: skip

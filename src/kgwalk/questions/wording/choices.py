@@ -18,6 +18,7 @@ from kgwalk.questions.plan import (
     TOP,
     way_of,
 )
+from kgwalk.questions.schema import TRUTHS
 from kgwalk.questions.wording import measures
 from kgwalk.questions.wording.english import (
     VAGUE,
@@ -33,6 +34,7 @@ from kgwalk.questions.wording.english import (
 )
 from kgwalk.questions.wording.measures import extreme_of, says_one, value_noun
 from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, parts
+from kgwalk.questions.wording.relation_names import read_name
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.kinds import OF_TYPE, TAILS, Kind
@@ -281,6 +283,8 @@ def _nth(speaker: Speaker, group: GroupWords, ranked: Ranked, k: int) -> str | N
 
 
 def kind_question(speaker: Speaker) -> str | None:
+    if not speaker.plan.steps:
+        return _all_of(speaker)
     call = speaker.plan.steps[-1]
     source = speaker.sources(call)[0]
     if call.tool == "count":
@@ -289,16 +293,58 @@ def kind_question(speaker: Speaker) -> str | None:
             group = group_words(speaker, source)
             return None if group is None else _how_many_are(speaker, group)
         if made.tool == "filter":
-            return _filtered(speaker, made, count=True)
+            return _being(speaker, made, count=True) if _of_truths(made) else _filtered(speaker, made, count=True)
         return measures.count_question(speaker, call)
     if call.tool in ("argmax", "argmin"):
         group = group_words(speaker, source)
         return None if group is None else speaker.choose(_superlatives(speaker, group, call))
     if call.tool == "filter":
-        return _filtered(speaker, call)
+        return _being(speaker, call, count=False) if _of_truths(call) else _filtered(speaker, call)
     if call.tool == "intersect":
         return _of_kind(speaker, call)
     return _onward(speaker, call)
+
+
+def _being(speaker: Speaker, call: Call, *, count: bool) -> str | None:
+    """Those of a kind that are so, where that is true or false: the words are those of the relation's own name."""
+    group = group_words(speaker, speaker.sources(call)[0])
+    words = " ".join(word for word in read_name(str(call.args[1])).words if word not in ("is", "has", "was"))
+    if group is None or not words or not group.many:
+        return None
+    if str(call.args[3]).lower() in ("false", "no"):
+        said = speaker.choose([(2, f"{group.many} that are not {words}"), (1, f"{group.many} which aren't {words}")])
+        which = f"{group.many} are not {words}"
+    else:
+        said = speaker.choose([(3, f"{words} {group.many}"), (1, f"{group.many} that are {words}")])
+        which = f"{group.many} are {words}"
+    if count:
+        return speaker.choose(
+            [(2, f"How many {which}?"), (1, f"how many {said} are there"), (speaker.level, f"number of {said}")]
+        )
+    return speaker.choose(
+        [(2, f"Which {which}?"), (1, f"List the {said}."), (speaker.level, f"{said}"), (1, f"What {which}?")]
+    )
+
+
+def _all_of(speaker: Speaker) -> str | None:
+    group = group_words(speaker, speaker.plan.last)
+    if group is None:
+        return None
+    return speaker.choose(
+        [
+            (2, f"Which {group.many} are there?"),
+            (1, f"What {group.many} are there?"),
+            (1, f"List all {group.many}."),
+            (1, f"Name all the {group.many}."),
+            (speaker.level, f"all {group.many}"),
+            (speaker.level, f"what {group.many} do we have"),
+            (speaker.level, f"show me every {group.one}") if group.one else (0, ""),
+        ]
+    )
+
+
+def _of_truths(call: Call) -> bool:
+    return call.args[2] == "=" and str(call.args[3]).lower() in TRUTHS
 
 
 def _how_many_are(speaker: Speaker, group: GroupWords) -> str | None:

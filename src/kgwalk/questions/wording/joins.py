@@ -387,7 +387,9 @@ def either_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     if pair is None:
         return None
     one, two = pair
-    return Phrase(f"{one.text} or {two.text}", one.many, one.kind, hops=max(one.hops, two.hops))
+    before = speaker.plan.made_by(speaker.sources(call)[0])
+    first = one.text.replace(" or ", ", ") if before is not None and before.tool == "union" else one.text
+    return Phrase(f"{first} or {two.text}", one.many, one.kind, hops=max(one.hops, two.hops))
 
 
 def either_question(speaker: Speaker, call: Call) -> str | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kgwalk.questions.plan import (
     DATED,
+    HOPS,
     NEGATION,
     QUANTIFIER,
     UNANSWERABLE,
@@ -474,7 +475,10 @@ def dated_question(speaker: Speaker) -> str | None:
                 (speaker.level, f"{known.text}'s {word} {singular(noun)}"),
             ]
         return speaker.choose(options)
-    when = f"{call.tool} {speaker.mark(str(call.args[2]))}"
+    if call.tool in HOPS:  # by the facts that hold now
+        when = speaker.chance.choice(("now", "today", "at the moment", "currently", "these days", "at present", "now"))
+    else:
+        when = f"{call.tool} {speaker.mark(str(call.args[2]))}"
     options = [(1, with_term(fill(text, known), when, front=False)) for text in questions]
     return speaker.choose([(weight, text) for weight, text in options if text])
 

@@ -21,13 +21,13 @@ Without a web the same walk is one over the graph alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from typing import Any, ClassVar
 
+from kgwalk.demos.route import step_of
 from kgwalk.kg.graph import Graph
 from kgwalk.systems.baselines.trip import Trip, trips
 from kgwalk.systems.kgwalk.protocol import Kgwalk
@@ -103,13 +103,13 @@ class Learned:
 
 
 _FOLLOWS = ("tail_entities", "head_entities", "argmax", "argmin", "filter", "between")  # a set, then a relation
-_SET = re.compile(r"\$(\d{1,6})")
 
 
 @POLICIES.add("oracle")
 @dataclass(frozen=True)
 class Oracle:
-    """Runs the question's program where it has one (`extra["program"]`), else its chains.
+    """Runs the question's program where it has one (`extra["program"]`), else its chains. A program without steps
+    answers with what it starts from.
 
     Of a web search it reads `documents`, the first `document_characters` of each.
     """
@@ -143,14 +143,18 @@ class _Gold:
             self.trip.told(Answer(()), Kgwalk.render(Answer(())))  # the graph does not say
             return StopReason.answered
         program, chains = self.question.extra.get("program"), chains_of(self.question)
+        if program == [] and self.sets.made:  # all of a kind: which continents are there
+            return self._answer(len(self.sets.made))
         if not program and not chains:
             self.trip.episode.failure = "the question has no program, no gold path and no evidence to walk by"
             return StopReason.turns
         number = await (self._program(program) if isinstance(program, list) else self._chains(chains))
-        if number is None:
-            return StopReason.turns
+        return StopReason.turns if number is None else self._answer(number)
+
+    def _answer(self, number: int) -> StopReason:
         episode, answer = self.trip.episode, Answer((number,))
         episode.answers = list(self.sets.made[number - 1].members)
+        episode.form = self.sets.made[number - 1].form
         episode.evidence = {name: self.sets.evidence(name, number) for name in episode.answers}
         self.trip.told(answer, Kgwalk.render(answer))
         return StopReason.answered
@@ -159,8 +163,7 @@ class _Gold:
         """Each step makes the next set; the last is the answer."""
         number: int | None = None
         for tool, *written in steps:
-            args = [int(found.group(1)) if (found := _SET.fullmatch(arg)) else arg for arg in written]
-            number = await self._call(tool, *args)
+            number = await self._call(tool, *step_of(tool, written).args)
             if number is None:
                 return None
         return number

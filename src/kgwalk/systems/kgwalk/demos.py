@@ -58,10 +58,10 @@ class KgwalkWriter(Writer):
                 raise Unwritable(FAILS)
             self.number[starts + at + 1] = len(self.walk.sets.made)
             self.gist = self._seen(call)
-        if not steps:
+        if not steps and self.route.answer is None:
             yield WrittenTurn(Kgwalk.render(Answer(()), self.before(self.voice.say("unknown")), self._spoken_of()))
             return
-        last = self.number[starts + len(steps)]
+        last = self.number[self.route.answer or starts + len(steps)]
         names = self.walk.sets.made[last - 1].members
         yield WrittenTurn(Kgwalk.render(Answer((last,)), self.verdict(names), self._spoken_of()))
 

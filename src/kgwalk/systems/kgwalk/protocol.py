@@ -187,7 +187,7 @@ class KgwalkWalk(Walk):
         made = self.sets.made[number - 1]
         leaving, entering = self.sets.relations_around(number, values=self.protocol.language == "full")
         kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
-        lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0"
+        lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0{made.hint and '; '}{made.hint}"
         members = Listing(lead, made.members, most=self.protocol.names, entities=True)
         if made.rows:
             first = made.members[: self.protocol.names]
@@ -228,11 +228,7 @@ class KgwalkWalk(Walk):
         number = answer.names[0] if len(answer.names) == 1 else None
         if not isinstance(number, int) or not 1 <= number <= len(self.sets.made):
             return AnswerForm()
-        made = self.sets.made[number - 1]
-        if not made.rows:
-            return AnswerForm(made.answer_kind, made.ordered)
-        rows = [[name, *("; ".join(cell) for cell in made.rows[name])] for name in made.members]
-        return AnswerForm(made.answer_kind, made.ordered, ["name", *made.columns], rows)
+        return self.sets.made[number - 1].form
 
     def evidence(self, name: str) -> list[Triple]:
         number = self.answered.get(name) or self._set_with(name)
