@@ -98,7 +98,7 @@ _WORDINGS = (
     _of(r"employees|number of employees|headcount", "biggest, largest", "smallest", counted="employees"),
     _of(r"stock", "best stocked", did_most="has the most units left, has the most in stock, is best stocked",
         did_least="has the fewest units left, has the least in stock, is closest to running out"),
-    _of(r"lines|number of lines|lines of code", "biggest, longest", "smallest, shortest", counted="lines"),
+    _of(r"lines|number of lines|lines of code", "biggest, largest", "smallest", counted="lines"),
     _of(r"quantity", "biggest, largest", "smallest"),
     # money
     _of(r"salary|pay\b|wage|earnings", "best paid, highest paid, best-earning", "worst paid, lowest paid", verb="earn",
@@ -111,7 +111,7 @@ _WORDINGS = (
     _of(r"credit", did_most="may owe us the most", did_least="may owe us the least"),
     _of(r"discount|rebate", did_most="got the most off, got the biggest discount",
         did_least="got the least off, got the smallest discount"),
-    _of(r"box office|gross\b|revenue", did_most="took in the most money, earned the most",
+    _of(r"box office|gross\b(?! weight)|revenue", did_most="took in the most money, earned the most",
         did_least="earned the least"),
     _of(r"net worth|fortune", "richest, wealthiest", "poorest"),
     _of(r"gdp|gross domestic", did_most="has the biggest economy", did_least="has the smallest economy"),
@@ -139,7 +139,8 @@ _WORDINGS = (
     _of(r"orbital period", did_most="takes longest for one orbit", did_least="gets round fastest"),
     _of(r"lead time|delivery time", "slowest", "fastest, quickest",
         did_most="takes the longest to get, must be ordered earliest", did_least="can be had soonest"),
-    _of(r"response time", "slowest", "fastest, quickest", did_most="was answered the slowest, waited the longest",
+    _of(r"response time", "slowest answered", "fastest answered, quickest answered",
+        did_most="was answered the slowest, waited the longest",
         did_least="was answered the fastest, was answered the quickest"),
     _of(r"preparation time|prep time|cooking time", "slowest, most time-consuming", "quickest, fastest",
         did_most="takes the longest, takes the most time", did_least="takes the least time, is ready soonest"),
@@ -214,7 +215,7 @@ _WORDINGS = (
         done="that were opened"),
     _of(r"independence", did="became independent", done="that became independent"),
 )  # fmt: skip
-_COUNTED = re.compile(r"number of (\w+)|(\w+) count")
+_COUNTED = re.compile(r"number of ([\w ]+)|(\w+) count")
 # Nouns that say by themselves what is counted: "has the most seats".
 _THINGS = word_set(
     "seats rooms stars points credits servings nights copies goals floors students speakers sides players episodes "
