@@ -21,7 +21,7 @@ from kgwalk.evaluation.web_facts.roles import Phrases, mentions, names_of
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import Answer, Call, Document, Episode, InputError, KgwalkError, Question, Triple, Turn
-from kgwalk.walk.name_lookup import Text
+from kgwalk.walk.question_words import Text
 
 # Countries have a capital and a currency, cities a country. Norway's capital and both its names' facts are missing.
 LANDS = [

@@ -16,8 +16,8 @@ from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import Found
 from kgwalk.walk.linking import FUNCTION_WORDS, Mention, link, topics
-from kgwalk.walk.name_lookup import CLASS_STEMS
-from kgwalk.walk.name_lookup import stem as _stem
+from kgwalk.walk.question_words import CLASS_STEMS
+from kgwalk.walk.question_words import stem as _stem
 
 FACTS = [
     ("Big", "starred_actors", "Tom Hanks"),
@@ -120,12 +120,12 @@ def test_what_a_mention_says(graph: StoredGraph) -> None:
         link("films", graph, most=0)
 
 
-def test_mentions_come_in_order_and_topics_by_evidence(graph: StoredGraph) -> None:
+def test_mentions_and_topics_come_in_the_order_of_the_question(graph: StoredGraph) -> None:
     mentions = link("up with tom hanks", graph)
     assert [mention.text for mention in mentions] == ["tom hanks"]  # up is a function word beside a name
     mentions = link("did Big or Robert Zemeckis win", graph)
     assert [mention.text for mention in mentions] == ["Big", "Robert Zemeckis"]
-    assert topics(mentions) == ["Robert Zemeckis", "Big"]  # two words are better evidence than one
+    assert topics(mentions) == ["Big", "Robert Zemeckis"]
     again = link("Tom Hanks, oh Tom Hanks", graph)
     assert (len(again), topics(again)) == (2, ["Tom Hanks"])
 

@@ -56,6 +56,7 @@ from kgwalk.walk.environment import (
     opened_web,
     with_ranker_of,
 )
+from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import link
 from kgwalk.walk.linking import topics as linked_topics
 from kgwalk.walk.policy import Policy, budget_of, check_web, needs_engine, policy_of, protocol_of, walked_as_learnt
@@ -136,7 +137,8 @@ def evaluate(
             begin_run(path, "eval", settings, force=force) as (folder, _),
             folder.unless_refused(),
         ):
-            plan = Sample(own.runs, limit, seed, link, retry_failed)
+            from_kinds = needs_engine(chosen) and protocol_of(chosen).starts_from_kinds
+            plan = Sample(own.runs, limit, seed, link, retry_failed, from_kinds)
             evaluation = Evaluation(dataset, questions, plan, folder.file(PREDICTIONS), progress, environment)
             if evaluation.missing:
                 dataset.prepare(building)
@@ -228,6 +230,7 @@ class Sample:
     seed: int = 0
     link: bool = False  # find the topics in the question's text; otherwise they are given, as in the papers
     retry_failed: bool = False  # walk again the episodes whose engine or tool failed
+    from_kinds: bool = False  # the walk may start from kinds: they are no topics
 
 
 def chosen(questions: Sequence[Question], limit: int | None, seed: int) -> list[tuple[int, Question]]:
@@ -317,7 +320,10 @@ class Evaluation:
             raise RuntimeError(f"the policy gave no episode for {len(places)} tasks")
 
     def _topics(self, question: Question, graph: Graph) -> Sequence[str]:
-        return linked_topics(link(question.question, graph)) if self.plan.link else question.topic_entities
+        if not self.plan.link:
+            return question.topic_entities
+        text = question.question
+        return linked_topics(starts_in(text, graph)[0] if self.plan.from_kinds else link(text, graph))
 
     def _add(self, key: EpisodeKey, row: PredictionRow) -> None:
         self._done[key] = row

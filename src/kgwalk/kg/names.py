@@ -212,6 +212,8 @@ def normalise(text: str) -> str:
 
 _IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "staff": "employee"}
 _IRREGULAR |= {"companies": "company", "movies": "movie", "series": "series", "species": "species", "cities": "city"}
+_IRREGULAR |= {"wives": "wife", "knives": "knife", "shelves": "shelf", "feet": "foot", "gases": "gas", "gasses": "gas"}
+_IRREGULAR |= {"news": "news", "lens": "lens", "mice": "mouse", "teeth": "tooth"}
 
 
 def singular(word: str) -> str:

@@ -47,12 +47,12 @@ from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine, takes_a
 from kgwalk.llm.models import Adapter, is_adapter, read_adapter, same_model
 from kgwalk.types import AnswerForm, Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
 from kgwalk.walk.environment import environment_for, environment_settings, opened_web, with_ranker, with_ranker_of
-from kgwalk.walk.kinds import kinds_in
+from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.name_lookup import MOST_WORDS, is_long
 from kgwalk.walk.policy import budget_of, check_web, protocol_named, protocol_of, walked_as_learnt
 from kgwalk.walk.protocol import Environment, Protocol, Task
+from kgwalk.walk.question_words import MOST_WORDS, is_long
 from kgwalk.walk.rollout import Budget, Watch, rollout_async, tokens_used
 from kgwalk.walk.web.search import WebSearch
 
@@ -563,8 +563,8 @@ def start_of(
         raise KgwalkError("the question is empty")
     if given is not None:
         return Start(list(dict.fromkeys(_known(name, graph) for name in given)))
-    mentions = link(question, graph)
-    elsewhere = (web and protocol.searches_web) or (protocol.starts_from_kinds and kinds_in(question, graph))
+    mentions, kinds = starts_in(question, graph) if protocol.starts_from_kinds else (link(question, graph), [])
+    elsewhere = (web and protocol.searches_web) or kinds
     if not mentions and protocol.reads_graph and not elsewhere:
         raise NoTopic(question, nearest(question, graph), read=MOST_WORDS if is_long(question) else None)
     return Start(topics_of(mentions), [mention for mention in mentions if not mention.sure])

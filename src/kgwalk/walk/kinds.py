@@ -12,6 +12,7 @@ the kind of all things that it says something of, `thing`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -25,18 +26,23 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import normalise, singular
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
-from kgwalk.walk.name_lookup import FUNCTION_WORDS, Text
+from kgwalk.walk.linking import Mention, link
+from kgwalk.walk.linking import topics as topics_of
+from kgwalk.walk.name_lookup import TYPE_RELATIONS, Stored, is_naming, is_unknown
+from kgwalk.walk.name_lookup import last_words as _plain
+from kgwalk.walk.question_words import FUNCTION_WORDS, Text, singular_name, stem
 from kgwalk.walk.values import value_of
 
-# Relations whose values are kinds, by the end of their names, normalised
-TYPE_RELATIONS = frozenset({"type", "rdf type", "a", "is a", "isa", "instance of", "instanceof", "kind", "category"})
 OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
 THING = "thing"
 SAMPLED = 50  # ends of a relation that are looked at: numbers and dates make no kind
 MOST_VALUES = 0.2  # the share of values among them from which on they make none
+OWN_VALUES = 0.7  # the share of values that are one thing's alone from which on they make no kind
 LONGEST = 4  # words of a kind's name
 # Words around the noun in a relation's name: has_part leads to parts, employee_of comes from employees.
 _LEADS_TO, _COMES_FROM = re.compile(r"^(?:has|have|had|is) (.+)$"), re.compile(r"^(.+) (?:of|for|in|at)$")
+_KEY = re.compile(r"^(.+) (?:id|key|code|no|nr|number|ref)$")
+_PARTICIPLE = re.compile(r"(?:ed|en|\b(?:born|made|held|built|found|known|sold|bought|won|led|set|put|worn|kept))$")
 _VERBAL = re.compile(r"^.+ (?:by|to|from|with|on|as)$")
 
 
@@ -83,36 +89,34 @@ class Kind:
         return next(iter(islice(graph.match(*pattern), 1)), None)
 
 
+EVERYTHING = Kind(THING, ALL, "")  # all that the graph says something of
+
+
 class MentionedKind(NamedTuple):
-    """A kind, and where a question has it, in characters."""
+    """A kind, and where a question has it, in words and in characters."""
 
     kind: Kind
+    first: int
     start: int
     end: int
 
 
-def kinds_in(
-    question: str, graph: Graph, *, taken: Sequence[tuple[int, int]] = (), most: int = 3
-) -> list[MentionedKind]:
+def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, int]] = ()) -> list[MentionedKind]:
     """The kinds that a question's words name, in order of mention, the longest name first where two begin together.
 
-    `taken` are stretches of characters that mean something else, such as a name. A graph that is not a store on this
-    machine is not searched for kinds: that would read all of it.
+    `taken` are stretches of characters that mean something else, such as a name.
     """
-    if not isinstance(graph, StoredGraph):
-        return []
-    known = kinds_of(graph)
-    text = Text(question)
+    known, text = kinds_of(graph), Text(question)
     found: list[MentionedKind] = []
     at = 0
-    while at < len(text.words) and len(found) < most:
+    while at < len(text.words):
         for last in range(min(at + LONGEST, len(text.words)) - 1, at - 1, -1):
             start, end = text.span(at, last)
             kind = known.get(_singular(word.plain for word in text.words[at : last + 1]))
             free = all(end <= low or high <= start for low, high in taken)
             if kind is not None and free and not (at == last and text.words[at].plain in FUNCTION_WORDS):
                 if kind not in (one.kind for one in found):
-                    found.append(MentionedKind(kind, start, end))
+                    found.append(MentionedKind(kind, at, start, end))
                 at = last
                 break
         at += 1
@@ -133,14 +137,33 @@ def kinds_of(graph: StoredGraph) -> dict[str, Kind]:
         for kind in sorted(listed, key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
             known.setdefault(_singular(_plain(kind.name).split()), kind)
         known.pop("", None)
-        known.setdefault(THING, Kind(THING, ALL, ""))
     return known
 
 
 def kind_named(name: str, graph: Graph) -> Kind | None:
     """The kind of a name, as a question or a program writes it."""
     known = kinds_of(graph) if isinstance(graph, StoredGraph) else {}
-    return known.get(_singular(_plain(name).split()))
+    plain = _singular(_plain(name).split())
+    kind = known.get(plain) or (EVERYTHING if plain == THING else None)
+    return Kind(_plain(name), TAILS, name) if kind is None and known and graph.has_relation(name) else kind
+
+
+# Where a walk starts
+
+
+def starts_in(question: str, graph: Graph) -> tuple[list[Mention], list[Kind]]:
+    """What a question names, for a walk that may start from kinds: entities, and kinds where they are needed.
+
+    A number or a common word that is also the name of something is no start where a kind is, and what is itself a kind
+    starts as one.
+    """
+    mentions = linked(question, graph)
+    classes = {kind.value for kind in kinds_of(graph).values()} if isinstance(graph, StoredGraph) else set()
+    things = [one for one in mentions if not one.common and one.candidates[0].name not in classes]
+    kinds = kinds_beside(question, topics_of(things), graph)
+    if things or kinds:
+        return things, kinds
+    return [one for one in mentions if one.candidates[0].name not in classes], []
 
 
 def starting_kinds(question: Question, topics: Sequence[str], graph: Graph) -> list[Kind]:
@@ -149,11 +172,166 @@ def starting_kinds(question: Question, topics: Sequence[str], graph: Graph) -> l
 
 
 def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kind]:
-    """The kinds that a question's words name beside its topics."""
+    """The kinds that a walk from these topics needs: those that the question names, or that its words come down to.
+
+    A graph that is not a store on this machine is not searched for kinds: that would read all of it.
+    """
+    if not isinstance(graph, StoredGraph):
+        return []
+    text = Text(question)
+    mentions = linked(question, graph)
     plain = question.casefold()
     places = [(plain.find(name.casefold()), len(name)) for name in topics]
     taken = [(at, at + length) for at, length in places if at >= 0]
-    return [one.kind for one in kinds_in(question, graph, taken=taken)]
+    taken += [(one.start, one.end) for one in mentions if one.candidates[0].name in topics]
+    found = kinds_in(question, graph, taken=taken)
+    conditions = {one.candidates[0].name for one in mentions if not one.common}  # e-bikes, of all bikes
+    if topics:
+        needed = any(word.plain in _OVER_ALL or _EST.search(word.plain) for word in text.words)
+        chosen = [
+            one
+            for one in found
+            if one.kind.how == OF_TYPE and (one.kind.value in conditions or needed or _mixed(one.kind, topics, graph))
+        ]
+        return [one.kind for one in chosen[:MOST_BESIDE]]
+    if _names_something_else(text, graph, mentions, found):
+        return []
+    asked = [one for one in found if one.kind.how != TAILS or _is_asked(text, one)]
+    asked = asked or [one for one in found if _is_ranked(text, one)]
+    return [one.kind for one in asked][:MOST_NAMED] or _implied(text, graph)
+
+
+def linked(question: str, graph: Graph) -> list[Mention]:
+    """The mentions of a question. Those of the last one are kept: a walk's start asks for them more than once."""
+    kept = _LINKED.get(graph)
+    if kept is None or kept[0] != question:
+        kept = _LINKED[graph] = question, link(question, graph)
+    return kept[1]
+
+
+_LINKED: WeakKeyDictionary[Graph, tuple[str, list[Mention]]] = WeakKeyDictionary()
+MOST_NAMED, MOST_BESIDE = 3, 2  # kinds handed over without topics, and with some: each is a line of the prompt
+# Words by which a condition is about all of a kind, not only about what a topic leads to: "customers who never ...",
+# "parts that cost more than the bell", "the department with the most people in Utrecht"
+_WORDS_OVER_ALL = """
+    not no never none nobody nothing without except nor neither dont doesnt didnt arent isnt wasnt werent
+    hasnt havent cannot cant t only than all every each per most least fewest both average total
+"""
+_OVER_ALL = frozenset(_WORDS_OVER_ALL.split())
+_EST = re.compile(r"..(?:est|iest)$")
+_WORDS_COUNTED = """
+    many number count average total sum mean list all every each any
+"""
+_COUNTED = frozenset(_WORDS_COUNTED.split())
+_WORDS_ASKED_AFTER = """
+    which what whose of all each every per many any list show
+"""
+_ASKED_AFTER = frozenset(_WORDS_ASKED_AFTER.split())
+# A name that is not in the graph stands after these: "which airlines fly to tokyo"
+_WORDS_BEFORE_A_NAME = """
+    did does do to from of by in at
+"""
+_BEFORE_A_NAME = frozenset(_WORDS_BEFORE_A_NAME.split())
+_PEOPLE = (
+    "employee",
+    "person",
+    "people",
+    "staff",
+    "member",
+    "player",
+    "scientist",
+    "author",
+    "user",
+    "customer",
+    "contact",
+    "artist",
+    "student",
+)
+_WORDS_SAY_PEOPLE = """
+    who whom whose people person everybody everyone somebody anyone staff worker colleague
+"""
+_SAY_PEOPLE = frozenset(_WORDS_SAY_PEOPLE.split())
+
+
+def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
+    """Whether a relation leads to a topic from things of the kind and from others, so that the kind tells them apart.
+
+    Italy is the country of suppliers and of customers: "Italian suppliers" takes the kind.
+    """
+    for topic in topics:
+        for relation in graph.relations(topic, out=False) if topic in graph else ():
+            heads = graph.neighbors(topic, relation, out=False, limit=SAMPLED).names
+            of_kind = {kind.fact(graph, head) is not None for head in heads}
+            if len(of_kind) == 2:
+                return True
+    return False
+
+
+def _is_asked(text: Text, one: MentionedKind) -> bool:
+    """Whether a kind is what is asked for, not a property: "which materials", not "elements by density"."""
+    return one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER
+
+
+def _is_ranked(text: Text, one: MentionedKind) -> bool:
+    """Whether the first of a kind is asked for: "the largest city", "the most expensive city"."""
+    *_, before, last = ["", "", *(word.plain for word in text.words[: one.first])]
+    return before in ("most", "least") or _EST.search(last) is not None
+
+
+def _names_something_else(
+    text: Text, graph: StoredGraph, mentions: Sequence[Mention], found: Sequence[MentionedKind]
+) -> bool:
+    """Whether the question is about something that the graph does not have: "which airlines fly to tokyo"."""
+    names = Stored(graph)
+    if not names.few:
+        return False
+    places = [(one.start, one.end) for one in mentions] + [(one.start, one.end) for one in found]
+    for at in range(1, len(text.words)):
+        start, end = text.span(at, at)
+        known = any(low < end and start < high for low, high in places)
+        if known or not is_unknown(text, names, at) or _FORM.search(text.words[at].plain):
+            continue
+        last = at + 1 == len(text.words) or text.function[at + 1] or is_unknown(text, names, at + 1)
+        if text.words[at - 1].plain in _BEFORE_A_NAME and last:
+            return True
+    return False
+
+
+_FORM = re.compile(r"(?:ed|ing|ly|[^uis]s)$")  # of a verb or adverb, or a plural
+
+
+def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
+    """The kind that a question without names is about: people where it asks who, what has the relation that it speaks
+    of, what the graph is about if that is one kind of thing.
+    """
+    known = kinds_of(graph)
+    typed = [kind for kind in known.values() if kind.how == OF_TYPE]
+    words = [word.plain for word in text.words]
+    names = Stored(graph)
+    if (
+        typed
+        and names.few
+        and any(is_unknown(text, names, at) and not _FORM.search(words[at]) for at in range(len(words)))
+    ):
+        return []  # about something that is not there
+    if typed and not _SAY_PEOPLE.isdisjoint(words):
+        people = next((known[name] for name in _PEOPLE if name in known and known[name].how == OF_TYPE), None)
+        if people is not None:
+            return [people]
+    if not typed:
+        plural = any(len(word) > 3 and word not in FUNCTION_WORDS and singular(word) != word for word in words)
+        counts = any(word in _COUNTED or word in _OVER_ALL or _EST.search(word) for word in words)
+        return [EVERYTHING] if plural or counts else []
+    stems = {stem(word) for word in words if word not in FUNCTION_WORDS}
+    spoken_of = [(len(stems & _relation_stems(kind, graph)), -at) for at, kind in enumerate(typed[:SAMPLED])]
+    most, at = max(spoken_of)
+    return [typed[-at]] if most else []
+
+
+def _relation_stems(kind: Kind, graph: StoredGraph) -> set[str]:
+    """The words of the relations that things of a kind have."""
+    relations = {name for member in kind.members(graph)[:MOST_NAMED] for name in graph.relations(member)}
+    return {stem(word) for name in relations if not is_naming(_plain(name)) for word in _plain(name).split()}
 
 
 def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
@@ -176,24 +354,49 @@ _Ends = Callable[[int, bool], I64]  # the entities that a relation comes from, o
 
 
 def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kind]:
-    for number in relations:
-        relation = store.relation_name(number)
+    names = [(number, store.relation_name(number)) for number in relations]
+    typed = any(is_type(name) for _, name in names)
+    for number, relation in names:
         words = _plain(relation)
         if is_type(relation):
-            for value in store.entity.several(ends(number, False).tolist()):
-                yield Kind(_last(value), OF_TYPE, relation, value)
+            values = store.entity.several(ends(number, False).tolist())
+            yield from (Kind(_last(value), OF_TYPE, relation, value) for value in values)
+            yield from _called_alike(relation, values)
             continue
-        comes = _COMES_FROM.match(words)
+        comes, key, leads = _COMES_FROM.match(words), _KEY.match(words), _LEADS_TO.match(words)
+        if is_naming(words) or _VERBAL.match(words) or (comes and _PARTICIPLE.search(comes[1])):
+            continue
         if comes:
             if _things(store, ends(number, True)):
                 yield Kind(comes[1], HEADS, relation)
-            continue
-        leads = _LEADS_TO.match(words)
-        if not _VERBAL.match(words) and _things(store, ends(number, False)):
+        elif key:
+            # A foreign key leads to what it is called after; a key of its own tells what its things are.
+            heads, tails = ends(number, True), ends(number, False)
+            if _have_facts(store, tails):
+                yield Kind(key[1], TAILS, relation)
+            elif not typed and len(tails) == len(heads) and _things(store, heads):
+                yield Kind(key[1], HEADS, relation)
+        elif _things(store, ends(number, False)) and not _tells_apart(store, ends(number, True), ends(number, False)):
             yield Kind(leads[1] if leads else words, TAILS, relation)
-        noun, _, rest = words.rpartition(" ")
-        if noun and rest in ("id", "name", "number", "no", "code", "key") and _things(store, ends(number, True)):
-            yield Kind(noun, HEADS, relation)
+
+
+def _called_alike(relation: str, values: Sequence[str]) -> Iterator[Kind]:
+    """What the values of a relation of types have in common: e-bikes, city bikes and cargo bikes are bikes."""
+    last = Counter(singular(normalise(value).split()[-1]) for value in values if " " in value or "-" in value)
+    for word, count in last.most_common(1):
+        if count > 1 and 2 * count > len(values):
+            yield Kind(word, HEADS, relation)
+
+
+def _have_facts(store: Store, entities: I64) -> bool:
+    """Whether the first of them have facts of their own, as things have and values have not."""
+    sample = entities[:SAMPLED]
+    return len(sample) > 0 and bool(np.mean(store.out.groups_array[sample + 1] > store.out.groups_array[sample]) > 0.5)
+
+
+def _tells_apart(store: Store, heads: I64, tails: I64) -> bool:
+    """Whether nearly everything has a value of its own, such as an address or a telephone number."""
+    return len(heads) > SAMPLED and len(tails) > OWN_VALUES * len(heads) and not _have_facts(store, tails)
 
 
 def _ends(store: Store, relation: int, heads: bool) -> I64:
@@ -227,16 +430,5 @@ def _last(name: str) -> str:
     return re.split(r"[/#]", name.rstrip("/#"))[-1] if "://" in name else name
 
 
-def _plain(name: str) -> str:
-    """The words of a relation's or a class's name, without what comes before the last dot, slash or hash."""
-    last = re.split(r"[./#:]", name.rstrip("./#:"))[-1] or name
-    return normalise(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", last))
-
-
 def _singular(words: Iterable[str]) -> str:
-    """
-    >>> _singular(["countries"]), _singular(["sales", "people"]), _singular(["buses"]), _singular(["bus"])
-    ('country', 'sales person', 'bus', 'bus')
-    """
-    *before, last = [*words] or [""]
-    return " ".join([*before, singular(last)])
+    return singular_name(" ".join(words))

@@ -17,6 +17,7 @@ popularity.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -29,14 +30,33 @@ from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found
 from kgwalk.walk.name_lookup import (
-    FUNCTION_WORDS,
-    KINDS,
-    LONGEST,
+    ALIKE,
+    ALIKE_LETTERS,
+    COMMON,
+    FAIR,
+    STRONG,
+    WEAK,
     GraphNames,
     RankedName,
     RemoteNames,
     Stored,
+    WeighedMatch,
+    alike_names,
+    choose,
+    holding,
+    is_unknown,
+    of_relations,
+    overlapping,
+)
+from kgwalk.walk.question_words import (
+    FUNCTION_WORDS,
+    KINDS,
+    LONGEST,
     Text,
+    is_common,
+    other_names,
+    plural_name,
+    singular_name,
     stem,
 )
 
@@ -46,53 +66,40 @@ from kgwalk.walk.name_lookup import (
 # Times that a name must be better connected, by rank, to be meant by its beginning or end alone: "lincoln".
 FAR_BETTER = 20
 
-COMMON, WEAK, FAIR, STRONG = 1, 2, 3, 4
 
-
-@dataclass(frozen=True, slots=True)
-class WeighedMatch:
-    """A stretch of the question with the entities that may be meant, and how much speaks for that."""
-
-    first: int  # words
-    last: int
-    start: int  # characters
-    end: int
-    named: list[RankedName]  # best first
-    level: int
-    size: float
-    why: str
-
-    @property
-    def weight(self) -> tuple[int, float, bool, int, int]:
-        best = self.named[0]
-        return (self.level, self.size, best.found.how == "exact", -best.rank, -self.start)
-
-
-def choose(matches: Iterable[WeighedMatch]) -> list[WeighedMatch]:
-    """The best matches that do not overlap, best first."""
-    chosen: list[WeighedMatch] = []
-    for match in sorted(matches, key=lambda match: match.weight, reverse=True):
-        if all(match.end <= other.start or other.end <= match.start for other in chosen):
-            chosen.append(match)
-    return chosen
-
-
-def overlapping(matches: Iterable[WeighedMatch], first: int, last: int) -> list[WeighedMatch]:
-    return [match for match in matches if match.first <= last and first <= match.last]
+MOST_FORMED = 5  # words of a name that is looked for in the singular and the plural
+_HOW_MANY = {"less", "more", "fewer", "greater", "larger", "top", "bottom", "best", "worst", "first", "last", "over"}
+_HOW_MANY_OF = {"than", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "hundred"}
+# Before the one letter or the small word that is a name: "written in c", "does the Heron have a bell"
+_BEFORE_A_NAME = {"in", "of", "with", "for", "on", "by", "from", "about", "to", "language"}
+_IDS = {"id", "no", "nr", "number", "sku", "item", "order", "invoice", "ticket", "case", "part", "product", "model"}
+_IDS |= {"article", "batch", "lot", "version", "serial", "customer", "employee", "account", "flight", "room", "line"}
+_SPOKEN = {"speak", "spoken", "spok"}
+_PARTS_OF_THE_WORLD = {"south", "north", "east", "west", "central", "latin", "eastern", "western", "new"}
 
 
 def equal_names(text: Text, names: GraphNames) -> Iterator[WeighedMatch]:
     for first, last in names.stretches(text):
-        if first == last and text.function[first] and not text.capital[first] and (first, last) not in text.quoted:
+        word = text.function[first] and not text.capital[first]
+        if first == last and (word or _says_how_many(text, first)) and (first, last) not in text.quoted:
             continue
-        match = _equal_name(text, names, first, last)
+        match = _equal_name(text, names, first, last) or _other_form(text, names, first, last)
         if match is not None:
             yield match
+
+
+def _says_how_many(text: Text, at: int) -> bool:
+    """ "less than 5" and "top 5" name nothing, even where something is called Less or TOP."""
+    after = at + 1 < len(text.words) and (text.digits[at + 1] or text.words[at + 1].plain in _HOW_MANY_OF)
+    return text.words[at].plain in _HOW_MANY and after
 
 
 def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
     start, end = text.span(first, last)
     stretch = text.question[start:end]
+    keyed = _keyed(text, names, first, last)
+    if keyed:
+        return WeighedMatch(first, last, start, end, keyed, FAIR, text.size(first, last), "an id after what it is")
     named = names.equal(stretch)
     if not named:
         return None
@@ -114,6 +121,19 @@ def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> Weighed
         while first < last and not text.capital[first]:  # "the Eclipse": rather Eclipse, if there is one
             first += 1
     return WeighedMatch(first, last, start, end, [entry[3] for entry in ranked], level, text.size(first, last), why)
+
+
+def _keyed(text: Text, names: GraphNames, first: int, last: int) -> list[RankedName]:
+    """Rows of tables by their keys: "order 10248", "SKU 4711", "employee no. 12"."""
+    if not first or not text.digits[last] or (first < last and not all(text.hyphen_after[first:last])):
+        return []
+    said = [word.plain for word in text.words[max(first - 2, 0) : first]]
+    if said[-1] in ("no", "nr", "number", "id") and len(said) > 1:
+        said.pop()
+    if said[-1] not in _IDS and stem(said[-1]) not in names.class_words:
+        return []
+    start, end = text.span(first, last)
+    return names.keyed(text.question[start:end], said[-1])
 
 
 def _as_written(question: str, start: int, found: Found) -> tuple[int, int] | None:
@@ -149,17 +169,26 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         return STRONG, "capitals"
     if not content:
         return (COMMON, "function words") if exact or len(words) > 1 else (0, "")
+    before = text.words[first - 1].plain if first else ""
     if plain.isdecimal():
-        return COMMON, "a number"
+        said = before in _IDS or (stem(before) in names.class_words and len(plain) != len("1999"))
+        return (FAIR, "an id after what it is") if said and names.is_thing(best) else (COMMON, "a number")
     if len(plain) == 1:
-        return COMMON, "one letter"
+        return (FAIR if exact and before in _BEFORE_A_NAME else COMMON), "one letter"
+    if names.is_class(best):
+        return COMMON, "a kind"
+    if first == last and first and text.digits[first - 1] and not names.is_thing(best):
+        return COMMON, "a unit"
+    if _says_of_what(text, names, first, last, best):
+        return COMMON, "a relation of a name"
     if of_relations(text, names, content):
         telling = len(content) > 2 or (len(content) == 2 and best.rank < names.well_connected // FAR_BETTER)
         return (FAIR if telling else COMMON), "words of relations"
     if text.cased and any(capital) and len(content) > 1:
         return FAIR, "some capitals"
     if text.cased and not exact:
-        return COMMON, "small letters among capitals"
+        meant = len(content) > 1 or (names.few and not is_common(plain))
+        return (FAIR if meant else COMMON), "small letters among capitals"
     if text.cased:
         return (FAIR if len(content) > 1 else WEAK), "small letters, as in the name"
     if len(content) > 1:
@@ -168,23 +197,64 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
     return (FAIR if known else WEAK), "one telling word"
 
 
-def of_relations(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
-    """Whether these words are all words of relations or classes."""
-    return all(stem(text.words[at].plain) in names.relation_words for at in places)
+def _says_of_what(text: Text, names: GraphNames, first: int, last: int, best: RankedName) -> bool:
+    """Whether these words are a relation and a name: the head of purchasing, whose title is Head of Purchasing."""
+    of = next((at for at in range(first + 1, last) if text.words[at].plain == "of"), None)
+    if of is None or not of_relations(text, names, range(first, of)) or names.is_thing(best):
+        return False
+    start, end = text.span(of + 1, last)
+    return any(map(names.is_thing, names.equal(text.question[start:end])))
+
+
+def _other_form(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
+    """A name in the singular or plural, another name of the same thing, its people, or its initials."""
+    start, end = text.span(first, last)
+    plain = normalise(text.question[start:end])
+    if last - first >= MOST_FORMED or any(word.size < 1 for word in text.words[first : last + 1]) or len(plain) < 2:
+        return None
+    content = [at for at in range(first, last + 1) if not text.function[at]]
+    small = not any(text.capital[first : last + 1])
+    before = text.words[first - 1].plain if first else ""
+    others = [] if before in _PARTS_OF_THE_WORLD else other_names(plain)  # South America is not America
+    for name in [f"{plain} language", *others] if others and stem(before) in _SPOKEN else others:
+        if named := names.equal(name):
+            guessed = [one._replace(found=replace(one.found, how="fuzzy")) for one in named]
+            level = FAIR if small else STRONG
+            return WeighedMatch(first, last, start, end, guessed, level, text.size(first, last), "another name of it")
+    letters = plain.replace(" ", "")
+    spelt = len(letters) > 1 and len(plain) == 2 * len(letters) - 1  # R&D
+    short = spelt or (first == last and text.cased and text.question[start:end].isupper())
+    if short and names.few and (named := names.short_for(letters)):
+        return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "initials")
+    if not content or not names.near_by or text.function[first] or text.function[last]:
+        return None
+    named = next(
+        filter(None, (names.equal(name) for name in (singular_name(plain), plural_name(plain)) if name != plain)), []
+    )
+    if not named:
+        return None
+    common = of_relations(text, names, content) or names.is_class(named[0])
+    if common or (len(content) == 1 and is_common(text.words[content[0]].plain)):
+        level = COMMON
+    elif len(content) == 1:
+        level = FAIR if names.few or (text.cased and not small) else COMMON
+    else:
+        level = FAIR if text.cased and small else STRONG
+    return WeighedMatch(first, last, start, end, named, level, text.size(first, last), "in the singular or plural")
 
 
 # Near names, where no equal name covers the words
 
 
-# A near spelling: letters right, of ten. One typo in five letters is 0.8, two in ten as well.
-ALIKE = 0.8
-ALIKE_LETTERS = 5  # of a shorter word one typo leaves too little
 # A near spelling of more words beats an equal name of fewer ("Tom Henks", where there is a Tom): be surer.
 SURELY_ALIKE = 0.85
 # A word of a name that is not near enough to be chosen, and near enough to be offered: two typos in seven letters.
 FAINTLY_ALIKE = 0.7
 _QUESTION = {"which", "what", "whose", "many"}
 _QUANTITY = {"any", "every", "each", "all", "most", "least", "some", "no", "other", "another"}
+_FORM_OF_VERB = re.compile(r"(?:ed|ing|ly|s)$")
+PART_OF_NAME = "part of the name"
+MOST_READINGS = 3  # names that a word is part of, and tells something: of more it is a common one
 MOST_NEAR = 6  # searches for near spellings in one question: 4 ms each at 43,000 names
 
 
@@ -226,7 +296,23 @@ def near_names(text: Text, names: GraphNames, chosen: Sequence[WeighedMatch]) ->
                 match = _near_name(text, names, first, last, bold=not inside and not run.whole)
             if match is not None:
                 found.append(match)
+    for first, last in _unknown(text, names, [*chosen, *found]):
+        for begin, end in _windows(text, first, last):
+            if searches and not overlapping(found, begin, end):
+                searches -= 1
+                match = _near_name(text, names, begin, end, bold=False, unknown=True)
+                found += [] if match is None else [match]
     return found
+
+
+def _unknown(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> Iterator[tuple[int, int]]:
+    """Runs of words that are in no match, and neither common nor of a relation: what else than names could they be?"""
+    if not names.few:  # among many names there is one like any word
+        return
+    yield from _runs(
+        not overlapping(known, at, at) and is_unknown(text, names, at) and len(text.words[at].plain) > 3
+        for at in range(len(text.words))
+    )
 
 
 def _worth_searching(text: Text, names: GraphNames, weak: Iterable[WeighedMatch], first: int, last: int) -> bool:
@@ -300,20 +386,32 @@ def _article_name(text: Text, names: GraphNames, first: int, last: int) -> Weigh
     return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "with the article")
 
 
-def _near_name(text: Text, names: GraphNames, first: int, last: int, *, bold: bool) -> WeighedMatch | None:
-    """A name spelt nearly so; `bold`: with more errors, or one that holds these words."""
+def _near_name(
+    text: Text, names: GraphNames, first: int, last: int, *, bold: bool, unknown: bool = False
+) -> WeighedMatch | None:
+    """A name spelt nearly so; `bold`: with more errors, or one that holds these words.
+
+    Words that are `unknown` are part of a name only if few names have them.
+    """
     start, end = text.span(first, last)
     plain = normalise(text.question[start:end])
     near = names.near(plain)
     one_word = " " not in plain
-    holds = _holding(plain, near) if bold else []
+    holds = holding(plain, near) if bold or (unknown and not text.cased) else []
+    if unknown and not holds and one_word and (one := singular_name(plain)) != plain:  # lamps: Desk Lamp, Floor Lamp
+        holds = holding(one, names.near(one))
+    telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_common(plain)
     if one_word:
-        holds = [one for one in holds if one.rank < names.well_connected and not _says_a_kind(text, first, one)]
-    alike = _alike_names(plain, near, ALIKE if bold and (text.cased or not one_word) else SURELY_ALIKE)
+        known = [one for one in holds if telling or (bold and one.rank < names.well_connected)]
+        holds = [one for one in known if not _says_a_kind(text, first, one) and _fits_beside(text, names, first, one)]
+    if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
+        holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
+    least = ALIKE if unknown or (bold and (text.cased or not one_word)) else SURELY_ALIKE
+    alike = [one for one in alike_names(plain, near, least) if not unknown or _begins_alike(plain, one)]
     ranked = holds + alike if one_word else alike + holds
     if not ranked:
         return None
-    why = "part of the name" if holds and ranked[0] is holds[0] else "near spelling"
+    why = PART_OF_NAME if holds and ranked[0] is holds[0] else "near spelling"
     return WeighedMatch(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
 
 
@@ -329,26 +427,18 @@ def _says_a_kind(text: Text, at: int, one: RankedName) -> bool:
     return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
 
 
-def _alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[RankedName]:
-    """Names spelt nearly so, the most alike first."""
-    if len(plain) < ALIKE_LETTERS:
-        return []
-    scored = [(_alike(plain, normalise(one.found.name)), one) for one in near]
-    scored = [entry for entry in scored if entry[0] >= least]
-    return [one for _, one in sorted(scored, key=lambda entry: (-entry[0], entry[1].rank))]
+def _fits_beside(text: Text, names: GraphNames, at: int, one: RankedName) -> bool:
+    """Whether a word beside that must be of a name is in this one: "radhaus hamburg" is not Radhaus Bonn."""
+    if not names.few:
+        return True
+    beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words) and is_unknown(text, names, near)]
+    of_name = {text.words[near].plain for near in beside if not _FORM_OF_VERB.search(text.words[near].plain)}
+    return of_name <= set(normalise(one.found.name).split())
 
 
-def _holding(plain: str, near: Iterable[RankedName]) -> list[RankedName]:
-    """Names that have all these words and more, a single word first or last; the best connected first."""
-    words = plain.split()
-    if len(plain) < 3:
-        return []
-    held = []
-    for one in near:
-        name = normalise(one.found.name).split()
-        if len(name) > len(words) and (set(words) <= set(name) if len(words) > 1 else words[0] in (name[0], name[-1])):
-            held.append(one)
-    return sorted(held, key=lambda one: one.rank)
+def _begins_alike(plain: str, one: RankedName) -> bool:
+    """A word that nothing explains is a misspelt name if it begins with the same letter."""
+    return normalise(one.found.name)[:1] == plain[:1]
 
 
 def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedMatch:
@@ -363,7 +453,7 @@ def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedM
     if common or explicit or best.found.how != "normalised" or best.rank <= names.well_connected // FAR_BETTER:
         return match
     plain = normalise(text.question[match.start : match.end])
-    held = [one for one in _holding(plain, names.near(plain)) if one.rank * FAR_BETTER <= best.rank]
+    held = [one for one in holding(plain, names.near(plain)) if one.rank * FAR_BETTER <= best.rank]
     if not held:
         return match
     level = FAIR if match.level == COMMON else match.level
@@ -384,13 +474,6 @@ def faintly_alike(text: Text, names: GraphNames) -> list[str]:
     return sorted(found, key=lambda name: found[name])
 
 
-def _alike(plain: str, name: str) -> float:
-    """The share of letters that are right, in this order of words or by alphabet."""
-    in_order = OSA.normalized_similarity(plain, name)
-    by_alphabet = OSA.normalized_similarity(" ".join(sorted(plain.split())), " ".join(sorted(name.split())))
-    return max(in_order, 0.95 * by_alphabet)
-
-
 __all__ = ["FUNCTION_WORDS", "Mention", "link", "nearest", "topics"]
 
 
@@ -400,6 +483,8 @@ class Mention:
 
     `start` and `end` count characters of the question; `candidates` has the best first, which is the choice.
     Not `sure`: show the candidates to the user. `why` says what spoke for it; `rank` is 0 for the best evidence.
+    `common` words, numbers and kinds are there only where nothing else is. Of a part of a name that several have, the
+    first `readings` candidates are as likely, and all are chosen.
     """
 
     text: str
@@ -409,6 +494,8 @@ class Mention:
     sure: bool
     why: str = ""
     rank: int = 0
+    common: bool = False
+    readings: int = 1
 
 
 def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
@@ -422,7 +509,7 @@ def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
         chosen = [better_known(text, names, match) for match in chosen]
         chosen.sort(key=lambda match: match.weight, reverse=True)
     best = _telling(chosen)
-    mentions = [_mention(text, best, rank, most) for rank in range(len(best))]
+    mentions = [_mention(text, names, best, rank, most) for rank in range(len(best))]
     return sorted(mentions, key=lambda mention: mention.start)
 
 
@@ -444,17 +531,39 @@ def _telling(chosen: Sequence[WeighedMatch]) -> list[WeighedMatch]:
 
 
 def topics(mentions: list[Mention]) -> list[str]:
-    """The chosen names, best evidence first."""
-    ranked = sorted(mentions, key=lambda mention: mention.rank)
-    return list(dict.fromkeys(mention.candidates[0].name for mention in ranked))
+    """The chosen names in order of mention: "X but not Y" starts from X."""
+    ordered = sorted(mentions, key=lambda mention: mention.start)
+    return list(dict.fromkeys(one.name for mention in ordered for one in mention.candidates[: mention.readings]))
 
 
-def _mention(text: Text, best: Sequence[WeighedMatch], rank: int, most: int) -> Mention:
+def _mention(text: Text, names: GraphNames, best: Sequence[WeighedMatch], rank: int, most: int) -> Mention:
     match = best[rank]
-    candidates = [one.found for one in match.named]
+    named, readings = _in_context(text, names, best, match)
+    candidates = [one.found for one in named[:most]]
     stretch = text.question[match.start : match.end]
     why = f"{candidates[0].how}: {match.why}"
-    return Mention(stretch, match.start, match.end, candidates[:most], _sure(text, best, match), why, rank)
+    sure, common = _sure(text, best, match), match.level == COMMON
+    return Mention(stretch, match.start, match.end, candidates, sure, why, rank, common, min(readings, most))
+
+
+def _in_context(
+    text: Text, names: GraphNames, best: Sequence[WeighedMatch], match: WeighedMatch
+) -> tuple[list[RankedName], int]:
+    """What a match may mean, in the order of what the question says of each; and how many of them are as likely.
+
+    "Maria", of whom there are two, is the one with a salary if that is asked for, and the one in Berlin if it is named.
+    """
+    named = names.meant(match.named)
+    part = match.why == PART_OF_NAME or len(named) > len(match.named)
+    if not names.few or not part or len(named) == 1:
+        return named, 1
+    stems = {stem(word.plain) for at, word in enumerate(text.words) if not text.function[at]}
+    others = [one for other in best if other is not match for one in other.named[:1]]
+    scores = [(names.is_thing(one), names.context(one, stems, others)) for one in named]
+    ranked = [named[at] for at in sorted(range(len(named)), key=lambda at: scores[at], reverse=True)]
+    equal = ranked[: scores.count(max(scores))]
+    alike = len(equal) <= MOST_READINGS and names.is_thing(equal[0]) and len(set(map(names.types, equal))) == 1
+    return ranked, len(equal) if alike else 1
 
 
 def _sure(text: Text, best: Sequence[WeighedMatch], match: WeighedMatch) -> bool:

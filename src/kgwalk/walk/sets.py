@@ -39,6 +39,7 @@ from kgwalk.walk.values import aggregate, day, value_of
 RELATIONS_OF = 200
 MOST_MEMBERS = 100_000
 MOST_COUNTED = 24  # members of a set that was counted or added up, whose facts are the evidence
+SHARED = 3  # values that have the same unit, at least
 MOST_HELD = 4  # relations of a node that only holds a value: its amount, its unit
 ALIKE = 70  # of 100: from where on a name is taken for a misspelt other one
 
@@ -212,9 +213,14 @@ class NamedSets:
         held = [one for one in self._relations(node, True) if not is_type(one)]
         if not 1 <= len(held) <= MOST_HELD or len(list(self._neighbors(self.graph, node, relation, False, 2))) > 1:
             return []
-        ends = [end for one in held for end in self._neighbors(self.graph, node, one, True, 2)]
-        only = all(value_of(end) is not None or not self._relations(end, True) for end in ends)
-        return held if only and any(value_of(end) is not None for end in ends) else []
+        ends = [(one, end) for one in held for end in self._neighbors(self.graph, node, one, True, 2)]
+        only = all(value_of(end) is not None or self._is_unit(end, one) for one, end in ends)
+        return held if only and any(value_of(end) is not None for _, end in ends) else []
+
+    def _is_unit(self, name: str, relation: str) -> bool:
+        """Whether a name may be the unit of values: it leads nowhere, and several values have it."""
+        shared = len(list(self._neighbors(self.graph, name, relation, False, SHARED))) >= SHARED
+        return shared and not self._relations(name, True)
 
     def _relations(self, name: str, out: bool) -> list[str]:
         try:

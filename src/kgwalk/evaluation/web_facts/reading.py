@@ -19,7 +19,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import normalise
 from kgwalk.types import Answer, Call, Document, Episode, Triple, Turn, UnknownEntity
 from kgwalk.walk.facts import DirectedRelation, directed_relations, entity_named
-from kgwalk.walk.name_lookup import Text, stem
+from kgwalk.walk.question_words import Text, stem
 
 OF_A_KIND = 0.35  # below this fit a name is of another kind than the relation's ends
 TURNED = 0.5  # by this much the kinds must fit better the other way round to overrule the sentence

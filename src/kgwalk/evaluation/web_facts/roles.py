@@ -27,7 +27,8 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.embeddings import split_words
-from kgwalk.walk.name_lookup import FUNCTION_WORDS, KINDS, GraphNames, RemoteNames, Stored, Text, stem
+from kgwalk.walk.name_lookup import GraphNames, RemoteNames, Stored
+from kgwalk.walk.question_words import FUNCTION_WORDS, KINDS, Text, stem
 
 # What each other word costs in nearness: much after the relation's words, little before them, where a thing is often
 # described ("Big is a 1988 American comedy film directed by").
