@@ -170,7 +170,9 @@ def value_noun(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
         return None
     timed = speaker.templates(DirectedRelation(relation, True)).kind in (DATE, YEAR)
     noun = words[0] if speaker.level == 0 else speaker.chance.choice(words)
-    several = not timed and is_plural(noun.split(" ")[-1]) and noun not in _SUMS and " of " not in noun
+    several = (
+        not timed and is_plural(noun.split(" ")[-1]) and noun not in _SUMS and not re.search(r"^total | of ", noun)
+    )
     return (f"number of {noun}" if several else noun), timed
 
 

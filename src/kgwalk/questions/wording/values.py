@@ -183,6 +183,8 @@ _WORDINGS = (
         done="who were hired", did_most="was hired last, joined last, is the newest here",
         did_least="was hired first, joined first, has been with us the longest, has been here longest"),
     _of(r"due date|deadline", "", "most urgent", did="are due", done="that are due",
+        did_most="is due last", did_least="is due first, is due soonest", kind="task|ticket|project|order"),
+    _of(r"due date|deadline", did="are due", done="that are due",
         did_most="is due last", did_least="is due first, is due soonest"),
     _of(r"order date|date of order", "latest, most recent, newest", "oldest, earliest, first", did="were placed",
         done="that were placed"),
