@@ -31,6 +31,7 @@ _RECENT: dict[str, tuple[int, int]] = {
         ("order, order line, invoice, shipment, trip, flight, ticket, booking, visit, loan, task, project", (2015, 10)),
         ("vehicle, meter, match, court case", (2001, 24)),
         ("employee", (1958, 42)),
+        ("software, software package", (1984, 41)),
         ("customer, patient, student, driver", (1950, 55)),
     )
     for kind in kinds.split(", ")

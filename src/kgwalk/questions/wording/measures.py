@@ -24,6 +24,7 @@ from kgwalk.questions.wording.english import (
     plural,
     singular,
     third,
+    word_set,
 )
 from kgwalk.questions.wording.phrases import Phrase, PhraseParts, as_many, fill, fits, parts
 from kgwalk.questions.wording.values import VERBS, ValueWords, value_words
@@ -129,6 +130,10 @@ _LATER = {
 _CODES = re.compile(r"\b(?:code|prefix|id|isbn|port|doi|phone|postal|zip|iso)\b")
 
 
+# Plural nouns for one amount: "the highest damages", not "number of damages".
+_SUMS = word_set("damages earnings savings assets costs sales profits funds wages expenses losses winnings")
+
+
 def measured(speaker: Speaker, relation: str) -> str:
     """The relation that holds the value; of a path, its first one."""
     behind = speaker.plan.expressions.get(relation)
@@ -163,8 +168,12 @@ def value_noun(speaker: Speaker, relation: str) -> tuple[str, bool] | None:
         words = list(speaker.templates(DirectedRelation(relation, True)).at(speaker.level).bare)
     if not words:
         return None
-    kind = speaker.templates(DirectedRelation(relation, True)).kind
-    return (words[0] if speaker.level == 0 else speaker.chance.choice(words)), kind in (DATE, YEAR)
+    timed = speaker.templates(DirectedRelation(relation, True)).kind in (DATE, YEAR)
+    noun = words[0] if speaker.level == 0 else speaker.chance.choice(words)
+    several = (
+        not timed and is_plural(noun.split(" ")[-1]) and noun not in _SUMS and not re.search(r"^total | of ", noun)
+    )
+    return (f"number of {noun}" if several else noun), timed
 
 
 # The largest and the smallest
@@ -296,7 +305,7 @@ def condition_of(speaker: Speaker, call: Call) -> Condition | None:
     if comparison == "=":
         when = f"in {mark}"
         did = (f"{wording.did} {when}", f"{wording.done} {when}") if timed and wording.did else ("", "")
-        return Condition(source, f"{a(noun)} of {mark}", f"whose {noun} is {mark}", *did)
+        return Condition(source, f"{_one(noun)} of {mark}", f"whose {noun} {_is(noun)} {mark}", *did)
     word = speaker.chance.choice((_LATER if timed else _MORE)[comparison])
     found_words = _compared(source, noun, f"{word} {mark}", wording if timed else None)
     than = "" if timed else bound_phrase(speaker, wording, comparison, mark)
@@ -320,8 +329,8 @@ def comparative(adjective: str) -> str:
     """
     >>> [comparative(word) for word in ("largest", "most populous", "northernmost", "first", "least populous")]
     ['larger', 'more populous', '', '', 'less populous']
-    >>> [comparative(word) for word in ("best paid", "highest rated", "longest-serving", "driest", "most recently hired")]
-    ['better paid', 'higher rated', 'longer-serving', 'drier', 'more recently hired']
+    >>> [comparative(word) for word in ("best paid", "highest rated", "longest-serving", "driest", "most recent")]
+    ['better paid', 'higher rated', 'longer-serving', 'drier', 'more recent']
     """
     found = re.match(r"(best|worst|most|least|farthest|furthest|\w+est)\b(.*)", adjective)
     if found is None or adjective in ("latest", "earliest", "eldest"):
@@ -329,6 +338,14 @@ def comparative(adjective: str) -> str:
     first, rest = found[1], found[2]
     irregular = {"best": "better", "worst": "worse", "most": "more", "least": "less"}
     return irregular.get(first, f"{first[:-3]}er") + rest
+
+
+def _one(noun: str) -> str:
+    return noun if noun in _SUMS else a(noun)
+
+
+def _is(noun: str) -> str:
+    return "are" if noun in _SUMS else "is"
 
 
 def of_one(did: str) -> str:
@@ -346,10 +363,10 @@ def of_one(did: str) -> str:
 
 def _compared(source: int, noun: str, than: str, wording: ValueWords | None) -> Condition:
     """`wording` is given for times only: "founded below 5" makes no sense."""
-    clause = f"whose {noun} is {than.removeprefix('of ')}"
+    clause = f"whose {noun} {_is(noun)} {than.removeprefix('of ')}"
     if wording is None or not wording.did:
-        return Condition(source, f"{a(noun)} {than}", clause)
-    return Condition(source, f"{a(noun)} {than}", clause, f"{wording.did} {than}", f"{wording.done} {than}")
+        return Condition(source, f"{_one(noun)} {than}", clause)
+    return Condition(source, f"{_one(noun)} {than}", clause, f"{wording.did} {than}", f"{wording.done} {than}")
 
 
 def _between(speaker: Speaker, one: tuple[str, str], two: tuple[str, str]) -> str | None:

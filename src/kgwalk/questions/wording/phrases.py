@@ -242,6 +242,13 @@ def fits(template: str, phrase: Phrase) -> bool:
     return _fits_words(template, phrase.many, phrase.short, phrase.kind in VALUES)
 
 
+# Nouns that people put before a number or a code, without an article.
+_BEFORE_CODES = word_set(
+    "order line position invoice bill shipment consignment trip flight ticket task booking reservation visit loan "
+    "meter sample customer client vendor supplier account warehouse depot hotel vehicle part assembly dept site"
+)
+
+
 @lru_cache(maxsize=1 << 14)
 def _fits_words(template: str, many: bool, short: bool, value: bool) -> bool:
     """`fits` for a phrase that is not a name: its own words do not matter."""
@@ -250,6 +257,8 @@ def _fits_words(template: str, many: bool, short: bool, value: bool) -> bool:
     possessive = bool(after) and after[0].startswith("'")
     if last in ("the", "a", "an", "name", "named", "called", "year", "number", "word", "letters"):
         return False
+    if last in _BEFORE_CODES:
+        return False  # "the customer of order X", not "the customer of order the orders of X"
     if possessive:
         return short
     if re.search(r"\bthat (?:is|are|was|were) \{\}$", template):
