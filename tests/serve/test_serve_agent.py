@@ -50,6 +50,9 @@ ABOUT = {
         ],
     },
     "topics": ["Tom Hanks"],
+    "answer_kind": "entity",
+    "walks": 1,
+    "calibrated": False,
     "stop": "answered",
     "confidence": 0.0,  # a script finds each of its tokens unlikely
     "note": "the model was not sure of this walk; it may well be wrong",

@@ -19,7 +19,8 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
 from kgwalk.walk import agent as agent_module
-from kgwalk.walk.agent import Agent, Choice, NoTopic, answer_question, as_json, ask, start_of
+from kgwalk.walk.agent import Agent, NoTopic, answer_question, as_json, ask, start_of
+from kgwalk.walk.policy import Choice
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment
 from kgwalk.walk.rollout import Budget
@@ -53,13 +54,17 @@ def test_the_whole_object(store: Callable[..., StoredGraph], stored: bool) -> No
                 ["Cast Away", "directed_by", "Robert Zemeckis"],
             ],
         },
+        "answer_kind": "entity",
         "topics": ["Tom Hanks"],
+        "walk": [{"text": turn.text, "observation": turn.observation, "ok": True} for turn in asked.episodes[0].turns],
+        "walks": 1,
         "turns": 3,
         "tokens": asked.tokens,
         "seconds": value["seconds"],
         "stop": "answered",
         "note": "the model was not sure of this walk; it may well be wrong",  # a script finds its tokens unlikely
         "confidence": round(math.exp(sum(sum(turn.logprobs) for turn in asked.episodes[0].turns)), 3),
+        "calibrated": False,
     }
     # two turns end with the end token, the third with a stop text
     assert asked.tokens["generated"] == sum(map(len, WALK)) + 2

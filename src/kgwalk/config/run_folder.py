@@ -40,6 +40,7 @@ from kgwalk.types import (
     KgwalkError,
     Malformed,
     Question,
+    SecondLook,
     Step,
     StopReason,
     Triple,
@@ -427,8 +428,14 @@ def _short_value(value: Any, limit: int = 80) -> str:
 
 
 def episode_row(episode: Episode) -> dict[str, Any]:
-    """Plain lists, numbers and texts, for orjson. `form` only where the answer is more than names."""
-    form = {} if episode.form == AnswerForm() else {"form": asdict(episode.form)}
+    """Plain lists, numbers and texts, for orjson. `form` only where the answer is more than names, `probability` and
+    `looked` only where there was one.
+    """
+    form: dict[str, Any] = {} if episode.form == AnswerForm() else {"form": asdict(episode.form)}
+    if episode.probability is not None:
+        form["probability"] = episode.probability
+    if episode.looked is not None:
+        form["looked"] = asdict(episode.looked)
     return {
         "question": row_of(episode.question),
         "topics": episode.topics,
@@ -452,6 +459,10 @@ def episode_from(row: Any) -> Episode:
     _check_parts(row, _EPISODE)
     if "form" in row:
         _check_parts(row["form"], _FORM)
+    if "looked" in row:
+        _check_parts(row["looked"], _LOOKED)
+    if not isinstance(row.get("probability"), float | int | None):
+        raise ValueError(f"expected `probability`, a number, got {_short_value(row['probability'])}")
     return Episode(
         question=question_of(row["question"], ""),
         topics=row["topics"],
@@ -467,6 +478,8 @@ def episode_from(row: Any) -> Episode:
         seen=triples_of(row["seen"], "seen"),
         key=row["key"],
         form=AnswerForm(**{name: row["form"][name] for name in _FORM}) if "form" in row else AnswerForm(),
+        probability=row.get("probability"),
+        looked=SecondLook(**{name: row["looked"][name] for name in _LOOKED}) if "looked" in row else None,
     )
 
 
@@ -572,6 +585,9 @@ _FORM: dict[str, _Part] = {
     "columns": _TEXTS,
     "rows": (lambda value: isinstance(value, list) and all(map(_TEXTS[0], value)), "lists of texts"),
 }
+_LOOKED: dict[str, _Part] = dict.fromkeys(
+    ("walks", "agreed", "prompt_tokens", "generated_tokens"), (lambda value: type(value) is int, "a whole number")
+)
 _TURN: dict[str, _Part] = {
     "ids": _IDS,
     "logprobs": (lambda value: isinstance(value, list) and {*map(type, value)} <= {int, float, type(None)}, "numbers"),
