@@ -271,3 +271,13 @@ def test_a_graph_in_the_wrong_place(ask: Ask) -> None:
     wrong = ask("where is Norway?", "films.kg")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.endswith("A graph is given with --graph.\n")
+
+
+def test_an_answer_that_nobody_vouches_for_is_a_guess_and_exits_with_3(ask: Ask) -> None:
+    """An API says nothing of its likelihoods, so no answer of it is sure enough."""
+    done = ask("what is the capital of Norway?", "--model", "kgwalk", "--min-confidence", "0.5")
+    assert (done.returncode, done.stdout.splitlines()[:2]) == (3, ["a guess, nobody knows how sure:", "Oslo"])
+    told = ask("what is the capital of Norway?", "--model", "kgwalk", "--min-confidence", "0.5", "--json")
+    assert (told.returncode, json.loads(told.stdout)["guess"]) == (3, True)
+    piped = ask("--model", "kgwalk", "--min-confidence", "0.5", stdin="what is the capital of Norway?")
+    assert piped.returncode == 3
