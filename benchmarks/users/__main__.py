@@ -36,12 +36,17 @@ def main() -> int:
     )
     parser.add_argument("--model", help="a model's name or file (default: that of the agent)")
     parser.add_argument("--engine", default=Asked.engine, help="auto, cpu, local, vllm or api (default: %(default)s)")
+    parser.add_argument(
+        "--keep", type=Path, metavar="RUN", help="of dev, keep the evaluation here, for `kgwalk calibrate RUN ...`"
+    )
     parser.add_argument("--check", action="store_true", help="ask nobody: compute all answers again from the raw files")
     parser.add_argument("--seal", type=Path, metavar="FOLDER", help="write the sealed archive from a folder of graphs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     if given.graph and given.only != "dev":
         parser.error("--graph needs --only dev: single sealed graphs are not scored")
+    if given.keep and given.only != "dev":
+        parser.error("--keep needs --only dev: nothing is kept of the sealed graphs")
     try:
         if given.seal:
             seal(given.seal)
@@ -49,7 +54,7 @@ def main() -> int:
         if given.check:
             return _check(given.only)
         who = Asked(given.recipe, given.agent, given.model, given.engine)
-        found = {name: _scored(name, who, given.graph) for name in SETS if given.only in (None, name)}
+        found = {name: _scored(name, who, given.graph, given.keep) for name in SETS if given.only in (None, name)}
     except KgwalkError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -61,14 +66,14 @@ def main() -> int:
     return 0
 
 
-def _scored(name: str, who: Asked, only: Sequence[str] | None) -> dict[str, Any]:
+def _scored(name: str, who: Asked, only: Sequence[str] | None, keep: Path | None) -> dict[str, Any]:
     if name == "sealed":
         with sealed() as graphs:
             return report(run(graphs, who, progress=_tell), secret=True)
     graphs = dev()
     if unknown := set(only or ()) - {graph.name for graph in graphs}:
         raise KgwalkError(f"no graph {', '.join(sorted(unknown))}; there are {', '.join(g.name for g in graphs)}")
-    return report(run([graph for graph in graphs if not only or graph.name in only], who, progress=_tell))
+    return report(run([graph for graph in graphs if not only or graph.name in only], who, progress=_tell, keep=keep))
 
 
 def _tell(what: str, done: int, total: int | None, figures: Mapping[str, float] = {}, /) -> None:

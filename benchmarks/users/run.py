@@ -27,8 +27,7 @@ from kgwalk.evaluation.report import PREDICTIONS, whole_rows
 from kgwalk.kg.graph import Graph
 from kgwalk.types import KgwalkError, Progress, silent
 from kgwalk.walk.agent import NoTopic, start_of
-from kgwalk.walk.policy import choose_adapter
-from kgwalk.walk.policy import needs_engine, protocol_of
+from kgwalk.walk.policy import choose_adapter, needs_engine, protocol_of
 from kgwalk.walk.protocol import Protocol
 
 SPLIT = "test"
@@ -44,8 +43,10 @@ class Asked:
     engine: str = "auto"
 
 
-def run(graphs: Sequence[UserGraph], who: Asked, *, progress: Progress = silent) -> list[Scored]:
-    """Every question of the graphs, asked and scored. Nothing is kept on disk."""
+def run(
+    graphs: Sequence[UserGraph], who: Asked, *, progress: Progress = silent, keep: Path | None = None
+) -> list[Scored]:
+    """Every question of the graphs, asked and scored. Nothing is kept on disk but the evaluation, in `keep`."""
     recipe = load_recipe(who.recipe)
     adapter = None
     if needs_engine(recipe):
@@ -53,18 +54,19 @@ def run(graphs: Sequence[UserGraph], who: Asked, *, progress: Progress = silent)
     with tempfile.TemporaryDirectory(prefix="kgwalk-users-") as made:
         parts = [MixturePart(graph.name, load_dataset(_dataset(graph, Path(made)))) for graph in graphs]
         data = Mixture(tuple(parts))
+        folder = keep or Path(made) / "run"
         evaluate(
             recipe,
             data,
             SPLIT,
-            out=Path(made) / "run",
+            out=folder,
             engine=who.engine,
             model=who.model,
             adapter=adapter,
             link=True,
             progress=progress,
         )
-        rows = {row["id"]: row for row in whole_rows(Path(made) / "run" / PREDICTIONS)}
+        rows = {row["id"]: row for row in whole_rows(folder / PREDICTIONS)}
         protocol = protocol_of(recipe) if needs_engine(recipe) else None
         scored = []
         for graph, part in zip(graphs, parts, strict=True):

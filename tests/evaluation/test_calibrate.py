@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from commands import Cli
+from kgwalk.config.run_folder import episode_from, episode_row
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.report import calibrate
 from kgwalk.llm.engine import Request, ScriptedEngine
-from kgwalk.types import KgwalkError
+from kgwalk.types import Episode, KgwalkError, Question, SecondLook
 from kgwalk.walk.confidence import read_confidence
 
 
@@ -78,3 +79,13 @@ def test_too_little_to_fit_on(tmp_path: Path) -> None:
         KgwalkError, match="there are 30 walks with an answer over 1 graphs, 15 of them right; it takes 50"
     ):
         calibrate([evaluated(tmp_path, "mill")])
+
+
+def test_a_second_look_is_kept_with_the_walk() -> None:
+    row = episode_row(Episode(Question("q", "?", [], []), [], [], "", probability=0.5, looked=SecondLook(3, 2, 40, 5)))
+    again = episode_from(json.loads(json.dumps(row)))
+    assert (again.probability, again.looked) == (0.5, SecondLook(3, 2, 40, 5))
+    with pytest.raises(ValueError, match="expected `walks`, a whole number"):
+        episode_from(row | {"looked": {"walks": "3"}})
+    with pytest.raises(ValueError, match="expected `probability`, a number"):
+        episode_from(row | {"probability": "high"})

@@ -329,12 +329,14 @@ def print_answer(asked: AskResult, limit: int, least: float | None = None) -> No
 def _show_names(asked: AskResult, limit: int) -> None:
     from kgwalk.walk.sets import MOST_COUNTED
 
+    calls = [turn.step for turn in asked.walk if isinstance(turn.step, Call)]
+    counted = bool(calls) and calls[-1].tool == "count"  # a sum or a difference counts nothing
     for place, name in enumerate(asked.answers[:limit], 1):
         out.print(f"{place}. {name}" if asked.form.ordered else name)
         facts = asked.evidence.get(name, [])
         for triple in facts:
             out.print(f"    {_fact(triple)}")
-        if is_count(name, facts) and int(name) > MOST_COUNTED:
+        if counted and is_count(name, facts) and int(name) > MOST_COUNTED:
             out.print(f"    ... (of the first {MOST_COUNTED} that were counted; {int(name) - MOST_COUNTED:,} more)")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from kgwalk.cli.ask import SHOWN, print_answer, show_turn
 from kgwalk.cli.options import GraphArgument, JsonOption, StoreArgument, graph_called, store_at, stored_graph
 from kgwalk.cli.output import counted, out, print_json, print_table, size
 from kgwalk.kg.store import StoredGraph
-from kgwalk.types import KgwalkError
+from kgwalk.types import Call, KgwalkError
 
 RELATIONS_EXAMPLES = (
     "kgwalk kg relations facts.kg · kgwalk kg relations facts.kg --like birth · kgwalk kg relations world --json"
@@ -66,7 +67,7 @@ def walk(
     from kgwalk.systems.kgwalk.protocol import program as calls_of
     from kgwalk.systems.kgwalk.protocol import run_program
     from kgwalk.walk.agent import Start, as_json, gathered
-    from kgwalk.walk.facts import entity_named
+    from kgwalk.walk.facts import entity_named, nearest_facts
     from kgwalk.walk.kinds import kind_named
 
     calls = calls_of(sys.stdin.read() if program == "-" else program)
@@ -77,6 +78,8 @@ def walk(
     topics = [entity_named(opened, name) for name in topic or ()]
     episode = run_program(calls, opened, topics, [found for _, found in kinds if found is not None])
     asked = gathered("", Start(topics), [episode], {"generated": 0, "prompt": 0, "total": 0}, 0.0)
+    if not asked.answers:
+        asked.nearest = nearest_facts(program, opened, topics or named(calls))
     if json:
         whole = as_json(asked, limit=limit)
         print_json({name: value for name, value in whole.items() if name not in _OF_A_MODEL})
@@ -84,6 +87,11 @@ def walk(
     for turn in episode.turns[:-1]:
         show_turn(turn)
     print_answer(asked, limit or SHOWN)
+
+
+def named(calls: Iterable[Call]) -> list[str]:
+    """The names that calls begin from."""
+    return [call.args[0] for call in calls if call.args and isinstance(call.args[0], str)]
 
 
 _OF_A_MODEL = ("turns", "tokens", "seconds", "stop", "note", "walks")  # what a program does not have

@@ -428,14 +428,10 @@ def _short_value(value: Any, limit: int = 80) -> str:
 
 
 def episode_row(episode: Episode) -> dict[str, Any]:
-    """Plain lists, numbers and texts, for orjson. `form` only where the answer is more than names, `probability` and
-    `looked` only where there was one.
-    """
-    form: dict[str, Any] = {} if episode.form == AnswerForm() else {"form": asdict(episode.form)}
-    if episode.probability is not None:
-        form["probability"] = episode.probability
-    if episode.looked is not None:
-        form["looked"] = asdict(episode.looked)
+    """Plain lists, numbers and texts, for orjson. What is as it mostly is (`form`, `looked`...) is left out."""
+    form = {} if episode.form == AnswerForm() else {"form": asdict(episode.form)}
+    looked = {} if episode.looked is None else {"looked": asdict(episode.looked)}
+    sure = {} if episode.probability is None else {"probability": episode.probability}
     return {
         "question": row_of(episode.question),
         "topics": episode.topics,
@@ -450,17 +446,16 @@ def episode_row(episode: Episode) -> dict[str, Any]:
         "shown": episode.shown,
         "seen": [list(fact) for fact in episode.seen],
         "key": episode.key,
-        **form,
+        **(form | looked | sure),
     }
 
 
 def episode_from(row: Any) -> Episode:
     """The episode of a row; ValueError says what is wrong with one that `episode_row` did not write."""
     _check_parts(row, _EPISODE)
-    if "form" in row:
-        _check_parts(row["form"], _FORM)
-    if "looked" in row:
-        _check_parts(row["looked"], _LOOKED)
+    for part, of_part in (("form", _FORM), ("looked", _LOOKED)):
+        if part in row:
+            _check_parts(row[part], of_part)
     if not isinstance(row.get("probability"), float | int | None):
         raise ValueError(f"expected `probability`, a number, got {_short_value(row['probability'])}")
     return Episode(
