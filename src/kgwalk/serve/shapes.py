@@ -251,18 +251,18 @@ Evidence = Annotated[dict[str, list[EvidenceFact]], About("for each answer a pat
 StopWord = Literal["answered", "turns", "tokens", "time"]
 Note = Annotated[str | None, About("a warning where the model was not sure of its walk")]
 SureOf = Annotated[float | None, About("that the answer is right, if `calibrated`; else the walk's likelihood")]
-Calibrated = Annotated[bool | None, About("whether `confidence` is a probability that was fitted for this agent")]
+IsCalibrated = Annotated[bool | None, About("whether `confidence` is a probability that was fitted for this agent")]
 AnswerKind = Annotated[
     Literal["entity", "number", "time", "boolean", "table", "none"],
     About("what the answers are; none: the graph does not say"),
 ]
 Ordered = Annotated[bool | None, About("true where the order of the answers is part of the answer")]
-Columns = Annotated[list[str] | None, About("of a table, the names first")]
-Rows = Annotated[list[list[str]] | None, About("of a table: a cell for each column")]
+TableColumns = Annotated[list[str] | None, About("of a table, the names first")]
+TableRows = Annotated[list[list[str]] | None, About("of a table: a cell for each column")]
 LeftOut = Annotated[int | None, About("how many answers there are beside those, where `limit` was given")]
 Guess = Annotated[bool | None, About("with `min_confidence`: whether the answer is less sure")]
 NearestFacts = Annotated[list[EvidenceFact] | None, About("without an answer: facts that come nearest to the question")]
-Walks = Annotated[int | None, About("how often the question was walked")]
+WalkCount = Annotated[int | None, About("how often the question was walked")]
 
 
 class TokenCounts(TypedDict):
@@ -289,14 +289,14 @@ class AnswerShape(TypedDict):
 
     answer_kind: AnswerKind
     ordered: NotRequired[Ordered]
-    columns: NotRequired[Columns]
-    rows: NotRequired[Rows]
+    columns: NotRequired[TableColumns]
+    rows: NotRequired[TableRows]
     left_out: NotRequired[LeftOut]
     confidence: NotRequired[SureOf]
-    calibrated: NotRequired[Calibrated]
+    calibrated: NotRequired[IsCalibrated]
     guess: NotRequired[Guess]
     nearest: NotRequired[NearestFacts]
-    walks: Walks
+    walks: WalkCount
 
 
 class AskReply(AnswerShape):
