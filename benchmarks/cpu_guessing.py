@@ -26,7 +26,8 @@ from kgwalk.kg.store import open_graph
 from kgwalk.llm.engine import Generation, Request
 from kgwalk.llm.openvino_engine.engine import CpuEngine
 from kgwalk.llm.openvino_engine.scheduler import NgramIndex
-from kgwalk.walk.agent import answer_question, shipped
+from kgwalk.walk.agent import answer_question
+from kgwalk.walk.policy import shipped
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 

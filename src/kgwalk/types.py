@@ -164,6 +164,19 @@ class Turn:
     documents: list[Document] = field(default_factory=list)  # of a web search, as far as they were shown
 
 
+@dataclass(frozen=True, slots=True)
+class SecondLook:
+    """A question was walked several times: of all `walks`, `agreed` gave the answer that was taken.
+
+    The tokens are those of the walks that were not taken, so that a second look is paid for.
+    """
+
+    walks: int
+    agreed: int
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+
+
 class Flat(NamedTuple):
     """An episode as one sequence, for a trainer. `mask` is 1 on the engine's tokens, `turn_index` -1 elsewhere."""
 
@@ -191,6 +204,8 @@ class Episode:
     seen: list[Triple] = field(default_factory=list)  # every fact that the model was told, in order
     key: str = ""  # of the task that it belongs to
     form: AnswerForm = field(default_factory=AnswerForm)
+    probability: float | None = None  # that the answer is right, where that was fitted (walk/confidence.py)
+    looked: SecondLook | None = None
 
     @property
     def generated_tokens(self) -> int:
@@ -202,10 +217,15 @@ class Episode:
 
     @property
     def confidence(self) -> float | None:
+        """How sure the answer is: the fitted probability, else the likelihood, which says less."""
+        return self.likelihood if self.probability is None else self.probability
+
+    @property
+    def likelihood(self) -> float | None:
         """The probability that the model gave to all that it wrote; None where the engine does not say.
 
         >>> turns = [Turn([7, 8], [-0.5, -0.25], "hi", Call("look")), Turn([9], [-1.0], "x", Answer(("x",)))]
-        >>> round(Episode(Question("q", "?", [], []), [], [1, 2], "", turns).confidence, 3)  # e ** -1.75
+        >>> round(Episode(Question("q", "?", [], []), [], [1, 2], "", turns).likelihood, 3)  # e ** -1.75
         0.174
         """
         if not self.generated_tokens or any(len(turn.logprobs) != len(turn.ids) for turn in self.turns):

@@ -28,7 +28,7 @@ from kgwalk.config.recipe import load_recipe
 from kgwalk.data.dataset import load_dataset
 from kgwalk.llm.models import DEFAULT_MODEL
 from kgwalk.llm.torch_engine.cuda_graphs import Recorded
-from kgwalk.walk.agent import VARIABLE, shipped
+from kgwalk.walk.policy import VARIABLE, shipped
 from tiny_models import tiny_module  # also: one thread for torch
 
 

@@ -871,3 +871,40 @@ def test_demos_and_the_graph_benchmark_need_no_torch() -> None:
         "import sys; sys.modules['torch'] = None; import kgwalk.bench.kg, kgwalk.bench.soak, kgwalk.training.settings"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_program_is_walked_without_a_model(cli: Callable[..., Done]) -> None:
+    """Denmark has one neighbour by land; the three largest countries are in order, each with what decided."""
+    done = cli("kg", "walk", "world", 'tail_entities("Denmark", "borders"); count($1)')
+    assert done.stdout == "1\n    (Denmark, borders, Germany)\n"
+    assert done.stderr.startswith('> tail_entities("Denmark", "borders")\n  $1 = 1: Germany\n')
+    top = cli("kg", "walk", "world", 'top($1, "population", "3")', "--kind", "country").stdout.splitlines()
+    assert [line for line in top if not line.startswith(" ")] == ["1. China", "2. India", "3. United States"]
+    told = cli("kg", "walk", "world", 'table($1, "capital", "currency")', "--topic", "denmark", "--json").json
+    assert (told["answer_kind"], told["columns"]) == ("table", ["name", "capital", "currency"])
+    assert told["rows"] == [["Denmark", "Copenhagen", "Danish krone"]]
+    assert [turn["text"] for turn in told["walk"]] == ['table($1, "capital", "currency")', "<answer>$2</answer>"]
+
+
+def test_a_program_says_yes_and_no_and_that_there_is_nothing(cli: Callable[..., Done]) -> None:
+    yes = cli("kg", "walk", "world", 'tail_entities("France", "borders"); is_in("Spain", $1)')
+    assert yes.stdout == "yes\n    (France, borders, Spain)\n"
+    none = cli("kg", "walk", "world", 'filter("Denmark", "population", ">", "1 billion")')
+    assert none.stdout.splitlines()[0] == "the graph does not say"
+    cut = cli("kg", "walk", "world", 'tail_entities("France", "borders")', "--limit", "2").stdout
+    assert cut.splitlines()[-1] == "... and 6 more"
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("hello", "`hello` is no call"),
+        ("", "the program has no call"),
+        ('fly("France", "borders")', "there is no tool fly"),
+        ('tail_entities("France", "border")', 'relation "border" is not in the graph; there is "borders"'),
+    ],
+)
+def test_a_program_that_is_wrong(cli: Callable[..., Done], program: str, why: str) -> None:
+    done = cli("kg", "walk", "world", program)
+    assert done.status == 1
+    assert why in done.stderr

@@ -160,10 +160,10 @@ def test_questions_from_a_pipe_are_told_with_their_answers(ask: Ask) -> None:
     assert done.returncode == 1  # not all have an answer
     assert done.stdout == (
         "what is the capital of Norway?\nOslo\n    (Norway, capital, Oslo)\n\n"
-        "Who is the oldest employee?\nno answer (refused)\n\n"
+        "Who is the oldest employee?\nthe graph does not say\n\n"
         "and its capital, norway?\nOslo\n    (Norway, capital, Oslo)\n\n"
     )
-    assert "error: the question names no entity" in done.stderr
+    assert "error: the graph does not say: the question names no entity" in done.stderr
     assert ask("-", "--model", "kgwalk", stdin="what is the capital of Norway?").returncode == 0
 
 
@@ -200,7 +200,7 @@ def test_the_hint_to_fit_names_the_recipe_unless_it_is_the_one_that_fit_takes() 
 def test_a_question_that_names_no_entity_is_refused_before_a_model_is_opened(ask: Ask) -> None:
     asked = ask("Who is the oldest employee?")  # no model was named, and nobody asked for one
     assert (asked.returncode, asked.stdout) == (1, "")
-    assert asked.stderr.startswith("error: the question names no entity of the graph, so there is nowhere to start")
+    assert asked.stderr.startswith("error: the graph does not say: the question names no entity of the graph")
     assert "or give it as a topic to start from (`--topic`, or " in asked.stderr
     told = json.loads(ask("Who is the oldest employee?", "--json").stdout)
     assert told["error"]["kind"] == "NoTopic"
@@ -208,7 +208,7 @@ def test_a_question_that_names_no_entity_is_refused_before_a_model_is_opened(ask
 
 def test_of_a_very_long_question_the_beginning_is_read(ask: Ask) -> None:
     long = ask(f"{'please ' * 600}what is the capital of Norway?", "--model", "kgwalk")
-    assert long.stderr.startswith("error: of the question the first 600 words are read, which name no entity")
+    assert long.stderr.startswith("error: the graph does not say: of the question the first 600 words are read")
 
 
 def test_one_candidate_is_taken_and_several_are_shown(ask: Ask, tmp_path: Path) -> None:
@@ -229,7 +229,8 @@ def test_a_name_as_it_stands_needs_no_note() -> None:
 
 def test_no_answer_is_exit_code_1(ask: Ask) -> None:
     done = ask("what is the capital of Norway?", "--model", MUTE)
-    assert (done.returncode, done.stdout) == (1, "no answer (turns)\n")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[:2] == ["no answer (turns)", "nearest: Norway -> capital: Oslo"]
     done = ask("what is the capital of Norway?", "--model", MUTE, "--json")
     assert (done.returncode, json.loads(done.stdout)["answers"]) == (1, [])
     assert ask("--model", MUTE, stdin="what is the capital of Norway?\n").returncode == 1
@@ -270,3 +271,13 @@ def test_a_graph_in_the_wrong_place(ask: Ask) -> None:
     wrong = ask("where is Norway?", "films.kg")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.endswith("A graph is given with --graph.\n")
+
+
+def test_an_answer_that_nobody_vouches_for_is_a_guess_and_exits_with_3(ask: Ask) -> None:
+    """An API says nothing of its likelihoods, so no answer of it is sure enough."""
+    done = ask("what is the capital of Norway?", "--model", "kgwalk", "--min-confidence", "0.5")
+    assert (done.returncode, done.stdout.splitlines()[:2]) == (3, ["a guess, nobody knows how sure:", "Oslo"])
+    told = ask("what is the capital of Norway?", "--model", "kgwalk", "--min-confidence", "0.5", "--json")
+    assert (told.returncode, json.loads(told.stdout)["guess"]) == (3, True)
+    piped = ask("--model", "kgwalk", "--min-confidence", "0.5", stdin="what is the capital of Norway?")
+    assert piped.returncode == 3

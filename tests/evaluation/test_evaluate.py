@@ -54,8 +54,9 @@ def rows_in(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_table_by_hand(films: Path, tmp_path: Path) -> None:
     report = evaluate("kgwalk", films, engine=engine(), values=[TURNS], out=tmp_path / "run")
-    keys = ["n", "runs", "metrics", "counts", "intervals", "by", "errors", "stops", "folder"]
+    keys = ["n", "runs", "metrics", "counts", "intervals", "by", "errors", "stops", "calibration", "folder"]
     assert list(report) == keys
+    assert (report["calibration"]["n"], report["calibration"]["right"]) == (3, approx(1 / 3))  # of those answered
     assert (report["n"], report["runs"], report["folder"]) == (5, 1, str(tmp_path / "run"))
     metrics = report["metrics"]
     assert metrics["f1"] == approx((1 + 2 / 3 + 2 / 3) / 5)

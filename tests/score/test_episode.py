@@ -85,7 +85,7 @@ def test_a_walk_by_hand() -> None:
     assert {name: found[name] for name in expected} == expected
     assert found["generated_tokens"] == sum(map(len, KG_R1))  # an id a byte
     assert found["confidence"] == episode.confidence  # of the script's made-up chances
-    others = {"generated_tokens", "prompt_tokens", "total_tokens", "seconds", "confidence"}
+    others = {"generated_tokens", "prompt_tokens", "total_tokens", "seconds", "confidence", "likelihood"}
     assert set(found) - set(expected) == others
 
 
@@ -111,7 +111,7 @@ def test_a_failure_has_zeros_and_all_its_numbers(stop: StopReason) -> None:
         [],
     )  # answers are left over: they do not count
     found = measure(episode)
-    assert set(found) == set(whole) - {"exploration_efficiency", "confidence"}  # nothing was written
+    assert set(found) == set(whole) - {"exploration_efficiency", "confidence", "likelihood"}  # nothing was written
     zeros = set(found) - {"prompt_tokens", "total_tokens", "seconds", "failed"}
     assert {name: found[name] for name in zeros} == dict.fromkeys(zeros, 0.0)
     assert found["failed"] == float(stop in (StopReason.prompt, StopReason.tool_failed, StopReason.engine_failed))

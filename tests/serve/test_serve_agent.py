@@ -50,6 +50,9 @@ ABOUT = {
         ],
     },
     "topics": ["Tom Hanks"],
+    "answer_kind": "entity",
+    "walks": 1,
+    "calibrated": False,
     "stop": "answered",
     "confidence": 0.0,  # a script finds each of its tokens unlikely
     "note": "the model was not sure of this walk; it may well be wrong",
@@ -779,3 +782,33 @@ def test_a_server_in_a_process_of_its_own_over_another(films: httpx.Client, stor
             server.terminate()
         assert server.wait(10) == 0
         assert server.stderr.read() == ""
+
+
+# --- answers as they are asked for
+
+
+def test_a_limit_a_guess_and_the_walk(films: httpx.Client) -> None:
+    value = asked(films, question=QUESTION, limit=1, min_confidence=0.5)
+    assert (value["answers"], value["left_out"], value["guess"]) == (DIRECTORS[:1], 1, True)
+    assert [turn["text"] for turn in value["walk"]] == WALK
+    said = chat(films, QUESTION, limit=1)["choices"][0]["message"]
+    assert said["content"] == f"{DIRECTORS[0]}, ... and 1 more"
+    assert said["kgwalk"]["left_out"] == 1
+    assert error_of(films.post("/v1/ask", json={"question": QUESTION, "min_confidence": 2})) == (422, "wrong_content")
+
+
+def test_a_second_look_is_said(films: httpx.Client) -> None:
+    value = asked(films, question=QUESTION, walks=3)  # a script finds its tokens unlikely
+    assert (value["walks"], value["answers"]) == (3, DIRECTORS)
+
+
+def test_the_graph_does_not_say(tmp_path: Path) -> None:
+    recipe = tmp_path / "full.toml"
+    recipe.write_text('[protocol]\nname = "kgwalk"\nlanguage = "full"\n')
+    turns = ['filter($1, "release_year", ">", "1999")', "<answer>$2</answer>"]
+    script = ScriptedEngine(lambda request: turns[sum(one.role == "assistant" for one in request.messages)])
+    with serving(script, recipe=str(recipe)) as client:
+        value = asked(client, question="what came after Big?")
+        assert (value["answers"], value["answer_kind"]) == ([], "none")
+        assert ["Big", "release_year", "1988"] in value["nearest"]
+        assert chat(client, "what came after Big?")["choices"][0]["message"]["content"] == "the graph does not say"

@@ -24,7 +24,7 @@ from kgwalk.training.fit.plan import GENTLY, FitPlan, FitTime, MachineSpeed, a_w
 from kgwalk.training.fit.questions import make, rehearsal_sets
 from kgwalk.training.fit.result import First
 from kgwalk.types import KgwalkError
-from kgwalk.walk.agent import choose_adapter, place_of
+from kgwalk.walk.policy import choose_adapter, place_of
 from tiny_models import SIZES  # also: one thread for torch
 
 assert SIZES

@@ -28,8 +28,8 @@ from kgwalk.llm.models import read_adapter
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import EngineError, KgwalkError
-from kgwalk.walk.agent import Agent, Choice, NoTopic, choose_adapter, place_of, shipped, store_of
-from kgwalk.walk.policy import protocol_of, walked_as_learnt
+from kgwalk.walk.agent import Agent, NoTopic
+from kgwalk.walk.policy import Choice, choose_adapter, place_of, protocol_of, shipped, store_of, walked_as_learnt
 from training_helpers import stir
 
 KGWALK = load_recipe("kgwalk")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,8 +21,8 @@ from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
 from kgwalk.walk import agent as agent_module
-from kgwalk.walk.agent import Agent, Choice, NoTopic, answer_question, as_json, ask, start_of
-from kgwalk.walk.policy import protocol_named
+from kgwalk.walk.agent import Agent, AskResult, NoTopic, answer_question, as_json, ask, start_of
+from kgwalk.walk.policy import Choice, protocol_named
 from kgwalk.walk.protocol import Environment
 from kgwalk.walk.rollout import Budget
 
@@ -55,13 +55,17 @@ def test_the_whole_object(store: Callable[..., StoredGraph], stored: bool) -> No
                 ["Cast Away", "directed_by", "Robert Zemeckis"],
             ],
         },
+        "answer_kind": "entity",
         "topics": ["Tom Hanks"],
+        "walk": [{"text": turn.text, "observation": turn.observation, "ok": True} for turn in asked.episodes[0].turns],
+        "walks": 1,
         "turns": 3,
         "tokens": asked.tokens,
         "seconds": value["seconds"],
         "stop": "answered",
         "note": "the model was not sure of this walk; it may well be wrong",  # a script finds its tokens unlikely
         "confidence": round(math.exp(sum(sum(turn.logprobs) for turn in asked.episodes[0].turns)), 3),
+        "calibrated": False,
     }
     # two turns end with the end token, the third with a stop text
     assert asked.tokens["generated"] == sum(map(len, WALK)) + 2
@@ -397,3 +401,65 @@ def test_an_agent_takes_the_choice_that_was_made(engines: list[Opened], monkeypa
 def test_what_does_not_go_together(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(KgwalkError, match=message):
         ask(QUESTION, GRAPH, **settings)
+
+
+# --- answers of every kind, and none
+
+
+def full(text: str, *, topics: Sequence[str], question: str = "?") -> AskResult:
+    """A walk by the full language that makes these calls, one a line, and answers with the last set."""
+    calls = text.splitlines()
+    turns = [*calls, f"<answer>${len(topics) + len(calls)}</answer>"]
+    return asyncio.run(
+        answer_question(
+            question,
+            GRAPH,
+            protocol=protocol_named("kgwalk", language="full"),
+            engine=ScriptedEngine(turns),
+            topics=list(topics),
+        )
+    )
+
+
+def test_a_table_is_told_with_its_columns() -> None:
+    found = as_json(full('head_entities($1, "directed_by")\ntable($2, "release_year")', topics=["Robert Zemeckis"]))
+    assert found["answer_kind"] == "table"
+    assert (found["columns"], found["rows"]) == (["name", "release_year"], [["Cast Away", "2000"], ["Contact", ""]])
+    assert [turn["text"] for turn in found["walk"]][:1] == ['head_entities($1, "directed_by")']
+
+
+def test_an_ordered_answer_says_so() -> None:
+    found = as_json(full('head_entities($1, "starred_actors")\ntop($2, "release_year", "all")', topics=["Tom Hanks"]))
+    assert (found["answers"], found["ordered"], found["answer_kind"]) == (["Cast Away", "Big"], True, "entity")
+
+
+def test_yes_or_no_and_a_number() -> None:
+    yes = full('tail_entities($1, "starred_actors")\nis_in("Tom Hanks", $2)', topics=["Big"])
+    assert (yes.answers, yes.kind) == (["yes"], "boolean")
+    two = full('head_entities($1, "starred_actors")\ncount($2)', topics=["Tom Hanks"])
+    assert (two.answers, two.kind) == (["2"], "number")
+
+
+def test_the_graph_does_not_say_and_what_it_does_say() -> None:
+    """Of the films of 2000, none is of 1988: the set is empty. The last set with a member is Cast Away."""
+    found = full('filter($1, "release_year", "=", "1988")', topics=["Cast Away"], question="who directed it in 1988")
+    value = as_json(found)
+    assert (value["answers"], value["answer_kind"], value["stop"]) == ([], "none", "answered")
+    assert value["nearest"][0] == ["Cast Away", "directed_by", "Robert Zemeckis"]
+    assert "confidence" not in value
+
+
+def test_a_limit_is_never_silent_and_a_guess_is_named() -> None:
+    found = full('head_entities($1, "starred_actors")', topics=["Tom Hanks"])
+    value = as_json(found, limit=1, least=0.5)
+    assert (value["answers"], value["left_out"], list(value["evidence"])) == (["Big"], 1, ["Big"])
+    assert value["guess"] is True  # a script finds its tokens unlikely
+    assert as_json(found, least=0.0)["guess"] is False
+    assert "guess" not in as_json(found)
+
+
+def test_a_refusal_has_the_nearest_facts() -> None:
+    with pytest.raises(NoTopic, match="the graph does not say: the question names no entity") as refused:
+        start_of("who won the marshal prize", GRAPH, protocol=protocol_named("kgwalk"))
+    assert refused.value.facts == [("Big", "directed_by", "Penny Marshall", "")]
+    assert "It does say: Big -> directed_by: Penny Marshall." in str(refused.value)

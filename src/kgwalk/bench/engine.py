@@ -19,7 +19,7 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model
 from kgwalk.llm.torch_engine.model import SlotModel
 from kgwalk.types import Progress, silent
-from kgwalk.walk.agent import choose_adapter
+from kgwalk.walk.policy import choose_adapter
 
 SOAKED = 10_000  # episodes
 PARTS = ("decode", "episodes", "check")

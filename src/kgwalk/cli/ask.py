@@ -19,7 +19,7 @@ from kgwalk.cli.options import (
     environment_values,
     graph_called,
 )
-from kgwalk.cli.output import err, out, print_json, print_json_line
+from kgwalk.cli.output import err, out, print_json, print_json_line, print_table
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from kgwalk.walk.linking import Mention
 
 GRAPH = "world"  # the bundled graph
+SHOWN = 50  # answers on the screen
+DONE, NO_ANSWER, GUESS = 0, 1, 3  # exit codes; 2 is wrong usage
 MOST_BROKEN = 3  # questions in a row whose engine failed: probably an API that is down
 RECIPE = "kgwalk"  # Agent's default, written here again since importing it would slow the help down
 
@@ -36,6 +38,7 @@ EXAMPLES = (
     "kgwalk ask 'who directed Big?' --graph films.kg",
     "kgwalk ask --engine api --model gpt-4o-mini --recipe kg-r1",
     "kgwalk ask 'who directed Big?' --graph films.kg --recipe graph-rft --web articles/",
+    "kgwalk ask 'which countries border Austria' --limit 3 --min-confidence 0.5",
 )
 
 
@@ -61,6 +64,16 @@ def ask(
     adapter: AdapterOption = None,
     engine: EngineOption = "auto",
     runs: Annotated[int, typer.Option(min=1, help="Walk so often and answer with the union.")] = 1,
+    walks: Annotated[
+        int | None,
+        typer.Option(min=1, max=16, help="Where the first walk is unsure, walk up to so often and take the best."),
+    ] = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="An answer below it is shown as a guess, and the exit is 3.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"Print at most so many answers (default {SHOWN}; with --json all).")
+    ] = None,
     web: WebOption = None,
     values: ValuesOption = None,
     json: Annotated[
@@ -72,10 +85,11 @@ def ask(
     Without a graph the bundled one is asked, geography of the world; without a model a small one that runs on a CPU.
     The agent that `kgwalk fit` put beside the graph walks, else the one that comes with kgwalk, if there is one.
     It exits with 0 if there is an answer (to every question on stdin), with 1 if there is none or something failed,
-    with 2 if it is used wrongly.
+    with 2 if it is used wrongly, with 3 if the answer is less sure than --min-confidence.
     """
     from kgwalk.config.recipe import load_recipe
-    from kgwalk.walk.agent import NONE, Agent, store_of
+    from kgwalk.walk.agent import Agent
+    from kgwalk.walk.policy import NONE, store_of
     from kgwalk.walk.web.search import GRAPH, open_web
 
     if question == "-":
@@ -85,10 +99,11 @@ def ask(
     lines = None if question is not None or at_terminal() else lines_of_stdin()
     if web == GRAPH:
         open_web(web)  # which says that it is none for a question
-    chosen = load_recipe(recipe).with_values([*environment_values(None, web), *(values or [])])
+    again = [] if walks is None else [f"ask.walks={walks}"]
+    chosen = load_recipe(recipe).with_values([*environment_values(None, web), *again, *(values or [])])
     opened = graph_called(graph)
     agent = Agent(opened, chosen)
-    session = _Session(agent, runs, quiet=json)
+    session = _Session(agent, runs, quiet=json, limit=limit, least=min_confidence)
     start = None if question is None else session.start(question, topic)  # refused before a model is loaded
     if question is None and topic:
         topic = agent.start("?", topic).topics
@@ -102,13 +117,13 @@ def ask(
         agent.opened(choice.folder or NONE, model=model, engine=engine)
     try:
         if question is not None and start is not None:
-            answered = session.ask(question, start)
+            status = session.ask(question, start)
         elif lines is not None:
-            answered = session.answer_all(lines, topic)
+            status = session.answer_all(lines, topic)
         else:
-            answered = session.converse(topic)
-        if not answered:
-            raise typer.Exit(1)
+            status = session.converse(topic)
+        if status != DONE:
+            raise typer.Exit(status)
     finally:
         agent.close()
         if (close := getattr(opened, "close", None)) is not None:
@@ -146,8 +161,8 @@ def _silent() -> Any:
 class _Session:
     """One agent, one question after the other; quiet where JSON is printed."""
 
-    def __init__(self, agent: Agent, runs: int, *, quiet: bool) -> None:
-        self.agent, self.runs, self.quiet = agent, runs, quiet
+    def __init__(self, agent: Agent, runs: int, *, quiet: bool, limit: int | None, least: float | None) -> None:
+        self.agent, self.runs, self.quiet, self.limit, self.least = agent, runs, quiet, limit, least
 
     def start(self, question: str, topics: list[str] | None) -> Start:
         """Where to start; says where the question may mean other entities."""
@@ -157,73 +172,82 @@ class _Session:
                 err.print(f"note: {words}", style="yellow")
         return start
 
-    def ask(self, question: str, start: Start) -> bool:
-        """Walks and shows the result; returns whether there is an answer."""
+    def ask(self, question: str, start: Start) -> int:
+        """Walks and shows the result; returns the exit code."""
         from kgwalk.walk.agent import as_json
 
         asked = self._walked(question, start)
         if self.quiet:
-            print_json(as_json(asked))
+            print_json(as_json(asked, limit=self.limit, least=self.least))
         else:
-            _show_answer(asked)
-        return bool(asked.answers)
+            show_answer(asked, self.limit or SHOWN, self.least)
+        return self._status(asked)
+
+    def _status(self, asked: AskResult) -> int:
+        return NO_ANSWER if not asked.answers else GUESS if asked.is_guess(self.least) else DONE
 
     def _walked(self, question: str, start: Start) -> AskResult:
         watch = (lambda episode, turn: None) if self.quiet else _show
         return self.agent.ask(question, start, runs=self.runs, watch=watch)
 
-    def converse(self, topics: list[str] | None) -> bool:
-        """A session with a person; always returns True, since having no answer is no failure there."""
+    def converse(self, topics: list[str] | None) -> int:
+        """A session with a person; always done in the end, since having no answer is no failure there."""
         err.print("Ask a question; an empty line or Ctrl-D ends.")
         while True:
             try:
                 question = input("? ").strip()
             except EOFError:
-                return True
+                return DONE
             if not question:
-                return True
+                return DONE
             try:
                 self.ask(question, self.start(question, topics))
             except KgwalkError as error:
                 err.print_error(error)
 
-    def answer_all(self, lines: Iterable[bytes], topics: list[str] | None) -> bool:
-        """Answers questions from a file or a pipe; returns whether all of them have an answer.
+    def answer_all(self, lines: Iterable[bytes], topics: list[str] | None) -> int:
+        """Answers questions from a file or a pipe; returns the exit code of the worst: no answer, then a guess.
 
         A question that is wrong does not stop the others; an engine that fails MOST_BROKEN times in a row does.
         """
-        answered, broken = True, 0
+        found, broken = {DONE}, 0
         for line in lines:
             try:
                 question = readable(line)
                 asked = self._walked(question, self.start(question, topics))
             except KgwalkError as error:
                 self._tell_refused(line.decode(errors="replace"), error)
-                answered, broken = False, 0
+                found.add(NO_ANSWER)
+                broken = 0
                 continue
             self._tell(question, asked)
-            answered = answered and bool(asked.answers)
+            found.add(self._status(asked))
             broken = broken + 1 if asked.stop == StopReason.engine_failed else 0
             if broken == MOST_BROKEN:
                 raise KgwalkError(f"the engine failed {broken} times in a row ({asked.failure}); the rest is not asked")
-        return answered
+        return NO_ANSWER if NO_ANSWER in found else max(found)
 
     def _tell(self, question: str, asked: AskResult) -> None:
         from kgwalk.walk.agent import as_json
 
         if self.quiet:
-            print_json_line({"question": question, **as_json(asked)})
+            print_json_line({"question": question, **as_json(asked, limit=self.limit, least=self.least)})
         else:
             out.print(question)
-            _show_answer(asked)
+            show_answer(asked, self.limit or SHOWN, self.least)
             out.print()
 
     def _tell_refused(self, question: str, error: KgwalkError) -> None:
+        from kgwalk.cli.main import told_error
+        from kgwalk.walk.agent import SAYS_NOT, NoTopic
+
         if self.quiet:
-            print_json_line({"question": question, "error": {"kind": type(error).__name__, "message": str(error)}})
+            print_json_line({"question": question, **told_error(error)})
         else:
             out.print(question)
-            out.print("no answer (refused)")
+            out.print(SAYS_NOT if isinstance(error, NoTopic) else "no answer (refused)")
+            for line in nearest_lines(getattr(error, "facts", ())):
+                out.print(line)
             out.print()
             err.print_error(error)
 
@@ -253,6 +277,11 @@ def _show(episode: Episode, turn: Turn | None) -> None:
         return
     if len(episode.turns) == 1:
         err.print(f"from: {', '.join(episode.topics) or 'no entity found in the question'}", style="dim")
+    show_turn(turn)
+
+
+def show_turn(turn: Turn) -> None:
+    """What was called, and its result."""
     match turn.step:
         case Call(tool, args):
             shown = ", ".join(f"${arg}" if isinstance(arg, int) else f'"{arg}"' for arg in args)
@@ -270,23 +299,69 @@ def _line(text: str, limit: int = 160) -> str:
     return flat if len(flat) <= limit else f"{flat[:limit]}..."
 
 
-def _show_answer(asked: Any) -> None:
-    from kgwalk.walk.sets import MOST_COUNTED
+def show_answer(asked: AskResult, limit: int, least: float | None = None) -> None:
+    """The answer, then what it cost and how sure it is."""
+    print_answer(asked, limit, least)
+    again = f"{asked.walks} walks, " if asked.walks > 1 else ""
+    spent = f"{again}{asked.turns} turns, {asked.tokens['generated']} tokens generated, {asked.seconds:.1f} s"
+    if asked.confidence is not None:
+        spent += f", confidence {asked.confidence:.0%}{'' if asked.calibrated else ' (uncalibrated)'}"
+    err.print(spent, style="dim")
+    if asked.note is not None:
+        err.print(f"note: {asked.note}", style="yellow")
+
+
+def print_answer(asked: AskResult, limit: int, least: float | None = None) -> None:
+    """The answer as its kind is shown: names, an ordered list, a table; or that the graph does not say."""
+    from kgwalk.walk.agent import NOT_SAID, SAYS_NOT
 
     if not asked.answers:
-        out.print(f"no answer ({asked.failure or asked.stop})")
-    for name in asked.answers:
-        out.print(name)
+        out.print(SAYS_NOT if asked.kind == NOT_SAID else f"no answer ({asked.failure or asked.stop})")
+        for line in nearest_lines(asked.nearest):
+            out.print(line)
+    elif asked.is_guess(least):
+        sure = "nobody knows how sure" if asked.confidence is None else f"{asked.confidence:.0%} sure"
+        out.print(f"a guess, {sure}:")
+    if asked.form.rows:
+        print_table(_table(asked, limit))
+    else:
+        _show_names(asked, limit)
+    if len(asked.answers) > limit:
+        out.print(f"... and {len(asked.answers) - limit:,} more")
+
+
+def _show_names(asked: AskResult, limit: int) -> None:
+    from kgwalk.walk.sets import MOST_COUNTED
+
+    calls = [turn.step for turn in asked.walk if isinstance(turn.step, Call)]
+    counted = bool(calls) and calls[-1].tool == "count"  # a sum or a difference counts nothing
+    for place, name in enumerate(asked.answers[:limit], 1):
+        out.print(f"{place}. {name}" if asked.form.ordered else name)
         facts = asked.evidence.get(name, [])
         for triple in facts:
             out.print(f"    {_fact(triple)}")
-        if is_count(name, facts) and int(name) > MOST_COUNTED:
+        if counted and is_count(name, facts) and int(name) > MOST_COUNTED:
             out.print(f"    ... (of the first {MOST_COUNTED} that were counted; {int(name) - MOST_COUNTED:,} more)")
-    spent = f"{asked.turns} turns, {asked.tokens['generated']} tokens generated, {asked.seconds:.1f} s"
-    sure = asked.confidence
-    err.print(spent if sure is None else f"{spent}, confidence {sure:.0%}", style="dim")
-    if asked.note is not None:
-        err.print(f"note: {asked.note}", style="yellow")
+
+
+def _table(asked: AskResult, limit: int) -> Any:
+    from rich.table import Table
+
+    table = Table()
+    for column in asked.form.columns:
+        table.add_column(column)
+    for row in asked.form.rows[:limit]:
+        table.add_row(*row)
+    return table
+
+
+def nearest_lines(facts: Iterable[Triple]) -> list[str]:
+    """What a graph does say, where it does not say what was asked.
+
+    >>> nearest_lines([Triple("Ann", "works_in", "Design")])
+    ['nearest: Ann -> works_in: Design']
+    """
+    return [f"nearest: {fact.head} -> {fact.relation}: {fact.tail}" for fact in facts]
 
 
 def is_count(name: str, facts: Sequence[Triple]) -> bool:

@@ -1,4 +1,4 @@
-"""`kgwalk compare`: two evaluations of the same questions, paired."""
+"""`kgwalk compare` and `kgwalk calibrate`: two evaluations paired, and the confidence that evaluations teach."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import typer
 
 from kgwalk.cli.options import JsonOption
 from kgwalk.cli.output import counted, out, print_json, print_table
+from kgwalk.types import KgwalkError
 
 EXAMPLES = ("kgwalk compare runs/eval-kg-r1-metaqa-test runs/eval-kgwalk-metaqa-test",)
+CALIBRATE_EXAMPLES = (
+    "kgwalk calibrate runs/eval-kgwalk-metaqa-dev runs/eval-kgwalk-mine-dev",
+    "kgwalk calibrate runs/eval-* --adapter my.kg.agent",
+)
 
 
 def compare(
@@ -57,3 +62,41 @@ def _examples(title: str, rows: list[dict[str, Any]], most: int) -> None:
     for row in rows[:most]:
         before, after = row["f1"]
         out.print(f"  {before:.2f} -> {after:.2f}  {row['id']}  {row['question']}")
+
+
+def calibrate(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished evaluations of the agent.")],
+    adapter: Annotated[
+        str | None, typer.Option(help="Whose confidence it is: a folder (default: the one that was evaluated).")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and measure; write nothing.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Fit how sure an agent may be of an answer, from evaluations of it, and keep it in the adapter's folder.
+
+    Evaluate the agent on graphs that it was not trained on, with --link, so that its mistakes are those of `kgwalk
+    ask`; never on test questions. Each graph is left out in turn, and how right the confidence is on those left out
+    is told. `kgwalk ask`, `kgwalk serve` and `kgwalk eval` then give this probability as the confidence.
+    """
+    from kgwalk.cli.eval import told
+    from kgwalk.config.run_folder import open_run
+    from kgwalk.evaluation.report import calibrate as calibrated
+    from kgwalk.walk.confidence import write_confidence
+    from kgwalk.walk.policy import asked_for
+
+    evaluated = dict.fromkeys(open_run(run).about["settings"].get("adapter") for run in runs)
+    if adapter is None and (len(evaluated) > 1 or None in evaluated):
+        several = ", ".join(str(one) for one in evaluated)
+        raise KgwalkError(f"the evaluations are of the adapters {several}; say with --adapter whose confidence it is")
+    folder = asked_for(adapter) if adapter is not None else Path(str(next(iter(evaluated))))
+    found = calibrated(runs)
+    written = None if dry_run else write_confidence(folder, found.model)
+    if json:
+        figures = {"held_out": found.held_out, "likelihood": found.likelihood, "by_graph": found.by_graph}
+        print_json({**figures, "model": found.model.as_json(), "file": None if written is None else str(written)})
+        return
+    out.print(f"fitted, on graphs left out: {told(found.held_out)}")
+    out.print(f"the likelihood alone:       {told(found.likelihood)}")
+    for graph, one in found.by_graph.items():
+        out.print(f"  {graph}: {told(one)}")
+    out.print("nothing is written" if written is None else f"kept in {written}")

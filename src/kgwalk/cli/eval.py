@@ -37,6 +37,7 @@ GROUPS = {
     "judge": ("judge_",),
     "web": ("web_",),
     "cost": ("generated_tokens", "prompt_tokens", "total_tokens", "turns", "calls", "seconds"),
+    "sureness": ("confidence", "likelihood"),
     "trouble": ("invalid_calls", "malformed", "answered", "failed"),
 }
 COLUMNS = ("n", "f1", "precision", "recall", "hits_at_1", "retrieval_rate", "generated_tokens", "turns")
@@ -139,7 +140,7 @@ def _agent(
 ) -> str | None:
     """The adapter's folder: the one asked for, else what is found for the dataset's graph."""
     from kgwalk.config.recipe import load_recipe
-    from kgwalk.walk.agent import choose_adapter, store_of
+    from kgwalk.walk.policy import choose_adapter, store_of
 
     chosen = load_recipe(recipe)
     looks = asked is None and "protocol" in chosen.sections and dataset.has_graph()
@@ -209,6 +210,8 @@ def show(report: dict[str, Any]) -> None:
     out.print(f"stopped by: {_listed(report['stops'])}")
     if wrong:
         out.print(f"not wholly right: {wrong:,} of {counted(episodes, 'episode')}; why: {_listed(report['errors'])}")
+    if "calibration" in report:
+        out.print(f"confidence: {told(report['calibration'])}")
     if "judge" in report:
         judge = report["judge"]
         spent = f"{counted(judge['calls'], 'call')}, {judge['cached']:,} from the cache, {judge['failed']:,} failed"
@@ -218,6 +221,18 @@ def show(report: dict[str, Any]) -> None:
     if report["metrics"]["failed"]:
         out.print("some failed by no fault of the model; --retry-failed walks those again")
     out.print(f"rows: {report['folder']}/predictions.jsonl")
+
+
+def told(found: Mapping[str, Any]) -> str:
+    """How far a confidence can be relied on, in a line.
+
+    >>> told({"n": 4, "right": 0.75, "ece": 0.1, "auroc": 0.833, "above_90": 2, "above_90_right": 1.0})
+    'ECE 0.100, AUROC 0.833 over 4 answers of which 75% are right; above 0.9: 2, of which 100% are right'
+    """
+    above = f", of which {found['above_90_right']:.0%} are right" if found["above_90"] else ""
+    order = "" if found["auroc"] is None else f", AUROC {found['auroc']:.3f}"
+    answers = f"{counted(found['n'], 'answer')} of which {found['right']:.0%} are right"
+    return f"ECE {found['ece']:.3f}{order} over {answers}; above 0.9: {found['above_90']:,}{above}"
 
 
 def _metrics(report: dict[str, Any]) -> Any:

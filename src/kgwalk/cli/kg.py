@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.kg_info import RELATIONS_EXAMPLES, info, relations
+from kgwalk.cli.kg_info import RELATIONS_EXAMPLES, WALK_EXAMPLES, info, relations, walk
 from kgwalk.cli.options import (
     BadRows,
     ForceOption,
@@ -163,6 +163,7 @@ def build(
 
 app.command(epilog="Example: kgwalk kg info facts.kg")(info)
 app.command(epilog=f"Examples: {RELATIONS_EXAMPLES}")(relations)
+app.command(epilog=f"Examples: {WALK_EXAMPLES}")(walk)
 
 
 @app.command(

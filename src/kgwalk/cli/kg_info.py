@@ -1,17 +1,25 @@
-"""`kgwalk kg info` and `kgwalk kg relations`: what is in a graph."""
+"""`kgwalk kg info`, `kgwalk kg relations` and `kgwalk kg walk`: what is in a graph, and what a program finds there."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import JsonOption, StoreArgument, store_at, stored_graph
+from kgwalk.cli.ask import SHOWN, print_answer, show_turn
+from kgwalk.cli.options import GraphArgument, JsonOption, StoreArgument, graph_called, store_at, stored_graph
 from kgwalk.cli.output import counted, out, print_json, print_table, size
 from kgwalk.kg.store import StoredGraph
+from kgwalk.types import Call, KgwalkError
 
 RELATIONS_EXAMPLES = (
     "kgwalk kg relations facts.kg · kgwalk kg relations facts.kg --like birth · kgwalk kg relations world --json"
+)
+WALK_EXAMPLES = (
+    """kgwalk kg walk world 'tail_entities("France", "borders"); count($1)' · """
+    """kgwalk kg walk world 'top($1, "population", "3")' --kind country · kgwalk kg walk films.kg - < program.txt"""
 )
 WIDTH = 40  # characters of a name in an example
 
@@ -36,6 +44,57 @@ def info(graph: StoreArgument, json: JsonOption = False) -> None:
     _print_top(facts["top_relations"], facts["relations"], "; kgwalk kg relations lists them all")
     out.print("most connected entities")
     _print_top(facts["top_entities"], facts["entities"])
+
+
+def walk(
+    graph: GraphArgument,
+    program: Annotated[
+        str, typer.Argument(help="Calls, a line each or with ; between; - reads stdin. The last set is the answer.")
+    ],
+    topic: Annotated[list[str] | None, typer.Option("--topic", help="An entity: $1, $2, ... in this order.")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", help="All of a kind, such as country: the sets after the topics.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"Print at most so many answers (default {SHOWN}; with --json all).")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a program of the walking language: the calls that an agent writes, without a model.
+
+    Every call makes the next set. An argument is a set ($1), a name, a relation, a path or a value in double quotes.
+    """
+    from kgwalk.systems.kgwalk.protocol import program as calls_of
+    from kgwalk.systems.kgwalk.protocol import run_program
+    from kgwalk.walk.agent import Start, as_json, gathered
+    from kgwalk.walk.facts import entity_named, nearest_facts
+    from kgwalk.walk.kinds import kind_named
+
+    calls = calls_of(sys.stdin.read() if program == "-" else program)
+    opened = graph_called(graph)
+    kinds = [(name, kind_named(name, opened)) for name in kind or ()]
+    if missing := [name for name, found in kinds if found is None]:
+        raise KgwalkError(f"the graph has no kind {missing[0]!r}; `kgwalk kg relations` lists what its things have")
+    topics = [entity_named(opened, name) for name in topic or ()]
+    episode = run_program(calls, opened, topics, [found for _, found in kinds if found is not None])
+    asked = gathered("", Start(topics), [episode], {"generated": 0, "prompt": 0, "total": 0}, 0.0)
+    if not asked.answers:
+        asked.nearest = nearest_facts(program, opened, topics or named(calls))
+    if json:
+        whole = as_json(asked, limit=limit)
+        print_json({name: value for name, value in whole.items() if name not in _OF_A_MODEL})
+        return
+    for turn in episode.turns[:-1]:
+        show_turn(turn)
+    print_answer(asked, limit or SHOWN)
+
+
+def named(calls: Iterable[Call]) -> list[str]:
+    """The names that calls begin from."""
+    return [call.args[0] for call in calls if call.args and isinstance(call.args[0], str)]
+
+
+_OF_A_MODEL = ("turns", "tokens", "seconds", "stop", "note", "walks")  # what a program does not have
 
 
 def _print_top(top: list[tuple[str, int]], total: int, rest: str = "") -> None:

@@ -20,10 +20,12 @@ from kgwalk.config.terminal import log_visibly, visible
 from kgwalk.types import KgwalkError
 
 # Each is a module here: a group has `app`; a command has a function of its name, and EXAMPLES for the end of its help.
+# One that shares the module of another has its name before them: CALIBRATE_EXAMPLES.
 COMMANDS = (
     "ask",
     "eval",
     "compare",
+    "calibrate",
     "train",
     "fit",
     "demos",
@@ -37,6 +39,8 @@ COMMANDS = (
     "serve",
     "bench",
 )
+
+SHARED = {"calibrate": "compare"}
 
 # Packages that commands import and the base install lacks, with the extra that brings each.
 EXTRAS = {"torch": "local", "transformers": "local", "accelerate": "local", "peft": "local", "safetensors": "local"}
@@ -78,11 +82,12 @@ def make_app(wanted: str | None = None) -> typer.Typer:
     )
     app.callback()(_options)
     for name in [wanted] if wanted in COMMANDS else COMMANDS:
-        module = importlib.import_module(f"kgwalk.cli.{name}")
+        module = importlib.import_module(f"kgwalk.cli.{SHARED.get(name, name)}")
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
-            app.command(name, epilog=f"Examples: {' · '.join(module.EXAMPLES)}")(getattr(module, name))
+            examples = getattr(module, f"{name.upper()}_EXAMPLES" if name in SHARED else "EXAMPLES")
+            app.command(name, epilog=f"Examples: {' · '.join(examples)}")(getattr(module, name))
     return app
 
 
@@ -117,7 +122,7 @@ def main() -> None:
         from kgwalk.cli.output import err, print_json_line
 
         if "--json" in sys.argv:
-            print_json_line({"error": {"kind": type(error).__name__, "message": str(error)}})
+            print_json_line(told_error(error))
         err.print_error(error)
         sys.exit(1)
     except OSError as error:
@@ -130,6 +135,13 @@ def main() -> None:
         sys.exit(1)
     except SystemExit as end:
         sys.exit(_ended(end))
+
+
+def told_error(error: KgwalkError) -> dict[str, Any]:
+    """An error as JSON; `nearest` are facts near to a question that the graph does not answer."""
+    near = [[*fact[:3]] for fact in getattr(error, "facts", ())]
+    told: dict[str, Any] = {"error": {"kind": type(error).__name__, "message": str(error)}}
+    return told | {"nearest": near} if near else told
 
 
 def _ended(end: SystemExit) -> int | str | None:

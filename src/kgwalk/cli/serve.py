@@ -175,7 +175,7 @@ def _agent(
     """
     from kgwalk.config.recipe import load_recipe
     from kgwalk.llm.engine import check_kind
-    from kgwalk.walk.agent import choose_adapter, store_of
+    from kgwalk.walk.policy import choose_adapter, store_of
 
     chosen = load_recipe(recipe)
     stores: list[Path | None] = [Path(path) for path in graphs.values()]

@@ -82,7 +82,7 @@ def train(
     Killed at any moment, the same command with --resume goes on. Ctrl-C stops after the step under way, saved.
     """
     from kgwalk.training.pipeline import train as run
-    from kgwalk.walk.agent import NONE, asked_for
+    from kgwalk.walk.policy import NONE, asked_for
 
     if smoke and profile:
         raise typer.BadParameter("--smoke is a profile of its own; leave --profile out")

@@ -46,7 +46,7 @@ from kgwalk.types import KgwalkError
 
 # who walks, over what, with what budget; what is trained, on what, how, for what
 SECTIONS = (
-    *("protocol", "policy", "world", "rollout", "eval"),
+    *("protocol", "policy", "world", "rollout", "ask", "eval"),
     *("train", "model", "rank", "demos", "sft", "grpo", "turn_rewards", "rewards", "reward_settings", "curriculum"),
 )
 PROFILES = "profiles"

@@ -40,6 +40,7 @@ from kgwalk.types import (
     KgwalkError,
     Malformed,
     Question,
+    SecondLook,
     Step,
     StopReason,
     Triple,
@@ -427,8 +428,10 @@ def _short_value(value: Any, limit: int = 80) -> str:
 
 
 def episode_row(episode: Episode) -> dict[str, Any]:
-    """Plain lists, numbers and texts, for orjson. `form` only where the answer is more than names."""
+    """Plain lists, numbers and texts, for orjson. What is as it mostly is (`form`, `looked`...) is left out."""
     form = {} if episode.form == AnswerForm() else {"form": asdict(episode.form)}
+    looked = {} if episode.looked is None else {"looked": asdict(episode.looked)}
+    sure = {} if episode.probability is None else {"probability": episode.probability}
     return {
         "question": row_of(episode.question),
         "topics": episode.topics,
@@ -443,15 +446,18 @@ def episode_row(episode: Episode) -> dict[str, Any]:
         "shown": episode.shown,
         "seen": [list(fact) for fact in episode.seen],
         "key": episode.key,
-        **form,
+        **(form | looked | sure),
     }
 
 
 def episode_from(row: Any) -> Episode:
     """The episode of a row; ValueError says what is wrong with one that `episode_row` did not write."""
     _check_parts(row, _EPISODE)
-    if "form" in row:
-        _check_parts(row["form"], _FORM)
+    for part, of_part in (("form", _FORM), ("looked", _LOOKED)):
+        if part in row:
+            _check_parts(row[part], of_part)
+    if not isinstance(row.get("probability"), float | int | None):
+        raise ValueError(f"expected `probability`, a number, got {_short_value(row['probability'])}")
     return Episode(
         question=question_of(row["question"], ""),
         topics=row["topics"],
@@ -467,6 +473,8 @@ def episode_from(row: Any) -> Episode:
         seen=triples_of(row["seen"], "seen"),
         key=row["key"],
         form=AnswerForm(**{name: row["form"][name] for name in _FORM}) if "form" in row else AnswerForm(),
+        probability=row.get("probability"),
+        looked=SecondLook(**{name: row["looked"][name] for name in _LOOKED}) if "looked" in row else None,
     )
 
 
@@ -572,6 +580,9 @@ _FORM: dict[str, _Part] = {
     "columns": _TEXTS,
     "rows": (lambda value: isinstance(value, list) and all(map(_TEXTS[0], value)), "lists of texts"),
 }
+_LOOKED: dict[str, _Part] = dict.fromkeys(
+    ("walks", "agreed", "prompt_tokens", "generated_tokens"), (lambda value: type(value) is int, "a whole number")
+)
 _TURN: dict[str, _Part] = {
     "ids": _IDS,
     "logprobs": (lambda value: isinstance(value, list) and {*map(type, value)} <= {int, float, type(None)}, "numbers"),

@@ -49,6 +49,7 @@ from kgwalk.score.judge.judge import Judge, name_of
 from kgwalk.score.judge.kinds import BUILDERS, Case, case_of
 from kgwalk.score.judge.verdict import JudgeCost, Verdict, score_from_vector
 from kgwalk.types import Episode, KgwalkError, Progress, Question, Turn, silent
+from kgwalk.walk.confidence import read_confidence
 from kgwalk.walk.environment import (
     Environments,
     EnvironmentSettings,
@@ -66,7 +67,7 @@ from kgwalk.walk.web.search import GRAPH, RERANKED, WebSearch
 
 BLOCK = 8192  # episodes in memory at a time
 RUNNING = ("f1", "hits_at_1")  # metrics whose means are shown as progress
-_WALKING = ("protocol", "policy", "rollout")  # the sections that decide how a question is walked
+_WALKING = ("protocol", "policy", "rollout", "ask")  # the sections that decide how a question is walked
 JUDGEMENTS = "judgements.jsonl"  # a row for each verdict, also for those that failed
 
 
@@ -145,7 +146,8 @@ def evaluate(
                 searched = web or opened_web(environment)
                 with _opened(chosen, engine, model, adapter) as opened:
                     each = 1 if opened is None else ids_a_token(opened)
-                    evaluation.walk(policy_of(chosen, opened, sampling), web=searched, ids_a_token=each)
+                    policy = policy_of(chosen, opened, sampling, read_confidence(adapter))
+                    evaluation.walk(policy, web=searched, ids_a_token=each)
             return finish(folder, evaluation.rows()) | ({"folder": None} if out is None else {})
 
     return outside_a_loop(work)

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kgwalk.config.run_folder import RESTORE, RunFolder, episode_from, open_run, read_rows
+from kgwalk.data.mixture import DATASET_KEY
 from kgwalk.score.episode import majority, oracle_max, pass_at_k, union
-from kgwalk.score.statistics import bootstrap_interval, paired_test
+from kgwalk.score.statistics import Calibration, bootstrap_interval, calibration, paired_test
 from kgwalk.types import Episode, InputError, KgwalkError, Question
+from kgwalk.walk.confidence import Confidence, fitted, seen_in
 
 PREDICTIONS = "predictions.jsonl"
 METRICS = "metrics.json"  # written when all episodes are there
@@ -65,6 +68,7 @@ def summarise(rows: Sequence[PredictionRow]) -> dict[str, Any]:
         "by": _tables(questions, means),
         "errors": _shares(row["error"] for row in rows if row["error"] is not None),
         "stops": _shares(row["stop"] for row in rows),
+        **_calibration(rows),
         **({"several": _several(questions, runs)} if runs > 1 else {}),
     }
 
@@ -149,6 +153,15 @@ def _question(row: PredictionRow) -> Question:
     kind = row.get("answer_kind")
     extra = {} if kind is None else {"answer_kind": kind}
     return Question(row["id"], row["question"], [], row["gold"], aliases=row["aliases"], extra=extra)
+
+
+def _calibration(rows: Sequence[PredictionRow]) -> dict[str, Any]:
+    """Whether `confidence` can be relied on, over all walks with an answer; nothing where no walk has one."""
+    sure = [row for row in rows if row["metrics"]["answered"] and "confidence" in row["metrics"]]
+    if not sure:
+        return {}
+    chances = [row["metrics"]["confidence"] for row in sure]
+    return {"calibration": calibration(chances, [row["metrics"]["exact_set"] == 1 for row in sure])}
 
 
 def _shares(values: Iterable[str]) -> dict[str, Any]:
@@ -250,6 +263,70 @@ def check_finished(folder: RunFolder) -> None:
         raise KgwalkError(f"{folder.path} is a run of kind {folder.kind!r}, not an evaluation")
     if not folder.file(METRICS).exists():
         raise KgwalkError(f"the evaluation in {folder.path} has not ended; the same `kgwalk eval` command goes on")
+
+
+# How sure an agent is, fitted on its evaluations
+
+FEWEST = 50  # walks to fit on: with fewer the weights are noise
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A fitted `model`, and how it and the likelihood do on graphs that it was not fitted on, in all and of each."""
+
+    model: Confidence
+    held_out: Calibration
+    likelihood: Calibration
+    by_graph: dict[str, Calibration]
+
+
+def calibrate(folders: Sequence[Path]) -> Calibrated:
+    """Fit the probability that an answer is right to the walks of finished evaluations, all of one agent.
+
+    Right is an answer that is just the gold set. Each graph is left out in turn, the others fitted, and the
+    probabilities of its walks are what is measured; the model that is kept is fitted on all of them. Walks without an
+    answer, and those that `kgwalk ask` would have refused, have no confidence.
+    """
+    walks = [walk for folder in folders for walk in _walks(open_run(folder))]
+    names = [graph for graph, *_ in walks]
+    graphs = list(dict.fromkeys(names))
+    rights = [right for _, _, right, _ in walks]
+    if len(walks) < FEWEST or len(graphs) < 2 or len(set(rights)) < 2:
+        raise KgwalkError(
+            f"there are {len(walks)} walks with an answer over {len(graphs)} graphs, {sum(rights)} of them right; "
+            f"it takes {FEWEST} walks of at least 2 graphs, some right and some wrong: give more evaluations"
+        )
+    figures = [found for _, found, *_ in walks]
+    chances = [0.0] * len(walks)
+    for graph in graphs:
+        inside = [at for at, name in enumerate(names) if name != graph]
+        model = fitted([figures[at] for at in inside], [rights[at] for at in inside])
+        for at in (at for at, name in enumerate(names) if name == graph):
+            chances[at] = model.of_figures(figures[at])
+    held_out = calibration(chances, rights)
+    each = {
+        graph: calibration(
+            [chance for chance, name in zip(chances, names, strict=True) if name == graph],
+            [right for right, name in zip(rights, names, strict=True) if name == graph],
+        )
+        for graph in graphs
+    }
+    about = {"questions": len(walks), "graphs": graphs, "held_out": held_out}
+    likely = calibration([likelihood for *_, likelihood in walks], rights)
+    return Calibrated(fitted(figures, rights, about), held_out, likely, each)
+
+
+def _walks(run: RunFolder) -> Iterator[tuple[str, dict[str, float], bool, float]]:
+    """Of each walk that was answered: its graph, what is seen in it, whether it was right, and its likelihood."""
+    check_finished(run)
+    settings = run.about["settings"]
+    data = Path(str(settings["data"])).name
+    needs_topic = dict(settings.get("protocol") or {}).get("language", "core") == "core"
+    for row, episode in whole_episodes(run.file(PREDICTIONS)):
+        found = seen_in(episode) if row["metrics"]["answered"] else {}
+        if found and (episode.topics or not needs_topic):
+            graph = row["groups"].get(DATASET_KEY, data)
+            yield graph, found, row["metrics"]["exact_set"] == 1, episode.likelihood or 0.0
 
 
 # Two evaluations of the same questions

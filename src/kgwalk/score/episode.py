@@ -41,8 +41,9 @@ def measure(
     Always there: f1, precision, recall, hits_at_1, exact_set, hit_any, hit_substring, em_token, retrieval_rate,
     retrieval_share, retrieval_all, generated_tokens, prompt_tokens, total_tokens, turns, calls, invalid_calls,
     malformed, answered, failed, seconds, web_calls, web_failed, web_used. Of questions that ask whether something is
-    so: accuracy. Of those that ask for a table: rows_f1. Where the engine says how likely its tokens were: confidence.
-    Where gold facts are known: exploration_facts, _coverage, _precision, _found, and _efficiency if one was found.
+    so: accuracy. Of those that ask for a table: rows_f1. Where the engine says how likely its tokens were: confidence,
+    likelihood. Where gold facts are known: exploration_facts, _coverage, _precision, _found, and _efficiency if one was
+    found.
 
     >>> from kgwalk.types import Question
     >>> asked, stop = Question("q", "?", [], ["Oslo", "Bergen"]), StopReason("answered")
@@ -87,8 +88,8 @@ def _answer(episode: Episode, gold: Gold, graph: Graph | None) -> dict[str, floa
 
 
 def _sure(episode: Episode) -> dict[str, float]:
-    found = episode.confidence
-    return {} if found is None else {"confidence": found}
+    chances = {"confidence": episode.confidence, "likelihood": episode.likelihood}
+    return {name: chance for name, chance in chances.items() if chance is not None}
 
 
 def _retrieval(episode: Episode, gold: Gold, graph: Graph | None) -> dict[str, float]:

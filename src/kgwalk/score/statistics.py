@@ -15,6 +15,8 @@ from kgwalk.types import KgwalkError
 
 Float64Array = npt.NDArray[np.float64]
 
+BINS = 10  # of chances from 0 to 1
+HIGH = 0.9  # a chance above it should be worth relying on
 _CELLS_AT_ONCE = 1 << 21  # draws in memory at a time, whatever the number of questions
 _FEW_VALUES = 64  # a score of 0 or 1: how often each value comes up is drawn, forty times as fast
 _EXACT_PAIRS = 16  # 2^16 ways to flip the signs are all tried; with more pairs, some
@@ -37,6 +39,55 @@ class McNemar(NamedTuple):
     only_first: int
     only_second: int
     p: float
+
+
+class Calibration(TypedDict):
+    """Whether chances hold what they promise, over `n` of them of which the share `right` was right.
+
+    `ece` is the expected calibration error in ten bins, `auroc` how often the right one of a right and a wrong one had
+    the higher chance (None where all are alike), `above_90` how many were above 0.9, and `above_90_right` the share of
+    these that was right (None where there are none).
+    """
+
+    n: int
+    right: float
+    ece: float
+    auroc: float | None
+    above_90: int
+    above_90_right: float | None
+
+
+def calibration(chances: Sequence[float], right: Sequence[bool]) -> Calibration:
+    """
+    >>> found = calibration([0.95, 0.95, 0.35, 0.35], [True, True, True, False])
+    >>> round(found["ece"], 3), round(found["auroc"] or 0, 3), found["above_90"], found["above_90_right"]
+    (0.1, 0.833, 2, 1.0)
+
+    Of the two at 0.95 both were right, 0.05 off; of the two at 0.35 one, 0.15 off. Of the three pairs of one right and
+    one wrong, two are in order and one is a tie.
+    """
+    chance_N, right_N = np.asarray(chances, np.float64), np.asarray(right, bool)
+    bin_N = np.minimum((chance_N * BINS).astype(int), BINS - 1)
+    gaps = [abs(float((right_N[bin_N == at] - chance_N[bin_N == at]).sum())) for at in range(BINS)]
+    high_N = chance_N > HIGH
+    return {
+        "n": len(chance_N),
+        "right": float(right_N.mean()),
+        "ece": sum(gaps) / len(chance_N),
+        "auroc": _auroc(chance_N, right_N),
+        "above_90": int(high_N.sum()),
+        "above_90_right": float(right_N[high_N].mean()) if high_N.any() else None,
+    }
+
+
+def _auroc(chance_N: Float64Array, right_N: npt.NDArray[np.bool_]) -> float | None:
+    """By ranks, of which equal chances share their mean (Mann and Whitney)."""
+    rights, wrongs = int(right_N.sum()), int((~right_N).sum())
+    if not rights or not wrongs:
+        return None
+    _, place_N, count_U = np.unique(chance_N, return_inverse=True, return_counts=True)
+    rank_N = (np.cumsum(count_U) - (count_U - 1) / 2)[place_N]
+    return float(rank_N[right_N].sum() - rights * (rights + 1) / 2) / (rights * wrongs)
 
 
 def bootstrap_interval(

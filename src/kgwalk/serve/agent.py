@@ -31,6 +31,8 @@ from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine, Generation, Request
     from kgwalk.walk.agent import AskResult
+    from kgwalk.walk.confidence import Confidence
+    from kgwalk.walk.policy import AskSettings
     from kgwalk.walk.protocol import Protocol
     from kgwalk.walk.rollout import Budget, Watch
     from kgwalk.walk.web.search import WebSearch
@@ -53,6 +55,15 @@ class AgentRequest:
     topics: list[str] | None = None
     recipe: str | None = None
     runs: int = 1
+    walks: int | None = None
+    limit: int | None = None
+    min_confidence: float | None = None
+
+    def told(self, asked: AskResult) -> dict[str, Any]:
+        """The reply, as this request wants it."""
+        from kgwalk.walk.agent import as_json  # imported by now
+
+        return as_json(asked, limit=self.limit, least=self.min_confidence)
 
 
 class AgentService:
@@ -68,7 +79,7 @@ class AgentService:
         self._graphs, self._settings, self._web = graphs, settings, web
         self._engine = SharedEngine(settings, engine)
         self._gate = asyncio.Semaphore(settings.agent_at_once)
-        self._recipes: dict[str | None, tuple[Protocol, Budget]] = {}  # by name; only bundled ones have one
+        self._recipes: dict[str | None, tuple[Protocol, Budget, AskSettings]] = {}  # by name; only bundled ones
         self.waiting = 0  # requests that wait for their turn
         self.under_way = 0  # requests that have it
         self._loop = LoopThread("kgwalk-agent", self._engine.close)
@@ -120,7 +131,8 @@ class AgentService:
         # are told to come back, and need not read the recipe for that.
         if wanted.recipe not in self._recipes:
             self._recipes[wanted.recipe] = await asyncio.to_thread(self._recipe, wanted.recipe)
-        protocol, budget = self._recipes[wanted.recipe]
+        protocol, budget, asking = self._recipes[wanted.recipe]
+        asking = asking if wanted.walks is None else replace(asking, walks=wanted.walks)
         check_characters(len(wanted.question), budget.total_tokens)
 
         async def walk() -> AskResult:
@@ -139,6 +151,8 @@ class AgentService:
                 runs=wanted.runs,
                 budget=replace(budget, seconds=min(budget.seconds, left)),
                 watch=watch or (lambda episode, turn: None),
+                confidence=_confidence(self._settings.adapter),
+                asking=asking,
             )
 
         asked = await self._run(walk, deadline)
@@ -224,15 +238,23 @@ class AgentService:
                 self.under_way -= 1
                 self._gate.release()
 
-    def _recipe(self, name: str | None) -> tuple[Protocol, Budget]:
+    def _recipe(self, name: str | None) -> tuple[Protocol, Budget, AskSettings]:
         from kgwalk.config.recipe import load_recipe, unknown
-        from kgwalk.walk.policy import budget_of, protocol_of, walked_as_learnt
+        from kgwalk.walk.policy import asking_of, budget_of, protocol_of, walked_as_learnt
 
         # A client may name what is bundled; a path is for the settings only.
         if name is not None and name not in _agents():
             raise HttpError(422, "unknown_recipe", str(unknown("recipe", name[:60], _agents())))
         recipe = walked_as_learnt(load_recipe(name or self._settings.recipe), self._settings.adapter)
-        return protocol_of(recipe), budget_of(recipe)
+        return protocol_of(recipe), budget_of(recipe), asking_of(recipe)
+
+
+@cache
+def _confidence(adapter: str | None) -> Confidence | None:
+    """What was fitted for the adapter; read once, as the adapter's weights are."""
+    from kgwalk.walk.confidence import read_confidence
+
+    return read_confidence(adapter)
 
 
 @cache
@@ -253,10 +275,8 @@ class AskRoute:
         self._agent = agent
 
     async def __call__(self, body: bytes, deadline: float) -> HttpReply:
-        asked = await self._agent.ask(refusing(lambda: _read(body)), deadline)
-        from kgwalk.walk.agent import as_json  # imported by now
-
-        return HttpReply(200, orjson.dumps(as_json(asked)))
+        wanted = refusing(lambda: _read(body))
+        return HttpReply(200, orjson.dumps(wanted.told(await self._agent.ask(wanted, deadline))))
 
 
 class ModelsRoute:
@@ -300,7 +320,8 @@ def wanted_of(question: str, recipe: str | None, options: AgentOptions) -> Agent
     if not question.strip():
         raise ItemError("bad_request", "the question is empty")
     runs = given(options.get("runs"), 1)
-    return AgentRequest(question, options.get("graph"), options.get("topics"), recipe, runs)
+    bounds = (options.get("walks"), options.get("limit"), options.get("min_confidence"))
+    return AgentRequest(question, options.get("graph"), options.get("topics"), recipe, runs, *bounds)
 
 
 def _busy() -> HttpError:

@@ -109,7 +109,7 @@ class ChatRoute:
         watch: Callable[[Episode, Turn | None], None] | None,
     ) -> ChatAnswer:
         if wanted is not None:
-            return _of_agent(await self._agent.ask(wanted, deadline, watch))
+            return _of_agent(wanted, await self._agent.ask(wanted, deadline, watch))
         completion = _Completion(chat)
         return completion.answer(*await self._agent.generate(completion.request, deadline))
 
@@ -197,20 +197,32 @@ def _question(chat: Chat, recipe: str | None) -> AgentRequest:
     return wanted_of(asked, recipe, read_agent_options(chat.body))
 
 
-def _of_agent(asked: AskResult) -> ChatAnswer:
-    from kgwalk.walk.agent import as_json
+_OF_ASK = ("turns", "tokens", "seconds", "walk", "votes", "mentions")  # what /v1/ask tells besides
 
-    whole = as_json(asked)
-    about = {
-        name: whole[name] for name in ("answers", "evidence", "topics", "stop", "confidence", "note") if name in whole
-    }
+
+def _of_agent(wanted: AgentRequest, asked: AskResult) -> ChatAnswer:
+    about = {name: value for name, value in wanted.told(asked).items() if name not in _OF_ASK}
     return ChatAnswer(
-        ", ".join(asked.answers),
+        _spoken(asked, wanted.limit),
         "stop" if asked.stop is StopReason.answered else "length",
         asked.tokens["prompt"],
         asked.tokens["generated"],
         cast(ChatAbout, about),
     )
+
+
+def _spoken(asked: AskResult, limit: int | None) -> str:
+    """The answer as a message: names joined by commas, a table's rows each on a line."""
+    from kgwalk.walk.agent import NOT_SAID, SAYS_NOT
+
+    if asked.kind == NOT_SAID:
+        return SAYS_NOT
+    left = len(asked.answers) - len(asked.answers[:limit])
+    more = [f"... and {left:,} more"] if left else []
+    if asked.form.rows:
+        rows = [asked.form.columns, *asked.form.rows[:limit]]
+        return "\n".join([*(" | ".join(row) for row in rows), *more])
+    return ", ".join([*asked.answers[:limit], *more])
 
 
 def _forward(events: asyncio.Queue[TurnAbout | None]) -> Callable[[Episode, Turn | None], None]:

@@ -234,6 +234,11 @@ class AgentOptions(TypedDict):
         Annotated[list[str] | None, About("entities to start from; else found in the question", most=MOST_TOPICS)]
     ]
     runs: NotRequired[Annotated[int | None, About("walk so often, and unite the answers", 1, MOST_RUNS)]]
+    walks: NotRequired[
+        Annotated[int | None, About("where the first walk is unsure, walk up to so often; take the best", 1, MOST_RUNS)]
+    ]
+    limit: NotRequired[Annotated[int | None, About("at most so many answers; all unless given", 1, MAX_PAGE)]]
+    min_confidence: NotRequired[Annotated[float | None, About("`guess` says whether the answer is less sure", 0, 1)]]
 
 
 class AskBody(AgentOptions):
@@ -245,7 +250,19 @@ EvidenceFact = Annotated[list[str], About("[head, relation, tail]", 3, 3)]
 Evidence = Annotated[dict[str, list[EvidenceFact]], About("for each answer a path of facts from a topic")]
 StopWord = Literal["answered", "turns", "tokens", "time"]
 Note = Annotated[str | None, About("a warning where the model was not sure of its walk")]
-Confidence = Annotated[float | None, About("how likely the model found its walk; see `kgwalk ask`")]
+SureOf = Annotated[float | None, About("that the answer is right, if `calibrated`; else the walk's likelihood")]
+IsCalibrated = Annotated[bool | None, About("whether `confidence` is a probability that was fitted for this agent")]
+AnswerKind = Annotated[
+    Literal["entity", "number", "time", "boolean", "table", "none"],
+    About("what the answers are; none: the graph does not say"),
+]
+Ordered = Annotated[bool | None, About("true where the order of the answers is part of the answer")]
+TableColumns = Annotated[list[str] | None, About("of a table, the names first")]
+TableRows = Annotated[list[list[str]] | None, About("of a table: a cell for each column")]
+LeftOut = Annotated[int | None, About("how many answers there are beside those, where `limit` was given")]
+Guess = Annotated[bool | None, About("with `min_confidence`: whether the answer is less sure")]
+NearestFacts = Annotated[list[EvidenceFact] | None, About("without an answer: facts that come nearest to the question")]
+WalkCount = Annotated[int | None, About("how often the question was walked")]
 
 
 class TokenCounts(TypedDict):
@@ -261,7 +278,28 @@ class MentionBody(TypedDict):
     candidates: Annotated[list[str], About("entities that may be meant; the first was chosen")]
 
 
-class AskReply(TypedDict):
+class WalkTurn(TypedDict):
+    text: Annotated[str, About("what the model wrote: a call or the answer")]
+    observation: Annotated[str, About("what it was told: the result")]
+    ok: bool
+
+
+class AnswerShape(TypedDict):
+    """What an answer is beside its names; /v1/ask and /v1/chat/completions give the same."""
+
+    answer_kind: AnswerKind
+    ordered: NotRequired[Ordered]
+    columns: NotRequired[TableColumns]
+    rows: NotRequired[TableRows]
+    left_out: NotRequired[LeftOut]
+    confidence: NotRequired[SureOf]
+    calibrated: NotRequired[IsCalibrated]
+    guess: NotRequired[Guess]
+    nearest: NotRequired[NearestFacts]
+    walks: WalkCount
+
+
+class AskReply(AnswerShape):
     answers: list[str]
     evidence: Evidence
     topics: list[str]
@@ -270,7 +308,7 @@ class AskReply(TypedDict):
     seconds: float
     stop: StopWord
     note: Note
-    confidence: NotRequired[Confidence]
+    walk: Annotated[list[WalkTurn], About("the turns that led to the answer")]
     votes: NotRequired[Annotated[dict[str, int] | None, About("of several runs: how many gave the answer")]]
     mentions: NotRequired[Annotated[list[MentionBody] | None, About("where the question may mean other entities")]]
 
@@ -310,16 +348,17 @@ class SamplingOptions(TypedDict):
 
 
 class ChatBody(ChatHead, SamplingOptions, AgentOptions):
-    """OpenAI's other fields are passed over. `graph`, `topics` and `runs` are for the agent."""
+    """OpenAI's other fields are passed over. `graph`, `topics`, `runs`, `walks`, `limit` and `min_confidence` are for
+    the agent.
+    """
 
 
-class ChatAbout(TypedDict):
+class ChatAbout(AnswerShape):
     answers: list[str]
     evidence: Evidence
     topics: list[str]
     stop: StopWord
     note: Note
-    confidence: NotRequired[Confidence]
 
 
 class TurnAbout(TypedDict):
@@ -332,7 +371,7 @@ class TurnAbout(TypedDict):
 
 class ChatSaid(TypedDict):
     role: Literal["assistant"]
-    content: Annotated[str, About("the agent's answers joined by commas; `kgwalk` has them apart")]
+    content: Annotated[str, About("the agent's answers joined by commas, or a table's rows; `kgwalk` has them apart")]
     kgwalk: NotRequired[ChatAbout | None]
 
 

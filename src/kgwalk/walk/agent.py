@@ -11,167 +11,62 @@ protocol and an engine that are open already, inside an event loop; the server u
 
 Where a walk starts (`start_of`) can be asked before a model is loaded: a question that names no entity of the graph is
 refused then. `as_json` gives the object that `kgwalk ask --json` prints.
-
-The adapter that walks is the one asked for, else the one beside the graph, else the shipped one:
-
-    films.kg          a store
-    films.kg.agent    its adapter, where `kgwalk fit films.kg` puts it
-
-A bundled graph has its adapter in the cache. The shipped one lies in this package (`shipped/`); KGWALK_AGENT names
-another folder in its place, or `none`. An adapter that was found, not asked for, is taken only if it fits: it has
-learnt the recipe's protocol, and was made for the model that is asked for, if one is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import load_graph
-from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine, takes_adapter
-from kgwalk.llm.models import Adapter, is_adapter, read_adapter, same_model
+from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine
 from kgwalk.types import AnswerForm, Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
+from kgwalk.walk.confidence import Confidence, read_confidence
 from kgwalk.walk.environment import environment_for, environment_settings, opened_web, with_ranker, with_ranker_of
+from kgwalk.walk.facts import nearest_facts
 from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.policy import budget_of, check_web, protocol_named, protocol_of, walked_as_learnt
+from kgwalk.walk.policy import (
+    NONE,
+    AskSettings,
+    Choice,
+    ProtocolPolicy,
+    asking_of,
+    budget_of,
+    check_web,
+    choose_adapter,
+    protocol_named,
+    protocol_of,
+    store_of,
+    walked_as_learnt,
+)
 from kgwalk.walk.protocol import Environment, Protocol, Task
 from kgwalk.walk.question_words import MOST_WORDS, is_long
-from kgwalk.walk.rollout import Budget, Watch, rollout_async, tokens_used
+from kgwalk.walk.rollout import Budget, Watch, tokens_used
 from kgwalk.walk.web.search import WebSearch
-
-# Which adapter walks a graph
-
-BESIDE = ".agent"
-NONE = "none"
-SHIPPED = "shipped"
-VARIABLE = "KGWALK_AGENT"
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """`adapter` is None where the model walks as it is. `words` say which agent was found, or why one was left out."""
-
-    adapter: Adapter | None = None
-    words: tuple[str, ...] = ()
-
-    @property
-    def folder(self) -> str | None:
-        """For an engine's option `adapter`."""
-        return None if self.adapter is None else str(self.adapter.folder)
-
-
-def choose_adapter(asked: str | None, store: Path | None, recipe: Recipe, *, model: str | None, engine: str) -> Choice:
-    """The agent for a graph; `store` is its folder, if it has one. `asked` is a folder, `shipped` or `none`."""
-    if asked == NONE:
-        return Choice()
-    if asked is not None:
-        return Choice(read_adapter(asked_for(asked)))
-    protocol = recipe.section("protocol").get("name")
-    if protocol is None:
-        return Choice()
-    words: list[str] = []
-    for folder, called in _places(store):
-        if not is_adapter(folder):
-            continue
-        if not takes_adapter(engine):  # asked last: it imports the engine
-            break
-        adapter = read_adapter(folder)
-        why = _unfit(adapter, str(protocol), recipe.section("protocol").get("language"), model)
-        if why is None:
-            return Choice(adapter, (*words, f"agent: {called}"))
-        words.append(f"not used: {called}, since {why}")
-    return Choice(None, tuple(words))
-
-
-def place_of(store: Path) -> Path:
-    """Where the agent of a graph lies, or would: beside its store; of a graph that comes with kgwalk, in the cache.
-
-    >>> place_of(Path("/graphs/films.kg"))
-    PosixPath('/graphs/films.kg.agent')
-    """
-    store = store.resolve()
-    for name, path in BUNDLED.items():
-        if path().resolve() == store:
-            return cache_folder() / "agents" / f"{name}{BESIDE}"
-    return store.with_name(f"{store.name}{BESIDE}")
-
-
-def store_of(graph: Graph) -> Path | None:
-    """The store folder of a graph or of a view of it; None for a graph elsewhere."""
-    store = getattr(graph, "store", None)
-    return None if store is None else Path(store.folder.path)
-
-
-def shipped() -> Path | None:
-    """The folder of the agent that comes with kgwalk, or that KGWALK_AGENT names; None where there is none."""
-    named = os.environ.get(VARIABLE, "").strip()
-    if named == NONE:
-        return None
-    if named:
-        folder = Path(named).expanduser()
-        if not is_adapter(folder):
-            raise KgwalkError(f"{VARIABLE} is {named}, which is no adapter's folder; unset it, or set it to {NONE}")
-        return folder
-    own = Path(str(files("kgwalk.walk"))) / "shipped"
-    return own if is_adapter(own) else None
-
-
-def asked_for(adapter: str) -> Path:
-    """The folder that is meant: the shipped agent by its word, any other by its path."""
-    if adapter != SHIPPED:
-        return Path(adapter)
-    folder = shipped()
-    if folder is None:
-        raise KgwalkError("no agent comes with this kgwalk; give an adapter's folder, or leave the option out")
-    return folder
-
-
-def _places(store: Path | None) -> list[tuple[Path, str]]:
-    """Where to look, and what to call what is there."""
-    places = []
-    if store is not None:
-        beside = place_of(store)
-        places.append((beside, f"{beside}, beside the graph"))
-    general = shipped()
-    if general is not None:
-        places.append((general, "the one that comes with kgwalk" if not os.environ.get(VARIABLE) else str(general)))
-    return places
-
-
-def _unfit(adapter: Adapter, protocol: str, language: str | None, model: str | None) -> str | None:
-    if adapter.protocol and adapter.protocol != protocol:
-        return f"it has learnt to walk by {adapter.protocol}, and the recipe walks by {protocol}"
-    learnt = adapter.learnt.get("language", "core")
-    if language is not None and learnt != language:
-        return f"it has learnt the {learnt} walking language, and the recipe has the {language} one"
-    if model is not None and not same_model(adapter.base, model):
-        return f"it was made for the model {adapter.base or '(not said)'}, not for {model}"
-    return None
-
 
 T = TypeVar("T")
 
 GRAPH = "world"  # the bundled graph
 RECIPE = "kgwalk"  # also what `kgwalk fit` trains by default
-UNSURE = 0.4  # of confidence: on graphs not seen, most walks below it are wrong (docs/reference/metrics.md)
+UNSURE = 0.4  # of likelihood: on graphs not seen, most walks below it are wrong (docs/reference/metrics.md)
+EVEN = 0.5  # of a fitted probability: below it an answer is more likely wrong than right
 NOTE = "the model was not sure of this walk; it may well be wrong"
+SAYS_NOT = "the graph does not say"
+NOT_SAID = "none"  # the kind of an answer that says so, as of a question
 
 
 def _unwatched(episode: Episode, turn: Turn | None) -> None:
@@ -256,6 +151,8 @@ class Agent:
         self._given = self._place = graph
         self.recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         self.protocol, self.budget = protocol_of(self.recipe), budget_of(self.recipe)
+        self.asking = asking_of(self.recipe)
+        self.confidence: Confidence | None = None  # of the adapter that was opened
         check_web(self.recipe, given=web is not None)
         own = graph.web if isinstance(graph, Environment) else None
         self.web = web or own or opened_web(environment_settings(self.recipe))
@@ -266,7 +163,7 @@ class Agent:
 
     def chosen(self, adapter: str | None = None, *, model: str | None = None, engine: str = "auto") -> Choice:
         """The adapter that `opened` would take: the one that is asked for (a folder, `shipped` or `none`), else the one
-        beside the graph, else the shipped one (walk/agent.py). Loads nothing.
+        beside the graph, else the shipped one (walk/policy.py). Loads nothing.
         """
         check_kind(engine)
         return choose_adapter(adapter, store_of(self.graph), self.recipe, model=model, engine=engine)
@@ -280,7 +177,7 @@ class Agent:
         chosen = adapter if isinstance(adapter, Choice) else self.chosen(adapter, model=model, engine=engine)
         options = {"adapter": chosen.folder} if chosen.adapter else {}
         self.engine = self._opened = open_engine(engine, model, **options)
-        self.choice = chosen
+        self.choice, self.confidence = chosen, read_confidence(chosen.folder)
         self.protocol = protocol_of(walked_as_learnt(self.recipe, chosen.folder))
         self._rank(chosen.folder, model)
         return self
@@ -334,6 +231,8 @@ class Agent:
             budget=budget or self.budget,
             sampling=sampling,
             watch=watch,
+            confidence=self.confidence,
+            asking=self.asking,
         )
 
     def close(self) -> None:
@@ -363,8 +262,13 @@ async def answer_question(
     budget: Budget | None = None,
     sampling: Sampling | None = None,
     watch: Watch = _unwatched,
+    confidence: Confidence | None = None,
+    asking: AskSettings | None = None,
 ) -> AskResult:
-    """Find the topics, walk `runs` times with an open engine, gather answers and evidence."""
+    """Find the topics, walk `runs` times with an open engine, gather answers and evidence.
+
+    `confidence` is what was fitted for the engine's adapter; `asking` says whether an unsure walk is looked at again.
+    """
     started = time.monotonic()
     if runs < 1:
         raise KgwalkError(f"runs must be at least 1, not {runs}")
@@ -381,15 +285,20 @@ async def answer_question(
     # The id enters the seeds: the same question with the same seed is walked in the same way.
     id_ = hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest()
     task = Task(Question(id_, question, start.topics, []), start.topics)
-    episodes = await rollout_async(
-        [(task, environment)] * runs,
-        protocol,
-        engine,
-        sampling=sampling or Sampling(temperature=1.0 if runs > 1 else 0.0),
-        budget=budget,
-        watch=watch,
-    )
-    return _gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)
+    sampled = sampling or Sampling(temperature=1.0 if runs > 1 else 0.0)
+    again = asking if asking is not None and runs == 1 else AskSettings()
+    policy = ProtocolPolicy(protocol, engine, budget or Budget(), sampled, confidence, again)
+    episodes = await policy.walk([(task, environment)] * runs, watch)
+    asked = gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)
+    if not asked.answers and asked.failure is None and protocol.reads_graph:
+        seen = _last_seen(asked.walk) or start.topics
+        asked.nearest = await asyncio.to_thread(nearest_facts, question, environment.graph, seen)
+    return asked
+
+
+def _last_seen(walk: Sequence[Turn]) -> list[str]:
+    """The last entities that a walk came to."""
+    return next((turn.shown for turn in reversed(walk) if turn.ok and turn.shown), [])
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -436,11 +345,14 @@ class AskResult:
     failure: str | None = None  # why the engine or a tool failed, where no run was answered
     form: AnswerForm = field(default_factory=AnswerForm)  # of the first run that was answered
     episodes: list[Episode] = field(default_factory=list)
+    walk: list[Turn] = field(default_factory=list)  # of the first run that was answered
+    nearest: list[Triple] = field(default_factory=list)  # without an answer: facts nearest to what was asked
 
     @property
     def confidence(self) -> float | None:
-        """How likely the model found its walk; of several runs, the share that gave the first answer. None without an
-        answer, or where the engine does not say.
+        """How sure the answer is: the probability that it is right where that was fitted for the agent (`calibrated`),
+        else how likely the model found its walk; of several runs, the share that gave the first answer. None without
+        an answer, or where the engine does not say.
         """
         if not self.answers:
             return None
@@ -449,35 +361,70 @@ class AskResult:
         return self.episodes[0].confidence
 
     @property
+    def calibrated(self) -> bool:
+        """Whether `confidence` is a probability."""
+        return len(self.episodes) == 1 and self.episodes[0].probability is not None
+
+    @property
+    def kind(self) -> str:
+        """As datasets' `answer_kind`: entity, number, time, boolean or table; none where the graph does not say."""
+        said = bool(self.answers) or self.stop is not StopReason.answered
+        return self.form.kind if said else NOT_SAID
+
+    @property
+    def walks(self) -> int:
+        """How often the question was walked."""
+        return sum(1 if one.looked is None else one.looked.walks for one in self.episodes)
+
+    @property
     def note(self) -> str | None:
         """A warning for whoever reads the answers; None where there is no cause for one."""
-        return NOTE if self.confidence is not None and self.confidence < UNSURE else None
+        least = EVEN if self.calibrated else UNSURE
+        return NOTE if self.confidence is not None and self.confidence < least else None
+
+    def is_guess(self, least: float | None) -> bool:
+        """Whether the answer is less sure than is asked for; one whose sureness nobody knows is."""
+        if least is None or not self.answers:
+            return False
+        return self.confidence is None or self.confidence < least
 
 
-def as_json(asked: AskResult) -> dict[str, Any]:
+def as_json(asked: AskResult, *, limit: int | None = None, least: float | None = None) -> dict[str, Any]:
     """The object that `ask --json` and the server give.
 
-    `confidence`, `votes`, `mentions` and `failure` only where there is cause; `note` is null without one. `answer_kind`
-    only where the answers are no entities, `columns` and `rows` only of a table.
+    `confidence` with `calibrated`, `votes`, `mentions` and `failure` only where there is cause; `note` is null without
+    one. `columns` and `rows` only of a table, `nearest` only without an answer. With a `limit` so many answers and
+    rows, and `left_out` says how many there are more; with a `least` confidence `guess` says whether it is below.
     """
+    shown, rows = asked.answers[:limit], asked.form.rows[:limit]
+    facts = {name: asked.evidence.get(name, []) for name in shown}
     value: dict[str, Any] = {
-        "answers": asked.answers,
-        "evidence": {name: [[*fact[:3]] for fact in facts] for name, facts in asked.evidence.items()},
+        "answers": shown,
+        "answer_kind": asked.kind,
+        "evidence": {name: [[*fact[:3]] for fact in each] for name, each in facts.items()},
         "topics": asked.topics,
+        "walk": [{"text": turn.text, "observation": turn.observation, "ok": turn.ok} for turn in asked.walk],
+        "walks": asked.walks,
         "turns": asked.turns,
         "tokens": asked.tokens,
         "seconds": round(asked.seconds, 3),
         "stop": str(asked.stop),
         "note": asked.note,
     }
-    if asked.form.kind != AnswerForm().kind:
-        value["answer_kind"] = asked.form.kind
+    if asked.form.ordered:
+        value["ordered"] = True
     if asked.form.rows:
-        value["columns"], value["rows"] = asked.form.columns, asked.form.rows
+        value["columns"], value["rows"] = asked.form.columns, rows
+    if len(shown) < len(asked.answers):
+        value["left_out"] = len(asked.answers) - len(shown)
+    if not asked.answers and asked.failure is None:
+        value["nearest"] = [[*fact[:3]] for fact in asked.nearest]
     if asked.confidence is not None:
-        value["confidence"] = round(asked.confidence, 3)
+        value["confidence"], value["calibrated"] = round(asked.confidence, 3), asked.calibrated
+    if least is not None:
+        value["guess"] = asked.is_guess(least)
     if len(asked.episodes) > 1:
-        value["votes"] = asked.votes
+        value["votes"] = {name: asked.votes[name] for name in shown}
     if asked.unsure:
         value["mentions"] = [
             {"text": one.text, "start": one.start, "end": one.end, "candidates": [c.name for c in one.candidates]}
@@ -488,13 +435,14 @@ def as_json(asked: AskResult) -> dict[str, Any]:
     return value
 
 
-def _gathered(
+def gathered(
     question: str,
     start: Start,
     episodes: list[Episode],
     tokens: dict[str, int],
     seconds: float,
 ) -> AskResult:
+    """What the walks of a question give together."""
     votes = Counter(name for episode in episodes for name in episode.answers)
     answers = [name for name, _ in votes.most_common()]  # equal ones in the order of the runs
     evidence: dict[str, list[Triple]] = {name: [] for name in answers}
@@ -516,6 +464,7 @@ def _gathered(
         failure=best.failure,
         form=best.form,
         episodes=episodes,
+        walk=best.turns,
     )
 
 
@@ -531,21 +480,30 @@ class Start:
 
 
 class NoTopic(UnknownEntity):
-    """A question that names no entity of the graph. `nearest` holds names that share a word, or nearly, with it.
+    """A question that names no entity of the graph. `nearest` holds names that share a word, or nearly, with it, and
+    `facts` what the graph says of them that comes nearest to the question.
 
     `read` is how many of its words were looked at, if it has more.
     """
 
     def __init__(
-        self, question: str, nearest: Sequence[str] = (), *, where: str = "the graph", read: int | None = None
+        self,
+        question: str,
+        nearest: Sequence[str] = (),
+        *,
+        where: str = "the graph",
+        read: int | None = None,
+        facts: Sequence[Triple] = (),
     ) -> None:
         super().__init__(question, nearest, where=where)
+        self.facts = list(facts)
         near = f" Nearest to its words: {', '.join(map(repr, self.nearest))}." if self.nearest else ""
+        near += f" It does say: {'; '.join(f'{h} -> {r}: {t}' for h, r, t, _ in self.facts)}." if self.facts else ""
         what = (
             "the question names" if read is None else f"of the question the first {read:,} words are read, which name"
         )
         self.args = (
-            f"{what} no entity of {where}, so there is nowhere to start from.{near} "
+            f"{SAYS_NOT}: {what} no entity of {where}, so there is nowhere to start from.{near} "
             "Name one in it as the graph writes it, "
             'or give it as a topic to start from (`--topic`, or "topics" over HTTP)',
         )
@@ -566,7 +524,9 @@ def start_of(
     mentions, kinds = starts_in(question, graph) if protocol.starts_from_kinds else (link(question, graph), [])
     elsewhere = (web and protocol.searches_web) or kinds
     if not mentions and protocol.reads_graph and not elsewhere:
-        raise NoTopic(question, nearest(question, graph), read=MOST_WORDS if is_long(question) else None)
+        near = nearest(question, graph)
+        read = MOST_WORDS if is_long(question) else None
+        raise NoTopic(question, near, read=read, facts=nearest_facts(question, graph, near))
     return Start(topics_of(mentions), [mention for mention in mentions if not mention.sure])
 
 

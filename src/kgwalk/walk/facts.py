@@ -4,8 +4,8 @@ A search first reads an entity's relations, keeps the relevant ones, then reads 
 KG-Reasoner, section 4.2.1, which asks for incoming relations too). How many are kept is a setting, as the papers do not
 say. Facts and names are written so that a name with a comma can be told from two names (`spell`, `read_name`).
 
-`path_to` is the evidence behind an answer, `chains_of` the relation chains behind a question, `candidates_around` the
-entities where a walk may go next.
+`nearest_facts` is what a graph says where it does not say what was asked, `path_to` the evidence behind an answer,
+`chains_of` the relation chains behind a question, `candidates_around` the entities where a walk may go next.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kgwalk.kg.graph import Graph, with_nearest
-from kgwalk.llm.embeddings import Embedder
+from kgwalk.llm.embeddings import Embedder, split_words
 from kgwalk.types import Question, Triple, UnknownEntity
 from kgwalk.walk.ranking import Candidate, rank
 from kgwalk.walk.tagged_text import escape, escape_name, quote, split_arguments, unescape
@@ -78,6 +78,23 @@ def facts_along(
             triple = Triple(entity, relation, other) if out else Triple(other, relation, entity)
             facts.append(Neighbour(triple, other, tuple(found.times[at]) if found.times else ()))
     return facts, total
+
+
+NEAREST_OF = 5  # entities whose relations are looked at for the nearest fact
+
+
+def nearest_facts(question: str, graph: Graph, names: Iterable[str], most: int = 3) -> list[Triple]:
+    """What a graph does say of these entities, where it does not say what was asked: facts whose relation and value
+    come nearest to the question in words, at most one of each relation.
+    """
+    found: list[Triple] = []
+    for name in list(dict.fromkeys(names))[:NEAREST_OF]:
+        if name in graph:
+            along = directed_relations(graph, name)
+            found += [fact.triple for way in along for fact in facts_along(graph, name, [way], 1)[0]]
+    found = list(dict.fromkeys(found))
+    order = rank(question, [f"{split_words(fact.relation)} {fact.tail}" for fact in found])
+    return [found[at] for at in order[:most]]
 
 
 def spell(name: str) -> str:

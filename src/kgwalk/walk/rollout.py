@@ -303,7 +303,8 @@ def server_counts(generation: Generation) -> tuple[int, int] | None:
 def tokens(episode: Episode, ids_a_token: int = 1) -> tuple[int, int]:
     """Those the model was told and those it generated.
 
-    A server's own counts are taken where every turn has them; they count the context again with every turn.
+    A server's own counts are taken where every turn has them; they count the context again with every turn. After a
+    second look those of the other walks are counted as well.
 
     >>> from kgwalk.types import Call, Question, Turn
     >>> turn = Turn([7, 8, 9], [0.0] * 3, "", Call("look"), observation_ids=[3, 4])
@@ -311,6 +312,13 @@ def tokens(episode: Episode, ids_a_token: int = 1) -> tuple[int, int]:
     >>> tokens(episode), tokens(episode, ids_a_token=4)
     ((12, 3), (3, 1))
     """
+    prompt, generated = _own_tokens(episode, ids_a_token)
+    if (looked := episode.looked) is not None:
+        return prompt + looked.prompt_tokens, generated + looked.generated_tokens
+    return prompt, generated
+
+
+def _own_tokens(episode: Episode, ids_a_token: int) -> tuple[int, int]:
     counts = [turn.counted for turn in episode.turns if turn.counted is not None]
     if counts and len(counts) == len(episode.turns):
         return sum(prompt for prompt, _ in counts), sum(generated for _, generated in counts)

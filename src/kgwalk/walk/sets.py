@@ -179,8 +179,8 @@ class NamedSets:
         """The relations that leave and that enter a set, the most shared first.
 
         With `values` a relation to nodes that only hold a value is listed as the paths to what they hold
-        (`price/amount, price/currency`): a model that sees `price` alone cannot know how to go on. In the full language,
-        where a walk can start from a kind, what leads to a thing's class is not offered.
+        (`price/amount, price/currency`): a model that sees `price` alone cannot know how to go on. In the full
+        language, where a walk can start from a kind, what leads to a thing's class is not offered.
         """
         result = []
         names = self.made[number - 1].members[:RELATIONS_OF]

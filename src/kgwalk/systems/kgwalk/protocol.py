@@ -14,12 +14,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from kgwalk.types import Answer, AnswerForm, Call, Malformed, Message, Step, Triple
-from kgwalk.walk.kinds import starting_kinds
+from kgwalk.kg.graph import Graph
+from kgwalk.types import (
+    Answer,
+    AnswerForm,
+    Call,
+    Episode,
+    KgwalkError,
+    Malformed,
+    Message,
+    Question,
+    Step,
+    StopReason,
+    Triple,
+    Turn,
+)
+from kgwalk.walk.kinds import Kind, starting_kinds
 from kgwalk.walk.language import Sets, line_of, tools
 from kgwalk.walk.paths import VALUE
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
@@ -30,6 +44,7 @@ _THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _ANSWER = re.compile(r"\s*<answer>(.*?)</answer>", re.DOTALL)
 _CALL = re.compile(r"\s*(\w+)\(", re.DOTALL)
 _ARGUMENT = re.compile(r'\s*(?:\$(\d{1,6})|("(?:[^"\\]|\\.)*"))\s*([,)])', re.DOTALL)
+_CALL_ENDS = re.compile(r"(?<=\))\s*(?:;|\n|\Z)")
 _EXPECTED = 'Write one call such as tail_entities($1, "relation"), or <answer>$2</answer>.'
 
 SYSTEM = """Answer by walking a knowledge graph. Results are sets: $1, $2, ...
@@ -127,6 +142,46 @@ def _read_answer(inside: str) -> Step:
         return Answer((int(stripped[1:]),))
     names = read_answer(stripped)
     return Malformed("Answer with a set or a JSON list of names.") if names is None else Answer(names)
+
+
+def program(text: str) -> list[Call]:
+    """Calls as they are written in a turn, one after the other on lines or with semicolons between.
+
+    >>> program('tail_entities("France", "borders"); count($1)')
+    [Call(tool='tail_entities', args=('France', 'borders')), Call(tool='count', args=(1,))]
+    """
+    calls = []
+    for line in filter(None, map(str.strip, _CALL_ENDS.split(text))):
+        step = parse(line)
+        if not isinstance(step, Call):
+            raise KgwalkError(f'`{line}` is no call; write one such as tail_entities($1, "relation")')
+        calls.append(step)
+    if not calls:
+        raise KgwalkError('the program has no call; write one such as tail_entities("France", "borders")')
+    return calls
+
+
+def run_program(calls: Sequence[Call], graph: Graph, topics: Sequence[str] = (), kinds: Sequence[Kind] = ()) -> Episode:
+    """The walk that makes these calls, by the full language, and answers with the last set; no model is asked.
+
+    The topics are the first sets, then the kinds. A call that goes wrong is an error that names it.
+    """
+    question = Question("program", "", list(topics), [])
+    walk = Kgwalk(language="full", turns=len(calls)).begin(
+        Task(question, topics, kinds=list(kinds)), Environment(graph), len
+    )
+    episode = Episode(question, list(topics), [], "", stop=StopReason.answered)
+    for call in calls:
+        observation = walk.act(call)
+        text = observation.render(walk.protocol.relations)
+        if not observation.ok:
+            raise KgwalkError(f"{Kgwalk.render(call)}: {text.removeprefix('error: ')}")
+        episode.turns.append(Turn([], [], Kgwalk.render(call), call, text))
+    answer = Answer((len(walk.sets.made),))
+    episode.turns.append(Turn([], [], Kgwalk.render(answer), answer))
+    episode.answers, episode.form = walk.resolve(answer), walk.answer_form(answer)
+    episode.evidence = {name: walk.evidence(name) for name in episode.answers}
+    return episode
 
 
 @cache

@@ -70,7 +70,7 @@ from kgwalk.training.pipeline import TrainSettings, train
 from kgwalk.training.run import ADAPTER
 from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings, check_device, check_recipe
 from kgwalk.types import KgwalkError, Progress, silent
-from kgwalk.walk.agent import NONE, asked_for, shipped
+from kgwalk.walk.policy import NONE, asked_for, shipped
 
 ALL = ("demos", "sft", "grpo", "eval")  # stages whose settings a fit reads, whichever it trains by
 FEW = {"cpu": 16, "cuda": 128}  # walks, to see how long one takes: enough to tell, and to fill a GPU

@@ -29,7 +29,7 @@ from kgwalk.training.fit.plan import AFTER, BEFORE, REPORT, TRAINED, FitPlan, Fi
 from kgwalk.training.run import ADAPTER
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import Progress, Question
-from kgwalk.walk.agent import place_of, shipped
+from kgwalk.walk.policy import place_of, shipped
 
 SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens", "turns")
 CARD = "README.md"

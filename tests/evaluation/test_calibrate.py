@@ -1,0 +1,91 @@
+"""`kgwalk calibrate`: how sure an agent may be, fitted on evaluations of it, kept beside its adapter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from commands import Cli
+from kgwalk.config.run_folder import episode_from, episode_row
+from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.evaluation.report import calibrate
+from kgwalk.llm.engine import Request, ScriptedEngine
+from kgwalk.types import Episode, KgwalkError, Question, SecondLook
+from kgwalk.walk.confidence import read_confidence
+
+
+def walk(request: Request) -> str:
+    """Whatever is asked, it says where somebody works."""
+    turn = sum(message.role == "assistant" for message in request.messages)
+    return ['tail_entities($1, "works_in")', "<answer>$2</answer>"][turn]
+
+
+def evaluated(place: Path, name: str, people: int = 30) -> Path:
+    """Half of the questions ask where somebody works, which the walk says, half where somebody was born."""
+    folder = place / name
+    folder.mkdir()
+    facts = [f"P{n} {name}\t{r}\t{r[:4]} {name} {n % 3}\n" for n in range(people) for r in ("works_in", "born_in")]
+    (folder / "kg.tsv").write_text("".join(facts))
+    rows = []
+    for n in range(people):
+        relation, words = ("works_in", "works") if n % 2 else ("born_in", "was born")
+        who = f"P{n} {name}"
+        answers = [f"{relation[:4]} {name} {n % 3}"]
+        rows.append({"id": str(n), "question": f"where {who} {words}", "topic_entities": [who], "answers": answers})
+    (folder / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    adapter = place / "adapter"
+    adapter.mkdir(exist_ok=True)
+    (adapter / "kgwalk.json").write_text('{"base_model": "tiny"}')
+    run = place / f"run-{name}"
+    evaluate("kgwalk", folder, "dev", out=run, engine=ScriptedEngine(walk), adapter=str(adapter), link=True)
+    return run
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGWALK_CACHE", str(tmp_path / "cache"))
+
+
+def test_what_is_left_out_is_told_apart(tmp_path: Path) -> None:
+    """The likelihood is the same for all walks; what the question's words say is not."""
+    found = calibrate([evaluated(tmp_path, "mill"), evaluated(tmp_path, "yard")])
+    assert found.likelihood["auroc"] == 0.5
+    assert found.held_out["auroc"] == 1.0
+    assert found.held_out["ece"] < 0.1
+    assert set(found.by_graph) == {"mill", "yard"}
+    assert found.model.about["graphs"] == ["mill", "yard"]
+
+
+def test_an_evaluation_then_has_probabilities(tmp_path: Path, cli: Cli) -> None:
+    runs = [evaluated(tmp_path, "mill"), evaluated(tmp_path, "yard")]
+    done = cli("calibrate", *map(str, runs), "--dry-run")
+    assert done.stdout.endswith("nothing is written\n")
+    assert read_confidence(tmp_path / "adapter") is None
+    done = cli("calibrate", *map(str, runs))
+    assert done.stdout.startswith("fitted, on graphs left out: ECE 0.")
+    assert read_confidence(tmp_path / "adapter") is not None
+    report = evaluate(
+        "kgwalk", tmp_path / "mill", "dev", engine=ScriptedEngine(walk), adapter=str(tmp_path / "adapter"), link=True
+    )
+    assert report["calibration"]["auroc"] == 1.0
+    assert 0.4 < report["metrics"]["confidence"] < 0.6  # half of the answers are right
+    assert report["metrics"]["likelihood"] < 0.1
+
+
+def test_too_little_to_fit_on(tmp_path: Path) -> None:
+    with pytest.raises(
+        KgwalkError, match="there are 30 walks with an answer over 1 graphs, 15 of them right; it takes 50"
+    ):
+        calibrate([evaluated(tmp_path, "mill")])
+
+
+def test_a_second_look_is_kept_with_the_walk() -> None:
+    row = episode_row(Episode(Question("q", "?", [], []), [], [], "", probability=0.5, looked=SecondLook(3, 2, 40, 5)))
+    again = episode_from(json.loads(json.dumps(row)))
+    assert (again.probability, again.looked) == (0.5, SecondLook(3, 2, 40, 5))
+    with pytest.raises(ValueError, match="expected `walks`, a whole number"):
+        episode_from(row | {"looked": {"walks": "3"}})
+    with pytest.raises(ValueError, match="expected `probability`, a number"):
+        episode_from(row | {"probability": "high"})
