@@ -25,6 +25,25 @@ from kgwalk.llm.tokenizers import HfTokenizer
 # Two cores, two test processes, and other work beside them: threads that wait for each other would wait for long.
 torch.set_num_threads(1)
 
+# Values over the profile `smoke`: one short pass of SFT leaves the model knowing nothing, so that it earns luck alone.
+# For tests of what is around the learning. (Left as it is, the profile learns its demonstrations by heart.)
+UNTAUGHT = {
+    "model.lora_rank": 4,
+    "model.lora_alpha": 8.0,
+    "train.limit": 12,
+    "demos.limit": 8,
+    "sft.epochs": 1,
+    "sft.batch": 4,
+    "sft.lr": 1e-3,
+    "sft.save_every": 1,
+    "grpo.questions": 2,
+    "grpo.group": 2,
+    "grpo.episodes": 1,
+    "rewards.luck": 1.0,
+    "curriculum.demonstrated": "false",
+}
+UNTAUGHT_VALUES = tuple(f"{key}={value}" for key, value in UNTAUGHT.items())
+
 SENTENCES = [
     "Cast Away was directed by Robert Zemeckis and starred Tom Hanks; who directed Big? Penny Marshall directed Big.",
     "<search>tail_relations('Tom Hanks')</search> <information>starred_actors, directed_by</information>",

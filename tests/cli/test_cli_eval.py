@@ -44,12 +44,14 @@ class Api(ThreadingHTTPServer):
     request_queue_size = 128
     delay = 0.0  # seconds for a reply
     calls = 0
+    with_reasons = 0  # of these, calls of a judge that is to give reasons
 
     def reply(self, request: dict[str, Any]) -> tuple[int, str]:
         self.calls += 1
         time.sleep(self.delay)
         messages = [Message(one["role"], one["content"]) for one in request["messages"]]
         if messages[0].content.startswith("You grade"):
+            self.with_reasons += any("Give your reasons first" in message.content for message in messages)
             return 200, self.verdict(messages)
         said = sum(message.role == "assistant" for message in messages)
         turns = next(turns for text, turns in SCRIPT.items() if any(text in message.content for message in messages))
@@ -293,6 +295,13 @@ def test_a_judge_over_an_api(cli: Cli, films: Path, api: Api) -> None:
     assert "judge_correct" in shown
     assert "judge: api:gpt-judge at http://127.0.0.1:" in shown
     assert ", 5 verdicts: 2 calls, 1 from the cache, 2 failed" in shown
+    asked, api.calls, api.with_reasons = api.with_reasons, 0, 0
+    alone = cli(*command, *judge, "--set", "judge.reasons=false").json  # other words, so nothing is in the cache
+    assert asked == 3 + 2 + 2
+    assert (api.calls, api.with_reasons) == (3, 0)
+    assert alone["metrics"] == report["metrics"]
+    wrong = cli(*command[:-1], *judge, "--set", "judge.reason=false")
+    assert "unknown setting `judge.reason`; did you mean `judge.reasons`?" in wrong.stderr
 
 
 # --- killed, and going on

@@ -176,7 +176,7 @@ def test_every_recipe_can_be_trained_with_every_profile(name: str, profile: str 
     judges = RewardFunction.of(recipe).judges
     if profile is not None:
         assert judges == set()
-        assert found["model"].lora_rank > 0  # type: ignore[attr-defined]
+        assert found["model"].lora_rank > 0 or profile == "smoke"  # type: ignore[attr-defined]
         assert budget_of(recipe).total_tokens <= 8192
     assert len(TRAINED) == 6
 
@@ -225,7 +225,7 @@ def test_over_a_recipe_stands_the_profile_over_that_the_recipes_own_over_that_wh
     smoke = recipe.with_profile("smoke").with_values(["grpo.group=9"])
     grpo = smoke.section("grpo")
     assert (grpo["steps"], grpo["lr"], grpo["clip"], grpo["group"]) == (2, 0.25, 0.5, 9)
-    assert smoke.section("sft")["lr"] == 1e-3
+    assert smoke.section("sft")["lr"] == 2e-2
     assert smoke.section("model")["name"] == "tiny-random"
     assert "profiles" not in smoke.resolved()
     assert recipe.section("grpo") == {"steps": 400, "lr": 1e-6, "clip": 0.5}  # the recipe itself is as it was

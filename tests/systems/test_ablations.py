@@ -21,12 +21,13 @@ from kgwalk.training.pipeline import TrainSettings, train
 from kgwalk.training.settings import GrpoSettings, RankSettings
 from kgwalk.walk.environment import environment_settings
 from kgwalk.walk.policy import protocol_of
-from tiny_models import save_tiny  # noqa: F401  one thread for torch
+from tiny_models import UNTAUGHT_VALUES  # also: one thread for torch
 
 PAGE = (Path(__file__).parents[2] / "docs" / "papers.md").read_text("utf-8")
 SIZES = ("model.", "grpo.questions", "grpo.group", "grpo.minibatches")
 TINY = (
-    *("train.limit=4", "demos.limit=2", "sft.eval_questions=0", "rewards.luck=1"),
+    *UNTAUGHT_VALUES,
+    *("train.limit=4", "demos.limit=2", "sft.eval_questions=0"),
     *("grpo.questions=1", "grpo.group=2", "grpo.steps=1", "grpo.eval_questions=0", "grpo.episodes=2"),
 )
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from kgwalk.config.recipe import Recipe, load_recipe
-from kgwalk.config.run_folder import read_json, read_rows
 from kgwalk.data.bundled import world_folder
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.demos.filter import DemoSettings
@@ -22,7 +20,6 @@ from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.score.episode import measure
 from kgwalk.score.rewards import WHOLE, Outcome, RewardFunction
 from kgwalk.systems.graph_rft.plan import Combine, PlanError, SearchKG, read_plan
-from kgwalk.training.pipeline import train
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, Question, Step, StopReason, Triple, Turn
 from kgwalk.walk.environment import Environments, EnvironmentSettings, environment_settings
 from kgwalk.walk.policy import budget_of, protocol_named, protocol_of
@@ -366,20 +363,6 @@ def test_the_recipe_hides_facts_and_has_a_web() -> None:
     for profile in ("135m", "smoke"):
         assert environment_settings(recipe.with_profile(profile)) == environment_settings(recipe)
         assert budget_of(recipe.with_profile(profile)).total_tokens <= 8192
-
-
-def test_a_smoke_run_has_both_kinds_of_graph_and_a_web(world: Dataset, tmp_path: Path) -> None:
-    """By its name alone: demonstrations that ask the web, the penalty of equation 8 where the graph is incomplete, and
-    an evaluation over both kinds."""
-    values = ["grpo.questions=6", "grpo.steps=1", "grpo.episodes=12", "train.limit=8", "rollout.turn_tokens=200"]
-    report = train("graph-rft", world, out=tmp_path / "run", profile="smoke", values=values, report_to="none")
-    assert report["stages"]["demos"]["web"] > 0
-    rows = list(read_rows(tmp_path / "run" / "grpo" / "episodes.jsonl"))
-    earned = {row["rewards"]["parts"]["graph_rft"] for row in rows}
-    assert earned == {0.0, -0.1}  # a model that knows nothing: in the wrong form, with CKG and with IKG
-    kinds = {row["groups"]["graph"] for row in read_rows(tmp_path / "run" / "eval" / "predictions.jsonl")}
-    assert kinds == {"complete", "incomplete"}
-    assert read_json(tmp_path / "run" / "run.json")["settings"]["sections"]["world"]["web"] == "graph"
 
 
 def test_a_graph_without_gold_paths_is_told_of(world: Dataset) -> None:

@@ -188,7 +188,13 @@ def judged(grade: float, correct: int) -> Any:
 
 VALUES = (
     *('train.stages=["grpo"]', "train.limit=100", "rewards.reasoning=1", "rewards.correct=1", "rewards.exact=0"),
-    *("grpo.questions=4", "grpo.group=2", "grpo.eval_questions=0", "grpo.episodes=4", "protocol.turns=2"),
+    *(
+        "grpo.questions=4",
+        "grpo.group=2",
+        "grpo.eval_questions=0",
+        "grpo.episodes=4",
+        "protocol.turns=2",
+    ),
 )
 
 
@@ -215,12 +221,26 @@ def test_questions_without_answers_are_trained_on_through_the_judge(
     assert "--judge" in str(refused.value)
 
 
+def test_a_smoke_run_with_a_judge_earns_every_part_of_equation_5(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four demonstrations learnt by heart, then walked again: searches, the form, and the judge's two verdicts. It is
+    asked for verdicts alone, without reasons."""
+    data = questions(tmp_path / "lands", answers=True)
+    values = ("train.stages=['demos', 'sft', 'grpo']", "demos.sources=['search']", "grpo.steps=1", "protocol.turns=3")
+    asked = run_judged(data, tmp_path / "run", judged(0.75, 1), monkeypatch, *values, "judge.reasons=false")
+    [row] = read_rows(tmp_path / "run" / "grpo" / "metrics.jsonl")
+    for part in ("search", "format", "reasoning", "correct"):
+        assert row[f"reward_{part}"] > 0, part
+    assert not any("Give your reasons first" in body["messages"][-1]["content"] for body in asked)
+
+
 def test_good_reasoning_with_wrong_answers_stays_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reasoning is perfect and nothing is answered. Two epochs of four questions, two a step: in the second all
     are asked again. By the reward alone, `solved = 1.0`, they would have been solved."""
     assert load_recipe("kg-hopper").section("curriculum") == {"order": "history", "first_epochs": 1}
     data = questions(tmp_path / "lands", answers=True)
-    values = ("curriculum.solved=1.0", "grpo.questions=2", "rewards.luck=0", "grpo.steps=4")
+    values = ("curriculum.solved=1.0", "grpo.questions=2", "grpo.steps=4")
     run_judged(data, tmp_path / "run", judged(1.0, 0), monkeypatch, *values)
     asked: dict[int, list[str]] = {}
     for row in read_rows(tmp_path / "run" / "grpo" / "episodes.jsonl"):

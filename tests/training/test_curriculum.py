@@ -181,6 +181,18 @@ def test_without_a_loss_a_question_is_not_hard_unless_it_is_kept() -> None:
         assert [curriculum.questions(step) for step in (1, 2)] == asked
 
 
+def test_only_what_was_demonstrated_is_asked_in_any_order() -> None:
+    """Losses of questions 1 and 3 of five: these are the epoch. Without any loss all five are."""
+    for order in ("shuffled", "hops", "history", "hard", "variance"):
+        settings = CurriculumSettings(order=order, demonstrated=True)
+        curriculum = Curriculum(some_questions([2] * 5), settings, batch=2, losses={"q1": 0.1, "q3": 0.5})
+        asked = [curriculum.questions(step) for step in (1, 2)]
+        assert sorted(asked[0]) == [1, 3]
+        assert set(asked[1]) <= {1, 3}
+    everyone = Curriculum(some_questions([2] * 5), CurriculumSettings(demonstrated=True), batch=5)
+    assert sorted(everyone.questions(1)) == [0, 1, 2, 3, 4]
+
+
 def test_variance_asks_where_rewards_differ() -> None:
     """Ten questions: 0 and 1 with a spread of 0.5, the others with none: they weigh 0.05 of that."""
     curriculum = a_curriculum([1] * 10, batch=1, order="variance")

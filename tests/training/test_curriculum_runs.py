@@ -19,11 +19,11 @@ from kgwalk.config.recipe import load_recipe
 from kgwalk.config.run_folder import read_json, read_rows
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.training.pipeline import train
-from tiny_models import save_tiny  # noqa: F401  also: one thread for torch
+from tiny_models import UNTAUGHT_VALUES  # also: one thread for torch
 
 LANDS = {"Norway": "Oslo", "Sweden": "Stockholm", "Finland": "Helsinki", "Denmark": "Copenhagen"}
 ONE_HOP = ("Norway", "Sweden")
-SIZES = ("grpo.questions=3", "grpo.steps=3", "grpo.episodes=3", "protocol.turns=2", "rewards.luck=0")
+SIZES = (*UNTAUGHT_VALUES, "grpo.questions=3", "grpo.steps=3", "grpo.episodes=3", "protocol.turns=2", "rewards.luck=0")
 
 
 @pytest.fixture(scope="module")

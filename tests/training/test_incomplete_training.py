@@ -19,7 +19,7 @@ from kgwalk.training.pipeline import train
 from kgwalk.types import KgwalkError, Question, Triple
 from kgwalk.walk.environment import Environments, EnvironmentSettings
 from kgwalk.walk.protocol import Environment
-from tiny_models import save_tiny  # noqa: F401  also: one thread for torch
+from tiny_models import UNTAUGHT_VALUES  # also: one thread for torch
 
 CAPITALS = {
     "Norway": "Oslo",
@@ -81,7 +81,7 @@ def environments(data: Dataset, settings: EnvironmentSettings) -> Environments:
 def run(data: Dataset, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A smoke run in which four of ten facts are hidden: of one question in two in training, of any elsewhere."""
     folder = tmp_path_factory.mktemp("run") / "run"
-    values = ["world.share=1", f"world.web={orjson.dumps(str(corpus)).decode()}", "rewards.luck=0"]
+    values = [*UNTAUGHT_VALUES, "world.share=1", f"world.web={orjson.dumps(str(corpus)).decode()}", "rewards.luck=0"]
     more = ["grpo.questions=8", "grpo.steps=1", "grpo.episodes=8", "protocol.turns=2", "demos.limit=8"]
     more.append("rollout.turn_tokens=80")  # what a demonstration needs
     train("graph-rft", data, out=folder, profile="smoke", values=[*values, *more], report_to="none")

@@ -83,6 +83,17 @@ def letters_of(films: Dataset) -> CachedEmbedder:
     return CachedEmbedder(Letters(), graph.store)
 
 
+def test_few_questions_of_a_graph_embed_what_they_meet(films: Dataset, tmp_path: Path) -> None:
+    """Of 36 films and some 50 other names: one question meets a film and the ends of its facts, and no other film's
+    name is embedded. All questions meet more than a quarter: then every name is, for later searches."""
+    few, every = letters_of(films), letters_of(films)
+    trained(films, tmp_path / "few", few, questions=1, dev_questions=0, epochs=1, neighbours=0)
+    assert sum("Film" in text for text in few.inner.asked if "?" not in text) == 0  # type: ignore[attr-defined]
+    trained(films, tmp_path / "every", every, questions=96, dev_questions=0, epochs=1)
+    names = {text for text in every.inner.asked if text.startswith("Film ")}  # type: ignore[attr-defined]
+    assert names == {f"Film {number}" for number in range(36)}
+
+
 def test_it_learns_what_words_and_letters_do_not_say(films: Dataset, tmp_path: Path) -> None:
     embedder = letters_of(films)
     card = trained(films, tmp_path / "r", embedder)

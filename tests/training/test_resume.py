@@ -21,10 +21,11 @@ from safetensors.torch import load_file
 from forks import Forks
 from kgwalk.config.run_folder import read_rows
 from kgwalk.training.checkpoint import OPTIMISER, Checkpoints
+from tiny_models import UNTAUGHT
 from training_helpers import difference, same
 
 # Two epochs of two minibatches with a reference and dropout: old log-probabilities, reference and seeds all matter.
-VALUES = {
+VALUES = UNTAUGHT | {
     "protocol.turns": 1,
     "rollout.turn_tokens": 8,
     "rollout.observation_tokens": 48,

@@ -14,11 +14,12 @@ from safetensors.torch import load_file
 
 from forks import Command, Forks
 from kgwalk.config.run_folder import read_rows
+from tiny_models import UNTAUGHT
 from training_helpers import difference, same
 
 # Three questions and three demonstrations a step for two processes, and few tokens in a microbatch: one process has
 # more passes to do than the other.
-VALUES = {
+VALUES = UNTAUGHT | {
     "protocol.turns": 1,
     "rollout.turn_tokens": 8,
     "rollout.observation_tokens": 48,

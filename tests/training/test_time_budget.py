@@ -20,6 +20,7 @@ from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import rate
 from kgwalk.types import KgwalkError
+from tiny_models import UNTAUGHT_VALUES
 from training_helpers import Weights, policy, same, sequences, updater_of, weights_of
 
 
@@ -228,7 +229,7 @@ def test_a_run_says_that_its_minutes_were_over(
 ) -> None:
     """Six thousandths of a second for two steps of SFT, and for two of GRPO: one of each is done."""
     monkeypatch.setenv("KGWALK_CACHE", str(tmp_path / "cache"))
-    values = ["sft.minutes=0.0001", "grpo.minutes=0.0001"]
+    values = [*UNTAUGHT_VALUES, "sft.minutes=0.0001", "grpo.minutes=0.0001"]
     command = ["train", "kgwalk", "--data", "world", "--smoke", "--stages", "demos,sft,grpo", "--report-to", "none"]
     options = [part for value in values for part in ("--set", value)]
     for more in ([], ["--resume"]):  # there is nothing to go on with

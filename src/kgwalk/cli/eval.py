@@ -104,9 +104,12 @@ def eval(
     ] + environment_values(graph_drop, web)
     kinds = [kind.strip() for kind in judge_kinds.split(",")]
     if judge is not None:
+        from kgwalk.config.recipe import load_recipe, read_section
         from kgwalk.evaluation.evaluate import check_judge, judge_run
+        from kgwalk.score.judge.judge import JudgeSettings
 
         check_judge(judge, kinds)
+        asking = read_section(JudgeSettings, load_recipe(recipe).with_values(values or []), "judge")
     dataset = load_dataset(data)
     with telling_what_is_kept(folder, GOES_ON), _bars(quiet=json) as (progress, building):
         report = evaluate(
@@ -128,7 +131,7 @@ def eval(
         )
     if judge is not None:
         with telling_what_is_kept(folder, GOES_ON), _bars(quiet=json) as (progress, _):
-            report = judge_run(folder, judge, kinds, progress=progress)
+            report = judge_run(folder, judge, kinds, settings=asking, progress=progress)
     if json:
         print_json(report)
     else:

@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe, load_recipe, read_section, setting, unknown
 from kgwalk.config.run_folder import RowFile, RunFolder, begin_run, continue_run, episode_row
 from kgwalk.config.runtime import outside_a_loop
@@ -45,7 +44,7 @@ from kgwalk.llm.engine import KINDS, Engine, Sampling, needs_model, open_engine
 from kgwalk.score.answers import Gold, distinct, gold_of
 from kgwalk.score.episode import measure
 from kgwalk.score.errors import error_class
-from kgwalk.score.judge.judge import Judge, name_of
+from kgwalk.score.judge.judge import Judge, JudgeSettings, opened_judge
 from kgwalk.score.judge.kinds import BUILDERS, Case, case_of
 from kgwalk.score.judge.verdict import JudgeCost, Verdict, score_from_vector
 from kgwalk.types import Episode, KgwalkError, Progress, Question, Turn, silent
@@ -389,24 +388,27 @@ def groups(question: Question, gold: Gold) -> Iterator[tuple[str, str]]:
 # Verdicts of a judge
 
 
-def judge_run(path: Path, judge: str, kinds: Sequence[str], *, progress: Progress = silent) -> dict[str, Any]:
+def judge_run(
+    path: Path,
+    judge: str,
+    kinds: Sequence[str],
+    *,
+    settings: JudgeSettings | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
     """Judge every episode of an evaluation by `ENGINE[:MODEL]`; the report then has the verdicts' means in its metrics.
 
     They stand beside the strict scores under names of their own (`judge_...`). A failed verdict is counted
-    (`judge.failed`) and enters no mean. Verdicts are cached, so a judge is not asked the same twice.
+    (`judge.failed`) and enters no mean. Verdicts are cached, so a judge is not asked the same twice. `settings` are
+    those of the recipe's section [judge].
     """
     check_judge(judge, kinds)
-    kind, _, model = judge.partition(":")
 
     def work() -> dict[str, Any]:
         with continue_run(path) as folder:
             check_finished(folder)
-            engine = open_engine(kind, model or None)
-            try:
-                with Judge(engine, model_name=name_of(kind, engine), cache=cache_folder() / "judge") as judging:
-                    return judged(folder, judging, kinds, progress=progress)
-            finally:
-                asyncio.run(engine.close())
+            with opened_judge(judge, settings or JudgeSettings()) as judging:
+                return judged(folder, judging, kinds, progress=progress)
 
     return outside_a_loop(work)
 

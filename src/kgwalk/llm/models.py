@@ -287,7 +287,9 @@ def read_adapter(folder: str | Path) -> Adapter:
         raise EngineError(f"there is no adapter's folder {place}")
     for name in (CONFIG, WEIGHTS):
         if not (place / name).is_file():
-            raise EngineError(f"the adapter {place} has no {name}")
+            whole = (place / "config.json").is_file()  # of a run that trained all weights
+            hint = f": it is a whole model; name it with --model {place} instead" if whole else ""
+            raise EngineError(f"the adapter {place} has no {name}{hint}")
     card = _json(place / CARD) if (place / CARD).is_file() else {}
     protocol = card.get("protocol")
     config = _config(place)

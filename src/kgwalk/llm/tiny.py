@@ -18,7 +18,7 @@ TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-_FORM = 3  # to be raised when `tiny-random` changes
+_FORM = 4  # to be raised when `tiny-random` changes
 # Words of prompts, calls and thoughts: they become short in tokens, so that a turn takes few steps.
 _TEXTS = [
     "Answer the question by walking a knowledge graph. Each turn is one call or the answer; think before each of them.",
@@ -57,9 +57,15 @@ def make_tiny(
     layers: int = 2,
     heads: int = 4,
     context: int = 8192,
+    spread: float = 0.02,
     seed: int = 0,
 ) -> Path:
-    """A small Llama in a Hugging Face folder; its byte-level BPE tokenizer is trained on the texts."""
+    """A small Llama in a Hugging Face folder; its byte-level BPE tokenizer is trained on the texts.
+
+    `spread` is the standard deviation of the weights. 0.02 is for wide models; a narrow one that is to learn a few
+    texts by heart in some dozen steps wants about 1 / sqrt(hidden), so that what a layer adds is not lost beside what
+    passes by it.
+    """
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -86,6 +92,7 @@ def make_tiny(
         bos_token_id=None,
         eos_token_id=tokenizer.convert_tokens_to_ids(SPECIAL[2]),
         tie_word_embeddings=True,
+        initializer_range=spread,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -99,4 +106,6 @@ def make_tiny(
 def tiny_folder() -> Path:
     """The folder of `tiny-random` in the cache, made at the first call."""
     place = cache_folder() / "models" / f"{TINY}-{_FORM}"
-    return made_once(place, lambda beside: make_tiny(beside, _TEXTS * 4, vocabulary=1024, layers=1), TINY)
+    return made_once(
+        place, lambda beside: make_tiny(beside, _TEXTS * 4, vocabulary=1024, layers=1, heads=2, spread=0.2), TINY
+    )

@@ -9,8 +9,9 @@
 | variance | drawn in proportion to how much rewards differed within a group when last asked | ours |
 
 A question whose hops are not known, or that was never asked, stays in. One without a loss is no hard case, as equation
-10 selects by it (`hard_unknown`). If nothing would be left, everything stays. All is decided by the seed, the step and
-what was recorded before: no random state is kept, and a curriculum that is restored goes on as if it had never stopped.
+10 selects by it (`hard_unknown`); with `demonstrated` it is never asked. If nothing would be left, everything stays.
+All is decided by the seed, the step and what was recorded before: no random state is kept, and a curriculum that is
+restored goes on as if it had never stopped.
 `TrainingSet` at the end holds the questions with their environments; this module needs no torch, since the worker
 processes import it.
 """
@@ -46,6 +47,7 @@ class CurriculumSettings:
     hard_loss: float | None = None  # hard: instead, all above this loss, the paper's epsilon (it gives no value)
     # hard: questions without a loss, since SFT did not see them: "leave" them out, as the paper does, or "keep" them
     hard_unknown: str = setting("leave", among=("leave", "keep"))
+    demonstrated: bool = False  # any order: only questions that SFT has a loss of; all, where it has none of any
     memory: float = setting(0.5, least=0, most=0.99)  # variance: the weight of earlier spreads in the estimate
     floor: float = setting(0.05, above=0, most=1)  # variance: the least weight, as a share of the greatest
 
@@ -86,6 +88,9 @@ class Curriculum:
         self.settings, self.batch, self.seed = settings, batch, seed
         self.hops = [hops_of(question) for question in questions]
         self.losses = [None if losses is None else losses.get(question.id) for question in questions]
+        every = list(range(len(questions)))
+        seen = [place for place in every if self.losses[place] is not None]
+        self.every = seen if settings.demonstrated and seen else every  # the places of all that may be asked
         self.asked: dict[int, QuestionHistory] = {}
         self.step, self.chosen = 0, list[int]()  # the step that was asked for last, and its questions
         self.epoch, self.left = 0, list[int]()  # epochs begun, and what is left of this one
@@ -172,7 +177,7 @@ class Curriculum:
     def _order(self) -> list[int]:
         """The questions of an epoch, in order."""
         rng, kind = self._random("epoch", self.epoch), self.settings.order
-        order = list(range(len(self.hops)))
+        order = list(self.every)
         first = self.epoch <= self.settings.first_epochs
         if kind == "history" and not first:
             order = self._unsolved() or order
@@ -206,7 +211,7 @@ class Curriculum:
         return [place for place in self._several_hops() if self._loss(place) > most]
 
     def _several_hops(self) -> list[int]:
-        return [place for place in range(len(self.hops)) if self._hops(place, unknown=2) > 1]
+        return [place for place in self.every if self._hops(place, unknown=2) > 1]
 
     def _hops(self, place: int, *, unknown: float) -> float:
         hops = self.hops[place]
@@ -225,11 +230,12 @@ class Curriculum:
         rng, chosen = self._random("variance", self.step), list[int]()
         while len(chosen) < self.batch:
             keys = []
-            for place in range(len(self.hops)):
+            for place in self.every:
                 asked = self.asked.get(place)
                 weight = greatest if asked is None else max(asked.spread, least)
                 keys.append(math.log(1.0 - rng.random()) / weight)
-            chosen += heapq.nlargest(self.batch - len(chosen), range(len(keys)), key=keys.__getitem__)
+            best = heapq.nlargest(self.batch - len(chosen), range(len(keys)), key=keys.__getitem__)
+            chosen += [self.every[at] for at in best]
         return chosen
 
 

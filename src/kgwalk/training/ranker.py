@@ -35,7 +35,10 @@ from kgwalk.walk.ranker import Network, NetworkShape, gather, save_ranker, score
 from kgwalk.walk.ranker_features import I64, Encoder, LabelledRows, Near, Texts, joined
 from kgwalk.walk.ranking import Candidate, Recalls, best_first
 
-MOST_KEPT = 200_000  # entities: all names of a smaller graph are embedded; of a larger one, those that are met
+# All names of a graph are embedded, and kept on disk for later searches, if it has at most so many entities and the
+# questions meet such a share of them; else only what is met.
+MOST_KEPT = 200_000
+MET = 0.25
 RELEVANT, IRRELEVANT, NEITHER = 1, 0, -1
 MEASURED_AT_ONCE = 16  # expansions; a hub's has thousands of candidates
 
@@ -145,7 +148,7 @@ def _with_paths(questions: Sequence[Question], limit: int, seed: int) -> list[Qu
 
 
 def _vectors(embedder: CachedEmbedder, texts: Texts, progress: Progress) -> torch.Tensor:
-    if embedder.entities <= MOST_KEPT:
+    if embedder.entities <= min(MOST_KEPT, len(texts.all) / MET):
         embedder.keep_entities(progress)
     step = 4096
     parts = []

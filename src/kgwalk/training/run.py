@@ -5,7 +5,6 @@ A `TrainingRun` makes each part when it is first asked for, and keeps it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,14 +13,12 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
-from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.config.run_folder import RESTORE, RunFolder, begin_run, open_run, read_object, write_json
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import evenly
 from kgwalk.evaluation.evaluate import chosen
-from kgwalk.llm.engine import open_engine
-from kgwalk.score.judge.judge import Judge, name_of
+from kgwalk.score.judge.judge import Judge, JudgeSettings, opened_judge
 from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
@@ -190,13 +187,8 @@ class TrainingRun:
         if not kinds:
             yield no_verdicts
             return
-        kind, _, model = self.check_judge().partition(":")
-        engine = open_engine(kind, model or None)
-        try:
-            with Judge(engine, model_name=name_of(kind, engine), cache=cache_folder() / "judge") as judge:
-                yield lambda episodes: _verdicts(judge, sorted(kinds), episodes)
-        finally:
-            asyncio.run(engine.close())
+        with opened_judge(self.check_judge(), read_section(JudgeSettings, self.recipe, "judge")) as judge:
+            yield lambda episodes: _verdicts(judge, sorted(kinds), episodes)
 
     def check_judge(self) -> str:
         """The judge, as ENGINE[:MODEL]; raises if a reward needs one and none was given."""

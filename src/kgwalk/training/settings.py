@@ -14,6 +14,7 @@ from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.writer import WRITERS
 from kgwalk.evaluation.evaluate import EvalSettings
 from kgwalk.llm.models import DEFAULT_MODEL
+from kgwalk.score.judge.judge import JudgeSettings
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.curriculum import CurriculumSettings
 from kgwalk.types import KgwalkError
@@ -166,6 +167,7 @@ def check_recipe(recipe: Recipe, stages: Collection[str], *, demos: bool = False
     if "grpo" in stages:
         read_section(CurriculumSettings, recipe, "curriculum")
         RewardFunction.of(recipe)
+        read_section(JudgeSettings, recipe, "judge")
     if "eval" in stages:
         read_section(EvalSettings, recipe, "eval")
 

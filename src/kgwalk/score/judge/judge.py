@@ -25,8 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from kgwalk.config.cache import use_write_ahead_log
-from kgwalk.llm.engine import Engine, Generation, Request, Sampling
+from kgwalk.config.cache import cache_folder, use_write_ahead_log
+from kgwalk.llm.engine import Engine, Generation, Request, Sampling, open_engine
 from kgwalk.score.judge.kinds import Case, Judgement, JudgePrompt, judgement_named
 from kgwalk.score.judge.verdict import JudgeCost, Unreadable, Verdict
 from kgwalk.types import EngineError, KgwalkError, Message, StoreError
@@ -160,6 +160,26 @@ def name_of(kind: str, engine: Engine) -> str:
     """What verdicts are kept under: the kind of engine, its model, and where that runs, if it is elsewhere."""
     model, url = getattr(engine, "model", ""), getattr(engine, "url", "")
     return f"{kind}:{model}" + (f" at {url}" if url else "")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """[judge]: how a judge is asked; which one, says `--judge`."""
+
+    reasons: bool = True  # before each verdict; a model of one or two billion parameters keeps to the form without
+
+
+@contextmanager
+def opened_judge(named: str, settings: JudgeSettings) -> Iterator[Judge]:
+    """The judge by ENGINE[:MODEL], with verdicts in the cache folder; its engine is closed at the end."""
+    kind, _, model = named.partition(":")
+    engine = open_engine(kind, model or None)
+    try:
+        kept = cache_folder() / "judge"
+        with Judge(engine, model_name=name_of(kind, engine), cache=kept, reasons=settings.reasons) as judge:
+            yield judge
+    finally:
+        asyncio.run(engine.close())
 
 
 class Judge:

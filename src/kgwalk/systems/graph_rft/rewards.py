@@ -63,12 +63,32 @@ def graph_rft(
     """
     if equation_8 not in READINGS:
         raise unknown("value of reward_settings.equation_8", equation_8, READINGS)
-    documents = web_documents(outcome.episode)
-    web = bool(web_reward(documents, gold_of(outcome.episode.question)))
-    graph = bool(graph_reward(outcome))
-    found = Sources(graph and graph_retrieval, web and web_retrieval, web=web, used=documents is not None)
-    accuracy = accuracy_reward(outcome.in_form, outcome.metrics["f1"])
-    return overall(accuracy, found, equation_8, complete=outcome.complete, penalty=penalty if outcome.web else 0.0)
+    web, graph = bool(r_web(outcome)), bool(r_graph(outcome))
+    used = web_documents(outcome.episode) is not None
+    found = Sources(graph and graph_retrieval, web and web_retrieval, web=web, used=used)
+    return overall(
+        r_acc(outcome), found, equation_8, complete=outcome.complete, penalty=penalty if outcome.web else 0.0
+    )
+
+
+@whole_reward("r_acc")
+def r_acc(outcome: Outcome) -> float:
+    """R_acc (equation 2), measured by itself: F1, at least 0.1, in the right form; else 0. F1 = 0 in form: 0.1."""
+    return accuracy_reward(outcome.in_form, outcome.metrics["f1"])
+
+
+@whole_reward("r_graph")
+def r_graph(outcome: Outcome) -> float:
+    """R_graph (equations 4 and 5), measured by itself: 1 if searches of the graph showed every right answer, else 0.
+    Two of three: 0."""
+    return outcome.metrics["retrieval_all"]
+
+
+@whole_reward("r_web")
+def r_web(outcome: Outcome) -> float:
+    """R_web (equations 6 and 7), measured by itself: 1 if documents named every right answer (`web_reward`).
+    One of two: 0."""
+    return web_reward(web_documents(outcome.episode), gold_of(outcome.episode.question))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +109,6 @@ def accuracy_reward(in_form: bool, f1: float) -> float:
     (0.5, 0.1, 0.0)
     """
     return max(LEAST, f1) if in_form else 0.0
-
-
-def graph_reward(outcome: Outcome) -> float:
-    """R_graph, equations 4 and 5: 1 if searches of the graph showed every right answer. Two of three: 0."""
-    return outcome.metrics["retrieval_all"]
 
 
 def web_reward(documents: str | None, gold: Gold) -> float:

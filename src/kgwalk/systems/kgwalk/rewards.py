@@ -1,6 +1,6 @@
 """kgwalk's rewards: valid turns and short walks, beside F1 and retrieval.
 
-`luck` is for the profile `smoke`: it lets an update be tried where a model can do nothing yet.
+`luck` is for trying things out: it lets an update be made where a model can do nothing yet.
 """
 
 from __future__ import annotations
