@@ -518,7 +518,9 @@ def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
         sampling = Sampling(temperature=float(number % 2), stop=(stop,))
         ids = [5 + number % 3, *range(10, 40 + number)]
         numbers = draws(seed_at(number, len(ids)), 40) if number % 2 else []
-        engine.ask(sampling, [(number, str(number), 40, ids, numbers, prefix_hashes(ids[:-1]))], lambda: number in over)
+        engine.ask(
+            sampling, [(number, str(number), 40, ids, numbers, prefix_hashes(ids[:-1]), None)], lambda: number in over
+        )
 
     for number in range(9):
         submit(number)
@@ -561,7 +563,7 @@ def test_a_session_may_bring_the_list_that_it_brought_before(make: Make) -> None
         ids += new
         expected = by_transformers(tiny_module(), ids, 4, engine.tokens.end_ids)
         passes.sizes.clear()
-        engine.ask(sampling, [("me", "s", 4, ids, [], prefix_hashes(ids[:-1]))], lambda: False)
+        engine.ask(sampling, [("me", "s", 4, ids, [], prefix_hashes(ids[:-1]), None)], lambda: False)
         while engine.begin_round():
             assert engine.there()  # on a processor a pass is over when its call returns
             engine.end_round()

@@ -16,12 +16,29 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
+from kgwalk.kg.store import Store, StoredGraph
+from kgwalk.llm.grammar import (
+    END,
+    STOPPED,
+    Grammar,
+    Names,
+    Rule,
+    either,
+    literal,
+    loop,
+    one_of,
+    string,
+    thought,
+    whole_number,
+)
 from kgwalk.types import Answer, AnswerForm, Call, Malformed, Message, Step, Triple
 from kgwalk.walk.kinds import starting_kinds
-from kgwalk.walk.language import Sets, documented, tools
-from kgwalk.walk.paths import VALUE
+from kgwalk.walk.language import COMPARISONS, Sets, arguments, documented, tools
+from kgwalk.walk.paths import AGGREGATES, COUNTED, SIGNS, TIMES, VALUE
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
 from kgwalk.walk.sets import SetError
 from kgwalk.walk.tagged_text import escape_around, escape_name, quote, read_answer, split_arguments
@@ -44,7 +61,9 @@ Each turn is one call or the answer. Arguments are sets or names in double quote
 class Kgwalk(Protocol):
     """`names` and `relations` bound how much of a set an observation shows; `short` is how relations are called: by
     the end of their names, as far as it tells them apart. `language` says which calls there are: "core", those that the
-    first agents learnt, or "full", all of them, where a set may be empty.
+    first agents learnt, or "full", all of them, where a set may be empty. With `constrain` an engine that can lets a
+    model write only calls that parse, of relations that exist and sets that were made (`turn_rule`); with `thoughts` a
+    thought may come first.
     """
 
     name = "kgwalk"
@@ -55,6 +74,8 @@ class Kgwalk(Protocol):
     relations: int = 40
     short: bool = True
     language: str = "core"
+    constrain: bool = True
+    thoughts: bool = True
 
     @property
     def starts_from_kinds(self) -> bool:
@@ -127,6 +148,164 @@ def _read_answer(inside: str) -> Step:
     return Malformed("Answer with a set or a JSON list of names.") if names is None else Answer(names)
 
 
+# What a turn may be
+
+
+class RelationForms(NamedTuple):
+    """How the relations of a graph are written in a call, inside double quotes.
+
+    A path takes `simple` names, in which nothing needs an escape and no sign of a path occurs. An `odd` one is a path
+    by itself; inside a value such as count(...) it is written as in `raw`.
+    """
+
+    plain: Names
+    simple: Names
+    odd: Names
+    raw: Names
+
+    @classmethod
+    def of(cls, shown: Iterable[str]) -> RelationForms:
+        plain: list[str] = []
+        simple: list[str] = []
+        odd: list[str] = []
+        raw: list[str] = []
+        for name in shown:
+            written = quote(name)[1:-1]
+            signs, bare = SIGNS.search(name) is not None, name == name.strip()
+            if not name or (signs and not bare):
+                continue  # no call can say it
+            plain.append(written)
+            if bare and not signs and written == name and name != "not" and not name.endswith(" not"):
+                simple.append(name)
+            elif bare:
+                odd.append(written)
+                raw.append(json.dumps(name, ensure_ascii=False)[1:-1])
+        return cls(*map(Names.of, (plain, simple, odd, raw)))
+
+
+class WalkSoFar(NamedTuple):
+    """What a turn may be depends on this: how many sets were made, how relations are written, which calls there are."""
+
+    made: int
+    forms: RelationForms
+    calls: tuple[str, ...]
+    full: bool
+
+    @property
+    def dated(self) -> bool:
+        return "between" in self.calls
+
+
+def turn_rule(walk: WalkSoFar, thoughts: bool, answer: bool) -> Rule:
+    """One call or the answer, with or without a thought before it; with `answer` no call."""
+    options = [literal("<answer>", _answer_rule(walk.made))]
+    if not answer:
+        options += [rule for tool in walk.calls if (rule := _call_rule(tool, walk)) is not None]
+    turn = either(*options)
+    return either(turn, literal("<think>", thought(literal("</think>", turn)))) if thoughts else turn
+
+
+@lru_cache(maxsize=1 << 14)
+def _grammar(walk: WalkSoFar, thoughts: bool, answer: bool) -> Grammar:
+    return Grammar(turn_rule, (walk, thoughts, answer))
+
+
+def _answer_rule(made: int) -> Rule:
+    def names() -> Rule:
+        after = either(literal('"]</answer>', STOPPED), literal('", ', loop(("answer",), names)))
+        return literal('"', string(after))
+
+    listed = literal("[", either(literal("]</answer>", STOPPED), loop(("answer",), names)))
+    return either(_set(made, literal("</answer>", STOPPED)), listed) if made else listed
+
+
+def _set(made: int, then: Rule) -> Rule:
+    return literal("$", one_of(Names.of(map(str, range(1, made + 1))), then))
+
+
+def _call_rule(tool: str, walk: WalkSoFar) -> Rule | None:
+    """None where the call needs a set or a relation and there is none."""
+    kinds = arguments(tool)
+    if (not walk.made and "set" in kinds) or (not walk.forms.plain and {"path", "value", "hop"} & set(kinds)):
+        return None
+    then = literal(")", END)
+    for at in range(len(kinds) - 1, -1, -1):
+        lead = f"{tool}(" if at == 0 else ", "
+        if kinds[at] == "values":
+            then = _columns(tool, walk, then)
+        elif kinds[at] == "set?":
+            then = either(then, literal(lead, _set(walk.made, then)))
+        else:
+            then = literal(lead, _argument_rule(kinds[at], walk, then))
+    return then
+
+
+def _columns(tool: str, walk: WalkSoFar, then: Rule) -> Rule:
+    """Any number of values more."""
+    key = ("columns", tool, walk)
+
+    def more() -> Rule:
+        return either(then, literal(', "', _relation("value", walk, literal('"', loop(key, more)))))
+
+    return loop(key, more)
+
+
+def _argument_rule(kind: str, walk: WalkSoFar, then: Rule) -> Rule:
+    quoted = literal('"', then)
+    match kind:
+        case "set":
+            return _set(walk.made, then)
+        case "text":  # a value written out, or a set of one
+            written = literal('"', string(quoted))
+            return either(_set(walk.made, then), written) if walk.made else written
+        case "comparison":
+            return literal('"', one_of(Names.of(COMPARISONS), quoted))
+        case "number":
+            return literal('"', whole_number(quoted))
+        case "size":
+            return literal('"', either(whole_number(quoted), literal("all", quoted)))
+        case _:
+            return literal('"', _relation(kind, walk, quoted))
+
+
+def _relation(kind: str, walk: WalkSoFar, then: Rule) -> Rule:
+    """A relation, in the full language also a "path", or a "value" made of one; a "hop" is one step."""
+    if not walk.full:
+        return one_of(walk.forms.plain, then)
+    options = [_path(walk.forms, then, single=kind == "hop")]
+    if kind == "value":
+        closed = literal(")", then)
+        among = [literal(word, _set(walk.made, closed)) for word in (" in ", " not in ")] if walk.made else []
+        options.append(literal(f"{COUNTED}(", _path(walk.forms, closed, raw=True, simple_then=either(closed, *among))))
+        options += [literal(f"{how}(", _path(walk.forms, closed, raw=True)) for how in AGGREGATES]
+        if walk.dated:
+            options += [literal(f"{how}(", _path(walk.forms, closed, raw=True, single=True)) for how in TIMES]
+    return either(*options)
+
+
+def _path(
+    forms: RelationForms, then: Rule, *, raw: bool = False, single: bool = False, simple_then: Rule | None = None
+) -> Rule:
+    """`simple_then` follows a path of simple names, where that may be more than what follows an odd one."""
+    end = simple_then or then
+    key = ("path", forms.simple, end, single)
+
+    def hop() -> Rule:
+        again = [literal(sign, loop(key, hop)) for sign in "/|"]
+        after = end if single else either(end, *again, literal("+", either(end, *again)))
+        name = one_of(forms.simple, after)
+        return either(name, literal("^", name))
+
+    options = [loop(key, hop)] if forms.simple else []
+    if odd := forms.raw if raw else forms.odd:
+        name = one_of(odd, then)
+        options += [name, literal("^", name)]
+    return either(*options)
+
+
+_FORMS: WeakKeyDictionary[Store, dict[bool, RelationForms]] = WeakKeyDictionary()
+
+
 @cache
 def tools_text(language: str, dated: bool) -> str:
     """What the model reads of the calls."""
@@ -139,6 +318,8 @@ class KgwalkWalk(Walk):
     sets: Sets = field(init=False)
     answered: dict[str, int] = field(default_factory=dict)  # the set that each answer was a member of
     called: dict[Call, int] = field(default_factory=dict)  # the set that each call made
+    listed: dict[str, None] = field(default_factory=dict)  # relations that the model was told of
+    forms: RelationForms | None = None
 
     def __post_init__(self) -> None:
         known = [topic for topic in self.task.topics if topic in self.environment.graph]
@@ -161,6 +342,28 @@ class KgwalkWalk(Walk):
             Message("user", asked),
         ]
 
+    def grammar(self, *, answer: bool) -> Grammar | None:
+        if not self.protocol.constrain:
+            return None
+        language = self.protocol.language
+        walk = WalkSoFar(len(self.sets.made), self._forms(), tools(language, self.dated), language == "full")
+        return _grammar(walk, self.protocol.thoughts, answer)
+
+    def _forms(self) -> RelationForms:
+        """Of all relations of the graph; of a graph elsewhere, which cannot list them, of those that were shown."""
+        graph = self.environment.graph
+        live = getattr(graph, "live_relations", None)
+        store: Store | None = getattr(graph, "store", None)
+        if live is None or store is None:
+            return RelationForms.of(self.listed)
+        if self.forms is None:
+            whole = type(graph) is StoredGraph
+            known = _FORMS.setdefault(store, {}) if whole else {}
+            if self.protocol.short not in known:
+                known[self.protocol.short] = RelationForms.of(map(self.sets.shown, store.relation.several(live())))
+            self.forms = known[self.protocol.short]
+        return self.forms
+
     def parse(self, text: str) -> Step:
         """A set that was never made is a slip of the pen, not an empty answer: the model is told, and goes on."""
         step = parse(text)
@@ -181,6 +384,7 @@ class KgwalkWalk(Walk):
     def _show(self, number: int) -> Observation:
         made = self.sets.made[number - 1]
         leaving, entering = self.sets.relations_around(number)
+        self.listed |= dict.fromkeys([*leaving, *entering])
         kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
         lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0"
         members = Listing(lead, made.members, most=self.protocol.names, entities=True)
