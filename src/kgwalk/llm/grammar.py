@@ -36,6 +36,7 @@ QUOTE, BACKSLASH = 0x22, 0x5C
 STRING = frozenset(set(range(0x20, 0x100)) - {QUOTE, BACKSLASH, ord("<")})
 THOUGHT = frozenset({*range(0x20, 0x100), ord("\n")} - {ord("<")})
 DIGITS = 4  # of a whole number
+LONGEST = 1024  # bytes of a name
 
 
 # Rules
@@ -101,13 +102,17 @@ class _Literal(Rule):
 
 
 class Names:
-    """Texts of which one may come. `Names.of` gives the same object for the same texts."""
+    """Texts of which one may come, without those too long to be written in a turn. `Names.of` gives the same object for
+    the same texts.
+    """
 
     _known: ClassVar[weakref.WeakValueDictionary[tuple[str, ...], Names]] = weakref.WeakValueDictionary()
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         self.texts = texts
-        self.sorted = sorted({text.encode("utf-8", "surrogatepass") for text in texts} - {b""})
+        self.sorted = sorted(
+            {data for text in texts if 0 < len(data := text.encode("utf-8", "surrogatepass")) <= LONGEST}
+        )
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Names:
@@ -416,15 +421,21 @@ class Automaton:
 
     def _count(self, text: bytes) -> int:
         """The tokens of a text, each as long as it can be: so the count after its first token is one less."""
-        found = self._counts.get(text)
-        if found is None:
+        if len(self._counts) >= MOST_RULES:
+            self._counts = {b"": 0}
+        rests: list[bytes] = []
+        while text not in self._counts:
             ends = range(min(self._longest, len(text)), 0, -1)
             end = next((end for end in ends if text[:end] in self._whole), 0)
-            found = min(NEVER, 1 + self._count(text[end:])) if end else NEVER
-            if len(self._counts) >= MOST_RULES:
-                self._counts = {b"": 0}
-            self._counts[text] = found
-        return found
+            rests.append(text)
+            if not end:
+                self._counts[text] = NEVER
+                break
+            text = text[end:]
+        for rest in reversed(rests):
+            self._counts[rest] = min(NEVER, self._counts[text] + (rest != text))
+            text = rest
+        return self._counts[rests[0] if rests else text]
 
     def expand(self, state: State) -> tuple[TokenArray, NDArray[np.int32], NDArray[np.int32], list[State], int]:
         """The edges of a state, for `State.edges`."""
