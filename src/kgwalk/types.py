@@ -162,7 +162,7 @@ class Turn:
     counted: tuple[int, int] | None = None  # prompt and generated tokens, where the engine's server reports its own
     seconds: float = 0.0
     documents: list[Document] = field(default_factory=list)  # of a web search, as far as they were shown
-    constraint: Constraint | None = None  # None: the model could write anything
+    constraint: Constraint | None = None  # None: the model could write anything. Not written to files
 
 
 class Constraint(NamedTuple):

@@ -17,9 +17,9 @@ from kgwalk.llm.grammar import (
     STOPPED,
     Automaton,
     Grammar,
+    GrammarRule,
+    GrammarState,
     Names,
-    Rule,
-    State,
     automaton_of,
     either,
     literal,
@@ -41,17 +41,17 @@ def automaton(*more: str) -> Automaton:
     return Automaton([*PLAIN, *(text.encode() for text in more), None], 256 + len(more))
 
 
-def state_of(rule: Rule, over: Automaton) -> State:
+def state_of(rule: GrammarRule, over: Automaton) -> GrammarState:
     return over.start(Grammar(lambda: rule, ()))
 
 
-def next_texts(state: State, over: Automaton, left: int = 99) -> set[str]:
+def next_texts(state: GrammarState, over: Automaton, left: int = 99) -> set[str]:
     """The texts of the tokens that may come next; the end token is `END`."""
     texts = {number: text.decode("latin-1") for text, number in zip(over._texts, over._ids, strict=True)}
     return {texts.get(number, "END") for number in state.allowed(left).tolist()}
 
 
-def after(state: State, text: str) -> State:
+def after(state: GrammarState, text: str) -> GrammarState:
     for byte in text.encode():
         found = state.after(byte)
         assert found is not None, text
@@ -136,7 +136,7 @@ def test_numbers_and_loops() -> None:
     assert next_texts(after(number, "10"), over) == {*"0123456789", '"'}
     assert next_texts(after(number, "1000"), over) == {'"'}
 
-    def path() -> Rule:
+    def path() -> GrammarRule:
         return one_of(Names.of(["a", "b"]), either(literal('"', END), literal("/", loop(("path",), path))))
 
     state = state_of(loop(("path",), path), over)
@@ -161,7 +161,7 @@ def test_what_cannot_be_written_is_never_begun() -> None:
     assert state_of(literal("z", END), over).need == NEVER
 
 
-def make(names: Names, count: int) -> Rule:
+def make(names: Names, count: int) -> GrammarRule:
     return literal("$" * count, one_of(names, END))
 
 
@@ -209,12 +209,12 @@ def test_whatever_is_drawn_is_complete_and_within_its_room(
     over = automaton(*dict.fromkeys(tokens))
     written = Names.of(dict.fromkeys(json.dumps(name, ensure_ascii=False) for name in names))
 
-    def more() -> Rule:
+    def more() -> GrammarRule:
         again = literal(', "', loop(("more",), more))
         return string(literal('"', either(literal("]", END), again)))
 
     rule = literal("[", one_of(written, either(literal("]", END), literal(', "', loop(("more",), more)))))
-    state: State | None = state_of(rule, over)
+    state: GrammarState | None = state_of(rule, over)
     assert state is not None
     room = state.need + spare
     ids: list[int] = []

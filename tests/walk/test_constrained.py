@@ -17,7 +17,7 @@ from kgwalk.demos.make import make_demos
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Generation, Request, ScriptedEngine
-from kgwalk.llm.grammar import Automaton, State, automaton_of
+from kgwalk.llm.grammar import Automaton, GrammarState, automaton_of
 from kgwalk.llm.tokenizers import ByteTokenizer, HfTokenizer, Tokenizer
 from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings
@@ -67,7 +67,7 @@ def next_characters(walk: KgwalkWalk, text: str, *, answer: bool = False, left: 
     grammar = walk.grammar(answer=answer)
     assert automaton is not None
     assert grammar is not None
-    state: State | None = automaton.start(grammar)
+    state: GrammarState | None = automaton.start(grammar)
     for byte in text.encode():
         assert state is not None, text
         state = state.after(byte)
@@ -204,7 +204,7 @@ class Dice:
     async def generate(self, request: Request) -> Generation:
         assert request.grammar is not None
         room, ids = request.sampling.max_tokens, list[int]()
-        state: State | None = self._automaton.start(request.grammar)
+        state: GrammarState | None = self._automaton.start(request.grammar)
         while not any(stop in self.tokens.decode(ids) for stop in request.sampling.stop):
             assert state is not None
             ids.append(self._chance.choice(state.allowed(room - len(ids)).tolist()))

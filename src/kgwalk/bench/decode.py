@@ -18,7 +18,7 @@ import torch
 
 from kgwalk.bench.machine import Machine
 from kgwalk.bench.rows import Figure
-from kgwalk.llm.grammar import END, Grammar, State, automaton_of, literal, thought
+from kgwalk.llm.grammar import END, Grammar, GrammarState, automaton_of, literal, thought
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.llm.torch_engine.engine import PREFILL_TOKENS, STEPS
 from kgwalk.llm.torch_engine.model import PrefillJob, SlotModel
@@ -68,7 +68,7 @@ def decoder_of(module: Any) -> Decoder:
 
 
 def slot_speed(
-    model: SlotModel, machine: Machine, batch: int, context: int, rounds: int, state: State | None = None
+    model: SlotModel, machine: Machine, batch: int, context: int, rounds: int, state: GrammarState | None = None
 ) -> DecodeSpeed:
     """The engine's passes: prompts of `context` random tokens, then steps; under a grammar if a `state` is given."""
     if batch > model.max_slots:
@@ -114,7 +114,7 @@ def slot_speed(
     )
 
 
-def widest_state(tokens: Tokenizer) -> State | None:
+def widest_state(tokens: Tokenizer) -> GrammarState | None:
     """The state of a grammar that allows nearly all tokens, and nearly always leads to itself: the inside of a thought.
     No state costs an engine more; None where the tokenizer has no grammars.
     """

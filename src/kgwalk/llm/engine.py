@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
-from kgwalk.llm.grammar import Automaton, Grammar, State, automaton_of
+from kgwalk.llm.grammar import Automaton, Grammar, GrammarState, automaton_of
 from kgwalk.llm.models import check_base, read_adapter
 from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer, end_id
 from kgwalk.types import EngineError, Message
@@ -213,7 +213,7 @@ class ActiveRequest:
     draws: Sequence[float]  # a number in [0, 1) for each of them; none at temperature 0
     stop_detector: StopDetector
     session: str
-    state: State | None = None  # where it is in its grammar; None where it may write anything
+    state: GrammarState | None = None  # where it is in its grammar; None where it may write anything
     prompt_length: int = 0
     logprobs: list[float] = field(default_factory=list)
 
@@ -255,7 +255,7 @@ def activate(
     return kind(ids, sampling, max_new, numbers, stop_detector, request.session, state)
 
 
-def start_state(automaton: Automaton | None, grammar: Grammar | None, room: int) -> State | None:
+def start_state(automaton: Automaton | None, grammar: Grammar | None, room: int) -> GrammarState | None:
     """Where a generation begins in its grammar; None for none, and where not even the shortest text has room."""
     if automaton is None or grammar is None:
         return None

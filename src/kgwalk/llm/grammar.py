@@ -44,30 +44,30 @@ LONGEST = 1024  # bytes of a name
 Ending = tuple[int, bytes, int]  # the length of a text, the text, and the end tokens after it: 1, or 0 at a stop text
 
 
-class Rule:
+class GrammarRule:
     """What may come from here on. Two that are made alike are the same object."""
 
-    _items: frozenset[Rule] | None = None
+    _items: frozenset[GrammarRule] | None = None
     _shortest: Ending | None = None
 
-    def items(self) -> frozenset[Rule]:
+    def items(self) -> frozenset[GrammarRule]:
         """Itself as rules that each take a byte or are the end."""
         if self._items is None:
             self._items = self._open()
         return self._items
 
-    def _open(self) -> frozenset[Rule]:
+    def _open(self) -> frozenset[GrammarRule]:
         return frozenset([self])
 
     def firsts(self) -> Iterable[int]:
         """The bytes that may come next."""
         return ()
 
-    def step(self, byte: int) -> frozenset[Rule]:
+    def step(self, byte: int) -> frozenset[GrammarRule]:
         """What may come after a byte."""
         return NOTHING
 
-    def shortest(self, open_loops: tuple[Rule, ...] = ()) -> Ending | None:
+    def shortest(self, open_loops: tuple[GrammarRule, ...] = ()) -> Ending | None:
         """The shortest way from here to the end, the first in order among equals; None inside a loop that is open.
 
         A loop of a grammar here can always be left by fewer bytes than another round takes, so that a rule's shortest
@@ -77,7 +77,7 @@ class Rule:
             self._shortest = self._ending(open_loops)
         return self._shortest
 
-    def _ending(self, open_loops: tuple[Rule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
         raise NotImplementedError
 
 
@@ -85,19 +85,19 @@ def _before(text: bytes, ending: Ending | None) -> Ending | None:
     return None if ending is None else (len(text) + ending[0], text + ending[1], ending[2])
 
 
-class _Literal(Rule):
-    def __init__(self, data: bytes, then: Rule) -> None:
+class _Literal(GrammarRule):
+    def __init__(self, data: bytes, then: GrammarRule) -> None:
         self.data, self.then = data, then
 
     def firsts(self) -> Iterable[int]:
         return self.data[:1]
 
-    def step(self, byte: int) -> frozenset[Rule]:
+    def step(self, byte: int) -> frozenset[GrammarRule]:
         if self.data[0] != byte:
             return NOTHING
         return self.then.items() if len(self.data) == 1 else _made(_Literal, self.data[1:], self.then).items()
 
-    def _ending(self, open_loops: tuple[Rule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
         return _before(self.data, self.then.shortest(open_loops))
 
 
@@ -129,13 +129,13 @@ class Names:
         return Names.of, (self.texts,)
 
 
-class _Choice(Rule):
+class _Choice(GrammarRule):
     """The names from `low` to `high`, which have their first `depth` bytes in common, after these bytes."""
 
-    def __init__(self, names: Names, low: int, high: int, depth: int, then: Rule) -> None:
+    def __init__(self, names: Names, low: int, high: int, depth: int, then: GrammarRule) -> None:
         self.names, self.low, self.high, self.depth, self.then = names, low, high, depth, then
 
-    def _open(self) -> frozenset[Rule]:
+    def _open(self) -> frozenset[GrammarRule]:
         whole = len(self.names.sorted[self.low]) == self.depth  # shorter texts come first
         ended = self.then.items() if whole else NOTHING
         low = self.low + whole
@@ -152,112 +152,112 @@ class _Choice(Rule):
             yield byte
             at = _after(texts, texts[at][: self.depth + 1], at, self.high)
 
-    def step(self, byte: int) -> frozenset[Rule]:
+    def step(self, byte: int) -> frozenset[GrammarRule]:
         texts = self.names.sorted
         text = texts[self.low][: self.depth] + bytes([byte])
         low = bisect_left(texts, text, self.low, self.high)
         high = _after(texts, text, low, self.high)
         return _made(_Choice, self.names, low, high, self.depth + 1, self.then).items() if high > low else NOTHING
 
-    def _ending(self, open_loops: tuple[Rule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
         name = min(self.names.sorted[self.low : self.high], key=lambda text: (len(text), text))
         return _before(name[self.depth :], self.then.shortest(open_loops))
 
 
-class _Many(Rule):
+class _Many(GrammarRule):
     """Any number of bytes of a kind, then what no byte of the kind begins. In a string `\\"` and `\\\\` as well."""
 
-    def __init__(self, kind: frozenset[int], then: Rule) -> None:
+    def __init__(self, kind: frozenset[int], then: GrammarRule) -> None:
         self.kind, self.then = kind, then
 
-    def _open(self) -> frozenset[Rule]:
+    def _open(self) -> frozenset[GrammarRule]:
         return self.then.items() | {self}
 
     def firsts(self) -> Iterable[int]:
         return [*self.kind, BACKSLASH] if self.kind is STRING else self.kind
 
-    def step(self, byte: int) -> frozenset[Rule]:
+    def step(self, byte: int) -> frozenset[GrammarRule]:
         if byte in self.kind:
             return self.items()
         return _made(_Escaped, self).items() if byte == BACKSLASH and self.kind is STRING else NOTHING
 
-    def _ending(self, open_loops: tuple[Rule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
         return self.then.shortest(open_loops)
 
 
-class _Escaped(Rule):
-    def __init__(self, string: Rule) -> None:
+class _Escaped(GrammarRule):
+    def __init__(self, string: GrammarRule) -> None:
         self.string = string
 
     def firsts(self) -> Iterable[int]:
         return (QUOTE, BACKSLASH)
 
-    def step(self, byte: int) -> frozenset[Rule]:
+    def step(self, byte: int) -> frozenset[GrammarRule]:
         return self.string.items() if byte in (QUOTE, BACKSLASH) else NOTHING
 
-    def _ending(self, open_loops: tuple[Rule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
         return _before(b'"', self.string.shortest(open_loops))
 
 
-class _Number(Rule):
+class _Number(GrammarRule):
     """A whole number above 0, of which so many digits have come."""
 
-    def __init__(self, used: int, then: Rule) -> None:
+    def __init__(self, used: int, then: GrammarRule) -> None:
         self.used, self.then = used, then
 
-    def _open(self) -> frozenset[Rule]:
+    def _open(self) -> frozenset[GrammarRule]:
         more = frozenset([self]) if self.used < DIGITS else NOTHING
         return more | self.then.items() if self.used else more
 
     def firsts(self) -> Iterable[int]:
         return b"0123456789" if self.used else b"123456789"
 
-    def step(self, byte: int) -> frozenset[Rule]:
+    def step(self, byte: int) -> frozenset[GrammarRule]:
         return _made(_Number, self.used + 1, self.then).items() if byte in bytes(self.firsts()) else NOTHING
 
-    def _ending(self, open_loops: tuple[Rule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
         return _before(b"" if self.used else b"1", self.then.shortest(open_loops))
 
 
-class _Either(Rule):
-    def __init__(self, options: tuple[Rule, ...]) -> None:
+class _Either(GrammarRule):
+    def __init__(self, options: tuple[GrammarRule, ...]) -> None:
         self.options = options
 
-    def _open(self) -> frozenset[Rule]:
+    def _open(self) -> frozenset[GrammarRule]:
         return frozenset().union(*(one.items() for one in self.options))
 
-    def _ending(self, open_loops: tuple[Rule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
         found = [way for one in self.options if (way := one.shortest(open_loops)) is not None]
         return min(found, default=None)
 
 
-class _Loop(Rule):
+class _Loop(GrammarRule):
     def __init__(self, key: tuple[Any, ...]) -> None:
-        self.make: Callable[[], Rule] = lambda: self
+        self.make: Callable[[], GrammarRule] = lambda: self
 
-    def _open(self) -> frozenset[Rule]:
+    def _open(self) -> frozenset[GrammarRule]:
         return self.make().items()
 
-    def _ending(self, open_loops: tuple[Rule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
         return None if self in open_loops else self.make().shortest((*open_loops, self))
 
 
-class _End(Rule):
+class _End(GrammarRule):
     """The end of the turn: by the tokenizer's end token, or (`stopped`) by the stop text that has just come."""
 
     def __init__(self, stopped: bool) -> None:
         self.stopped = stopped
 
-    def _ending(self, open_loops: tuple[Rule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
         return 0, b"", 0 if self.stopped else 1
 
 
-NOTHING: frozenset[Rule] = frozenset()
+NOTHING: frozenset[GrammarRule] = frozenset()
 END, STOPPED = _End(False), _End(True)
-_RULES: dict[tuple[Any, ...], Rule] = {}
+_RULES: dict[tuple[Any, ...], GrammarRule] = {}
 
 
-def _made(kind: type[Any], *args: Any) -> Rule:
+def _made(kind: type[Any], *args: Any) -> GrammarRule:
     key = (kind, *args)
     found = _RULES.get(key)
     if found is None:
@@ -267,36 +267,36 @@ def _made(kind: type[Any], *args: Any) -> Rule:
     return found
 
 
-def literal(text: str, then: Rule) -> Rule:
+def literal(text: str, then: GrammarRule) -> GrammarRule:
     """This text."""
     return _made(_Literal, text.encode("utf-8", "surrogatepass"), then)
 
 
-def one_of(names: Names, then: Rule) -> Rule:
+def one_of(names: Names, then: GrammarRule) -> GrammarRule:
     """One of the names, of which there is at least one."""
     return _made(_Choice, names, 0, len(names.sorted), 0, then)
 
 
-def string(then: Rule) -> Rule:
+def string(then: GrammarRule) -> GrammarRule:
     """The inside of a JSON string; `then` begins with its closing quote."""
     return _made(_Many, STRING, then)
 
 
-def thought(then: Rule) -> Rule:
+def thought(then: GrammarRule) -> GrammarRule:
     """Any text without `<`; `then` begins with that."""
     return _made(_Many, THOUGHT, then)
 
 
-def whole_number(then: Rule) -> Rule:
+def whole_number(then: GrammarRule) -> GrammarRule:
     """A whole number above 0; `then` begins with no digit."""
     return _made(_Number, 0, then)
 
 
-def either(*options: Rule) -> Rule:
+def either(*options: GrammarRule) -> GrammarRule:
     return options[0] if len(options) == 1 else _made(_Either, options)
 
 
-def loop(key: tuple[Any, ...], make: Callable[[], Rule]) -> Rule:
+def loop(key: tuple[Any, ...], make: Callable[[], GrammarRule]) -> GrammarRule:
     """The rule that `make` gives, which may name this loop again by its key: it is called when it is needed."""
     found = _made(_Loop, key)
     assert isinstance(found, _Loop)
@@ -307,12 +307,12 @@ def loop(key: tuple[Any, ...], make: Callable[[], Rule]) -> Rule:
 class Grammar:
     """What one turn may be: `make(*args)` is its rule. It is compared, and sent to other processes, as these two."""
 
-    def __init__(self, make: Callable[..., Rule], args: tuple[Any, ...]) -> None:
+    def __init__(self, make: Callable[..., GrammarRule], args: tuple[Any, ...]) -> None:
         self.make, self.args = make, args
-        self._rule: Rule | None = None
+        self._rule: GrammarRule | None = None
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> GrammarRule:
         if self._rule is None:
             self._rule = self.make(*self.args)
         return self._rule
@@ -330,7 +330,7 @@ class Grammar:
 # Over a vocabulary
 
 
-class State:
+class GrammarState:
     """A place in a grammar, for one vocabulary. `need`: tokens that the shortest ending from here takes.
 
     Edge i leads by the token `tokens[i]`, in ascending order, to the state `targets[which[i]]`, whose need is
@@ -339,12 +339,12 @@ class State:
 
     __slots__ = ("_automaton", "_edges", "items", "need")
 
-    def __init__(self, automaton: Automaton, items: frozenset[Rule], need: int) -> None:
+    def __init__(self, automaton: Automaton, items: frozenset[GrammarRule], need: int) -> None:
         self._automaton, self.items, self.need = automaton, items, need
-        self._edges: tuple[TokenArray, NDArray[np.int32], NDArray[np.int32], list[State], int] | None = None
+        self._edges: tuple[TokenArray, NDArray[np.int32], NDArray[np.int32], list[GrammarState], int] | None = None
 
     @property
-    def edges(self) -> tuple[TokenArray, NDArray[np.int32], NDArray[np.int32], list[State], int]:
+    def edges(self) -> tuple[TokenArray, NDArray[np.int32], NDArray[np.int32], list[GrammarState], int]:
         """Tokens, which target each leads to, the needs of these, the targets, and the largest need."""
         if self._edges is None:
             self._edges = self._automaton.expand(self)
@@ -355,7 +355,7 @@ class State:
         tokens, _, needs, _, most = self.edges
         return tokens if most < left else tokens[needs < left]
 
-    def after(self, token: int) -> State | None:
+    def after(self, token: int) -> GrammarState | None:
         """Where an allowed token leads; None for any other."""
         tokens, which, _, targets, _ = self.edges
         at = int(np.searchsorted(tokens, token))
@@ -364,7 +364,7 @@ class State:
     def forced(self, left: int, most: int) -> list[int]:
         """The next tokens, at most so many, for as long as each is the only one that is allowed."""
         found: list[int] = []
-        state: State | None = self
+        state: GrammarState | None = self
         while state is not None and len(found) < min(most, left):
             allowed = state.allowed(left - len(found))
             if len(allowed) != 1:
@@ -383,18 +383,18 @@ class Automaton:
         self._texts, self._ids = [piece for piece, _ in numbered], [number for _, number in numbered]
         self._whole = set(self._texts)
         self._longest = max(map(len, self._texts), default=0)
-        self._states: dict[frozenset[Rule], State] = {}
-        self._steps: dict[tuple[frozenset[Rule], int], frozenset[Rule]] = {}
+        self._states: dict[frozenset[GrammarRule], GrammarState] = {}
+        self._steps: dict[tuple[frozenset[GrammarRule], int], frozenset[GrammarRule]] = {}
         self._counts: dict[bytes, int] = {b"": 0}
         self._inside: dict[frozenset[int], tuple[list[int], list[tuple[int, bytes]]]] = {}
-        self.done = State(self, NOTHING, 0)
+        self.done = GrammarState(self, NOTHING, 0)
 
-    def start(self, grammar: Grammar) -> State:
+    def start(self, grammar: Grammar) -> GrammarState:
         return self._state(grammar.rule.items())
 
     def replay(self, grammar: Grammar, room: int, ids: Sequence[int]) -> list[TokenArray]:
         """The tokens that were allowed in the place of each of `ids`, a turn that could have `room` tokens."""
-        state: State | None = self.start(grammar)
+        state: GrammarState | None = self.start(grammar)
         found = []
         for at, number in enumerate(ids):
             if state is None:
@@ -403,16 +403,16 @@ class Automaton:
             state = state.after(number)
         return found
 
-    def _state(self, items: frozenset[Rule]) -> State:
+    def _state(self, items: frozenset[GrammarRule]) -> GrammarState:
         found = self._states.get(items)
         if found is None:
             if len(self._states) >= MOST_STATES:
                 self._states.clear()
                 self._steps.clear()
-            found = self._states[items] = State(self, items, self._need(items))
+            found = self._states[items] = GrammarState(self, items, self._need(items))
         return found
 
-    def _need(self, items: frozenset[Rule]) -> int:
+    def _need(self, items: frozenset[GrammarRule]) -> int:
         ways = [way for one in items if (way := one.shortest()) is not None]
         if not ways:
             return NEVER
@@ -437,12 +437,14 @@ class Automaton:
             text = rest
         return self._counts[rests[0] if rests else text]
 
-    def expand(self, state: State) -> tuple[TokenArray, NDArray[np.int32], NDArray[np.int32], list[State], int]:
-        """The edges of a state, for `State.edges`."""
+    def expand(
+        self, state: GrammarState
+    ) -> tuple[TokenArray, NDArray[np.int32], NDArray[np.int32], list[GrammarState], int]:
+        """The edges of a state, for `GrammarState.edges`."""
         if state is self.done:
             empty = np.zeros(0, np.int32)
             return empty, empty, empty, [], 0
-        found: dict[int, State] = {}
+        found: dict[int, GrammarState] = {}
         many = next((one for one in state.items if isinstance(one, _Many)), None)
         if many is not None and state.items == many.items():
             inside, others = self._split(many.kind)
@@ -462,7 +464,7 @@ class Automaton:
         needs = np.array([target.need for target in targets], np.int32)[which[order]] if targets else tokens
         return tokens[order], which[order], needs, targets, int(needs.max(initial=0))
 
-    def _search(self, items: frozenset[Rule], found: dict[int, State]) -> None:
+    def _search(self, items: frozenset[GrammarRule], found: dict[int, GrammarState]) -> None:
         """All tokens whose bytes the rules take, byte by byte through the sorted vocabulary."""
         texts, ids = self._texts, self._ids
         ahead = [(b"", 0, len(texts), items)]
@@ -481,14 +483,14 @@ class Automaton:
                 if at < end:
                     ahead.append((text, at, end, there))
 
-    def _step(self, items: frozenset[Rule], byte: int) -> frozenset[Rule]:
+    def _step(self, items: frozenset[GrammarRule], byte: int) -> frozenset[GrammarRule]:
         key = (items, byte)
         there = self._steps.get(key)
         if there is None:
             there = self._steps[key] = NOTHING.union(*(rule.step(byte) for rule in items))
         return there
 
-    def _run(self, items: frozenset[Rule], text: bytes) -> frozenset[Rule]:
+    def _run(self, items: frozenset[GrammarRule], text: bytes) -> frozenset[GrammarRule]:
         for byte in text:
             if not items:
                 break

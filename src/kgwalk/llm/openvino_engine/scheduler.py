@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgwalk.llm.engine import ActiveRequest, Generation, common_length
-from kgwalk.llm.grammar import State, TokenArray
+from kgwalk.llm.grammar import GrammarState, TokenArray
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
@@ -452,7 +452,7 @@ class NgramIndex:
 
 
 def draft(
-    ids: Sequence[int], sources: Sequence[NgramIndex], count: int, state: State | None = None, left: int = 0
+    ids: Sequence[int], sources: Sequence[NgramIndex], count: int, state: GrammarState | None = None, left: int = 0
 ) -> list[int]:
     """At most `count` draft tokens: each from the source that has met more of the last tokens, else from the first.
     Where a grammar (`state`, with `left` tokens to come) allows only one token it is that, and none that it forbids.

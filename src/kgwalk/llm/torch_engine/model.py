@@ -20,7 +20,7 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from kgwalk.llm.grammar import State
+from kgwalk.llm.grammar import GrammarState
 from kgwalk.llm.models import context_limit
 from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, NucleusPass, gpu_free
 from kgwalk.llm.torch_engine.fused import fuse
@@ -174,7 +174,7 @@ class SlotModel:
     def _where_weights_lie(self) -> list[int]:
         return [self.state.grammars.grown, *(weight.data_ptr() for weight in self.module.parameters())]
 
-    def grammar_state(self, state: State | None) -> int:
+    def grammar_state(self, state: GrammarState | None) -> int:
         """The number of a state of a grammar, which is on the device from now on; 0 for none."""
         if state is None:
             return 0

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch.nn.functional import linear
 
-from kgwalk.llm.grammar import State
+from kgwalk.llm.grammar import GrammarState
 from kgwalk.llm.torch_engine.sequence import MISSING
 
 AT_ONCE = 128  # sequences for which V numbers are held in double precision
@@ -125,7 +125,7 @@ class GrammarTable:
 
     def clear(self) -> None:
         """Forgets all states. No sequence may be in one."""
-        self._known: dict[State, int] = {}
+        self._known: dict[GrammarState, int] = {}
         self._there: set[int] = set()
         self._edges = 0
 
@@ -134,7 +134,7 @@ class GrammarTable:
         """Whether it is worth to begin anew."""
         return self._edges > EDGES
 
-    def number(self, state: State) -> int:
+    def number(self, state: GrammarState) -> int:
         """The number of a state, whose edges are on the device from now on, and those of some that follow it."""
         number = self._known.get(state, 0)
         if number in self._there:
@@ -149,8 +149,8 @@ class GrammarTable:
         self._put(batch)
         return self._known[state]
 
-    def _put(self, states: Sequence[State]) -> None:
-        before, new = len(self._known), list[State]()
+    def _put(self, states: Sequence[GrammarState]) -> None:
+        before, new = len(self._known), list[GrammarState]()
         for one in states:
             for state in (one, *one.edges[3]):
                 if state not in self._known:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgwalk.llm.engine import ActiveRequest, Generation, common_length
-from kgwalk.llm.grammar import State
+from kgwalk.llm.grammar import GrammarState
 from kgwalk.types import EngineError
 
 BLOCK = 16  # tokens: prefixes are shared in whole blocks
@@ -46,7 +46,7 @@ class SlotSequence(ActiveRequest):
             slot.ids = self.ids
         slot.cached = min(slot.cached, len(self.ids) - 1)
 
-    def state_now(self) -> State | None:
+    def state_now(self) -> GrammarState | None:
         """Where it is in its grammar after all that it has sampled."""
         while self.state is not None and self.read < len(self.logprobs):
             self.state = self.state.after(self.ids[self.prompt_length + self.read])

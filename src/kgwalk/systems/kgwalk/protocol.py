@@ -25,8 +25,8 @@ from kgwalk.llm.grammar import (
     END,
     STOPPED,
     Grammar,
+    GrammarRule,
     Names,
-    Rule,
     either,
     literal,
     loop,
@@ -196,7 +196,7 @@ class WalkSoFar(NamedTuple):
         return "between" in self.calls
 
 
-def turn_rule(walk: WalkSoFar, thoughts: bool, answer: bool) -> Rule:
+def turn_rule(walk: WalkSoFar, thoughts: bool, answer: bool) -> GrammarRule:
     """One call or the answer, with or without a thought before it; with `answer` no call."""
     options = [literal("<answer>", _answer_rule(walk.made))]
     if not answer:
@@ -210,8 +210,8 @@ def _grammar(walk: WalkSoFar, thoughts: bool, answer: bool) -> Grammar:
     return Grammar(turn_rule, (walk, thoughts, answer))
 
 
-def _answer_rule(made: int) -> Rule:
-    def names() -> Rule:
+def _answer_rule(made: int) -> GrammarRule:
+    def names() -> GrammarRule:
         after = either(literal('"]</answer>', STOPPED), literal('", ', loop(("answer",), names)))
         return literal('"', string(after))
 
@@ -219,11 +219,11 @@ def _answer_rule(made: int) -> Rule:
     return either(_set(made, literal("</answer>", STOPPED)), listed) if made else listed
 
 
-def _set(made: int, then: Rule) -> Rule:
+def _set(made: int, then: GrammarRule) -> GrammarRule:
     return literal("$", one_of(Names.of(map(str, range(1, made + 1))), then))
 
 
-def _call_rule(tool: str, walk: WalkSoFar) -> Rule | None:
+def _call_rule(tool: str, walk: WalkSoFar) -> GrammarRule | None:
     """None where the call needs a set or a relation and there is none."""
     kinds = arguments(tool)
     if (not walk.made and "set" in kinds) or (not walk.forms.plain and {"path", "value", "hop"} & set(kinds)):
@@ -240,17 +240,17 @@ def _call_rule(tool: str, walk: WalkSoFar) -> Rule | None:
     return then
 
 
-def _columns(tool: str, walk: WalkSoFar, then: Rule) -> Rule:
+def _columns(tool: str, walk: WalkSoFar, then: GrammarRule) -> GrammarRule:
     """Any number of values more."""
     key = ("columns", tool, walk)
 
-    def more() -> Rule:
+    def more() -> GrammarRule:
         return either(then, literal(', "', _relation("value", walk, literal('"', loop(key, more)))))
 
     return loop(key, more)
 
 
-def _argument_rule(kind: str, walk: WalkSoFar, then: Rule) -> Rule:
+def _argument_rule(kind: str, walk: WalkSoFar, then: GrammarRule) -> GrammarRule:
     quoted = literal('"', then)
     match kind:
         case "set":
@@ -268,7 +268,7 @@ def _argument_rule(kind: str, walk: WalkSoFar, then: Rule) -> Rule:
             return literal('"', _relation(kind, walk, quoted))
 
 
-def _relation(kind: str, walk: WalkSoFar, then: Rule) -> Rule:
+def _relation(kind: str, walk: WalkSoFar, then: GrammarRule) -> GrammarRule:
     """A relation, in the full language also a "path", or a "value" made of one; a "hop" is one step."""
     if not walk.full:
         return one_of(walk.forms.plain, then)
@@ -284,13 +284,18 @@ def _relation(kind: str, walk: WalkSoFar, then: Rule) -> Rule:
 
 
 def _path(
-    forms: RelationForms, then: Rule, *, raw: bool = False, single: bool = False, simple_then: Rule | None = None
-) -> Rule:
+    forms: RelationForms,
+    then: GrammarRule,
+    *,
+    raw: bool = False,
+    single: bool = False,
+    simple_then: GrammarRule | None = None,
+) -> GrammarRule:
     """`simple_then` follows a path of simple names, where that may be more than what follows an odd one."""
     end = simple_then or then
     key = ("path", forms.simple, end, single)
 
-    def hop() -> Rule:
+    def hop() -> GrammarRule:
         again = [literal(sign, loop(key, hop)) for sign in "/|"]
         after = end if single else either(end, *again, literal("+", either(end, *again)))
         name = one_of(forms.simple, after)
