@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
+from kgwalk.llm.grammar import Grammar, automaton_of
+from kgwalk.llm.tokenizers import Tokenizer
+from kgwalk.systems.kgwalk.turn_grammar import RelationForms, WalkSoFar, turn_rule
+from kgwalk.walk.language import CORE
 from tiny_models import tiny_tokenizer
 
 
@@ -46,3 +51,29 @@ def by_full_pass(module: Any, ids: list[int], chosen: list[int]) -> list[float]:
         logits = module(torch.tensor([ids + chosen], device=module.device)).logits[0].float()
     table = torch.log_softmax(logits, -1)
     return [float(table[len(ids) - 1 + step, number]) for step, number in enumerate(chosen)]
+
+
+# A turn of the `kgwalk` protocol after two sets, over three relations.
+GRAMMAR = Grammar(
+    turn_rule, (WalkSoFar(2, RelationForms.of(["directed_by", "starred_actors", "born"]), CORE, False), False, False)
+)
+
+
+def ask_for_a_call(ids: list[int], session: str = "", **sampling: Any) -> Request:
+    stop = {"stop": ("</answer>",), "max_tokens": 40, "temperature": 1.0, **sampling}
+    return replace(ask(ids, session, **stop), grammar=GRAMMAR)
+
+
+def by_constrained_pass(module: Any, ids: list[int], made: Generation, tokens: Tokenizer) -> list[float]:
+    """The log-probabilities of a turn among what `GRAMMAR` allowed at each place."""
+    automaton = automaton_of(tokens)
+    assert automaton is not None
+    assert made.room is not None
+    with torch.no_grad():
+        logits = module(torch.tensor([ids + made.ids], device=module.device)).logits[0].float()
+    found = []
+    for step, allowed in enumerate(automaton.replay(GRAMMAR, made.room, made.ids)):
+        among = torch.from_numpy(allowed).long()
+        table = torch.log_softmax(logits[len(ids) - 1 + step, among], -1)
+        found.append(float(table[among.tolist().index(made.ids[step])]))
+    return found

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class Triple(NamedTuple):
@@ -162,6 +162,17 @@ class Turn:
     counted: tuple[int, int] | None = None  # prompt and generated tokens, where the engine's server reports its own
     seconds: float = 0.0
     documents: list[Document] = field(default_factory=list)  # of a web search, as far as they were shown
+    constraint: Constraint | None = None  # None: the model could write anything. Not written to files
+
+
+class Constraint(NamedTuple):
+    """What a turn could be: its grammar (`llm.grammar.Grammar`), and how many tokens it could have.
+
+    With the turn's tokens these say which tokens were allowed at each place, so nothing more is kept.
+    """
+
+    grammar: Any
+    room: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +189,16 @@ class SecondLook:
 
 
 class Flat(NamedTuple):
-    """An episode as one sequence, for a trainer. `mask` is 1 on the engine's tokens, `turn_index` -1 elsewhere."""
+    """An episode as one sequence, for a trainer. `mask` is 1 on the engine's tokens, `turn_index` -1 elsewhere.
+
+    `constraints` has, of each turn that was constrained, where its tokens begin and end, and by what.
+    """
 
     ids: list[int]
     mask: list[int]
     logprobs: list[float]
     turn_index: list[int]
+    constraints: Sequence[tuple[int, int, Constraint]] = ()
 
 
 @dataclass(slots=True)
@@ -245,11 +260,14 @@ class Episode:
         >>> episode = Episode(Question("q", "?", [], []), [], [1, 2], "", [turn, last])
         >>> episode.flatten()
         Flat(ids=[1, 2, 7, 8, 3, 9], mask=[0, 0, 1, 1, 0, 1], logprobs=[0.0, 0.0, -0.5, -0.25, 0.0, -1.0], \
-turn_index=[-1, -1, 0, 0, -1, 1])
+turn_index=[-1, -1, 0, 0, -1, 1], constraints=[])
         """
-        flat = Flat(list(self.prompt_ids), [0] * len(self.prompt_ids), [0.0] * len(self.prompt_ids), [])
+        constraints: list[tuple[int, int, Constraint]] = []
+        flat = Flat(list(self.prompt_ids), [0] * len(self.prompt_ids), [0.0] * len(self.prompt_ids), [], constraints)
         flat.turn_index.extend([-1] * len(self.prompt_ids))
         for index, turn in enumerate(self.turns):
+            if turn.constraint is not None:
+                constraints.append((len(flat.ids), len(flat.ids) + len(turn.ids), turn.constraint))
             for ids, mask, logprobs, number in (
                 (turn.ids, 1, turn.logprobs, index),
                 (turn.observation_ids, 0, [0.0] * len(turn.observation_ids), -1),

@@ -19,7 +19,7 @@ import kgwalk.demos
 from conftest import FILMS, awkward_names, store_of, temporary_store
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.data.bundled import world_path, world_questions
-from kgwalk.demos.demo import Demo, RoughTokenizer, encode, end_id, read_demos, turn_ids, write_line
+from kgwalk.demos.demo import Demo, RoughTokenizer, encode, read_demos, turn_ids, write_line
 from kgwalk.demos.filter import CandidateWalk, DemoSettings, Rejects, reason_against
 from kgwalk.demos.make import DemoSources, make_demos, teacher_demos
 from kgwalk.demos.voice import STYLES, TEMPLATES
@@ -27,7 +27,7 @@ from kgwalk.demos.writer import WRITERS
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Request, ScriptedEngine
-from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer
+from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer, end_id
 from kgwalk.systems.graph_rft.plan import read_plan
 from kgwalk.types import Answer, Call, Document, Episode, InputError, KgwalkError, Question, StopReason, Triple, Turn
 from kgwalk.walk.policy import ProtocolPolicy, budget_of, protocol_named, protocol_of

@@ -14,6 +14,7 @@ import torch
 if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("needs a GPU, or TRITON_INTERPRET=1", allow_module_level=True)
 
+from kgwalk.llm.grammar import END, Automaton, Grammar, Names, literal, one_of, string
 from kgwalk.llm.torch_engine import kernels
 from kgwalk.llm.torch_engine.kv_cache import SlotPass, pad_rows, slot_attention
 from kgwalk.llm.torch_engine.model import PrefillJob, SlotModel
@@ -106,6 +107,48 @@ def test_tokens_are_sampled_as_in_torch() -> None:
             assert torch.equal(getattr(quick, name).cpu()[:6], getattr(plain, name)[:6]), name
         assert plain.out_ids[:, 0].tolist().count(-1) == 0
         assert plain.out_ids[:, 1].tolist() == [-1, -1, -1]
+
+
+def test_tokens_are_sampled_as_in_torch_under_a_grammar() -> None:
+    """Slots 0 to 2 are in a string, of which most of the vocabulary may come next; 3 writes a name; 4 is free; 5 comes
+    to a state that is not there, and waits.
+    """
+    vocabulary = 5000
+    pieces = [*(bytes([byte]) for byte in range(256)), *(b"a%d" % number for number in range(vocabulary - 257)), None]
+    automaton = Automaton(pieces, vocabulary - 1)
+    text = automaton.start(Grammar(string, (literal('"', END),)))
+    name = automaton.start(Grammar(one_of, (Names.of(["a1", "a12", "a77", "b"]), END)))
+    draws = torch.rand(6, 4, generator=torch.Generator().manual_seed(4)).tolist()
+    rules = [text, text, text, name, None, text]
+    slots = torch.tensor([3, 0, 1, 5, 2, 4, 6])
+    found = []
+    for device in (torch.device("cpu"), DEVICE):
+        state = SlotState(6, 4, 8, 3, vocabulary, device)
+        state.define_end_set(0, [1])
+        numbers = [0 if one is None else state.grammars.number(one) for one in rules]
+        starts = [
+            SlotStart(slot, 7, 10, 4, [0.0, 1.0, 0.5, 2.0, 1.0, 1.0][slot], 1.0, draws[slot], 0, numbers[slot])
+            for slot in range(6)
+        ]
+        state.begin(starts)
+        state.left[0] = 3  # with the quote and the end to come, one token of text
+        state.grammars.count[int(state.grammars.target[int(state.grammars.first[numbers[3]])])] = -1
+        for step in range(3):
+            logits = 3 * torch.randn(7, vocabulary, generator=torch.Generator().manual_seed(step))
+            if device is DEVICE and found:
+                kernels.sample(logits.to(DEVICE), slots.to(DEVICE), state, move=True)
+            else:
+                state.advance(logits, slots, move=True, sampled=True, nucleus=False, constrained=True)
+            state.step += 1
+        found.append(state)
+    plain, quick = found
+    assert torch.equal(quick.out_ids[:, :7].cpu(), plain.out_ids[:, :7])
+    live = plain.out_ids[:, :7] >= 0
+    assert torch.allclose(quick.out_logprobs[:, :7].cpu()[live], plain.out_logprobs[:, :7][live], atol=1e-5)
+    for part in ("last", "at", "left", "used", "state"):
+        assert torch.equal(getattr(quick, part).cpu()[:6], getattr(plain, part)[:6]), part
+    written = plain.out_ids[:, 1].tolist()  # of slot 0: a text of one token, the quote, the end
+    assert written[1:] == [ord('"'), vocabulary - 1]
 
 
 def test_a_sequence_stops_at_a_token_that_may_be_its_end() -> None:

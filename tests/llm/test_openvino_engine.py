@@ -23,7 +23,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
+from engine_helpers import ask, ask_for_a_call, by_constrained_pass, by_full_pass, by_transformers, prompt, run
 from kgwalk.config.cache import CACHE_VARIABLE, damage
 from kgwalk.llm.engine import Engine, Generation, auto_kind, common_length, draws, first_stop, open_engine, seed_at
 from kgwalk.llm.openvino_engine.convert import check, quantise
@@ -31,7 +31,8 @@ from kgwalk.llm.openvino_engine.engine import CpuEngine
 from kgwalk.llm.openvino_engine.model import converted_folder
 from kgwalk.llm.openvino_engine.runtime import ov
 from kgwalk.llm.openvino_engine.scheduler import BlockTable, sample
-from kgwalk.types import EngineError, Message
+from kgwalk.systems.kgwalk.protocol import parse
+from kgwalk.types import Answer, EngineError, Malformed, Message
 from tiny_models import save_tiny, tiny_model, tiny_module
 
 KINDS = ["llama", "qwen2", "qwen3"]
@@ -116,6 +117,30 @@ def test_sampled_tokens_are_those_of_the_full_pass_with_the_same_draws(engine: C
 
 
 # What is kept, and what is shared.
+
+
+def test_under_a_grammar_turns_are_whole_and_probabilities_are_among_what_is_allowed(engine: CpuEngine) -> None:
+    """Drafts or not, alone or with others: the same calls, of the relations and sets that there are."""
+    requests = [ask_for_a_call(prompt(30, seed=n), seed=n, temperature=n % 3 / 2) for n in range(12)]
+    together = run(engine, *requests)
+    alone = [run(engine, request)[0] for request in requests]
+    for request, made, again in zip(requests, together, alone, strict=True):
+        step = parse(engine.tokens.decode(made.ids))
+        assert not isinstance(step, Malformed), step
+        assert made.finish == ("stop" if isinstance(step, Answer) else "eos")
+        assert made.room == 40
+        assert again.ids == made.ids
+        expected = by_constrained_pass(tiny_module(), list(request.ids), made, engine.tokens)
+        assert made.logprobs == pytest.approx(expected, abs=1e-3)
+    assert len({engine.tokens.decode(made.ids) for made in together}) > 4
+    drafted, accepted = engine.guessed
+    assert accepted > 0.3 * drafted  # where only one token is allowed the draft is right
+
+
+def test_a_turn_without_room_for_any_call_is_free(engine: CpuEngine) -> None:
+    [made] = run(engine, ask_for_a_call(prompt(30), max_tokens=2))
+    assert made.room is None
+    assert made.logprobs == pytest.approx(by_full_pass(tiny_module(), prompt(30), made.ids), abs=1e-3)
 
 
 def test_a_session_computes_only_what_is_new(engine: CpuEngine) -> None:

@@ -17,15 +17,17 @@ pytest.importorskip("transformers")
 
 import torch
 
-from engine_helpers import ask, by_full_pass, by_transformers, prompt, run
+from engine_helpers import ask, ask_for_a_call, by_constrained_pass, by_full_pass, by_transformers, prompt, run
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling, draws, first_stop, seed_at
 from kgwalk.llm.models import packaged_gguf
 from kgwalk.llm.torch_engine import engine as torch_engine
+from kgwalk.llm.torch_engine import sampling as torch_sampling
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.kv_cache import STEP_SIZES, size_above
 from kgwalk.llm.torch_engine.model import SlotModel
 from kgwalk.llm.torch_engine.sequence import ROOM, prefix_hashes
-from kgwalk.types import EngineError, Message
+from kgwalk.systems.kgwalk.protocol import parse
+from kgwalk.types import Answer, EngineError, Malformed, Message
 from tiny_models import tiny_model, tiny_module
 
 KINDS = ["llama", "qwen2", "qwen3"]
@@ -518,7 +520,9 @@ def by_rounds(engine: LocalEngine, gone: set[int]) -> dict[int, Generation]:
         sampling = Sampling(temperature=float(number % 2), stop=(stop,))
         ids = [5 + number % 3, *range(10, 40 + number)]
         numbers = draws(seed_at(number, len(ids)), 40) if number % 2 else []
-        engine.ask(sampling, [(number, str(number), 40, ids, numbers, prefix_hashes(ids[:-1]))], lambda: number in over)
+        engine.ask(
+            sampling, [(number, str(number), 40, ids, numbers, prefix_hashes(ids[:-1]), None)], lambda: number in over
+        )
 
     for number in range(9):
         submit(number)
@@ -561,7 +565,7 @@ def test_a_session_may_bring_the_list_that_it_brought_before(make: Make) -> None
         ids += new
         expected = by_transformers(tiny_module(), ids, 4, engine.tokens.end_ids)
         passes.sizes.clear()
-        engine.ask(sampling, [("me", "s", 4, ids, [], prefix_hashes(ids[:-1]))], lambda: False)
+        engine.ask(sampling, [("me", "s", 4, ids, [], prefix_hashes(ids[:-1]), None)], lambda: False)
         while engine.begin_round():
             assert engine.there()  # on a processor a pass is over when its call returns
             engine.end_round()
@@ -644,3 +648,44 @@ def test_in_lockstep_the_same_sequences_run_together_every_time() -> None:
         return asyncio.run(all_of_them())
 
     assert logprobs([0.0]) == logprobs([0.003, 0.0, 0.001])
+
+
+# Under a grammar
+
+
+@pytest.mark.parametrize(("ahead", "steps"), [(1, 1), (1, 4), (48, 4)])
+def test_under_a_grammar_turns_are_whole_and_probabilities_are_among_what_is_allowed(
+    make: Make, monkeypatch: pytest.MonkeyPatch, ahead: int, steps: int
+) -> None:
+    """Free requests run beside them. With one state at a time on the device, sequences stop at every new one."""
+    monkeypatch.setattr(torch_sampling, "AHEAD", ahead)
+    engine = make(steps=steps)
+    calls = [
+        ask_for_a_call(prompt(30, seed=n), seed=n, temperature=n % 3 / 2, top_p=0.7 if n == 5 else 1.0)
+        for n in range(12)
+    ]
+    free = [ask(prompt(20, n), temperature=1.0, seed=n) for n in range(3)]
+    made = run(engine, *calls, *free)
+    for request, one in zip(calls, made[:12], strict=True):
+        step = parse(engine.tokens.decode(one.ids))
+        assert not isinstance(step, Malformed), step
+        assert one.finish == ("stop" if isinstance(step, Answer) else "eos")
+        assert one.room == 40
+        expected = by_constrained_pass(tiny_module(), list(request.ids), one, engine.tokens)
+        assert one.logprobs == pytest.approx(expected, abs=1e-4)
+    assert [one.ids for one in made[12:]] == [one.ids for one in run(make(), *free)]
+    assert [one.room for one in made[12:]] == [None] * 3
+    assert run(make(), calls[4])[0].ids == made[4].ids
+
+
+def test_more_states_than_the_table_has_room_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [ask_for_a_call(prompt(30, seed=n), seed=n) for n in range(4)]
+    expected = [one.ids for one in run(make(), *calls)]
+    monkeypatch.setattr(torch_sampling, "STATES", 2)
+    monkeypatch.setattr(torch_sampling, "EDGES", 4)
+    engine = make()
+    assert [one.ids for one in run(engine, *calls)] == expected
+    table = engine._batcher.model.state.grammars
+    assert table.grown > 1
+    engine.weights_changed()  # a table that has grown large begins anew
+    assert [one.ids for one in run(engine, *calls)] == expected

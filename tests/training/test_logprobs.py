@@ -7,6 +7,7 @@ import doctest
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import (
@@ -19,12 +20,15 @@ from transformers import (
     PreTrainedModel,
 )
 
+import engine_helpers
+from engine_helpers import GRAMMAR, ask_for_a_call
 from kgwalk.llm.engine import Request, Sampling
+from kgwalk.llm.grammar import automaton_of
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.training import logprobs
-from kgwalk.training.logprobs import TokenScorer
+from kgwalk.training.logprobs import TokenScorer, logprob_and_entropy
 from kgwalk.training.microbatch import Batch, collate, trees
-from kgwalk.types import Flat, KgwalkError
+from kgwalk.types import Constraint, Flat, KgwalkError
 from tiny_models import tiny_model, tiny_module
 
 SMALL: dict[str, Any] = {
@@ -101,7 +105,7 @@ def check_scores(model: Any, scorer: TokenScorer, given: Batch, alone: Batch, or
 
 def test_the_examples_in_the_module() -> None:
     result = doctest.testmod(logprobs)
-    assert (result.failed, result.attempted) == (0, 4)
+    assert (result.failed, result.attempted) == (0, 5)
 
 
 @pytest.mark.parametrize("chunk", [4, 1024])
@@ -227,6 +231,60 @@ def test_logits_of_chunks_only_are_made() -> None:
     loss.backward()
     assert sum(rows) == 17  # once more, in the backward pass
     assert max(rows) <= 4
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
+def test_equal_to_what_the_engine_reports_under_a_grammar(kind: str) -> None:
+    """Probabilities are among the allowed tokens in both; where only one is allowed it is 1, and nothing is learnt."""
+    loaded = tiny_model(kind)
+    automaton = automaton_of(loaded.tokens)
+    assert automaton is not None
+
+    async def sample() -> list[Flat]:
+        engine = LocalEngine(loaded)
+        prompts = [engine_helpers.prompt(12 + n, seed=n) for n in range(6)]
+        made = await asyncio.gather(
+            *(engine.generate(ask_for_a_call(ids, seed=n)) for n, ids in enumerate(prompts)),
+            engine.generate(Request(prompts[0], [], Sampling(max_tokens=9, temperature=1.0, seed=7))),
+        )
+        await engine.close()
+        flats = []
+        for ids, out in zip([*prompts, prompts[0]], made, strict=True):
+            span = (len(ids), len(ids) + len(out.ids))
+            bound = () if out.room is None else ((*span, Constraint(GRAMMAR, out.room)),)
+            mask = [0] * len(ids) + [1] * len(out.ids)
+            flats.append(Flat([*ids, *out.ids], mask, [0.0] * len(ids) + out.logprobs, [], bound))
+        return flats
+
+    flats = asyncio.run(sample())
+    scorer = TokenScorer(loaded.module, chunk=7)
+    for rows in (None, trees(flats, 10_000)):
+        batch = collate(flats, None, 0, rows=rows, automaton=automaton)
+        assert len(batch.target_N) < int(batch.mask_BT.sum())  # those without a choice are left out
+        scores = scorer(batch, entropy=True)
+        torch.testing.assert_close(scores.logprobs_BT, batch.old_logprobs_BT, atol=1e-5, rtol=0)
+        assert bool((scores.entropy_BT >= -1e-6).all())
+    with pytest.raises(KgwalkError, match="automaton"):
+        collate(flats, None, 0)
+
+
+def test_gradients_under_a_grammar_are_those_of_the_allowed_tokens() -> None:
+    logits = torch.randn(5, 21, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    allowed = torch.rand(5, 17, generator=torch.Generator().manual_seed(1)) < 0.5  # the vocabulary is a little longer
+    target = torch.tensor([3, 0, 16, 8, 5])
+    allowed[torch.arange(5), target] = True
+    bits = torch.from_numpy(np.packbits(allowed.numpy(), axis=1, bitorder="little"))
+    found, entropy = logprob_and_entropy(logits, target, True, bits)
+    one = torch.autograd.grad(found.sum(), logits)[0]
+    expected, spread = [], []
+    for row in range(5):
+        among = torch.log_softmax(logits[row, :17][allowed[row]], -1)
+        expected.append(among[int(allowed[row, : target[row]].sum())])
+        spread.append(-(among.exp() * among).sum())
+    other = torch.autograd.grad(torch.stack(expected).sum(), logits)[0]
+    torch.testing.assert_close(found, torch.stack(expected))
+    torch.testing.assert_close(entropy, torch.stack(spread).detach())
+    torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])

@@ -22,13 +22,27 @@ from hypothesis import strategies as st
 
 from conftest import FILMS, store_of
 from kgwalk.llm.engine import Request, Sampling
+from kgwalk.llm.grammar import Grammar
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.systems.kgwalk.protocol import Kgwalk
+from kgwalk.systems.kgwalk.turn_grammar import RelationForms, WalkSoFar, turn_rule
 from kgwalk.training.curriculum import MeasuredEpisode, TrainingSet
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.workers.messages import IDS, Frames, framed, pack, pack_episode, unpack_episode, unpacked
 from kgwalk.training.workers.process import RemoteEngine
-from kgwalk.types import Answer, Call, Document, Episode, KgwalkError, Malformed, Question, StopReason, Triple, Turn
+from kgwalk.types import (
+    Answer,
+    Call,
+    Constraint,
+    Document,
+    Episode,
+    KgwalkError,
+    Malformed,
+    Question,
+    StopReason,
+    Triple,
+    Turn,
+)
 from kgwalk.walk.environment import Environments, EnvironmentSettings
 from kgwalk.walk.policy import protocol_named
 from kgwalk.walk.protocol import Environment
@@ -258,10 +272,15 @@ def test_an_episode_comes_back_as_it_was() -> None:
         [fact],
         "key",
     )
-    row = pack_episode(7, MeasuredEpisode(episode, {"f1": 1.0}, False, True))
+    grammar = Grammar(turn_rule, (WalkSoFar(1, RelationForms.of(["directed_by"]), ("count",), False), False, False))
+    episode.turns[0].constraint = Constraint(grammar, 64)
+    row = pack_episode(7, MeasuredEpisode(episode, {"f1": 1.0}, False, True), {grammar: 3}.__getitem__)
     (travelled,) = Frames().feed(framed(row))
     assert travelled[0] == 7
-    assert unpack_episode(travelled, QUESTIONS[0]) == MeasuredEpisode(episode, {"f1": 1.0}, False, True)
+    (came,) = Frames().feed(framed(grammar))
+    assert came == grammar
+    assert came is not grammar
+    assert unpack_episode(travelled, QUESTIONS[0], {3: came}) == MeasuredEpisode(episode, {"f1": 1.0}, False, True)
 
 
 def test_of_a_context_only_what_is_new_is_sent() -> None:
@@ -269,9 +288,9 @@ def test_of_a_context_only_what_is_new_is_sent() -> None:
     went: list[tuple[int, list[int]]] = []
 
     def send(message: Any) -> None:
-        for number, _, _, held, new, _, _ in message if isinstance(message, list) else []:
+        for number, _, _, held, new, _, _, _ in message if isinstance(message, list) else []:
             went.append((held, unpacked(IDS, new).tolist()))
-            asyncio.get_running_loop().call_soon(engine.settle, [(number, [9], [-0.5], "length", None)])
+            asyncio.get_running_loop().call_soon(engine.settle, [(number, [9], [-0.5], "length", None, None)])
 
     engine = RemoteEngine(ByteTokenizer(), 100, 256, 4, send)
 

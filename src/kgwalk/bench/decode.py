@@ -18,6 +18,8 @@ import torch
 
 from kgwalk.bench.machine import Machine
 from kgwalk.bench.rows import Figure
+from kgwalk.llm.grammar import END, Grammar, GrammarState, automaton_of, literal, thought
+from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.llm.torch_engine.engine import PREFILL_TOKENS, STEPS
 from kgwalk.llm.torch_engine.model import PrefillJob, SlotModel
 from kgwalk.llm.torch_engine.sampling import SlotStart
@@ -65,8 +67,10 @@ def decoder_of(module: Any) -> Decoder:
     )
 
 
-def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rounds: int) -> DecodeSpeed:
-    """The engine's passes: prompts of `context` random tokens, then steps."""
+def slot_speed(
+    model: SlotModel, machine: Machine, batch: int, context: int, rounds: int, state: GrammarState | None = None
+) -> DecodeSpeed:
+    """The engine's passes: prompts of `context` random tokens, then steps; under a grammar if a `state` is given."""
     if batch > model.max_slots:
         raise KgwalkError(f"there is memory for {model.max_slots:,} rows; give --batch no more than that")
     chance = random.Random(batch)
@@ -75,10 +79,11 @@ def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rou
     slots = list(range(batch))
     a_pass = min(max(1, PREFILL_TOKENS.get(machine.kind, PREFILL_TOKENS["cpu"]) // context), model.max_jobs)  # prompts
     a_call = STEPS.get(machine.kind, STEPS["cpu"])
+    within = model.grammar_state(state)
 
     def start(slot: int, at: int) -> SlotStart:
         last = ids[slot][min(at, context - 1)]
-        return SlotStart(slot, last, at, MANY, 1.0, 1.0, [chance.random() for _ in range(MANY)], end_set)
+        return SlotStart(slot, last, at, MANY, 1.0, 1.0, [chance.random() for _ in range(MANY)], end_set, within)
 
     jobs = [PrefillJob(slot, ids[slot], 0, start(slot, context)) for slot in slots]
 
@@ -88,7 +93,8 @@ def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rou
 
     def steps(count: int) -> None:
         for done in range(0, count, a_call):
-            chosen = model.steps(slots, min(a_call, count - done), sampled=True, nucleus=False)
+            now = min(a_call, count - done)
+            chosen = model.steps(slots, now, sampled=True, nucleus=False, constrained=state is not None)
         chosen.read()
 
     def back() -> None:
@@ -106,6 +112,20 @@ def slot_speed(model: SlotModel, machine: Machine, batch: int, context: int, rou
         prompts=machine.median(prefill, rounds),
         whole=machine.median(whole, rounds),
     )
+
+
+def widest_state(tokens: Tokenizer) -> GrammarState | None:
+    """The state of a grammar that allows nearly all tokens, and nearly always leads to itself: the inside of a thought.
+    No state costs an engine more; None where the tokenizer has no grammars.
+    """
+    automaton = automaton_of(tokens)
+    return None if automaton is None else automaton.start(Grammar(thought, (literal("</think>", END),)))
+
+
+def constrained_row(batch: int, context: int, free: DecodeSpeed, bound: DecodeSpeed) -> Figure:
+    """A step under a grammar beside a free one, of which it may cost a tenth more."""
+    name = f"decode, batch {batch:,}, context {context:,}: step under a grammar"
+    return Figure(name, 1e3 * bound.step, "ms", 1e3 * free.step, goal=("<=", 1.1e3 * free.step))
 
 
 def generate_speed(module: Any, machine: Machine, batch: int, context: int, rounds: int) -> DecodeSpeed | None:

@@ -10,7 +10,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from kgwalk.bench.checks import CHECKED, CHECKS, Amount, check_rows
-from kgwalk.bench.decode import MANY, Limits, compared, decoder_of, generate_speed, slot_speed, speed_rows
+from kgwalk.bench.decode import (
+    MANY,
+    Limits,
+    compared,
+    constrained_row,
+    decoder_of,
+    generate_speed,
+    slot_speed,
+    speed_rows,
+    widest_state,
+)
 from kgwalk.bench.episodes import Rollouts, Workload, episode_rows, soak_rows
 from kgwalk.bench.machine import Machine, with_goals
 from kgwalk.bench.rows import Figure
@@ -101,9 +111,9 @@ class EngineBench:
         limits = Limits(machine.bandwidth(), machine.rate())
         machine.free()
         plain = self._load(self.recipes[0]).module
-        model = SlotModel(
-            self._load(self.recipes[0]).module, max_slots=max(scale.batches), context=scale.context + MANY
-        )
+        loaded = self._load(self.recipes[0])
+        model = SlotModel(loaded.module, max_slots=max(scale.batches), context=scale.context + MANY)
+        widest = widest_state(loaded.tokens)
         yield Figure("copy bandwidth, read and written", limits.bandwidth / 1e9, "GB/s")
         yield Figure(f"matrix product, {machine.dtype}", limits.rate / 1e12, "TFLOP/s")
         for number, batch in enumerate(scale.batches, 1):
@@ -112,6 +122,9 @@ class EngineBench:
             theirs = generate_speed(plain, machine, batch, scale.context, min(3, scale.rounds)) if beside else None
             rows = speed_rows(batch, scale.context, ours, theirs, decoder_of(plain), limits)
             yield from with_goals(rows, machine, plain.config)
+            if widest is not None:
+                bound = slot_speed(model, machine, batch, scale.context, scale.rounds, widest)
+                yield constrained_row(batch, scale.context, ours, bound)
             self.progress("decoding", number, len(scale.batches))
         yield from machine.most_rows("decoding")
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, overload
 
 import orjson
 
-from kgwalk.llm.tokenizers import HfTokenizer, Tokenizer
+from kgwalk.llm.tokenizers import HfTokenizer, Tokenizer, end_id
 from kgwalk.types import Flat, InputError, Message
 from kgwalk.walk.policy import protocol_kind
 from kgwalk.walk.rollout import BYTES_A_TOKEN, told_ids
@@ -99,12 +99,6 @@ def turn_ids(tokens: Tokenizer, text: str, stop: Sequence[str], end: int | None 
     if any(word in text for word in stop):
         return ids, False
     return [*ids, end_id(tokens) if end is None else end], True
-
-
-def end_id(tokens: Tokenizer) -> int:
-    """The token that ends the assistant's message; of several, the one that the chat template writes."""
-    closing = tokens.next_turn("", ended=False)[:1]
-    return closing[0] if closing and closing[0] in tokens.end_ids else min(tokens.end_ids)
 
 
 def write_line(demo: Demo) -> bytes:

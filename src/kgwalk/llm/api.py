@@ -16,7 +16,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import httpx
@@ -51,7 +51,7 @@ class Usage:
 class ApiGeneration(Generation):
     """A generation with the tokens that the server counted for it."""
 
-    usage: Usage
+    usage: Usage = field(default_factory=Usage)
 
 
 class ApiEngine:
@@ -112,7 +112,7 @@ class ApiEngine:
         ids = self.tokens.encode(text)
         if finish == "eos":
             ids.append(self.tokens.END)
-        return ApiGeneration(ids, [], finish, usage)
+        return ApiGeneration(ids, [], finish, usage=usage)
 
     async def forget(self, session: str) -> None:
         pass

@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
+from kgwalk.llm.grammar import Automaton, Grammar, GrammarState, automaton_of
 from kgwalk.llm.models import check_base, read_adapter
-from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer
+from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer, end_id
 from kgwalk.types import EngineError, Message
 
 
@@ -41,21 +42,31 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`session` is the same for all turns of an episode: an engine may keep the cache of what the turns share."""
+    """`session` is the same for all turns of an episode: an engine may keep the cache of what the turns share.
+
+    `grammar` is what may be written. An engine that cannot see to that (`vllm`, `api`) writes freely.
+    """
 
     ids: Sequence[int]
     messages: Sequence[Message]
     sampling: Sampling
     session: str = ""
+    grammar: Grammar | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """`finish`: "stop" (a stop text), "eos" (an end token, which is the last of `ids`) or "length"."""
+    """`finish`: "stop" (a stop text), "eos" (an end token, which is the last of `ids`) or "length".
+
+    `room` is how many tokens there could have been, where the request's grammar was kept to; None where it was not.
+    """
 
     ids: list[int]
-    logprobs: list[float]  # of the sampled tokens, at temperature 1 without top_p; empty if the engine is not exact
+    # Of the sampled tokens, at temperature 1 without top_p, among those that the grammar allows; empty if the engine is
+    # not exact.
+    logprobs: list[float]
     finish: Literal["stop", "eos", "length"]
+    room: int | None = None
 
 
 @runtime_checkable
@@ -186,6 +197,8 @@ def _near(word: str, words: Iterable[str]) -> str:
 
 # A request under way, in an engine that runs its model here
 
+MOST_CONSTRAINED = 4096  # tokens of a generation under a grammar: no more than the engines are given draws for at once
+
 
 @dataclass(slots=True, eq=False)
 class ActiveRequest:
@@ -200,11 +213,19 @@ class ActiveRequest:
     draws: Sequence[float]  # a number in [0, 1) for each of them; none at temperature 0
     stop_detector: StopDetector
     session: str
+    state: GrammarState | None = None  # where it is in its grammar; None where it may write anything
     prompt_length: int = 0
     logprobs: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.prompt_length = len(self.ids)
+        if self.state is not None:
+            self.max_new = min(self.max_new, MOST_CONSTRAINED)
+
+    def made(self, finish: Literal["stop", "eos"] | None) -> Generation:
+        """What was generated, at its end."""
+        room = None if self.state is None else self.max_new
+        return Generation(self.ids[self.prompt_length :], self.logprobs, finish or "length", room)
 
 
 SequenceType = TypeVar("SequenceType", bound=ActiveRequest)
@@ -218,10 +239,11 @@ def activate(
     seed: int | None,
     context: int,
     vocabulary: int,
+    automaton: Automaton | None = None,
 ) -> SequenceType | None:
     """The request, checked and with its draws, as a sequence of this kind; None if it asks for no tokens.
 
-    `seed` serves a request that has none.
+    `seed` serves a request that has none. Without the tokenizer's `automaton` no grammar is kept to.
     """
     sampling, ids = request.sampling, list(request.ids)
     max_new = max_new_tokens(ids, sampling, context, vocabulary)
@@ -229,7 +251,16 @@ def activate(
         return None
     seed = seed if sampling.seed is None else sampling.seed
     numbers = draws(seed_at(seed, len(ids)), max_new) if sampling.temperature > 0 else []
-    return kind(ids, sampling, max_new, numbers, stop_detector, request.session)
+    state = start_state(automaton, request.grammar, max_new)
+    return kind(ids, sampling, max_new, numbers, stop_detector, request.session, state)
+
+
+def start_state(automaton: Automaton | None, grammar: Grammar | None, room: int) -> GrammarState | None:
+    """Where a generation begins in its grammar; None for none, and where not even the shortest text has room."""
+    if automaton is None or grammar is None:
+        return None
+    state = automaton.start(grammar)
+    return state if state.need <= room else None
 
 
 def max_new_tokens(ids: list[int], sampling: Sampling, context: int, vocabulary: int) -> int:
@@ -363,7 +394,8 @@ class ScriptedEngine:
 
     `script` is a list of turns for every episode, a mapping from a text that occurs in the prompt to such a list, or a
     function from a request to the next turn's text. Turns end as a model's do, at a stop text or at the length, so an
-    episode has every property of a real one; only the log-probabilities are made up.
+    episode has every property of a real one; only the log-probabilities are made up. A script may say what a grammar
+    forbids, as mistakes are worth showing; with `constrained` that is an EngineError.
 
     >>> import asyncio
     >>> engine = ScriptedEngine(["<a>x</a> and more"])
@@ -381,8 +413,9 @@ class ScriptedEngine:
         *,
         tokens: Tokenizer | None = None,
         context: int = 1 << 20,
+        constrained: bool = False,
     ) -> None:
-        self._script = script
+        self._script, self._constrained = script, constrained
         self.tokens: Tokenizer = tokens or ByteTokenizer()
         self.context = context
         self._turns_said: dict[str, int] = {}
@@ -391,12 +424,26 @@ class ScriptedEngine:
         text = self._next(request)
         ids = self.tokens.encode(text)[: request.sampling.max_tokens]
         stop = first_stop(self.tokens, ids, request.sampling.stop)
+        finish: Literal["stop", "eos", "length"] = "length"
         if stop is not None:
-            return Generation(ids[:stop], [LOGPROB] * stop, "stop")
-        if len(ids) == request.sampling.max_tokens:
-            return Generation(ids, [LOGPROB] * len(ids), "length")
-        ids.append(min(self.tokens.end_ids))
-        return Generation(ids, [LOGPROB] * len(ids), "eos")
+            ids, finish = ids[:stop], "stop"
+        elif len(ids) < request.sampling.max_tokens:
+            ids, finish = [*ids, end_id(self.tokens)], "eos"
+        return Generation(ids, [LOGPROB] * len(ids), finish, self._room(request, ids))
+
+    def _room(self, request: Request, ids: Sequence[int]) -> int | None:
+        """The most tokens that there could be, if the engine keeps to grammars; raises where the script does not."""
+        automaton = automaton_of(self.tokens) if self._constrained else None
+        state, room = start_state(automaton, request.grammar, request.sampling.max_tokens), request.sampling.max_tokens
+        if state is None:
+            return None
+        for at, number in enumerate(ids):
+            if state is None or number not in state.allowed(room - at):
+                raise EngineError(
+                    f"the grammar does not allow the script's turn after {self.tokens.decode(ids[:at])!r}"
+                )
+            state = state.after(number)
+        return room
 
     def _next(self, request: Request) -> str:
         if callable(self._script):

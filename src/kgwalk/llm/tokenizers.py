@@ -8,6 +8,7 @@ model's own chat template.
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
@@ -61,6 +62,10 @@ class ByteTokenizer:
     end_ids = frozenset({END})
     _ROLES: ClassVar = {"system": SYSTEM, "user": USER, "assistant": ASSISTANT}
 
+    def pieces(self) -> list[bytes | None]:
+        """The bytes of each token; None for a marker."""
+        return [*(bytes([number]) for number in range(256)), None, None, None, None]
+
     def encode(self, text: str) -> list[int]:
         return list(text.encode("utf-8", "surrogatepass"))
 
@@ -76,6 +81,12 @@ class ByteTokenizer:
     def next_turn(self, text: str, *, ended: bool) -> list[int]:
         closing = [] if ended else [self.END]
         return [*closing, self.USER, *self.encode(text), self.END, self.ASSISTANT]
+
+
+def end_id(tokens: Tokenizer) -> int:
+    """The token that ends the assistant's message; of several, the one that the chat template writes."""
+    closing = tokens.next_turn("", ended=False)[:1]
+    return closing[0] if closing and closing[0] in tokens.end_ids else min(tokens.end_ids)
 
 
 # Hugging Face tokenizers
@@ -149,6 +160,22 @@ class HfTokenizer:
     def size(self) -> int:
         """How many ids the tokenizer knows; a model's embedding table may be longer."""
         return int(self._backend.get_vocab_size(with_added_tokens=True))
+
+    def pieces(self) -> list[bytes | None] | None:
+        """The bytes that each token stands for, None for special ones; None for a kind of tokenizer not known here."""
+        decoder = "" if self._backend.decoder is None else json.dumps(json.loads(self._backend.decoder.__getstate__()))
+        added = self._backend.get_added_tokens_decoder()
+        special = {number for number, token in added.items() if token.special}
+        texts = [self._backend.id_to_token(number) for number in range(self.size)]
+        if "ByteLevel" in decoder:
+            known = _byte_characters()
+            plain = {number: token.content.encode() for number, token in added.items()}
+            found = [plain.get(number, _bytes_of(text, known)) for number, text in enumerate(texts)]
+        elif "ByteFallback" in decoder or "\\u2581" in decoder:
+            found = [None if text is None else _fallback(text) for text in texts]
+        else:
+            return None
+        return [None if number in special else piece for number, piece in enumerate(found)]
 
     def encode(self, text: str) -> list[int]:
         return self._ids(text) if not self._spaced else self._ids("\n" + text)[len(self._ids("\n")) :]
@@ -292,6 +319,40 @@ class _Listing(HfTokenizer):
         if text not in self._known:
             self.asked[text] = None
         return []
+
+
+def _byte_characters() -> dict[int, int]:
+    """For str.translate: the characters that byte-level tokenizers write for bytes, as characters of these numbers.
+
+    Bytes that are printable characters of Latin-1 stand for themselves, the others for those from 256 on, in order.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {byte: byte for byte in printable} | {256 + at: byte for at, byte in enumerate(others)}
+
+
+def _bytes_of(text: str | None, known: dict[int, int]) -> bytes | None:
+    """
+    >>> _bytes_of("\u0120caf\u00c3\u00a9", _byte_characters()).decode()
+    ' caf\u00e9'
+    """
+    try:
+        return None if text is None else text.translate(known).encode("latin-1")
+    except UnicodeEncodeError:  # not written in these characters: no token of a byte-level vocabulary
+        return None
+
+
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+def _fallback(text: str) -> bytes:
+    """A token as SentencePiece writes it.
+
+    >>> _fallback("\u2581a"), _fallback("<0x0A>")
+    (b' a', b'\\n')
+    """
+    byte = _BYTE.fullmatch(text)
+    return bytes([int(byte[1], 16)]) if byte else text.replace("\u2581", " ").encode()
 
 
 def _whole(text: str) -> str:

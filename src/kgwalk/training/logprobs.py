@@ -6,7 +6,11 @@ instead of being kept. As in the local engine, the head gives logits in float32 
 
 Some families change their logits after the head: Gemma 2 caps them, Granite and Cohere scale them. A probe on a few
 tokens finds this out, and then the model's own forward is used and all its logits are made.
-Shapes: B sequences of T tokens in R rows of L, N marked tokens, D width, V vocabulary.
+
+Where a grammar constrained what could be written (`Batch.allowed_UW`), probabilities are among the allowed tokens, as
+the engine's are.
+Shapes: B sequences of T tokens in R rows of L, N marked tokens, D width, V vocabulary; U sets of allowed tokens as W
+bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ CHUNK = 1024  # marked tokens whose logits exist at once: 200 MB in float32 for 
 
 log = logging.getLogger(__name__)
 
-Scored = Callable[[torch.Tensor, torch.Tensor, bool], tuple[torch.Tensor, torch.Tensor]]
+Scored = Callable[[torch.Tensor, torch.Tensor, bool, torch.Tensor | None], tuple[torch.Tensor, torch.Tensor]]
 
 
 class TokenScores(NamedTuple):
@@ -138,7 +142,7 @@ class TokenScorer(torch.nn.Module):
             decoder, head = parts
             found_RLD = decoder(**inputs).last_hidden_state
         state_ND = found_RLD.flatten(0, 1).index_select(0, batch.before_N)
-        logprob_N, entropy_N = _in_chunks(head, self._scored, state_ND, batch.target_N, self.chunk, entropy)
+        logprob_N, entropy_N = _in_chunks(head, self._scored, state_ND, batch, self.chunk, entropy)
         blank = torch.zeros(batch.mask_BT.numel(), dtype=torch.float32, device=batch.mask_BT.device)
         place = (batch.place_N,)
         shape = batch.mask_BT.shape
@@ -146,9 +150,12 @@ class TokenScorer(torch.nn.Module):
 
 
 def logprob_and_entropy(
-    logits_NV: torch.Tensor, target_N: torch.Tensor, entropy: bool = True
+    logits_NV: torch.Tensor, target_N: torch.Tensor, entropy: bool = True, allowed_NW: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """log softmax(logits)[target], in float32, and the distribution's entropy in nats without gradient.
+
+    `allowed_NW` has a bit for each token that counts, the first in the lowest bit of the first byte; those past its end
+    do not count.
 
     >>> logits = torch.tensor([[0.0, 0.0], [1.0986123, 0.0]])  # e^1.0986 = 3: probabilities 1/2, 1/2 and 3/4, 1/4
     >>> logprob, h = logprob_and_entropy(logits, torch.tensor([0, 1]))
@@ -156,8 +163,17 @@ def logprob_and_entropy(
     tensor([0.5000, 0.2500])
     >>> h  # ln 2, and 3/4 ln(4/3) + 1/4 ln 4
     tensor([0.6931, 0.5623])
+    >>> logprob_and_entropy(torch.zeros(1, 3), torch.tensor([1]), True, torch.tensor([[0b011]], dtype=torch.uint8))
+    (tensor([-0.6931]), tensor([0.6931]))
     """
     logits_NV = logits_NV.float()
+    if allowed_NW is not None:
+        bit = torch.arange(8, dtype=torch.uint8, device=logits_NV.device)
+        known = min(8 * allowed_NW.shape[1], logits_NV.shape[1])
+        allowed_NV = ((allowed_NW[:, :, None] >> bit) & 1).bool().flatten(1)[:, :known]
+        if known < logits_NV.shape[1]:
+            allowed_NV = torch.nn.functional.pad(allowed_NV, (0, logits_NV.shape[1] - known))
+        logits_NV = logits_NV.masked_fill(~allowed_NV, float("-inf"))
     normaliser_N = logits_NV.logsumexp(-1)
     logprob_N = logits_NV.gather(1, target_N[:, None])[:, 0] - normaliser_N
     if not entropy:
@@ -170,22 +186,24 @@ def logprob_and_entropy(
 
 
 def _in_chunks(
-    head: Head, scored: Scored, state_ND: torch.Tensor, target_N: torch.Tensor, chunk: int, entropy: bool
+    head: Head, scored: Scored, state_ND: torch.Tensor, batch: Batch, chunk: int, entropy: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    def score(state_nD: torch.Tensor, target_n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return scored(head(state_nD), target_n, entropy)
+    sets_N = batch.target_N if batch.set_N is None else batch.set_N
 
-    count = len(target_N)
+    def score(state_nD: torch.Tensor, target_n: torch.Tensor, set_n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        allowed_nW = None if batch.allowed_UW is None else batch.allowed_UW[set_n]
+        return scored(head(state_nD), target_n, entropy, allowed_nW)
+
+    count = len(batch.target_N)
     again = torch.is_grad_enabled() and count > chunk  # the logits of a single chunk are kept
     scores = []
     for start in range(0, max(count, 1), chunk):  # without marked tokens one empty chunk, so that a gradient (0) exists
         part = slice(start, start + chunk)
+        some = state_ND[part], batch.target_N[part], sets_N[part]
         if again:
             # The head draws no random numbers, so no generator state has to be kept.
-            scores.append(
-                checkpoint(score, state_ND[part], target_N[part], use_reentrant=False, preserve_rng_state=False)
-            )
+            scores.append(checkpoint(score, *some, use_reentrant=False, preserve_rng_state=False))
         else:
-            scores.append(score(state_ND[part], target_N[part]))
+            scores.append(score(*some))
     logprobs, entropies = zip(*scores, strict=True)
     return torch.cat(logprobs), torch.cat(entropies)

@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from kgwalk.llm.engine import common_length
+from kgwalk.llm.grammar import Automaton
 from kgwalk.training.fused import sight
 from kgwalk.types import Flat, KgwalkError
 
@@ -191,6 +192,11 @@ class Batch:
     # the reference model.
     start_logprobs_BT: torch.Tensor | None = None
     ref_logprobs_BT: torch.Tensor | None = None
+    # Where a grammar constrained some of the tokens: the allowed tokens as bits, a line for each set that occurs (the
+    # first allows all), and the line of each token. A token that was the only one allowed has log-probability 0
+    # whatever the model says, and is not among the N.
+    allowed_UW: torch.Tensor | None = None
+    set_N: torch.Tensor | None = None
 
     def to(self, device: torch.device | str) -> Batch:
         """The same on a device. To a GPU the copies are made from pinned memory, so nothing waits for them."""
@@ -221,10 +227,12 @@ def pack(
     side_by_side: bool = False,
     pairs: int = PAIRS,
     multiple: int = 1,
+    automaton: Automaton | None = None,
 ) -> list[Packed]:
     """All sequences, in microbatches that take the room of at most `budget` tokens.
 
     `share` and `pairs` are those of `trees`; with `side_by_side` each microbatch is one row instead (`forests`).
+    `automaton` is that of the model's tokenizer, for turns that a grammar constrained.
     """
     if side_by_side:
         cut = [[row] for row in forests(flats, budget)]
@@ -233,7 +241,8 @@ def pack(
     packed = []
     for rows in cut:
         members = [member for tree in rows for member in tree.members]
-        packed.append(Packed(members, collate(flats, advantages, pad_id, rows=rows, multiple=multiple)))
+        batch = collate(flats, advantages, pad_id, rows=rows, multiple=multiple, automaton=automaton)
+        packed.append(Packed(members, batch))
     return packed
 
 
@@ -244,6 +253,7 @@ def collate(
     *,
     rows: Sequence[Tree] | None = None,
     multiple: int = 1,
+    automaton: Automaton | None = None,
 ) -> Batch:
     """One microbatch of the trees in `rows`, or, without them, of all sequences in rows of their own.
 
@@ -274,13 +284,58 @@ def collate(
     for at, row in zip(members, values, strict=True):
         _check(at, flats[at], row)
     mask_BT = _padded([flats[at].mask for at in members], np.bool_)
+    sets = _AllowedSets(automaton, [flats[at] for at in members], mask_BT)
     arrays = (
-        *_lay(flats, planted, mask_BT, pad_id, multiple),
+        *_lay(flats, planted, sets.open_BT, pad_id, multiple),
         mask_BT,
         np.where(mask_BT, _padded([flats[at].logprobs for at in members], np.float32), np.float32(0)),
         np.where(mask_BT, _padded(values, np.float32), np.float32(0)),
+        None,
+        None,
+        *sets.arrays(),
     )
     return Batch(*(None if array is None else torch.from_numpy(array) for array in arrays))  # type: ignore[arg-type]
+
+
+class _AllowedSets:
+    """The sets of tokens that grammars allowed in the lines of a microbatch; `open_BT` are the marked tokens that had a
+    choice.
+    """
+
+    def __init__(self, automaton: Automaton | None, flats: Sequence[Flat], mask_BT: AnyArray) -> None:
+        self._size = 0 if automaton is None else automaton.size
+        self._sets: list[AnyArray] = []
+        self._line_BT: AnyArray | None = None
+        self.open_BT = mask_BT
+        if not any(flat.constraints for flat in flats):
+            return
+        if automaton is None:
+            raise KgwalkError("turns under a grammar cannot be learnt from without their tokenizer's automaton")
+        self.open_BT, self._line_BT = mask_BT.copy(), np.zeros(mask_BT.shape, np.int64)
+        lines: dict[bytes, int] = {}
+        known: dict[int, tuple[int, AnyArray]] = {}  # by the array's id, which it keeps: most are a state's own
+        for row, flat in enumerate(flats):
+            for begin, end, (grammar, room) in flat.constraints:
+                for at, allowed in enumerate(automaton.replay(grammar, room, flat.ids[begin:end]), begin):
+                    if len(allowed) == 1:
+                        self.open_BT[row, at] = False
+                        continue
+                    if id(allowed) not in known:
+                        line = lines.setdefault(allowed.tobytes(), len(lines) + 1)
+                        if line > len(self._sets):
+                            self._sets.append(allowed)
+                        known[id(allowed)] = line, allowed
+                    self._line_BT[row, at] = known[id(allowed)][0]
+
+    def arrays(self) -> tuple[AnyArray | None, AnyArray | None]:
+        """`Batch.allowed_UW` and `Batch.set_N`."""
+        if self._line_BT is None:
+            return None, None
+        allowed_UV = np.zeros((1 + len(self._sets), self._size), np.bool_)
+        allowed_UV[0] = True
+        for line, allowed in enumerate(self._sets, 1):
+            allowed_UV[line, allowed] = True
+        return np.packbits(allowed_UV, axis=1, bitorder="little"), self._line_BT[self.open_BT]
 
 
 def computed(batches: Sequence[Batch], flats: Sequence[Flat]) -> float:
@@ -291,7 +346,7 @@ def computed(batches: Sequence[Batch], flats: Sequence[Flat]) -> float:
 def _lay(
     flats: Sequence[Flat], rows: Sequence[Tree], mask_BT: AnyArray, pad_id: int, multiple: int
 ) -> tuple[AnyArray, AnyArray, AnyArray | None, AnyArray, AnyArray, AnyArray]:
-    """The first six fields of a Batch."""
+    """The first six fields of a Batch; of the tokens in the mask the last three."""
     R, L = len(rows), -(-max(tree.length for tree in rows) // multiple) * multiple
     ids_RL, position_RL = np.full((R, L), pad_id), np.zeros((R, L), np.int64)
     end_RL = np.tile(np.arange(1, L + 1), (R, 1))  # padding sees itself: a softmax over nothing would be NaN

@@ -19,6 +19,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object, reduce
 
+from kgwalk.llm.grammar import automaton_of
 from kgwalk.training.fused import MULTIPLE
 from kgwalk.training.logprobs import TokenScorer, TokenScores
 from kgwalk.training.loss import LossStats, Totals
@@ -184,6 +185,7 @@ class Updater:
                 side_by_side=self.scorer.quick,
                 pairs=self._pairs,
                 multiple=MULTIPLE if self.scorer.quick else ALIGNED if self.on_gpu else 1,
+                automaton=automaton_of(self.model.tokens) if any(flat.constraints for flat in flats) else None,
             )
             found = [Packed(members, batch.to(self.model.device)) for members, batch in packed]
             if self.model.shards is None:

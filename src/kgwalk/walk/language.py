@@ -101,6 +101,40 @@ def tools(language: str, dated: bool) -> tuple[str, ...]:
     return calls + with_dates * dated
 
 
+# What is written in the place of each parameter. A relation may be a path or a value where the calls below do not say
+# otherwise; `left` and `right` are sets, but of the calls with VALUES.
+_WRITTEN = {
+    "source": "set", "left": "set", "right": "set", "others": "set", "comparison": "comparison", "value": "text",
+    "start": "text", "end": "text", "date": "text", "k": "size", "n": "number", "relation": "value",
+    "relations": "values",
+}  # fmt: skip
+_PATHS = frozenset(["tail_entities", "head_entities", "between", "only", "none", "every"])
+_HOPS = frozenset(["when", "earliest", "latest", "before", "after"])
+_VALUES = frozenset(["subtract", "divide", "compare"])
+
+
+@cache
+def arguments(tool: str) -> tuple[str, ...]:
+    """What each argument of a call is: "set", or "text" (a value written out, or a set), "path", "value", "hop"...
+
+    "set?" may be left out, of "values" there may be any number.
+
+    >>> arguments("tail_entities"), arguments("filter"), arguments("compare")
+    (('set', 'path'), ('set', 'value', 'comparison', 'text'), ('text', 'comparison', 'text'))
+    >>> arguments("when"), arguments("table")
+    (('set', 'hop', 'set?'), ('set', 'value', 'values'))
+    """
+    found = []
+    for parameter in list(inspect.signature(getattr(Sets, tool)).parameters.values())[1:]:
+        kind = _WRITTEN[parameter.name]
+        if parameter.name == "relation":
+            kind = "path" if tool in _PATHS else "hop" if tool in _HOPS else kind
+        elif kind == "set" and tool in _VALUES:
+            kind = "text"
+        found.append(kind if parameter.default is parameter.empty else f"{kind}?")
+    return tuple(found)
+
+
 @cache
 def signature(tool: str) -> str:
     """How a call is written: `filter(source, relation, comparison, value)`.

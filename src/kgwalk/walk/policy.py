@@ -140,6 +140,7 @@ class ProtocolPolicy:
 # Protocols by name
 
 
+NO_THOUGHTS = "none"  # the style of demonstrations without any (`demos.voice`)
 POLICIES: Parts[type[Any]] = Parts("policy", "policy")
 _own: dict[str, type[Protocol]] = {}  # those that were named by their place
 
@@ -236,7 +237,10 @@ def protocol_of(recipe: Recipe) -> Protocol:
     if name is None and "policy" in recipe.sections:
         with_protocol = f"choose a recipe with one, such as {', '.join(sorted(PROTOCOLS))}"
         raise KgwalkError(f"the recipe {recipe.name} is a baseline without a protocol; {with_protocol}")
-    return read_section(protocol_kind(str(name)), recipe, "protocol", apart=["name"], positive=True)
+    # whoever learnt without thoughts has none: a protocol that asks for it is told
+    styles = recipe.section("demos").get("styles")
+    given = {"thoughts": False} if styles == [NO_THOUGHTS] and "thoughts" not in recipe.section("protocol") else {}
+    return read_section(protocol_kind(str(name)), recipe, "protocol", given=given, apart=["name"], positive=True)
 
 
 def budget_of(recipe: Recipe) -> Budget:

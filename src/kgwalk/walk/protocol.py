@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple
 from kgwalk.config.recipe import Parts
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
+from kgwalk.llm.grammar import Grammar
 from kgwalk.types import Answer, AnswerForm, Call, Document, Malformed, Message, Question, Step, Triple
 from kgwalk.walk.facts import path_to
 from kgwalk.walk.kinds import Kind
@@ -99,6 +100,10 @@ class Walk(ABC):
     def shortened(self, over: int) -> list[Message]:
         """The messages again, with so many tokens less of the graph: for a protocol that `shows_graph`."""
         return self.prompt()
+
+    def grammar(self, *, answer: bool) -> Grammar | None:
+        """What the next turn may be, where an engine can see to that; None: anything. `answer`: calls are used up."""
+        return None
 
     @abstractmethod
     def parse(self, text: str) -> Step:

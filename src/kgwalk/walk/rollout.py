@@ -22,8 +22,21 @@ from typing import TypeVar
 
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
+from kgwalk.llm.grammar import Grammar, automaton_of
 from kgwalk.llm.tokenizers import Tokenizer
-from kgwalk.types import Answer, Call, EngineError, Episode, KgwalkError, Malformed, Message, Step, StopReason, Turn
+from kgwalk.types import (
+    Answer,
+    Call,
+    Constraint,
+    EngineError,
+    Episode,
+    KgwalkError,
+    Malformed,
+    Message,
+    Step,
+    StopReason,
+    Turn,
+)
 from kgwalk.walk.protocol import Environment, Observation, Protocol, Task, Walk
 
 _T = TypeVar("_T")
@@ -180,7 +193,10 @@ class EpisodeRun:
                 return StopReason.time
             if len(self.ids) >= self._room():
                 return StopReason.tokens
-            turn = await self._generate()
+            grammar = self.walk.grammar(answer=number == self.protocol.turns)
+            if not self._fits(grammar):
+                return StopReason.tokens
+            turn = await self._generate(grammar)
             self.episode.turns.append(turn)
             if isinstance(turn.step, Answer):
                 self._finish(turn.step)
@@ -205,10 +221,18 @@ class EpisodeRun:
     def _room(self) -> int:
         return min(self.budget.total_tokens, self.engine.context)
 
-    async def _generate(self) -> Turn:
+    def _fits(self, grammar: Grammar | None) -> bool:
+        """Whether the room that is left is enough for the shortest turn; looked at when it is less than a whole one."""
+        left = self._room() - len(self.ids)
+        if grammar is None or left >= self.sampling.max_tokens:
+            return True
+        automaton = automaton_of(self.engine.tokens)
+        return automaton is None or automaton.start(grammar).need <= left
+
+    async def _generate(self, grammar: Grammar | None) -> Turn:
         before = time.monotonic()
         most = min(self.sampling.max_tokens, self._room() - len(self.ids))
-        request = Request(self.ids, self.messages, replace(self.sampling, max_tokens=most), self.session)
+        request = Request(self.ids, self.messages, replace(self.sampling, max_tokens=most), self.session, grammar)
         generation = await self.engine.generate(request)
         text = self.engine.tokens.decode(generation.ids)
         self.ids.extend(generation.ids)
@@ -221,6 +245,7 @@ class EpisodeRun:
             self.walk.parse(text),
             counted=server_counts(generation),
             seconds=time.monotonic() - before,
+            constraint=None if generation.room is None else Constraint(grammar, generation.room),
         )
 
     async def _answer_to(self, step: Step) -> Observation:

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kgwalk.llm.engine import Generation, Request, StopDetector, activate
+from kgwalk.llm.grammar import automaton_of
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
 from kgwalk.llm.openvino_engine.scheduler import BlockTable, PagedScheduler, PagedSequence
 from kgwalk.llm.tokenizers import HfTokenizer
@@ -96,6 +97,7 @@ class CpuEngine:
             seed=self._seed,
             context=self.context,
             vocabulary=self._vocabulary,
+            automaton=None if request.grammar is None else automaton_of(self.tokens),
         )
         if sequence is None:
             return Generation([], [], "length")

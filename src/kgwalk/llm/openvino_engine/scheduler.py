@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgwalk.llm.engine import ActiveRequest, Generation, common_length
+from kgwalk.llm.grammar import GrammarState, TokenArray
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
@@ -199,7 +200,8 @@ class PagedScheduler:
             return []
         sequence.own_ngrams.note(sequence.ids, max(sequence.indexed, len(sequence.ids) - OWN_TOKENS))
         sequence.indexed = len(sequence.ids)
-        return draft(sequence.ids, (self._written_ngrams, sequence.own_ngrams), count)
+        sources = (self._written_ngrams, sequence.own_ngrams)
+        return draft(sequence.ids, sources, count, sequence.state, sequence.max_new - len(sequence.logprobs))
 
     def _sample_and_verify(self, sequence: PagedSequence, drafted: list[int], logits_KV: NDArray[np.float32]) -> None:
         """Samples after the last token, and after each draft token for as long as these are what was sampled."""
@@ -214,7 +216,9 @@ class PagedScheduler:
     def _sample(self, sequence: PagedSequence, logits_V: NDArray[np.float32]) -> None:
         sampling = sequence.sampling
         draw = sequence.draws[len(sequence.logprobs)] if sequence.draws else 0.0
-        number, logprob = sample(logits_V, sampling.temperature, sampling.top_p, draw)
+        left = sequence.max_new - len(sequence.logprobs)
+        allowed = None if sequence.state is None else sequence.state.allowed(left)
+        number, logprob = sample(logits_V, sampling.temperature, sampling.top_p, draw, allowed)
         if not math.isfinite(logprob):
             self._model.wipe(sequence.cache.blocks)
             sequence.cache.ids = []
@@ -223,15 +227,14 @@ class PagedScheduler:
             return
         sequence.ids.append(number)
         sequence.logprobs.append(logprob)
-        finish = sequence.stop_detector.end(sequence.ids, sequence.prompt_length) or (
-            "length" if len(sequence.logprobs) == sequence.max_new else None
-        )
-        if finish is not None:
+        if sequence.state is not None:
+            sequence.state = sequence.state.after(number)
+        finish = sequence.stop_detector.end(sequence.ids, sequence.prompt_length)
+        if finish is not None or len(sequence.logprobs) == sequence.max_new:
             self._leave(sequence)
             if self._draft_tokens:
                 self._written_ngrams.note(sequence.ids, sequence.prompt_length)
-            made = Generation(sequence.ids[sequence.prompt_length :], sequence.logprobs, finish)
-            _settle(sequence.future, made)
+            _settle(sequence.future, sequence.made(finish))
 
     def _leave(self, sequence: PagedSequence) -> None:
         self._running.remove(sequence)
@@ -448,8 +451,11 @@ class NgramIndex:
         return 0, -1
 
 
-def draft(ids: Sequence[int], sources: Sequence[NgramIndex], count: int) -> list[int]:
+def draft(
+    ids: Sequence[int], sources: Sequence[NgramIndex], count: int, state: GrammarState | None = None, left: int = 0
+) -> list[int]:
     """At most `count` draft tokens: each from the source that has met more of the last tokens, else from the first.
+    Where a grammar (`state`, with `left` tokens to come) allows only one token it is that, and none that it forbids.
 
     Agents copy: relation names out of observations, the form of a call out of the turn before. So what last followed
     the same few tokens, in the sequence itself or in what was written before, is a good draft. A wrong draft token
@@ -465,8 +471,14 @@ def draft(ids: Sequence[int], sources: Sequence[NgramIndex], count: int) -> list
     """
     last, drafted = list(ids[-LONGEST:]), list[int]()
     while len(drafted) < count:
-        known, token = max((source.after(last) for source in sources), key=lambda found: found[0])
+        allowed = None if state is None else state.allowed(left - len(drafted))
+        if allowed is not None and len(allowed) == 1:
+            known, token = 1, int(allowed[0])
+        else:
+            known, token = max((source.after(last) for source in sources), key=lambda found: found[0])
         if not known:
+            break
+        if state is not None and (state := state.after(token)) is None:
             break
         drafted.append(token)
         last.append(token)
@@ -494,8 +506,10 @@ class PagedSequence(ActiveRequest):
 # Sampling by NumPy: the rules and draws of the local engine. Shape: V tokens of the vocabulary.
 
 
-def sample(logits_V: NDArray[np.floating], temperature: float, top_p: float, draw: float) -> tuple[int, float]:
-    """A token, and its log-probability at temperature 1 without top_p.
+def sample(
+    logits_V: NDArray[np.floating], temperature: float, top_p: float, draw: float, allowed: TokenArray | None = None
+) -> tuple[int, float]:
+    """A token, one of those `allowed` if given, and its log-probability among them at temperature 1 without top_p.
 
     Temperature 0 takes the likeliest token. Otherwise the tokens are laid end to end on [0, 1), each as long as it is
     likely, and the draw points to one: in the vocabulary's order, or with top_p in that of likelihood.
@@ -505,12 +519,18 @@ def sample(logits_V: NDArray[np.floating], temperature: float, top_p: float, dra
     >>> number, logprob = sample(np.log(np.array([0.5, 0.1, 0.4])), 1.0, 1.0, 0.55)
     >>> number, round(float(np.exp(logprob)), 6)
     (1, 0.1)
+
+    Where only the first two are allowed, their probabilities are 5/6 and 1/6:
+
+    >>> number, logprob = sample(np.log(np.array([0.5, 0.1, 0.4])), 1.0, 1.0, 0.55, np.array([0, 1], np.int32))
+    >>> number, round(float(np.exp(logprob)), 6)
+    (0, 0.833333)
     """
-    numbers_V = logits_V.astype(np.float64)
+    numbers_V = (logits_V if allowed is None else logits_V[allowed]).astype(np.float64)
     top = float(numbers_V.max())
     sampled = int(numbers_V.argmax()) if temperature == 0 else _by_draw((numbers_V - top) / temperature, top_p, draw)
     logprob = float(numbers_V[sampled]) - top - float(np.log(np.exp(numbers_V - top).sum()))
-    return sampled, logprob
+    return sampled if allowed is None else int(allowed[sampled]), logprob
 
 
 def _by_draw(scaled_V: NDArray[np.float64], top_p: float, draw: float) -> int:

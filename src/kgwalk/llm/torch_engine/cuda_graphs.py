@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,15 @@ class Recorded:
         self.inputs.copy_(numbers.pin_memory() if on_gpu else numbers, non_blocking=True)
 
 
+class NucleusPass(NamedTuple):
+    """Whether a pass samples with top_p, for which there is no kernel, and if so, whether under a grammar."""
+
+    nucleus: bool = False
+    constrained: bool = False
+
+
 class CudaGraphs:
-    """`weights` are the addresses of the model's weights when it was begun."""
+    """`weights` says where the model's weights, and what else is read, lay when it was begun."""
 
     def __init__(self, device: torch.device, weights: list[int]) -> None:
         self._device = device
@@ -51,10 +58,10 @@ class CudaGraphs:
         self._recorded: dict[tuple[object, ...], Recorded] = {}
         self._pool: Any = None
 
-    def steps(self, model: SlotModel, slots_R: Int64Array, count: int, *, nucleus: bool) -> None:
+    def steps(self, model: SlotModel, slots_R: Int64Array, count: int, nucleus: NucleusPass) -> None:
         """So many steps, one after the other."""
         size = size_above(len(slots_R), STEP_SIZES)
-        key = ("steps", size, nucleus)
+        key = ("steps", size, nucleus if nucleus.nucleus else None)
         if key not in self._recorded:
             inputs = torch.full((size,), model.max_slots, device=self._device)
             self._recorded[key] = self._record(inputs, lambda: _step(model, inputs, nucleus=nucleus))
@@ -75,7 +82,7 @@ class CudaGraphs:
         starts_J: Int64Array,
         last: Int64Array,
         slots: Int64Array,
-        nucleus: bool,
+        nucleus: NucleusPass,
     ) -> None:
         """Computes new tokens of the jobs, and samples one for each of the `slots`, after the token at its place in
         `last`.
@@ -83,7 +90,7 @@ class CudaGraphs:
         count = int(lengths_J.sum())
         tokens, jobs = size_above(count, PREFILL_SIZES), model.max_jobs
         blocks = tokens // QUERIES + jobs
-        key = ("prefill", tokens, nucleus)
+        key = ("prefill", tokens, nucleus if nucleus.nucleus else None)
         empty = model.max_slots
         if key not in self._recorded:
             inputs = torch.zeros(3 * tokens + 4 * blocks + 2 * jobs, dtype=torch.long, device=self._device)
@@ -165,7 +172,7 @@ def blocks_of(lengths_J: Int64Array, places_J: Int64Array, slots_J: Int64Array, 
     return np.stack(columns, 1)
 
 
-def _step(model: SlotModel, slots_R: torch.Tensor, *, nucleus: bool) -> None:
+def _step(model: SlotModel, slots_R: torch.Tensor, *, nucleus: NucleusPass) -> None:
     """One token for each sequence. One that has stopped has no queries, and costs nothing."""
     state = model.state
     at_R = state.at[slots_R]
@@ -179,7 +186,9 @@ def _step(model: SlotModel, slots_R: torch.Tensor, *, nucleus: bool) -> None:
     state.step.add_(1).remainder_(state.out_ids.shape[0])
 
 
-def _prefill(model: SlotModel, inputs: torch.Tensor, tokens: int, blocks: int, jobs: int, *, nucleus: bool) -> None:
+def _prefill(
+    model: SlotModel, inputs: torch.Tensor, tokens: int, blocks: int, jobs: int, *, nucleus: NucleusPass
+) -> None:
     ids_T, slot_T, at_T, table, last_R, slots_R = torch.split(  # type: ignore[no-untyped-call,unused-ignore]
         inputs, [tokens, tokens, tokens, 4 * blocks, jobs, jobs]
     )
@@ -194,9 +203,9 @@ def _copy(model: SlotModel, pairs_P3: torch.Tensor, longest: int) -> None:
         copy(store, pairs_P3, longest)
 
 
-def _sample(model: SlotModel, logits: torch.Tensor, slots_R: torch.Tensor, *, move: bool, nucleus: bool) -> None:
-    if nucleus:  # the kernel has no top_p
-        model.state.advance(logits, slots_R, move=move, sampled=True, nucleus=True)
+def _sample(model: SlotModel, logits: torch.Tensor, slots_R: torch.Tensor, *, move: bool, nucleus: NucleusPass) -> None:
+    if nucleus.nucleus:  # the kernel has no top_p
+        model.state.advance(logits, slots_R, move=move, sampled=True, nucleus=True, constrained=nucleus.constrained)
         return
     from kgwalk.llm.torch_engine.kernels import sample
 

@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgwalk.llm.engine import REPLACEMENT, Generation, Request, Sampling, StopDetector, activate
+from kgwalk.llm.engine import REPLACEMENT, Generation, Request, Sampling, StopDetector, activate, start_state
+from kgwalk.llm.grammar import Grammar, automaton_of
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model, need
 from kgwalk.types import EngineError
 
@@ -39,8 +40,8 @@ SETTLE = 8  # turns of the event loop from a generation's end to its episode's n
 KEPT_DETECTORS = 64  # sets of stop texts whose detector and possible end tokens are kept
 
 
-# A request of `LocalEngine.ask`: receiver, session, number of tokens to sample, ids, draws and prefix hashes.
-PreparedRequest = tuple[Any, str, int, list[int], Sequence[float], Sequence[int]]
+# A request of `LocalEngine.ask`: receiver, session, number of tokens to sample, ids, draws, prefix hashes and grammar.
+PreparedRequest = tuple[Any, str, int, list[int], Sequence[float], Sequence[int], Grammar | None]
 
 
 class LocalEngine:
@@ -110,7 +111,13 @@ class LocalEngine:
 
         detector, ends = self._stop_detector(request.sampling.stop)
         sequence = activate(
-            SlotSequence, request, detector, seed=self._seed, context=self.context, vocabulary=self._vocabulary
+            SlotSequence,
+            request,
+            detector,
+            seed=self._seed,
+            context=self.context,
+            vocabulary=self._vocabulary,
+            automaton=None if request.grammar is None else automaton_of(self.tokens),
         )
         if sequence is None:
             return Generation([], [], "length")
@@ -146,12 +153,13 @@ class LocalEngine:
                     draws,
                     detector,
                     session,
+                    None if grammar is None else start_state(automaton_of(self.tokens), grammar, max_new),
                     ends=ends,
                     cancelled=cancelled,
                     receiver=receiver,
                     prefix_hashes=hashes,
                 )
-                for receiver, session, max_new, ids, draws, hashes in requests
+                for receiver, session, max_new, ids, draws, hashes, grammar in requests
             ]
         )
 

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from kgwalk.llm.torch_engine.sampling import SlotState
+from kgwalk.llm.torch_engine.sequence import MISSING
 
 WIDTH = 4096  # logits that a program reads at a time
 
@@ -187,7 +188,7 @@ def attend(
 @triton.jit
 def _sample(
     logits, slots, last, at, left, used, temperature, end_set, draws, end_table, out_ids, out_logprobs, step_number,
-    l_row, V, M, C, MOVE: tl.constexpr, W: tl.constexpr,
+    state, first, count, need, token, target, l_row, V, M, C, MISSED, MOVE: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + row).to(tl.int64)
@@ -199,13 +200,23 @@ def _sample(
     heat = tl.load(temperature + slot)
     warm = tl.where(heat > 0, heat, 1.0)
     w = tl.arange(0, W)
-    # The likeliest token, and the sums of exp(x) and exp(x / temperature), relative to the largest so far.
+    here = tl.load(state + slot)  # of the grammar: its edges are looked at, in place of the whole vocabulary
+    bound = here > 0
+    edge = tl.load(first + here).to(tl.int64)
+    size = tl.where(bound, tl.load(count + here), V)
+    # The likeliest token, and the sums of exp(x) and exp(x / temperature), relative to the largest so far. What is not
+    # allowed is -1e30, as the difference of two infinities would be no number.
     highest = tl.full([], float("-inf"), tl.float32)
     best = tl.full([], 0, tl.int32)
     plain = tl.zeros([], tl.float32)
     warmed = tl.zeros([], tl.float32)
-    for low in range(0, V, W):
-        x = tl.load(logits + row * l_row + low + w, mask=low + w < V, other=float("-inf")).to(tl.float32)
+    for low in range(0, size, W):
+        inside = low + w < size
+        which = tl.load(token + edge + low + w, mask=inside & bound, other=0)
+        there = tl.load(target + edge + low + w, mask=inside & bound, other=0)
+        takes = tl.load(need + there, mask=inside & bound, other=0)
+        inside = inside & (takes < remaining)
+        x = tl.load(logits + row * l_row + tl.where(bound, which, low + w), mask=inside, other=-1e30).to(tl.float32)
         top = tl.max(x, 0)
         if top > highest:
             best = low + tl.argmax(x, 0).to(tl.int32)
@@ -213,30 +224,39 @@ def _sample(
         plain = plain * tl.exp(highest - higher) + tl.sum(tl.exp(x - higher), 0)
         warmed = warmed * tl.exp((highest - higher) / warm) + tl.sum(tl.exp((x - higher) / warm), 0)
         highest = higher
-    sampled = best
+    place = best
     if heat > 0:
-        count = tl.load(used + slot)
-        wanted = tl.load(draws + slot * M + count).to(tl.float32) * warmed
+        drawn = tl.load(used + slot)
+        wanted = tl.load(draws + slot * M + drawn).to(tl.float32) * warmed
         passed = tl.zeros([], tl.float32)
         sought = tl.full([], 1, tl.int32)
-        for low in range(0, V, W):
-            x = tl.load(logits + row * l_row + low + w, mask=low + w < V, other=float("-inf")).to(tl.float32)
-            ends = passed + tl.cumsum(tl.exp((x - highest) / warm), 0)
-            here = tl.max(ends, 0)
-            if (here > wanted) & (sought == 1):
-                sampled = low + tl.sum((ends <= wanted).to(tl.int32), 0)
+        for low in range(0, size, W):
+            inside = low + w < size
+            which = tl.load(token + edge + low + w, mask=inside & bound, other=0)
+            there = tl.load(target + edge + low + w, mask=inside & bound, other=0)
+            takes = tl.load(need + there, mask=inside & bound, other=0)
+            inside = inside & (takes < remaining)
+            x = tl.load(logits + row * l_row + tl.where(bound, which, low + w), mask=inside, other=-1e30)
+            ends = passed + tl.cumsum(tl.exp((x.to(tl.float32) - highest) / warm), 0)
+            here_ends = tl.max(ends, 0)
+            if (here_ends > wanted) & (sought == 1):
+                place = low + tl.sum((ends <= wanted).to(tl.int32), 0)
                 sought = tl.full([], 0, tl.int32)
-            passed = here
+            passed = here_ends
         # A draw so near to 1 that rounded sums never reach it takes the likeliest token.
-        tl.store(used + slot, count + 1)
+        tl.store(used + slot, drawn + 1)
+    sampled = tl.where(bound, tl.load(token + edge + place, mask=bound, other=0), place)
+    after = tl.load(target + edge + place, mask=bound, other=0)
+    missed = bound & (tl.load(count + after) < 0)
     x = tl.load(logits + row * l_row + sampled).to(tl.float32)
-    tl.store(out_ids + step * C + row, sampled)
+    tl.store(out_ids + step * C + row, sampled.to(tl.int64) + tl.where(missed, MISSED, 0))
     tl.store(out_logprobs + step * C + row, x - highest - tl.log(plain))
     tl.store(last + slot, sampled.to(tl.int64))
+    tl.store(state + slot, after.to(tl.int64))
     if MOVE:
         tl.store(at + slot, tl.load(at + slot) + 1)
     ends_here = tl.load(end_table + tl.load(end_set + slot).to(tl.int64) * V + sampled)
-    tl.store(left + slot, tl.where(ends_here != 0, 0, remaining - 1))
+    tl.store(left + slot, tl.where((ends_here != 0) | missed, 0, remaining - 1))
 
 
 def sample(
@@ -249,10 +269,12 @@ def sample(
     """As `SlotState.advance` without top_p: the next token of each sequence that has some left, into the state."""
     R, V = logits_RV.shape
     assert state.out_ids.shape[1] >= R, (R, state.out_ids.shape)
+    table = state.grammars
     _sample[(R,)](
         logits_RV, slots_R, state.last, state.at, state.left, state.used, state.temperature, state.end_set, state.draws,
-        state.ends, state.out_ids, state.out_logprobs, state.step, logits_RV.stride(0), V, state.draws.shape[1],
-        state.out_ids.shape[1], move, WIDTH, num_warps=8,
+        state.ends, state.out_ids, state.out_logprobs, state.step, state.state, table.first, table.count, table.need,
+        table.token, table.target, logits_RV.stride(0), V, state.draws.shape[1], state.out_ids.shape[1], MISSING, move,
+        WIDTH, num_warps=8,
     )  # fmt: skip
 
 

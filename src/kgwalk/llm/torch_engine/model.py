@@ -20,8 +20,9 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from kgwalk.llm.grammar import GrammarState
 from kgwalk.llm.models import context_limit
-from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, gpu_free
+from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, NucleusPass, gpu_free
 from kgwalk.llm.torch_engine.fused import fuse
 from kgwalk.llm.torch_engine.kv_cache import (
     QUERIES,
@@ -158,12 +159,31 @@ class SlotModel:
         return int(2 * config.num_hidden_layers * heads * width * self.module.dtype.itemsize * self._max_length)
 
     def weights_changed(self) -> None:
-        """Records passes anew if weights lie elsewhere now. New numbers in the same tensors need nothing."""
+        """Records passes anew if weights lie elsewhere now. New numbers in the same tensors need nothing. Nothing may
+        be under way.
+        """
+        if self.state.grammars.large:
+            self.state.grammars.clear()
+        self._check_recorded()
+
+    def _check_recorded(self) -> None:
+        """Recorded passes are dropped if something that they read lies elsewhere now."""
         if self._graphs is not None and self._graphs.weights != self._where_weights_lie():
             self._graphs = CudaGraphs(self.device, self._where_weights_lie())
 
     def _where_weights_lie(self) -> list[int]:
-        return [weight.data_ptr() for weight in self.module.parameters()]
+        return [self.state.grammars.grown, *(weight.data_ptr() for weight in self.module.parameters())]
+
+    def grammar_state(self, state: GrammarState | None) -> int:
+        """The number of a state of a grammar, which is on the device from now on; 0 for none."""
+        if state is None:
+            return 0
+        table = self.state.grammars
+        before = table.grown
+        number = table.number(state)
+        if table.grown != before:
+            self._check_recorded()
+        return number
 
     def end_set(self, ends: frozenset[int]) -> int:
         """The number on the device of the set of tokens that may end a generation. The first END_SETS sets have one
@@ -188,8 +208,8 @@ class SlotModel:
         whole_J = np.array([job.sampling is not None for job in jobs])
         slots_R, last_R = slots_J[whole_J], ends_J[whole_J]
         if self._graphs is not None:
-            nucleus = any(one.top_p < 1 for one in starts)
-            self._graphs.prefill(self, [job.ids for job in jobs], counts_J, slots_J, starts_J, last_R, slots_R, nucleus)
+            odd = NucleusPass(any(one.top_p < 1 for one in starts), any(one.state for one in starts))
+            self._graphs.prefill(self, [job.ids for job in jobs], counts_J, slots_J, starts_J, last_R, slots_R, odd)
         else:
             counts, begins = counts_J.tolist(), starts_J.tolist()
             ids = torch.tensor([number for job in jobs for number in job.ids])
@@ -204,11 +224,19 @@ class SlotModel:
         return self._sampled(slots_R, 1) if starts else None
 
     @torch.no_grad()
-    def steps(self, slots: Sequence[int] | Int64Array, count: int, *, sampled: bool, nucleus: bool) -> SampledTokens:
-        """So many steps of the sequences in these slots."""
+    def steps(
+        self,
+        slots: Sequence[int] | Int64Array,
+        count: int,
+        *,
+        sampled: bool,
+        nucleus: bool,
+        constrained: bool = False,
+    ) -> SampledTokens:
+        """So many steps of the sequences in these slots; the flags are those of `SlotState.advance`."""
         numbers_R = np.asarray(slots, np.int64)
         if self._graphs is not None:
-            self._graphs.steps(self, numbers_R, count, nucleus=nucleus)
+            self._graphs.steps(self, numbers_R, count, NucleusPass(nucleus, constrained))
             return self._sampled(numbers_R, count)
         slots_R = torch.from_numpy(numbers_R)
         self.state.step.zero_()
@@ -218,14 +246,15 @@ class SlotModel:
             self._reserve(0, max(starts) + 1)
             rows = pad_rows(numbers_R.tolist(), [1] * len(numbers_R), starts, self.module.dtype, self.cache.capacity)
             logits = self._run(SlotPass(slots_R, at_R, rows=rows), self.state.last[slots_R], None)
-            self.state.advance(logits, slots_R, move=True, sampled=sampled, nucleus=nucleus)
+            self.state.advance(logits, slots_R, move=True, sampled=sampled, nucleus=nucleus, constrained=constrained)
             self.state.step += 1
         return self._sampled(numbers_R, count)
 
     def _advance(self, logits: torch.Tensor, slots_R: torch.Tensor, starts: Sequence[SlotStart], *, move: bool) -> None:
         self.state.step.zero_()
         warm, nucleus = any(one.temperature > 0 for one in starts), any(one.top_p < 1 for one in starts)
-        self.state.advance(logits, slots_R, move=move, sampled=warm, nucleus=nucleus)
+        constrained = any(one.state for one in starts)
+        self.state.advance(logits, slots_R, move=move, sampled=warm, nucleus=nucleus, constrained=constrained)
 
     def _sampled(self, slots_R: Int64Array, count: int) -> SampledTokens:
         """The results of a pass, whose copy to the host is begun."""

@@ -2,11 +2,13 @@
 
 `sample` is a pure function. A sampled token needs one number in [0, 1), its draw, made beforehand from the request's
 own seed: what else is in the batch changes nothing. `SlotState` says where each slot's generation stands: its last
-token, how many are left, its draws, its end set. A step reads and writes all of it without asking the host.
+token, how many are left, its draws, its end set, its place in a grammar. A step reads and writes all of it without
+asking the host. `GrammarTable` holds the states of grammars as far as they were needed; a sequence that comes to one
+whose edges are not there stops, and goes on when the host has put them there.
 
 `widen_head` makes a model's logits float32. The trainer uses it too (`training.logprobs`), so that both round alike.
 Shapes: B sequences (R in a pass), V tokens of the vocabulary, N slots, M draws of a generation, K end sets;
-of the head, T tokens of width D.
+of the head, T tokens of width D; of a grammar, E edges of a state.
 """
 
 from __future__ import annotations
@@ -19,10 +21,15 @@ import numpy as np
 import torch
 from torch.nn.functional import linear
 
+from kgwalk.llm.grammar import GrammarState
+from kgwalk.llm.torch_engine.sequence import MISSING
+
 AT_ONCE = 128  # sequences for which V numbers are held in double precision
 # An end set is the set of tokens that may end a generation. So many are told apart on the device; in any other one,
 # which has this number, every token may be an end.
 END_SETS = 8
+STATES, EDGES = 1 << 14, 1 << 20  # that a table has room for at first
+AHEAD = 48  # states put on the device together: those that are nearest to an end, as most sequences go there
 
 
 def sample(
@@ -86,6 +93,109 @@ class SlotStart(NamedTuple):
     top_p: float
     draws: Sequence[float]
     end_set: int
+    state: int = 0  # of a grammar; 0 where anything may be written
+
+
+class GrammarTable:
+    """States of grammars on the device. State n has the edges `first[n]` to `first[n] + count[n]` of `token` (in
+    ascending order) and `target`; `count` is -1 where they are not there. `need[n]` is the fewest tokens to its end.
+
+    State 0 is none: of a sequence that may write anything. New states are written behind the old ones. `grown` counts
+    how often the table was laid out anew, which recorded passes must be told.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.grown = device, 0
+        self._lay(STATES, EDGES)
+        self.clear()
+
+    def _lay(self, states: int, edges: int) -> None:
+        """Room for so many; what is there stays."""
+
+        def room(size: int, old: torch.Tensor | None) -> torch.Tensor:
+            new = torch.zeros(size, dtype=torch.int32, device=self.device)
+            if old is not None:
+                new[: len(old)] = old
+            return new
+
+        was = vars(self)
+        self.first, self.count, self.need = (room(states, was.get(name)) for name in ("first", "count", "need"))
+        self.token, self.target = (room(edges, was.get(name)) for name in ("token", "target"))
+        self.grown += 1
+
+    def clear(self) -> None:
+        """Forgets all states. No sequence may be in one."""
+        self._known: dict[GrammarState, int] = {}
+        self._there: set[int] = set()
+        self._edges = 0
+
+    @property
+    def large(self) -> bool:
+        """Whether it is worth to begin anew."""
+        return self._edges > EDGES
+
+    def number(self, state: GrammarState) -> int:
+        """The number of a state, whose edges are on the device from now on, and those of some that follow it."""
+        number = self._known.get(state, 0)
+        if number in self._there:
+            return number
+        batch, seen, ahead = [state], {state}, [state]
+        while ahead and len(batch) < AHEAD:
+            found = [one for here in ahead for one in here.edges[3] if one not in seen]
+            found = sorted(dict.fromkeys(found), key=lambda one: one.need)[: AHEAD - len(batch)]
+            ahead = [one for one in found if self._known.get(one, 0) not in self._there]
+            seen.update(found)
+            batch += ahead
+        self._put(batch)
+        return self._known[state]
+
+    def _put(self, states: Sequence[GrammarState]) -> None:
+        before, new = len(self._known), list[GrammarState]()
+        for one in states:
+            for state in (one, *one.edges[3]):
+                if state not in self._known:
+                    self._known[state] = 1 + len(self._known)
+                    new.append(state)
+        lengths = [len(one.edges[0]) for one in states]
+        room, most = len(self.first), len(self.token)
+        while room <= len(self._known):
+            room *= 2
+        while most < self._edges + sum(lengths):
+            most *= 2
+        if (room, most) != (len(self.first), len(self.token)):
+            self._lay(room, most)
+        end = self._edges + sum(lengths)
+        tokens = np.concatenate([one.edges[0] for one in states])
+        numbers = [np.array([self._known[target] for target in one.edges[3]], np.int32) for one in states]
+        targets = np.concatenate([of[one.edges[1]] for of, one in zip(numbers, states, strict=True)])
+        self.token[self._edges : end] = self._sent(tokens)
+        self.target[self._edges : end] = self._sent(targets)
+        added = slice(before + 1, 1 + len(self._known))
+        self.need[added] = self._sent(np.array([one.need for one in new], np.int32))
+        self.count[added] = -1
+        at = self._sent(np.array([self._known[one] for one in states])).long()
+        self.first[at] = self._sent(np.array(self._edges + np.cumsum([0, *lengths[:-1]]), np.int32))
+        self.count[at] = self._sent(np.array(lengths, np.int32))  # last: now they may be used
+        self._there.update(self._known[one] for one in states)
+        self._edges = end
+
+    def _sent(self, numbers: np.ndarray[Any, Any]) -> torch.Tensor:
+        return _on_device(torch.from_numpy(numbers), self.device)
+
+    def edges_of(self, state_R: torch.Tensor, left_R: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The allowed tokens of each sequence's state and the states that they lead to, (R, E); -1 for no edge."""
+        place_E = torch.arange(width, device=self.device)
+        at_RE = (self.first[state_R.long()][:, None] + place_E).clamp(max=len(self.token) - 1)
+        target_RE = self.target[at_RE]
+        allowed_RE = (place_E < self.count[state_R.long()][:, None]) & (self.need[target_RE.long()] < left_R[:, None])
+        return torch.where(allowed_RE, self.token[at_RE], -1), torch.where(allowed_RE, target_RE, -1)
+
+
+def _on_device(numbers: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Without waiting for the device's work: a copy from memory that is not pinned would wait."""
+    if device.type != "cuda":
+        return numbers.to(device)
+    return numbers.pin_memory().to(device, non_blocking=True)
 
 
 class SlotState:
@@ -104,6 +214,8 @@ class SlotState:
         self.device = device
         self.last, self.at = zeros(slots + 1), zeros(slots + 1)
         self.left, self.used, self.end_set = zeros(slots + 1), zeros(slots + 1), zeros(slots + 1)
+        self.state = zeros(slots + 1)  # of its grammar, in the table; 0 for none
+        self.grammars = GrammarTable(device)
         self.temperature, self.top_p = (
             zeros(slots + 1, dtype=torch.float32),
             torch.ones(slots + 1, dtype=torch.float32, device=device),
@@ -129,33 +241,53 @@ class SlotState:
         parts[:, :2] = [(one.temperature, one.top_p) for one in starts]
         for row, one in zip(parts, starts, strict=True):
             row[2 : 2 + len(one.draws)] = one.draws
-        whole = np.array([(one.slot, one.at, one.max_new, one.end_set, one.last) for one in starts], np.int64)
+        whole = np.array(
+            [(one.slot, one.at, one.max_new, one.end_set, one.last, one.state) for one in starts], np.int64
+        )
         numbers, reals = self.put(torch.from_numpy(whole)), self.put(torch.from_numpy(parts))
         slots = numbers[:, 0]
         self.at[slots], self.left[slots], self.end_set[slots] = numbers[:, 1], numbers[:, 2], numbers[:, 3]
-        self.last[slots] = numbers[:, 4]
+        self.last[slots], self.state[slots] = numbers[:, 4], numbers[:, 5]
         self.used.index_fill_(0, slots, 0)  # `used[slots] = 0` would wait for the device
         self.temperature[slots], self.top_p[slots] = reals[:, 0].float(), reals[:, 1].float()
         if most:
             self.draws[slots, :most] = reals[:, 2:]
 
     def put(self, numbers: torch.Tensor) -> torch.Tensor:
-        """On the device, without waiting for its work: a copy from memory that is not pinned would wait."""
-        if self.device.type != "cuda":
-            return numbers.to(self.device)
-        return numbers.pin_memory().to(self.device, non_blocking=True)
+        """On the device, without waiting for its work."""
+        return _on_device(numbers, self.device)
 
     def set_left(self, slots: Sequence[int], left: Sequence[int]) -> None:
         """How many more tokens each may sample; 0 stops it."""
         self.left[self.put(torch.tensor(slots))] = self.put(torch.tensor(left))
 
+    def set_state(self, slots: Sequence[int], states: Sequence[int]) -> None:
+        """Where each is in its grammar."""
+        self.state[self.put(torch.tensor(slots))] = self.put(torch.tensor(states))
+
     def advance(
-        self, logits_RV: torch.Tensor, slots_R: torch.Tensor, *, move: bool, sampled: bool, nucleus: bool
+        self,
+        logits_RV: torch.Tensor,
+        slots_R: torch.Tensor,
+        *,
+        move: bool,
+        sampled: bool,
+        nucleus: bool,
+        constrained: bool = False,
     ) -> None:
         """Samples a token for each sequence that has some left. `move`: the token before it has just been computed.
 
-        `sampled` and `nucleus` say whether any sequence has a temperature, and whether any has a top_p.
+        `sampled`, `nucleus` and `constrained` say whether any sequence has a temperature, a top_p, a grammar.
         """
+        left_R = self.left[slots_R]
+        if constrained:
+            state_R, V = self.state[slots_R], logits_RV.shape[1]
+            width = V if logits_RV.is_cuda else max(1, int(self.grammars.count[state_R].max()))
+            tokens_RE, targets_RE = self.grammars.edges_of(state_R, left_R, width)
+            free_R1 = (state_R == 0)[:, None]
+            allowed_RV = torch.zeros(len(slots_R), V + 1, dtype=torch.bool, device=logits_RV.device)
+            allowed_RV.scatter_(1, torch.where(tokens_RE < 0, V, tokens_RE).long(), True)
+            logits_RV = logits_RV.float().masked_fill(~(allowed_RV[:, :V] | free_R1), float("-inf"))
         draw_R = self.draws.gather(1, self.used[:, None].clamp(max=self.draws.shape[1] - 1))[slots_R, 0]
         ids_R, logprobs_R = sample(
             logits_RV,
@@ -163,11 +295,16 @@ class SlotState:
             self.top_p[slots_R] if nucleus else None,
             draw_R,
         )
-        left_R = self.left[slots_R]
         live_R = left_R > 0
-        self.out_ids[self.step, : len(ids_R)] = torch.where(live_R, ids_R, -1)[None]
-        self.out_logprobs[self.step, : len(ids_R)] = logprobs_R[None]
         ends_R = self.ends[self.end_set[slots_R], ids_R] != 0
+        written_R = ids_R
+        if constrained:
+            target_R = torch.where(tokens_RE == ids_R[:, None], targets_RE, 0).amax(1)  # one edge at most
+            missing_R = (target_R > 0) & (self.grammars.count[target_R] < 0)
+            self.state[slots_R] = torch.where(live_R, target_R.long(), state_R)
+            written_R, ends_R = torch.where(missing_R, ids_R + MISSING, ids_R), ends_R | missing_R
+        self.out_ids[self.step, : len(ids_R)] = torch.where(live_R, written_R, -1)[None]
+        self.out_logprobs[self.step, : len(ids_R)] = logprobs_R[None]
         self.last[slots_R] = torch.where(live_R, ids_R, self.last[slots_R])
         self.left[slots_R] = torch.where(live_R & ~ends_R, left_R - 1, 0)
         self.used[slots_R] += live_R.long()

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgwalk.llm.engine import Generation
 from kgwalk.llm.torch_engine.kv_cache import PrefixCache
 from kgwalk.llm.torch_engine.model import MAX_STEPS, PrefillJob, SampledTokens, SlotModel
 from kgwalk.llm.torch_engine.sampling import END_SETS, SlotStart
@@ -243,6 +242,7 @@ class Scheduler:
             sampling.top_p,
             sequence.draws[done : done + count],
             end_set,
+            self._model.grammar_state(sequence.state_now()),
         )
 
     def _step(self) -> None:
@@ -253,6 +253,7 @@ class Scheduler:
             min(self._limits.steps, max(1, self._output.most_left(slots_R))),  # no more than one of them can use
             sampled=any(sequence.sampling.temperature > 0 for sequence in sequences),
             nucleus=any(sequence.sampling.top_p < 1 for sequence in sequences),
+            constrained=any(sequence.state is not None for sequence in sequences),
         )
         self._unread.append((sampled, self._output.owners(slots_R)))
 
@@ -272,7 +273,8 @@ class Scheduler:
             sequence = self._decoding[slot]
             self._collect_output(sequence)
             may_end = sequence.ids[-1] in sequence.ends
-            stopped = may_end or sequence.stops_always or len(sequence.logprobs) >= sequence.draws_sent
+            spent = len(sequence.logprobs) >= sequence.draws_sent
+            stopped = may_end or sequence.stops_always or spent or self._output.waits(slot)
             if stopped and not self._end_if_done(sequence, may_end):
                 resumed.append(sequence)
         for slot in failed:
@@ -293,12 +295,17 @@ class Scheduler:
         if finish is None and len(sequence.logprobs) < sequence.max_new:
             return False
         self._leave(sequence)
-        made = Generation(sequence.ids[sequence.prompt_length :], sequence.logprobs, finish or "length")
-        self.ended.append((sequence, made))
+        self.ended.append((sequence, sequence.made(finish)))
         return True
 
     def _resume(self, sequences: list[SlotSequence]) -> None:
-        """Lets sequences go on that the device had stopped, with new draws where theirs were used up."""
+        """Lets sequences go on that the device had stopped, with new draws where theirs were used up, and with their
+        grammar's state where that was missing.
+        """
+        waiting = [one for one in sequences if one.slot is not None and self._output.waits(one.slot.index)]
+        if waiting:
+            states = [self._model.grammar_state(one.state_now()) for one in waiting]
+            self._model.state.set_state([one.slot.index for one in waiting if one.slot is not None], states)
         spent = [sequence for sequence in sequences if len(sequence.logprobs) >= sequence.draws_sent]
         if spent:
             self._model.state.begin([self._sampling_start(one, computed=len(one.ids) - 1) for one in spent])

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgwalk.llm.engine import ActiveRequest, Generation, common_length
+from kgwalk.llm.grammar import GrammarState
 from kgwalk.types import EngineError
 
 BLOCK = 16  # tokens: prefixes are shared in whole blocks
@@ -33,6 +34,7 @@ class SlotSequence(ActiveRequest):
     prefix_hashes: Sequence[int] | None = None  # of its context; computed when first needed
     draws_sent: int = 0  # of its draws, those that the device has; it stops the sequence when they are used up
     stops_always: bool = False  # the device stops it at every token: it has no end set of its own there
+    read: int = 0  # of the tokens it sampled, those that `state` has come after
 
     def work_in(self, slot: Slot) -> None:
         """Gives the slot to this sequence. What the slot holds of its ids stays, except the last one's keys and values:
@@ -43,6 +45,13 @@ class SlotSequence(ActiveRequest):
             slot.cached = common_length(slot.ids[: slot.cached], self.ids)
             slot.ids = self.ids
         slot.cached = min(slot.cached, len(self.ids) - 1)
+
+    def state_now(self) -> GrammarState | None:
+        """Where it is in its grammar after all that it has sampled."""
+        while self.state is not None and self.read < len(self.logprobs):
+            self.state = self.state.after(self.ids[self.prompt_length + self.read])
+            self.read += 1
+        return self.state
 
 
 Ended = tuple[SlotSequence, Generation | EngineError]
@@ -155,6 +164,7 @@ class SlotTable:
 # The output buffer
 
 IdArray = npt.NDArray[np.int64]
+MISSING = 1 << 32  # added to a sampled token after which the device waits for the edges of its grammar's state
 ROOM = 64  # tokens that the buffer holds of a sequence before they must be taken
 
 
@@ -162,7 +172,8 @@ class OutputBuffer:
     """The tokens that sequences sampled and nobody has looked at yet, as arrays: a pass is added for all at once.
 
     Most tokens need no attention. A sequence is looked at when the device has stopped it (it sampled a token that may
-    be an end, or used up its tokens) or when there is no more room here. `steps` is the most steps of a pass.
+    be an end, used up its tokens, or waits for the edges of its grammar's state: `waits`) or when there is no more room
+    here. `steps` is the most steps of a pass.
     Shapes: N slots, W tokens of room, R sequences of a pass, C steps of it, K end sets, V tokens of the vocabulary.
 
     Token 2 is in end set 0. The sequence in slot 1 stops at it, that in slot 0 may sample two more, that in slot 2 had
@@ -185,18 +196,23 @@ class OutputBuffer:
         self._left_N = np.zeros(slots, np.int64)  # tokens after which the device stops the sequence
         self._end_set_N = np.zeros(slots, np.int64)
         self._owner_N = np.zeros(slots, np.int64)  # the number of the sequence in the slot; 0 for none
+        self._waits_N = np.zeros(slots, np.bool_)
         self._begun = 0
 
     def begin(self, slots: Sequence[int], end_sets: Sequence[int], left: Sequence[int]) -> None:
         """New sequences in these slots."""
-        self._count_N[slots] = 0
+        self._count_N[slots], self._waits_N[slots] = 0, False
         self._end_set_N[slots], self._left_N[slots] = end_sets, left
         self._owner_N[slots] = np.arange(self._begun + 1, self._begun + 1 + len(slots))
         self._begun += len(slots)
 
     def resume(self, slots: Sequence[int], left: Sequence[int]) -> None:
         """Sequences that the device had stopped may sample so many more tokens."""
-        self._left_N[slots] = left
+        self._left_N[slots], self._waits_N[slots] = left, False
+
+    def waits(self, slot: int) -> bool:
+        """Whether the device has stopped the sequence because its grammar's state is not there."""
+        return bool(self._waits_N[slot])
 
     def leave(self, slot: int) -> None:
         """The sequence is over: passes that are still on their way for it are ignored."""
@@ -222,6 +238,8 @@ class OutputBuffer:
         numbers overflowed.
         """
         slots_R, owner_R = owners
+        waits_CR = ids_CR >= MISSING
+        ids_CR = np.where(waits_CR, ids_CR - MISSING, ids_CR)
         step_C1 = np.arange(len(ids_CR))[:, None]
         count_R = (ids_CR >= 0).sum(0) * (self._owner_N[slots_R] == owner_R)
         before_R = self._count_N[slots_R]
@@ -230,8 +248,10 @@ class OutputBuffer:
         self._logprobs_NW[slots_R, before_R + step_C1] = logprobs_CR
         self._count_N[slots_R] = before_R + count_R
         self._left_N[slots_R] -= count_R
-        last_R = ids_CR[count_R - 1, np.arange(len(slots_R))]
-        stopped_R = ends_KV[self._end_set_N[slots_R], last_R] | (self._left_N[slots_R] <= 0)
+        last = (count_R - 1, np.arange(len(slots_R)))
+        waits_R = waits_CR[last] & (count_R > 0)
+        self._waits_N[slots_R] |= waits_R
+        stopped_R = ends_KV[self._end_set_N[slots_R], ids_CR[last]] | (self._left_N[slots_R] <= 0) | waits_R
         look_R = (count_R > 0) & (stopped_R | (before_R + count_R >= ROOM))
         finite_CR = np.isfinite(logprobs_CR)
         if finite_CR.all():

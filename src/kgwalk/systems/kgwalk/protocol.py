@@ -17,8 +17,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from weakref import WeakKeyDictionary
 
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import Store, StoredGraph
+from kgwalk.llm.grammar import Grammar
+from kgwalk.systems.kgwalk.turn_grammar import RelationForms, WalkSoFar, turn_grammar
 from kgwalk.types import (
     Answer,
     AnswerForm,
@@ -60,7 +64,9 @@ class Kgwalk(Protocol):
     """`names` and `relations` bound how much of a set an observation shows; `short` is how relations are called: by
     the end of their names, as far as it tells them apart. `language` says which calls there are: "core", those that the
     first agents learnt, or "full", all of them, where a set may be empty. With `documented` the prompt says what each
-    call does; an agent that has learnt the calls needs their names alone, and is five times as short to tell.
+    call does; an agent that has learnt the calls needs their names alone, and is five times as short to tell. With
+    `constrain` an engine that can lets a model write only calls that parse, of relations that exist and sets that were
+    made (`turn_grammar`); with `thoughts` a thought may come first.
     """
 
     name = "kgwalk"
@@ -72,6 +78,8 @@ class Kgwalk(Protocol):
     short: bool = True
     language: str = "core"
     documented: bool = True
+    constrain: bool = True
+    thoughts: bool = True
 
     @property
     def starts_from_kinds(self) -> bool:
@@ -184,6 +192,9 @@ def run_program(calls: Sequence[Call], graph: Graph, topics: Sequence[str] = (),
     return episode
 
 
+_FORMS: WeakKeyDictionary[Store, dict[bool, RelationForms]] = WeakKeyDictionary()
+
+
 @cache
 def tools_text(language: str, dated: bool, documented: bool = True) -> str:
     """What the model reads of the calls.
@@ -201,6 +212,8 @@ class KgwalkWalk(Walk):
     sets: Sets = field(init=False)
     answered: dict[str, int] = field(default_factory=dict)  # the set that each answer was a member of
     called: dict[Call, int] = field(default_factory=dict)  # the set that each call made
+    listed: dict[str, None] = field(default_factory=dict)  # relations that the model was told of
+    forms: RelationForms | None = None
 
     def __post_init__(self) -> None:
         known = [topic for topic in self.task.topics if topic in self.environment.graph]
@@ -220,6 +233,28 @@ class KgwalkWalk(Walk):
         asked = "\n".join([self.task.asked, *start])
         calls = tools_text(self.protocol.language, self.dated, self.protocol.documented)
         return [Message("system", SYSTEM.replace("{tools}", calls)), Message("user", asked)]
+
+    def grammar(self, *, answer: bool) -> Grammar | None:
+        if not self.protocol.constrain:
+            return None
+        language = self.protocol.language
+        walk = WalkSoFar(len(self.sets.made), self._forms(), tools(language, self.dated), language == "full")
+        return turn_grammar(walk, self.protocol.thoughts, answer)
+
+    def _forms(self) -> RelationForms:
+        """Of all relations of the graph; of a graph elsewhere, which cannot list them, of those that were shown."""
+        graph = self.environment.graph
+        live = getattr(graph, "live_relations", None)
+        store: Store | None = getattr(graph, "store", None)
+        if live is None or store is None:
+            return RelationForms.of(self.listed)
+        if self.forms is None:
+            whole = type(graph) is StoredGraph
+            known = _FORMS.setdefault(store, {}) if whole else {}
+            if self.protocol.short not in known:
+                known[self.protocol.short] = RelationForms.of(map(self.sets.shown, store.relation.several(live())))
+            self.forms = known[self.protocol.short]
+        return self.forms
 
     def parse(self, text: str) -> Step:
         """A set that was never made is a slip of the pen, not an empty answer: the model is told, and goes on."""
@@ -241,6 +276,7 @@ class KgwalkWalk(Walk):
     def _show(self, number: int) -> Observation:
         made = self.sets.made[number - 1]
         leaving, entering = self.sets.relations_around(number, values=self.protocol.language == "full")
+        self.listed |= dict.fromkeys([*leaving, *entering])
         kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
         lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0{made.hint and '; '}{made.hint}"
         members = Listing(lead, made.members, most=self.protocol.names, entities=True)

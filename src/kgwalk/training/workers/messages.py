@@ -1,7 +1,7 @@
 """The messages between the process with the model and its workers, packed and framed.
 
     process -> worker: Prepare, EnvironmentsMessage, WalkMessage, list of PackedResult
-    worker -> process: list of PackedRequest, Forget, EpisodesDone, Unfit, WalkFailed
+    worker -> process: list of PackedRequest, GrammarMessage, Forget, EpisodesDone, Unfit, WalkFailed
 
 Messages are pickles over a socket that only a process and the worker it started share; nothing of this is ever written
 to a file. What comes by the thousand is a plain tuple, which pickles several times as fast as a named one, and its
@@ -19,7 +19,7 @@ import io
 import pickle
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 from kgwalk.config.recipe import imported
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.engine import Sampling
+from kgwalk.llm.grammar import Grammar
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.training.curriculum import MeasuredEpisode
-from kgwalk.types import Answer, Call, Episode, Malformed, Question, Step, StopReason, Triple, Turn
+from kgwalk.types import Answer, Call, Constraint, Episode, Malformed, Question, Step, StopReason, Triple, Turn
 from kgwalk.walk.environment import Environments
 from kgwalk.walk.protocol import Protocol
 from kgwalk.walk.rollout import Budget
@@ -40,10 +41,11 @@ IDS, REALS, HASHES = "i", "d", "q"  # array types for token ids, real numbers an
 
 # A request to the engine, with all done that needs no model: its number, its session, how many tokens to generate, how
 # many tokens at its beginning the other end has from the session's last request and reply, the ids after those, its
-# draws, and its prefix hashes.
-PackedRequest = tuple[int, str, int, int, bytes, bytes, bytes]
-# The result of a request: its number, tokens, log-probabilities and how it ended; or the error.
-PackedResult = tuple[int, list[int], list[float], Any, str | None]
+# draws, its prefix hashes, and the number of its grammar (0 for none), which a GrammarMessage brought before.
+PackedRequest = tuple[int, str, int, int, bytes, bytes, bytes, int]
+# The result of a request: its number, tokens, log-probabilities, how it ended and its room; or the error.
+PackedResult = tuple[int, list[int], list[float], Any, int | None, str | None]
+MOST_GRAMMARS = 1024  # with more, both ends forget them all before the next walk
 
 
 class Prepare(NamedTuple):
@@ -66,6 +68,13 @@ class WalkMessage(NamedTuple):
     sampling: Sampling
     questions: list[Question]
     asked: list[tuple[int, int, str]]
+
+
+class GrammarMessage(NamedTuple):
+    """A grammar, which later messages name by its number."""
+
+    number: int
+    grammar: Grammar
 
 
 class Forget(NamedTuple):
@@ -160,11 +169,11 @@ class Frames:
 _CALL, _ANSWER, _MALFORMED = 0, 1, 2
 
 
-def pack_episode(place: int, walked: MeasuredEpisode) -> tuple[Any, ...]:
+def pack_episode(place: int, walked: MeasuredEpisode, number_of: Callable[[Grammar], int]) -> tuple[Any, ...]:
     """An episode with its metrics as a plain tuple; `place` is which of the episodes asked for it is.
 
     The tokens of all turns are one array, and each fact is sent once. The question does not travel: the other end has
-    it.
+    it, and the grammars under the numbers that `number_of` gives.
     """
     one = walked.episode
     facts = {fact: number for number, fact in enumerate(dict.fromkeys(chain(one.seen, *one.evidence.values())))}
@@ -173,7 +182,7 @@ def pack_episode(place: int, walked: MeasuredEpisode) -> tuple[Any, ...]:
         packed(IDS, one.prompt_ids),
         packed(IDS, [number for turn in one.turns for number in (*turn.ids, *turn.observation_ids)]),
         packed(REALS, [value for turn in one.turns for value in turn.logprobs]),
-        [_pack_turn(turn) for turn in one.turns],
+        [_pack_turn(turn, number_of) for turn in one.turns],
         [tuple(fact) for fact in facts],
         {name: [facts[fact] for fact in path] for name, path in one.evidence.items()},
         [facts[fact] for fact in one.seen],
@@ -184,15 +193,18 @@ def pack_episode(place: int, walked: MeasuredEpisode) -> tuple[Any, ...]:
     )
 
 
-def unpack_episode(row: tuple[Any, ...], question: Question) -> MeasuredEpisode:
+def unpack_episode(row: tuple[Any, ...], question: Question, grammars: Mapping[int, Grammar]) -> MeasuredEpisode:
     _, prompt_ids, packed_ids, packed_logprobs, rows, facts, evidence, seen, stop, rest, numbers, place = row
     topics, prompt, answers, failure, seconds, shown, key = rest
     ids, logprobs = unpacked(IDS, packed_ids).tolist(), unpacked(REALS, packed_logprobs).tolist()
     turns, at, done = [], 0, 0
-    for count, valued, told, text, step, observation, *others in rows:
+    for count, valued, told, text, step, observation, *others, bound in rows:
         end, after = at + count, at + count + told
         own, done = logprobs[done : done + valued], done + valued
-        turns.append(Turn(ids[at:end], own, text, _unpack_step(*step), observation, ids[end:after], *others))
+        constraint = None if bound is None else Constraint(grammars[bound[0]], bound[1])
+        turn = Turn(ids[at:end], own, text, _unpack_step(*step), observation, ids[end:after], *others)
+        turn.constraint = constraint
+        turns.append(turn)
         at = after
     known = [tuple.__new__(Triple, fact) for fact in facts]  # several times as quick as Triple(*fact)
     paths = {name: [known[number] for number in path] for name, path in evidence.items()}
@@ -229,7 +241,7 @@ def unpack_episodes(data: bytes) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _pack_turn(turn: Turn) -> tuple[Any, ...]:
+def _pack_turn(turn: Turn, number_of: Callable[[Grammar], int]) -> tuple[Any, ...]:
     """A turn, with the numbers of its tokens, its log-probabilities and its observation's tokens in the arrays."""
     return (
         len(turn.ids),
@@ -244,6 +256,7 @@ def _pack_turn(turn: Turn) -> tuple[Any, ...]:
         turn.counted,
         turn.seconds,
         turn.documents,
+        None if turn.constraint is None else (number_of(turn.constraint.grammar), turn.constraint.room),
     )
 
 

@@ -25,17 +25,20 @@ from pathlib import Path
 from typing import Any
 
 from kgwalk.llm.engine import Generation, Sampling
+from kgwalk.llm.grammar import Grammar
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.workers.messages import (
     HASHES,
     IDS,
+    MOST_GRAMMARS,
     REALS,
     CannotTravel,
     EnvironmentsMessage,
     EpisodesDone,
     Forget,
     Frames,
+    GrammarMessage,
     PackedRequest,
     PackedResult,
     Prepare,
@@ -81,6 +84,7 @@ class WorkerPool:
             under_way = _WalkInProgress(self._engine, self._links, asked, replace(sampling, stop=self._protocol.stop))
             for link, walk in zip(self._links, _dealt(asked, len(self._links), number, sampling), strict=True):
                 if walk.asked:
+                    link.begin_walk()
                     link.send(framed(walk))
             with without_garbage_collection(circles=False):
                 return under_way.run()
@@ -143,8 +147,8 @@ class _WalkInProgress:
         self._engine, self._links, self._asked, self._sampling = engine, links, asked, sampling
         self._found: list[MeasuredEpisode | None] = [None] * len(asked)
         self._left = len(asked)
-        self._packed: deque[bytes] = deque()
-        self._rows: list[tuple[Any, ...]] = []
+        self._packed: deque[tuple[int, bytes]] = deque()
+        self._rows: list[tuple[int, tuple[Any, ...]]] = []
         self._over = False
         self._contexts: dict[str, list[int]] = {}  # of each session: its last request and the tokens generated for it
 
@@ -181,10 +185,11 @@ class _WalkInProgress:
     def _unpack(self) -> bool:
         """Unpack one episode, or the next bundle of them; False if none is left."""
         if self._rows:
-            row = self._rows.pop()
-            self._found[row[0]] = unpack_episode(row, self._asked[row[0]][0])
+            place, row = self._rows.pop()
+            self._found[row[0]] = unpack_episode(row, self._asked[row[0]][0], self._links[place].grammars)
         elif self._packed:
-            self._rows = unpack_episodes(self._packed.popleft())
+            place, bundle = self._packed.popleft()
+            self._rows = [(place, row) for row in unpack_episodes(bundle)]
         else:
             return False
         return True
@@ -198,8 +203,10 @@ class _WalkInProgress:
                 for session in over:
                     self._contexts.pop(session, None)
                 self._engine.drop(over)
+            case GrammarMessage(number, grammar):
+                self._links[place].grammars[number] = grammar
             case EpisodesDone(ended, episodes):
-                self._packed.append(episodes)
+                self._packed.append((place, episodes))
                 self._left -= ended
             case Unfit(why):
                 raise CannotTravel(why)
@@ -208,14 +215,16 @@ class _WalkInProgress:
 
     def _ask(self, place: int, bundle: list[PackedRequest]) -> None:
         wanted = []
-        for number, own, most, held, new, draws, hashes in bundle:
+        grammars = self._links[place].grammars
+        for number, own, most, held, new, draws, hashes, grammar in bundle:
             session = f"{place}/{own}"
             if held:
                 ids = self._contexts[session]  # the engine has appended the tokens that it generated
                 ids[held:] = unpacked(IDS, new).tolist()
             else:
                 ids = self._contexts[session] = list(unpacked_prompt(new))
-            wanted.append(((place, number), session, most, ids, unpacked(REALS, draws), unpacked(HASHES, hashes)))
+            arrays = unpacked(REALS, draws), unpacked(HASHES, hashes)
+            wanted.append(((place, number), session, most, ids, *arrays, grammars.get(grammar)))
         self._engine.ask(self._sampling, wanted, lambda: self._over)
 
     def _answer(self) -> None:
@@ -223,9 +232,9 @@ class _WalkInProgress:
         for (place, number), came in self._engine.answers():
             some = replies.setdefault(place, [])
             if isinstance(came, Generation):
-                some.append((number, came.ids, came.logprobs, came.finish, None))
+                some.append((number, came.ids, came.logprobs, came.finish, came.room, None))
             else:
-                some.append((number, [], [], None, str(came)))
+                some.append((number, [], [], None, None, str(came)))
         for place, some in replies.items():
             self._links[place].send(framed(some))
 
@@ -263,6 +272,7 @@ class Link:
 
     def __init__(self, number: int, count: int) -> None:
         self._name = f"worker {number} of {count}"
+        self.grammars: dict[int, Grammar] = {}  # by the numbers that the worker gave them
         self._frames = Frames()
         self._end, other = socket.socketpair()
         with other:
@@ -275,6 +285,11 @@ class Link:
                 stdout=STDERR,
                 env=os.environ | _environment(),
             )
+
+    def begin_walk(self) -> None:
+        """Forgets the grammars if they are many, as the worker does."""
+        if len(self.grammars) > MOST_GRAMMARS:
+            self.grammars.clear()
 
     def __str__(self) -> str:
         return f"{self._name} (process {self.pid})"

@@ -19,17 +19,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kgwalk.llm.engine import Generation, Request, draws, max_new_tokens, seed_at
+from kgwalk.llm.grammar import Grammar
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.llm.torch_engine.sequence import prefix_hashes
 from kgwalk.training.curriculum import MeasuredEpisode
 from kgwalk.training.workers.messages import (
     HASHES,
     IDS,
+    MOST_GRAMMARS,
     REALS,
     EnvironmentsMessage,
     EpisodesDone,
     Forget,
     Frames,
+    GrammarMessage,
     PackedRequest,
     PackedResult,
     Prepare,
@@ -81,6 +84,7 @@ class Worker(asyncio.Protocol):
             case list():
                 self._engine.settle(message)
             case WalkMessage():
+                self._engine.begin_walk()
                 self._walk = asyncio.get_running_loop().create_task(self._carry_out(message))
             case Prepare() | EnvironmentsMessage():
                 try:
@@ -117,7 +121,8 @@ class Worker(asyncio.Protocol):
         def watch(episode: Episode, turn: Turn | None) -> None:
             if turn is None:
                 place = places[id(episode.question), episode.key].pop()
-                self._give(pack_episode(place, MeasuredEpisode.of(episode, environments)))
+                measured = MeasuredEpisode.of(episode, environments)
+                self._give(pack_episode(place, measured, self._engine.number_of))
 
         protocol, budget = self._payload.protocol, self._payload.budget
         await rollout_async(tasks, protocol, self._engine, sampling=asked.sampling, budget=budget, watch=watch)
@@ -151,8 +156,23 @@ class RemoteEngine:
         self._waiting: dict[int, asyncio.Future[Generation]] = {}
         self._last: dict[str, int] = {}  # by session: the number of its last request
         self._known: dict[str, list[int]] = {}  # by session, once that is answered: the context that both ends have
+        self._grammars: dict[Grammar, int] = {}  # those that the other end has, by number
         self._asked = 0
         self._flushing = False
+
+    def begin_walk(self) -> None:
+        """Forgets the grammars if they are many, as the other end does."""
+        if len(self._grammars) > MOST_GRAMMARS:
+            self._grammars.clear()
+
+    def number_of(self, grammar: Grammar | None) -> int:
+        """The number of a grammar, which is sent when it is new; 0 for none."""
+        if grammar is None:
+            return 0
+        if grammar not in self._grammars:
+            self._grammars[grammar] = len(self._grammars) + 1
+            self._send(GrammarMessage(self._grammars[grammar], grammar))
+        return self._grammars[grammar]
 
     async def generate(self, request: Request) -> Generation:
         ids, sampling = list(request.ids), request.sampling
@@ -165,7 +185,8 @@ class RemoteEngine:
         self._asked += 1
         number = self._last[request.session] = self._asked
         new, hashes = packed(IDS, ids[held:]), packed(HASHES, prefix_hashes(ids[:-1]))
-        self._wanted.append((number, request.session, most, held, new, packed(REALS, drawn), hashes))
+        grammar = self.number_of(request.grammar)
+        self._wanted.append((number, request.session, most, held, new, packed(REALS, drawn), hashes, grammar))
         future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         self._flush_soon()
@@ -176,12 +197,12 @@ class RemoteEngine:
 
     def settle(self, replies: Sequence[PackedResult]) -> None:
         """Give results to the walks that wait for them."""
-        for number, ids, logprobs, finish, error in replies:
+        for number, ids, logprobs, finish, room, error in replies:
             future = self._waiting.pop(number)
             if future.done():
                 continue  # the walk that asked has ended
             if error is None:
-                future.set_result(Generation(ids, logprobs, finish))
+                future.set_result(Generation(ids, logprobs, finish, room))
             else:
                 future.set_exception(EngineError(error))
 
