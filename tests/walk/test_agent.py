@@ -17,6 +17,7 @@ from conftest import FILMS
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph, open_graph
+from kgwalk.llm.api import ApiGeneration
 from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
@@ -241,7 +242,7 @@ class TextEngine(ScriptedEngine):
         if self.reported is None:
             return text
         usage = SimpleNamespace(prompt_tokens=self.reported[0], completion_tokens=self.reported[1])
-        return SimpleNamespace(ids=text.ids, logprobs=[], finish=text.finish, usage=usage)  # type: ignore[return-value]
+        return ApiGeneration(text.ids, [], text.finish, usage=usage)  # type: ignore[arg-type]
 
 
 def test_budgets_are_in_tokens_where_ids_are_bytes() -> None:

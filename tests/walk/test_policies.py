@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -455,12 +455,12 @@ class Counting:
 
     async def generate(self, request: Request) -> Generation:
         generation = await self.inner.generate(request)
-        return _Reported(generation.ids, [], generation.finish, Usage(1, 40, 5))
+        return _Reported(generation.ids, [], generation.finish, usage=Usage(1, 40, 5))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reported(Generation):
-    usage: Usage
+    usage: Usage = field(default_factory=Usage)
 
 
 def test_an_engine_that_sends_text() -> None:

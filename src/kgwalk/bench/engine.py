@@ -124,7 +124,7 @@ class EngineBench:
             yield from with_goals(rows, machine, plain.config)
             if widest is not None:
                 bound = slot_speed(model, machine, batch, scale.context, scale.rounds, widest)
-                yield constrained_row(batch, scale.context, ours, bound)
+                yield constrained_row(batch, scale.context, ours, bound, machine.on_gpu)
             self.progress("decoding", number, len(scale.batches))
         yield from machine.most_rows("decoding")
 
