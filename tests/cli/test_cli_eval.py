@@ -110,7 +110,18 @@ def test_json_is_one_object_of_this_shape(cli: Cli, films: Path) -> None:
     assert done.status == 0
     assert done.stderr == ""
     report = done.json
-    assert list(report) == ["n", "runs", "metrics", "counts", "intervals", "by", "errors", "stops", "folder"]
+    assert list(report) == [
+        "n",
+        "runs",
+        "metrics",
+        "counts",
+        "intervals",
+        "clusters",
+        "by",
+        "errors",
+        "stops",
+        "folder",
+    ]
     assert report["folder"] == "runs/eval-oracle-films-test"
     assert report["errors"] == {"unassigned": {"n": 1, "share": 1.0}}  # star, which has no gold path
     assert all(isinstance(value, float) for value in report["metrics"].values())
@@ -121,6 +132,7 @@ def test_json_is_one_object_of_this_shape(cli: Cli, films: Path) -> None:
         "metrics",
         "counts",
         "intervals",
+        "clusters",
         "by",
         "errors",
         "stops",
@@ -136,13 +148,14 @@ def test_the_tables_for_a_person(cli: Cli, films: Path, api: Api) -> None:
     assert done.status == 0, done.stderr
     lines = [line.replace("│", "|") for line in done.stdout.splitlines()]
     assert lines[0].strip() == "5 questions"
-    first = [line.split("|")[1:5] for line in lines if line.startswith("|") and line.count("|") == 5]
+    first = [line.split("|")[1:6] for line in lines if line.startswith("|") and line.count("|") == 6]
     cells = [[cell.strip() for cell in row] for row in first]
     groups = [row[0] for row in cells if row[0]]
     assert groups == ["answers", "lenient", "retrieval", "exploration", "cost", "trouble"]
     assert cells[0][:3] == ["answers", "f1", "0.467"]
-    assert cells[0][3].count(" - ") == 1
+    assert cells[0][3].count(" - ") == cells[0][4].count(" - ") == 1  # by question, by cluster
     text = done.stdout
+    assert "by cluster: the questions come from 4 seeds or topics, up to 2 from one" in text
     assert "by hops" in text
     assert "by answers" in text
     assert "stopped by: answered 3 (60.0%), engine_failed 1 (20.0%), turns 1 (20.0%)" in text

@@ -23,6 +23,9 @@ SHOWN = r"Evil\x1b]52;c;cHduZWQ=\x07\x1b[2J\r\nforged\u202e\u200b\x9b31m\x7f"
 MARKUP = "[link=http://a]y[/link] :smile:"
 FACTS = [("Big", "directed_by", EVIL), (EVIL, "made\x1b[31m_by\nforged", MARKUP)]
 
+# A random model, which writes anything: to make the shipped one ready for this machine would take half a minute.
+TINY = ("--model", "tiny-random", "--adapter", "none", "--engine", "local", "--set", "protocol.turns=2")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -45,7 +48,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("kg", "find", "graph.kg", "Evil"),
         ("kg", "query", "graph.kg", f"{EVIL}!"),
         ("kg", "query", "graph.kg", "Big", f"--{EVIL}"),
-        ("ask", "Where is it?", "--graph", "graph.kg", "--topic", f"{EVIL}!"),
+        ("ask", "Where is it?", "--graph", "graph.kg", "--topic", f"{EVIL}!", *TINY),
     ],
     ids=" ".join,
 )

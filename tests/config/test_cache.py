@@ -76,12 +76,12 @@ def test_threads_take_turns_too(tmp_path: Path) -> None:
     assert most == [1] * 4
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+def connect(path: Path, timeout: float = 10) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
 
 
 def test_one_that_has_the_file_for_itself_is_waited_for(tmp_path: Path) -> None:
-    first, second = connect(tmp_path / "db"), connect(tmp_path / "db")
+    first, second = connect(tmp_path / "db"), connect(tmp_path / "db", timeout=0.05)  # the waiting is not SQLite's
     first.execute("BEGIN EXCLUSIVE")
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         use_write_ahead_log(second, 0.05)

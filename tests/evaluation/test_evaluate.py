@@ -18,7 +18,7 @@ import kgwalk
 from films_questions import HANKS, QUESTIONS, RIGHT, TURNS, engine, write_films
 from kgwalk.config.run_folder import begin_run, episode_from, open_run, read_rows
 from kgwalk.evaluation.evaluate import check_judge, chosen, evaluate, groups, judged, scored
-from kgwalk.evaluation.report import _order, compare, summarise
+from kgwalk.evaluation.report import _order, compare, read_predictions, summarise
 from kgwalk.evaluation.web_facts.propose import propose
 from kgwalk.llm.engine import Generation, Request, ScriptedEngine
 from kgwalk.score.answers import gold_of
@@ -54,7 +54,7 @@ def rows_in(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_table_by_hand(films: Path, tmp_path: Path) -> None:
     report = evaluate("kgwalk", films, engine=engine(), values=[TURNS], out=tmp_path / "run")
-    keys = ["n", "runs", "metrics", "counts", "intervals", "by", "errors", "stops", "calibration", "folder"]
+    keys = ["n", "runs", "metrics", "counts", "intervals", "clusters", "by", "errors", "stops", "calibration", "folder"]
     assert list(report) == keys
     assert (report["calibration"]["n"], report["calibration"]["right"]) == (3, approx(1 / 3))  # of those answered
     assert (report["n"], report["runs"], report["folder"]) == (5, 1, str(tmp_path / "run"))
@@ -112,6 +112,34 @@ def test_errors_and_stops(films: Path) -> None:
         "engine_failed": {"n": 1, "share": 0.2},
         "turns": {"n": 1, "share": 0.2},
     }
+
+
+def test_questions_of_one_topic_are_one_cluster(films: Path, tmp_path: Path) -> None:
+    """big and star are both asked of Big: four clusters. A row that names none, as of an older version, is its own."""
+    report = evaluate("kgwalk", films, engine=engine(), values=[TURNS], out=tmp_path / "run")
+    clusters = report["clusters"]
+    assert (clusters["n"], clusters["largest"]) == (4, 2)
+    assert set(clusters["intervals"]) == set(report["intervals"])
+    rows = list(read_predictions(tmp_path / "run" / "predictions.jsonl").values())
+    assert sorted(row["cluster"] for row in rows)[:2] == ["topics Big", "topics Big"]
+    assert "clusters" not in summarise([{key: row[key] for key in row if key != "cluster"} for row in rows])
+
+
+def test_a_cluster_is_resampled_whole() -> None:
+    """Ten questions from one seed are right, ten from another wrong: by question the mean is 0.5 +- 2 * 0.11, by
+    cluster it may be anything from 0 to 1."""
+    base: dict[str, Any] = {"run": 0, "error": None, "stop": "answered", "groups": {}}
+    metrics = dict.fromkeys(("f1", "precision", "recall", "hits_at_1", "hit_any", "exact_set", "retrieval_rate"), 0.0)
+    rows = [
+        base | {"number": at, "cluster": f"seed {at % 2}", "metrics": metrics | {"f1": float(at % 2)}}
+        for at in range(20)
+    ]
+    report = summarise(rows)
+    low, high = report["intervals"]["f1"]
+    assert 0.25 <= low < 0.35
+    assert 0.65 < high <= 0.75
+    assert report["clusters"]["intervals"]["f1"] == [0.0, 1.0]
+    assert (report["clusters"]["n"], report["clusters"]["largest"]) == (2, 10)
 
 
 def test_intervals_hold_their_means(films: Path) -> None:

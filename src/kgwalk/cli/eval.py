@@ -203,6 +203,11 @@ def _bars(*, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
 def show(report: dict[str, Any]) -> None:
     """The tables for a person."""
     print_table(_metrics(report))
+    if (clusters := report.get("clusters")) is not None:
+        out.print(
+            f"by cluster: the questions come from {clusters['n']:,} seeds or topics, up to {clusters['largest']:,} "
+            "from one; these are resampled whole"
+        )
     if "several" in report:
         print_table(_several(report["several"]))
     for title, lines in report["by"].items():
@@ -243,16 +248,19 @@ def _metrics(report: dict[str, Any]) -> Any:
 
     runs = f", {report['runs']} runs each" if report["runs"] > 1 else ""
     table = Table(title=f"{counted(report['n'], 'question')}{runs}", title_justify="left")
-    for column in ("", "metric", "mean", "95% interval"):
-        table.add_column(column, justify="right" if column in ("mean", "95% interval") else "left")
+    clusters = report.get("clusters")
+    numbers = ("mean", "95% interval", *(["by cluster"] if clusters else []))
+    for column in ("", "metric", *numbers):
+        table.add_column(column, justify="right" if column in numbers else "left")
     values = report["metrics"]
     if not values.get("web_used"):  # most worlds have no web: three lines of zeros say nothing
         values = {name: value for name, value in values.items() if not name.startswith("web_")}
     for group, names in grouped(values).items():
         for at, name in enumerate(names):
-            low_high = " - ".join(_number(value) for value in report["intervals"].get(name, []))
+            kinds = [report["intervals"], *([clusters["intervals"]] if clusters else [])]
+            low_high = [" - ".join(_number(value) for value in each.get(name, [])) for each in kinds]
             of = f" (of {report['counts'][name]:,})" if name in report["counts"] else ""
-            table.add_row("" if at else group, f"{name}{of}", _number(values[name]), low_high)
+            table.add_row("" if at else group, f"{name}{of}", _number(values[name]), *low_high)
         table.add_section()
     return table
 

@@ -49,7 +49,7 @@ def train(
         str | None, typer.Option(help="Values for a purpose over the recipe's: 135m for a small model.")
     ] = None,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="See that every stage runs, in a minute (profile smoke).")
+        bool, typer.Option("--smoke", help="See that every stage runs and earns, in seconds (profile smoke).")
     ] = False,
     stages: Annotated[str | None, typer.Option(help="Only these, of rank,demos,sft,grpo,eval.")] = None,
     model: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,

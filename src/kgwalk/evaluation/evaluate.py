@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -354,9 +355,32 @@ def scored(episode: Episode, graph: Graph | None = None, ids_a_token: int = 1) -
         "error": None if error is None else str(error),
         "stop": str(episode.stop),
         "groups": dict(groups(question, gold)) | confident(numbers.get("confidence")),
+        "cluster": cluster_of(question),
     }
     kind = question.extra.get("answer_kind")
     return row if kind is None else row | {"answer_kind": kind}
+
+
+_SEEDED = re.compile(r"(.+)_[0-9a-f]{32}")  # as CWQ names its questions: the one it was written from, and a digest
+
+
+def cluster_of(question: Question) -> str:
+    """What a question shares with those that rise and fall with it: the seed that its id names, else its topics.
+
+    >>> cluster_of(Question("WebQTest-537_0a8cdba29cf260283b7c890b3609c0b9", "?", ["France"], []))
+    'seed WebQTest-537'
+    >>> cluster_of(Question("q7", "?", ["Oslo", "Norway"], [])), cluster_of(Question("q8", "?", [], []))
+    ('topics Norway | Oslo', 'question q8')
+
+    In a mixture the same topic of two datasets is two clusters. A dataset may name its own: `cluster`, beside `id`.
+    """
+    of = f"{question.extra[DATASET_KEY]}: " if DATASET_KEY in question.extra else ""
+    if "cluster" in question.extra:
+        return f"{of}cluster {question.extra['cluster']}"
+    if (seeded := _SEEDED.fullmatch(question.id)) is not None:
+        return f"seed {seeded[1]}"
+    topics = " | ".join(sorted(set(question.topic_entities)))
+    return f"{of}topics {topics}" if topics else f"question {question.id}"
 
 
 def confident(chance: float | None) -> dict[str, str]:

@@ -19,7 +19,7 @@ import numpy as np
 from kgwalk.config.run_folder import RESTORE, RunFolder, episode_from, open_run, read_rows
 from kgwalk.data.mixture import DATASET_KEY
 from kgwalk.score.episode import majority, oracle_max, pass_at_k, union
-from kgwalk.score.statistics import Calibration, bootstrap_interval, calibration, paired_test
+from kgwalk.score.statistics import Calibration, bootstrap_interval, calibration, cluster_interval, paired_test
 from kgwalk.types import Episode, InputError, KgwalkError, Question
 from kgwalk.walk.confidence import Confidence, fitted, seen_in
 
@@ -65,6 +65,7 @@ def summarise(rows: Sequence[PredictionRow]) -> dict[str, Any]:
         "metrics": _means_of(means.values()),
         "counts": _counts(means),
         "intervals": _intervals(means.values()),
+        **_clustered(questions, means),
         "by": _tables(questions, means),
         "errors": _shares(row["error"] for row in rows if row["error"] is not None),
         "stops": _shares(row["stop"] for row in rows),
@@ -102,10 +103,29 @@ def _intervals(questions: Iterable[Means]) -> dict[str, list[float]]:
     """95% bootstrap intervals over questions."""
     values: dict[str, list[float]] = defaultdict(list)
     for means in questions:
-        for name, value in means.items():
-            if name in WITH_INTERVAL or name.startswith(JUDGED):
-                values[name].append(value)
+        for name in filter(_has_interval, means):
+            values[name].append(means[name])
     return {name: list(bootstrap_interval(each)) for name, each in values.items()}
+
+
+def _has_interval(name: str) -> bool:
+    return name in WITH_INTERVAL or name.startswith(JUDGED)
+
+
+def _clustered(questions: dict[int, list[PredictionRow]], means: dict[int, Means]) -> dict[str, Any]:
+    """`clusters`: how many there are, the size of the largest, and intervals over them; nothing where no questions
+    share one. Rows of an older version name none."""
+    of = {number: str(rows[0].get("cluster", f"question {number}")) for number, rows in questions.items()}
+    sizes = Counter(of.values())
+    if len(sizes) == len(of):
+        return {}
+    names = dict.fromkeys(name for one in means.values() for name in filter(_has_interval, one))
+    intervals = {}
+    for name in names:
+        having = [number for number, one in means.items() if name in one]
+        values, clusters = [means[number][name] for number in having], [of[number] for number in having]
+        intervals[name] = list(cluster_interval(values, clusters))
+    return {"clusters": {"n": len(sizes), "largest": max(sizes.values()), "intervals": intervals}}
 
 
 def _tables(questions: dict[int, list[PredictionRow]], means: dict[int, Means]) -> dict[str, dict[str, Any]]:
