@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
@@ -104,10 +105,10 @@ def ask(
     opened = graph_called(graph)
     agent = Agent(opened, chosen)
     session = _Session(agent, runs, quiet=json, limit=limit, least=min_confidence)
+    choice = agent.chosen(adapter, model=model, engine=engine)
     start = None if question is None else session.start(question, topic)  # refused before a model is loaded
     if question is None and topic:
         topic = agent.start("?", topic).topics
-    choice = agent.chosen(adapter, model=model, engine=engine)
     for words in choice.words:
         err.print(words, style="dim")
     if choice.adapter is None and adapter != NONE and engine != "api" and not json:
@@ -271,12 +272,19 @@ def note_of(mention: Mention) -> str:
     return "" if first == mention.text else f'"{mention.text}" is taken for {first}'
 
 
+_STARTING_KIND = re.compile(r"^\$\d+ = \d+ [^:\n]+: .*", re.MULTILINE)  # all of a kind, as the model reads it
+
+
 def _show(episode: Episode, turn: Turn | None) -> None:
     """One turn of the walk as it happens."""
     if turn is None:
         return
     if len(episode.turns) == 1:
-        err.print(f"from: {', '.join(episode.topics) or 'no entity found in the question'}", style="dim")
+        kinds = _STARTING_KIND.findall(episode.prompt)
+        nothing = "all of a kind" if kinds else "no entity found in the question"
+        err.print(f"from: {', '.join(episode.topics) or nothing}", style="dim")
+        for line in kinds:
+            err.print(f"  {_line(line)}", style="dim")
     show_turn(turn)
 
 

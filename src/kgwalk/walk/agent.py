@@ -126,9 +126,10 @@ def ask(
                 )
             )
         with Agent(place, recipe or RECIPE, engine=given, web=web) as agent:
+            choice = agent.chosen(adapter, model=model, engine=engine) if isinstance(engine, str) else None
             start = topics if isinstance(topics, Start) else agent.start(question, topics)
             if isinstance(engine, str):
-                agent.opened(adapter, model=model, engine=engine)
+                agent.opened(choice, model=model, engine=engine)
             return agent.ask(question, start, runs=runs, budget=budget, sampling=sampling, watch=watch)
 
 
@@ -163,10 +164,13 @@ class Agent:
 
     def chosen(self, adapter: str | None = None, *, model: str | None = None, engine: str = "auto") -> Choice:
         """The adapter that `opened` would take: the one that is asked for (a folder, `shipped` or `none`), else the one
-        beside the graph, else the shipped one (walk/policy.py). Loads nothing.
+        beside the graph, else the shipped one (walk/policy.py). Loads nothing. From then on questions start as that
+        adapter learnt it: from kinds, if it speaks the full language.
         """
         check_kind(engine)
-        return choose_adapter(adapter, store_of(self.graph), self.recipe, model=model, engine=engine)
+        choice = choose_adapter(adapter, store_of(self.graph), self.recipe, model=model, engine=engine)
+        self.protocol = protocol_of(walked_as_learnt(self.recipe, choice.folder))
+        return choice
 
     def opened(self, adapter: str | Choice | None = None, *, model: str | None = None, engine: str = "auto") -> Agent:
         """Load the model, which takes seconds; the default one is small and runs on a CPU. Returns the agent.
