@@ -35,6 +35,7 @@ from kgwalk.types import (
     KgwalkError,
     Malformed,
     Question,
+    SecondLook,
     StopReason,
     Triple,
     Turn,
@@ -183,11 +184,14 @@ def test_an_episode_comes_back_as_it_was(episode: Episode) -> None:
 def test_every_field_of_an_episode_and_a_turn_is_in_its_row() -> None:
     """A field that is added later must not be forgotten here: rows are written field by field."""
     episode = Episode(Question("q", "?", [], []), [], [], "", [Turn([], [], "", Malformed("x"))])
-    assert set(episode_row(episode)) | {"form"} == set(Episode.__slots__), "`form` only where there is more than names"
+    seldom = {"form", "looked", "probability"}  # only where there is more than names, another look, a fitted confidence
+    assert set(episode_row(episode)) | seldom == set(Episode.__slots__)
     episode.form = AnswerForm("table", True, ["name", "age"], [["Ann", "40"]])
+    episode.looked, episode.probability = SecondLook(3, 2), 0.75
     row = episode_row(episode)
     assert set(row) == set(Episode.__slots__)
-    assert episode_from(row).form == episode.form
+    again = episode_from(row)
+    assert (again.form, again.looked, again.probability) == (episode.form, episode.looked, episode.probability)
     assert set(row["turns"][0]) | {"constraint"} == set(Turn.__slots__), "a grammar is for the trainer of this process"
     assert {*row_of(Question("q", "?", [], [], 1, [], [], "t", {"a": ["b"]}))} | {"extra"} == set(Question.__slots__)
 

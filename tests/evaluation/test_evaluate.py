@@ -129,7 +129,9 @@ def test_a_cluster_is_resampled_whole() -> None:
     """Ten questions from one seed are right, ten from another wrong: by question the mean is 0.5 +- 2 * 0.11, by
     cluster it may be anything from 0 to 1."""
     base: dict[str, Any] = {"run": 0, "error": None, "stop": "answered", "groups": {}}
-    metrics = dict.fromkeys(("f1", "precision", "recall", "hits_at_1", "hit_any", "exact_set", "retrieval_rate"), 0.0)
+    metrics = dict.fromkeys(
+        ("f1", "precision", "recall", "hits_at_1", "hit_any", "exact_set", "retrieval_rate", "answered"), 0.0
+    )
     rows = [
         base | {"number": at, "cluster": f"seed {at % 2}", "metrics": metrics | {"f1": float(at % 2)}}
         for at in range(20)

@@ -223,8 +223,8 @@ def walked_as_learnt(recipe: Recipe, adapter: str | Path | None) -> Recipe:
     """The recipe with the adapter's own protocol values where the recipe has none: an agent that learnt the full
     language is asked in it without being told. What the recipe says itself stays.
     """
-    if adapter is None or "protocol" not in recipe.sections:
-        return recipe
+    if adapter is None or "protocol" not in recipe.sections or not is_adapter(Path(adapter)):
+        return recipe  # an engine says what is wrong with an adapter
     learnt = read_adapter(adapter).learnt
     own = recipe.section("protocol")
     if learnt.get("name") != own.get("name"):
