@@ -32,6 +32,7 @@ from kgwalk.training.workers.messages import IDS, Frames, framed, pack, pack_epi
 from kgwalk.training.workers.process import RemoteEngine
 from kgwalk.types import (
     Answer,
+    AnswerForm,
     Call,
     Constraint,
     Document,
@@ -271,6 +272,7 @@ def test_an_episode_comes_back_as_it_was() -> None:
         ["Big"],
         [fact],
         "key",
+        AnswerForm("table", True, ["name", "year"], [["Big", "1988"]]),
     )
     grammar = Grammar(turn_rule, (WalkSoFar(1, RelationForms.of(["directed_by"]), ("count",), False), False, False))
     episode.turns[0].constraint = Constraint(grammar, 64)

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgwalk.config.recipe import Recipe, read_section, setting
+from kgwalk.demos.route import NONE
 from kgwalk.score.episode import measure
 from kgwalk.types import Episode, KgwalkError, Question
 from kgwalk.walk.environment import Environments
@@ -298,9 +299,9 @@ class TrainingSet:
         if not self.questions:
             raise KgwalkError("there are no questions to train on")
         for question in self.questions:
-            if not question.topic_entities:
+            if not question.topic_entities and not question.extra.get("kinds"):
                 raise KgwalkError(f"question {question.id!r} has no topic entity; `kgwalk data check` lists all such")
-            if self.answers and not question.answers:
+            if self.answers and not question.answers and question.extra.get("answer_kind") != NONE:
                 raise KgwalkError(
                     f"question {question.id!r} has no answer; `kgwalk data check` lists all such. "
                     "Only rewards that compare with no answer can be trained on it, such as kg-hopper's with --judge"

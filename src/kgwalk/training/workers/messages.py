@@ -187,7 +187,7 @@ def pack_episode(place: int, walked: MeasuredEpisode, number_of: Callable[[Gramm
         {name: [facts[fact] for fact in path] for name, path in one.evidence.items()},
         [facts[fact] for fact in one.seen],
         one.stop.value,
-        (one.topics, one.prompt, one.answers, one.failure, one.seconds, one.shown, one.key),
+        (one.topics, one.prompt, one.answers, one.failure, one.seconds, one.shown, one.key, one.form),
         walked.numbers,
         (walked.complete, walked.web),
     )
@@ -195,7 +195,7 @@ def pack_episode(place: int, walked: MeasuredEpisode, number_of: Callable[[Gramm
 
 def unpack_episode(row: tuple[Any, ...], question: Question, grammars: Mapping[int, Grammar]) -> MeasuredEpisode:
     _, prompt_ids, packed_ids, packed_logprobs, rows, facts, evidence, seen, stop, rest, numbers, place = row
-    topics, prompt, answers, failure, seconds, shown, key = rest
+    topics, prompt, answers, failure, seconds, shown, key, form = rest
     ids, logprobs = unpacked(IDS, packed_ids).tolist(), unpacked(REALS, packed_logprobs).tolist()
     turns, at, done = [], 0, 0
     for count, valued, told, text, step, observation, *others, bound in rows:
@@ -224,6 +224,7 @@ def unpack_episode(row: tuple[Any, ...], question: Question, grammars: Mapping[i
             shown,
             told_facts,
             key,
+            form=form,
         ),
         numbers,
         *place,
