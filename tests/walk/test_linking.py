@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import memory_folder, store_of, temporary_store
 from kgwalk.bench.servers import ScanGraph
+from kgwalk.data.bundled import world_path
 from kgwalk.kg.build import build
 from kgwalk.kg.names import normalise
 from kgwalk.kg.sources.source import Options
@@ -104,6 +105,13 @@ def graph() -> Iterator[StoredGraph]:
 )
 def test_the_topics_of_a_question(graph: StoredGraph, question: str, expected: list[str]) -> None:
     assert sorted(topics(link(question, graph))) == sorted(expected)
+
+
+def test_a_known_name_in_small_letters_beside_one_with_a_capital() -> None:
+    """The euro is a thing with many facts; "the director" of a film graph is a word with none."""
+    world = open_graph(world_path())
+    assert topics(link("which European countries do not use the euro?", world)) == ["Europe", "euro"]
+    assert topics(link("what is the capital of Norway", world)) == ["Norway"]
 
 
 def test_what_a_mention_says(graph: StoredGraph) -> None:

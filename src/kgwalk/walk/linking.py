@@ -194,7 +194,9 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         meant = len(content) > 1 or (names.few and not is_common(plain))
         return (FAIR if meant else COMMON), "small letters among capitals"
     if text.cased:
-        return (FAIR if len(content) > 1 else WEAK), "small letters, as in the name"
+        known = before == "the" and best.rank < names.well_connected and not is_common(plain)
+        meant = len(content) > 1 or known  # European countries with the euro
+        return (FAIR if meant else WEAK), "small letters, as in the name"
     if len(content) > 1:
         return STRONG, f"{len(content)} telling words"
     known = len(words) > 2 or best.rank < names.well_connected
