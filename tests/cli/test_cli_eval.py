@@ -110,35 +110,13 @@ def test_json_is_one_object_of_this_shape(cli: Cli, films: Path) -> None:
     assert done.status == 0
     assert done.stderr == ""
     report = done.json
-    assert list(report) == [
-        "n",
-        "runs",
-        "metrics",
-        "counts",
-        "intervals",
-        "clusters",
-        "by",
-        "errors",
-        "stops",
-        "folder",
-    ]
+    keys = ["n", "runs", "metrics", "counts", "intervals", "clusters", "by", "errors", "stops"]
+    assert list(report) == [*keys, "folder"]
     assert report["folder"] == "runs/eval-oracle-films-test"
     assert report["errors"] == {"unassigned": {"n": 1, "share": 1.0}}  # star, which has no gold path
     assert all(isinstance(value, float) for value in report["metrics"].values())
     several = cli("eval", "random-walk", "--data", films, "--runs", 2, "--json").json
-    assert list(several) == [
-        "n",
-        "runs",
-        "metrics",
-        "counts",
-        "intervals",
-        "clusters",
-        "by",
-        "errors",
-        "stops",
-        "several",
-        "folder",
-    ]
+    assert list(several) == [*keys, "several", "folder"]
     assert (several["n"], several["runs"]) == (5, 2)
     assert json.loads(Path("runs/eval-random-walk-films-test/metrics.json").read_text()) == several
 

@@ -18,6 +18,7 @@ Nothing here needs torch or a model. `replay` tells a trainer which tokens were 
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -44,7 +45,7 @@ LONGEST = 1024  # bytes of a name
 Ending = tuple[int, bytes, int]  # the length of a text, the text, and the end tokens after it: 1, or 0 at a stop text
 
 
-class GrammarRule:
+class GrammarRule(ABC):
     """What may come from here on. Two that are made alike are the same object."""
 
     _items: frozenset[GrammarRule] | None = None
@@ -77,8 +78,9 @@ class GrammarRule:
             self._shortest = self._ending(open_loops)
         return self._shortest
 
+    @abstractmethod
     def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
-        raise NotImplementedError
+        """`shortest`, worked out anew."""
 
 
 def _before(text: bytes, ending: Ending | None) -> Ending | None:

@@ -50,8 +50,19 @@ CLASS_WORDS = frozenset({"rdf type", "a", "is a", "isa", "instance of", "instanc
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
 
+def is_type(relation: str) -> bool:
+    """Whether a relation's values are kinds, by its name: rdf:type, but also a column called `type` or `category`.
+
+    >>> is_type("rdf:type"), is_type("category"), is_type("born_in")
+    (True, True, False)
+    """
+    return _plain(relation) in TYPE_RELATIONS
+
+
 def names_class(graph: Graph, relation: str) -> bool:
-    """Whether a relation leads from a thing to its class: rdf:type, or `is_a`. A column called `type` does not."""
+    """Whether a relation does nothing but lead from a thing to its class: rdf:type, or `is_a`. A column called `type`
+    may say more: it is a kind to start from (`is_type`), and something to ask about as well.
+    """
     if _plain(relation) in CLASS_WORDS:
         return True
     if _plain(relation) != "type" or not isinstance(graph, StoredGraph) or graph.store.relation_id is None:
@@ -358,15 +369,6 @@ def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
     names = question.extra.get("kinds")
     found = [kind_named(str(name), graph) for name in names] if isinstance(names, list) else []
     return [kind for kind in found if kind is not None]
-
-
-def is_type(relation: str) -> bool:
-    """Whether a relation says of what kind a thing is.
-
-    >>> is_type("rdf:type"), is_type("instance of"), is_type("born_in")
-    (True, True, False)
-    """
-    return _plain(relation) in TYPE_RELATIONS
 
 
 _Ends = Callable[[int, bool], I64]  # the entities that a relation comes from, or leads to, by number
