@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from kgwalk.walk.linking import Mention, link
 from kgwalk.walk.linking import topics as topics_of
 from kgwalk.walk.name_lookup import TYPE_RELATIONS, Stored, is_naming, is_unknown
 from kgwalk.walk.name_lookup import last_words as _plain
-from kgwalk.walk.question_words import FUNCTION_WORDS, Text, singular_name, stem
+from kgwalk.walk.question_words import FUNCTION_WORDS, WHO, Text, same_kind, singular_name, stem
 from kgwalk.walk.values import value_of
 
 OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
@@ -137,7 +137,7 @@ def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, in
     while at < len(text.words):
         for last in range(min(at + LONGEST, len(text.words)) - 1, at - 1, -1):
             start, end = text.span(at, last)
-            kind = known.get(_singular(word.plain for word in text.words[at : last + 1]))
+            kind = _called(_singular(word.plain for word in text.words[at : last + 1]), known)
             free = all(end <= low or high <= start for low, high in taken)
             if kind is not None and free and not (at == last and text.words[at].plain in FUNCTION_WORDS):
                 if kind not in (one.kind for one in found):
@@ -146,6 +146,19 @@ def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, in
                 break
         at += 1
     return found
+
+
+def _called(name: str, known: Mapping[str, Kind]) -> Kind | None:
+    """The kind that a name in the singular means: by itself, by another word for it (clients are customers), or as the
+    end of just one kind's name (lines are order lines).
+    """
+    if name in known:
+        return known[name]
+    for other in same_kind(name):
+        if other in known and known[other].how == OF_TYPE:
+            return known[other]
+    ending = [kind for plain, kind in known.items() if kind.how == OF_TYPE and plain.endswith(f" {name}")]
+    return ending[0] if len(ending) == 1 and ending[0].value else None
 
 
 _KINDS: WeakKeyDictionary[Store | StoredGraph, dict[str, Kind]] = WeakKeyDictionary()
@@ -262,21 +275,6 @@ _WORDS_BEFORE_A_NAME = """
     did does do to from of by in at
 """
 _BEFORE_A_NAME = frozenset(_WORDS_BEFORE_A_NAME.split())
-_PEOPLE = (
-    "employee",
-    "person",
-    "people",
-    "staff",
-    "member",
-    "player",
-    "scientist",
-    "author",
-    "user",
-    "customer",
-    "contact",
-    "artist",
-    "student",
-)
 _WORDS_SAY_PEOPLE = """
     who whom whose people person everybody everyone somebody anyone staff worker colleague
 """
@@ -345,9 +343,10 @@ def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
     ):
         return []  # about something that is not there
     if typed and not _SAY_PEOPLE.isdisjoint(words):
-        people = next((known[name] for name in _PEOPLE if name in known and known[name].how == OF_TYPE), None)
-        if people is not None:
-            return [people]
+        people = [known[name] for name in WHO if name in known and known[name].how == OF_TYPE]
+        if people:
+            stems = {stem(word) for word in words if word not in FUNCTION_WORDS}
+            return [max(people, key=lambda kind: len(stems & _relation_stems(kind, graph)))]
     if not typed:
         plural = any(len(word) > 3 and word not in FUNCTION_WORDS and singular(word) != word for word in words)
         counts = any(word in _COUNTED or word in _OVER_ALL or _EST.search(word) for word in words)

@@ -354,6 +354,68 @@ def initials(name: str) -> set[str]:
     return {"".join(word[0] for word in some) for some in (words, telling) if len(some) > 1}
 
 
+# Words for one kind of thing: a question says "clients" where a graph has customers. A word may be in several rows.
+_SAME_KIND = """
+    employee staff worker personnel colleague coworker workforce | person people individual human
+    customer client buyer purchaser shopper | supplier vendor provider distributor | product item good article merchandise
+    part component piece | order purchase | film movie picture | series show | song track tune | book novel title
+    author writer | artist performer musician | singer vocalist | painting picture artwork work | band group ensemble
+    country nation state land | city town municipality | village settlement | place location site | river stream
+    airline carrier | plane aircraft airplane aeroplane | airport airfield | ship vessel boat | car vehicle automobile
+    company firm business organisation organization corporation enterprise manufacturer maker producer brand
+    department division | team club side squad | player athlete sportsman | match game fixture | coach trainer
+    tournament competition championship contest | season year | doctor physician | hospital clinic
+    drug medicine medication | disease illness disorder | symptom complaint | student pupil learner
+    teacher instructor tutor lecturer professor faculty | course class module subject lecture | exam test | grade mark score
+    school university college institution | scientist researcher | paper publication article | journal magazine
+    program programme software application app | package library module | file document | language tongue
+    currency money | animal creature beast | species taxon | dish recipe meal | drink beverage | restaurant eatery diner
+    hotel accommodation lodging | building structure house | museum gallery | exhibit artefact artifact object
+    event incident occurrence | invoice bill | payment transaction | shipment delivery consignment | warehouse depot storehouse
+    store shop outlet branch | machine device appliance equipment instrument | sensor probe | tool utensil
+    contract agreement | ticket issue case request | bug defect fault error | user account member | manager boss supervisor
+    job position post occupation profession | street road avenue | mountain peak summit | station stop | line route
+    stadium arena ground venue | award prize | king monarch ruler | war conflict | battle fight | monster enemy mob foe
+    quest mission | district region area province county | loan credit | volunteer helper | donor contributor
+    tenant renter | landlord owner | property estate | apartment flat | photo image picture | brewery brewer
+    genre style | measurement reading observation | experiment trial | booking reservation | review rating
+    language dialect | train railway | bus coach | bicycle bike cycle | driver racer | race event | winner champion
+    specimen sample | project undertaking | task job assignment | office bureau | plant flower | seller merchant dealer
+    lecture talk session | conference congress | chapter section | festival feast | trip journey tour | pet animal
+"""
+# Kinds of people, the likeliest first: what "who" may be.
+_WHO = """
+    employee staff person people member worker player athlete scientist researcher author writer user contact artist
+    musician composer performer singer actor student pupil teacher professor lecturer instructor doctor nurse patient
+    engineer developer technician maintainer curator director driver rider racer pilot crew passenger guest visitor
+    volunteer donor tenant owner landlord politician president monarch king ruler saint character hero coach referee
+    agent inventor explorer philosopher painter poet borrower reader patron librarian chef cook farmer trainer skater
+    candidate applicant customer client buyer supplier seller human individual name
+"""
+WHO = tuple(_WHO.split())
+
+
+def _kind_words() -> dict[str, list[str]]:
+    same: dict[str, list[str]] = {}
+    for row in filter(str.strip, re.split(r"[|\n]", _SAME_KIND)):
+        for word in row.split():
+            same.setdefault(word, []).extend(other for other in row.split() if other != word)
+    return same
+
+
+_KIND_WORDS = _kind_words()
+
+
+def same_kind(name: str) -> list[str]:
+    """Other names of a kind, by its last word: a kind in the singular.
+
+    >>> same_kind("regular client"), same_kind("movie"), same_kind("lamp")
+    (['regular customer', 'regular buyer', 'regular purchaser', 'regular shopper'], ['film', 'picture'], [])
+    """
+    before, _, last = name.rpartition(" ")
+    return [f"{before} {other}".strip() for other in _KIND_WORDS.get(last, ())]
+
+
 # Words that people ask with. A name of which the question has only such a word, or which is spelt nearly like one, is
 # not meant: "united" may be United Airlines, "open" is not The Open. In the singular, verbs as they are.
 _COMMON = """
@@ -410,7 +472,8 @@ def is_common(plain: str) -> bool:
     >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "making", "united", "honolulu")]
     [True, True, True, True, False, False, False]
     """
-    if plain in COMMON_WORDS or singular(plain) in COMMON_WORDS:
+    one = singular(plain)
+    if plain in COMMON_WORDS or one in COMMON_WORDS or plain in _KIND_WORDS or one in _KIND_WORDS:
         return True
     if plain in _NAMES:
         return False

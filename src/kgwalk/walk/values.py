@@ -39,7 +39,7 @@ _DECADE = rf"(?:the )?(?:19|20)?\d0'?s|the ({'|'.join(_DECADES)})"
 _JOINED = rf"{_FIGURES}(?:[a-z]{{1,3}}|%|°[cf]?)"
 _VALUE = re.compile(
     rf"(?<![\w.])(?<![\w]-)(?:\d{{1,2}}:\d\d(?::\d\d)?|\d{{4}}-\d\d(?:-\d\d)?|(?P<decade>{_DECADE})"
-    rf"|{_FIGURES}(?:{_SCALE})?|(?P<joined>{_JOINED})|(?P<spelt>{_SPELT}))(?![\w:-])",
+    rf"|(?P<joined>{_JOINED})|{_FIGURES}(?:{_SCALE})?|(?P<spelt>{_SPELT}))(?![\w:-]|\.\d)",
     re.IGNORECASE,
 )
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.IGNORECASE)
@@ -230,8 +230,8 @@ def values_in(text: str) -> list[str]:
     ['4', '2.5 million', '1999', '2001-05']
     >>> values_in("flights after 22:00 with N10156 and uranium-238, below -3 degrees, costing $20")
     ['22:00', '-3', '20']
-    >>> values_in("twenty of two hundred above 5k or 100kg, in the nineties or the 2010s, the 2nd of a dozen")
-    ['20', '200', '5k', '100kg', '1990', '2010', '12']
+    >>> values_in("twenty of two hundred above 2.5k or 100kg, in the nineties or the 2010s, the 2nd of a dozen")
+    ['20', '200', '2.5k', '100kg', '1990', '2010', '12']
     """
     return [value for match in _VALUE.finditer(text) if (value := _figures(match)) is not None]
 
