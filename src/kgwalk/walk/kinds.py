@@ -154,11 +154,14 @@ def _called(name: str, known: Mapping[str, Kind]) -> Kind | None:
     """
     if name in known:
         return known[name]
-    for other in same_kind(name):
-        if other in known and known[other].how == OF_TYPE:
-            return known[other]
-    ending = [kind for plain, kind in known.items() if kind.how == OF_TYPE and plain.endswith(f" {name}")]
-    return ending[0] if len(ending) == 1 and ending[0].value else None
+    others = [known[other] for other in same_kind(name) if other in known]
+    ending = [kind for plain, kind in known.items() if plain.endswith(f" {name}") and (kind.value or kind.how == TAILS)]
+    for how in (OF_TYPE, TAILS) if any(kind.how == OF_TYPE for kind in known.values()) else ():
+        if found := [kind for kind in others if kind.how == how]:
+            return found[0]
+        if len(found := [kind for kind in ending if kind.how == how]) == 1:
+            return found[0]
+    return None
 
 
 _KINDS: WeakKeyDictionary[Store | StoredGraph, dict[str, Kind]] = WeakKeyDictionary()

@@ -403,7 +403,9 @@ def _near_name(
     plain = normalise(text.question[start:end])
     near = names.near(plain)
     one_word = " " not in plain
-    holds = holding(plain, near) if bold or (unknown and not text.cased) else []
+    capital = not text.cased or text.capital[first]
+    anywhere = names.few and capital and not is_common(plain)  # also in the middle: "kennedy", John F Kennedy
+    holds = holding(plain, near, anywhere) if bold or (unknown and capital) else []
     if unknown and not holds and one_word and (one := singular_name(plain)) != plain:  # lamps: Desk Lamp, Floor Lamp
         holds = holding(one, names.near(one))
     telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_common(plain)

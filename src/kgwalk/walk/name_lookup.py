@@ -37,7 +37,11 @@ MOST_SO_NAMED = 3  # things of one name that a walk starts from in its place
 # Relations whose values are kinds, by the end of their names, normalised
 TYPE_RELATIONS = frozenset({"type", "rdf type", "a", "is a", "isa", "instance of", "instanceof", "kind", "category"})
 # Relations whose values are names of their things, and codes, where each thing has its own
-NAMES = frozenset({"name", "label", "pref label", "alt label", "alias", "aliases", "aka", "also known as", "nickname"})
+NAMES = frozenset({"name", "label", "pref label"})
+# Of these a thing may have several, in one cell too: "Big Blue; IBM Corp."
+ALIASES = frozenset({"alias", "aliases", "aka", "also known as", "alt label", "alternative name", "alternative names"})
+ALIASES |= {"nickname", "nicknames", "other name", "other names", "synonym", "synonyms", "former name", "former names"}
+_LISTED = re.compile(r"\s*[;|,]\s*")
 CODES = frozenset({"abbreviation", "acronym", "code", "symbol", "ticker", "surname", "designation", "identifier"})
 CODES |= {"catalogue", "catalog", "iata", "icao", "isbn", "ean", "registration"}
 MOST_TOLD_APART = 200_000  # names like `Paris (Q90)` known by their label: the best connected ones, one index a store
@@ -104,7 +108,7 @@ class _Known(NamedTuple):
     relation_words: frozenset[str]
     classes: list[str]
     class_words: frozenset[str]
-    told_apart: dict[str, list[int]]  # normalised label to the entities that share it
+    told_apart: dict[str, list[int]]  # normalised label or other name to the entities that have it
 
 
 _KNOWN: WeakKeyDictionary[Store, _Known] = WeakKeyDictionary()
@@ -116,7 +120,9 @@ def _known(store: Store) -> _Known:
     if known is None:
         relations = store.relation.several(range(len(store.relation)))
         classes = _classes(store, relations) if len(store.entity) <= FEW else []
-        known = _KNOWN[store] = _Known(_relation_words(relations), classes, _stems(classes), _told_apart(store))
+        labels = _told_apart(store)
+        _add_other_names(labels, store, relations)
+        known = _KNOWN[store] = _Known(_relation_words(relations), classes, _stems(classes), labels)
     return known
 
 
@@ -130,7 +136,7 @@ def _classes(store: Store, relations: Sequence[str]) -> list[str]:
 
 def is_naming(words: str) -> bool:
     """Whether a relation's values are names or codes of its things: "alias", "first name"."""
-    return words in NAMES or words.endswith(" name") or _is_code(words)
+    return words in NAMES or words in ALIASES or words.endswith(" name") or _is_code(words)
 
 
 def _is_code(words: str) -> bool:
@@ -164,6 +170,21 @@ def _told_apart(store: Store) -> dict[str, list[int]]:
             name = store.entity[number].encode()
             labels.setdefault(normalise(name[: len(name) - suffix].decode()), []).append(number)
     return labels
+
+
+def _add_other_names(labels: dict[str, list[int]], store: Store, relations: Sequence[str]) -> None:
+    """Names beside the one that is shown: labels in other languages, and what relations of aliases lead to."""
+    for name, number in store.other_names:
+        labels.setdefault(normalise(name), []).append(number)
+    if len(store.entity) > FEW:
+        return
+    for relation in relations:
+        if last_words(relation) in ALIASES:
+            for fact in StoredGraph(store).match(relation=relation):
+                number = store.entity_number(fact.head) or 0
+                for name in _LISTED.split(fact.tail):
+                    if (plain := normalise(name)) and number not in labels.setdefault(plain, []):
+                        labels[plain].append(number)
 
 
 class Stored:
@@ -240,7 +261,10 @@ class Stored:
         for relation in relations:
             heads = self._graph.neighbors(one.found.name, relation, out=False).names
             most = 1 if _is_code(last_words(relation)) else MOST_SO_NAMED
-            if len(heads) > most or any(len(self._graph.neighbors(head, relation).names) > 1 for head in heads):
+            several = last_words(relation) not in ALIASES and any(
+                len(self._graph.neighbors(head, relation).names) > 1 for head in heads
+            )
+            if len(heads) > most or several:
                 return []
             named += [(self._store.entity_number(head) or 0, head) for head in heads]
         return [
@@ -399,8 +423,8 @@ def alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[Ra
     return [one for _, one in sorted(scored, key=lambda entry: (-entry[0], entry[1].rank))]
 
 
-def holding(plain: str, near: Iterable[RankedName]) -> list[RankedName]:
-    """Names that have all these words and more, a single word first or last; the best connected first."""
+def holding(plain: str, near: Iterable[RankedName], anywhere: bool = False) -> list[RankedName]:
+    """Names that have all these words and more, a single word first or last unless `anywhere`; the best connected first."""
     words = plain.split()
     if len(plain) < 3:
         return []
@@ -408,7 +432,7 @@ def holding(plain: str, near: Iterable[RankedName]) -> list[RankedName]:
     for one in near:
         name = normalise(one.found.name).split()
         if len(name) > len(words):
-            if len(words) == 1 and words[0] not in (name[0], name[-1]):
+            if len(words) == 1 and words[0] not in (name[0], name[-1]) and not (anywhere and len(plain) > 3):
                 continue
             missing = set(words) - set(name)
             if not missing or (len(missing) < len(words) and all(_misspelt(word, name) for word in missing)):
