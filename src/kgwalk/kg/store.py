@@ -70,7 +70,7 @@ class Store:
 
     @cached_property
     def other_names(self) -> list[tuple[str, int]]:
-        """Names that sources give beside the one that is shown, such as labels in other languages, with their entity."""
+        """Names that sources give beside the one shown, such as labels in other languages, with their entity."""
         if f"{OTHER_NAMES}.of" not in self.folder:
             return []
         names = NameTable(self.folder, OTHER_NAMES)

@@ -57,6 +57,7 @@ from kgwalk.walk.question_words import (
     KINDS,
     LONGEST,
     Text,
+    foreign_singulars,
     is_common,
     other_names,
     plural_name,
@@ -114,7 +115,8 @@ def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     for one in named:
         place = _as_written(text.question, start, one.found)
         kept = one if place is None else one._replace(found=replace(one.found, how="exact"))
-        as_written = -len(one.found.name) if place and case_tells else 0
+        longer = len(one.found.name) > len(stretch)  # c++, of which "c" is looked up
+        as_written = -len(one.found.name) if place and (case_tells or longer) else 0
         ranked.append((as_written, one.found.name.casefold() != folded, one.rank, kept, place))
     ranked.sort(key=lambda entry: entry[:3])
     level, why = _evidence(text, names, first, last, ranked[0][3])
@@ -234,11 +236,10 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
         return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "initials")
     if not content or not names.near_by or text.function[first] or text.function[last]:
         return None
-    named = next(
-        filter(None, (names.equal(name) for name in (singular_name(plain), plural_name(plain)) if name != plain)), []
-    )
+    forms = [singular_name(plain), plural_name(plain), *foreign_singulars(plain, text.language)]
+    named = next(filter(None, (names.equal(name) for name in forms if name != plain)), [])
     if not named:
-        return None
+        return _written_as_one(text, names, first, last)
     common = of_relations(text, names, content) or names.is_class(named[0])
     if common or (len(content) == 1 and is_common(text.words[content[0]].plain)):
         level = COMMON
@@ -247,6 +248,18 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     else:
         level = FAIR if text.cased and small else STRONG
     return WeighedMatch(first, last, start, end, named, level, text.size(first, last), "in the singular or plural")
+
+
+def _written_as_one(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
+    """A name whose words are joined or parted otherwise: "king fisher" for Kingfisher, "LaGuardia" for La Guardia."""
+    start, end = text.span(first, last)
+    letters = normalise(text.question[start:end]).replace(" ", "")
+    if not names.few or last - first > 2 or len(letters) < ALIKE_LETTERS:
+        return None
+    named = names.squeezed(letters)
+    if not named:
+        return None
+    return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "joined or parted")
 
 
 # Near names, where no equal name covers the words

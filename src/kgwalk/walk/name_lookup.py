@@ -77,6 +77,10 @@ class GraphNames(Protocol):
         """Entities whose names have these initials."""
         ...
 
+    def squeezed(self, letters: str) -> list[RankedName]:
+        """Entities whose names, without spaces and hyphens, are these letters."""
+        ...
+
     def keyed(self, key: str, said: str) -> list[RankedName]:
         """The rows of tables with this key, of the table that is said if it is one."""
         ...
@@ -113,6 +117,9 @@ class _Known(NamedTuple):
 
 _KNOWN: WeakKeyDictionary[Store, _Known] = WeakKeyDictionary()
 _INITIALS: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
+
+
+_SQUEEZED: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 
 
 def _known(store: Store) -> _Known:
@@ -228,6 +235,15 @@ class Stored:
                         _INITIALS[store].setdefault(short, []).append(number)
         return [self._fuzzy(number) for number in _INITIALS[store].get(letters, ())[:CONSIDERED] if self._has(number)]
 
+    def squeezed(self, letters: str) -> list[RankedName]:
+        store = self._store
+        if store not in _SQUEEZED:
+            _SQUEEZED[store] = {}
+            for number, name in enumerate(store.entity.several(range(min(len(store.entity), FEW)))):
+                plain = normalise(name)
+                _SQUEEZED[store].setdefault(plain.replace(" ", ""), []).append(number)
+        return [self._fuzzy(number) for number in _SQUEEZED[store].get(letters, ())[:CONSIDERED] if self._has(number)]
+
     def _fuzzy(self, number: int) -> RankedName:
         return RankedName(number, Found(self._store.entity[number], 0.5, "fuzzy", self._id(number)))
 
@@ -333,6 +349,9 @@ class RemoteNames:
     def short_for(self, letters: str) -> list[RankedName]:
         return []
 
+    def squeezed(self, letters: str) -> list[RankedName]:
+        return []
+
     def keyed(self, key: str, said: str) -> list[RankedName]:
         return []
 
@@ -424,7 +443,7 @@ def alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[Ra
 
 
 def holding(plain: str, near: Iterable[RankedName], anywhere: bool = False) -> list[RankedName]:
-    """Names that have all these words and more, a single word first or last unless `anywhere`; the best connected first."""
+    """Names that have all these words and more, the best connected first; a single word first or last, or `anywhere`."""
     words = plain.split()
     if len(plain) < 3:
         return []

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -39,6 +39,56 @@ _FUNCTION = """
     want like kind type sort please
 """
 FUNCTION_WORDS = frozenset(_FUNCTION.split())
+# The same of other languages, without accents. They count in a question that has several of one language, so that Los
+# Angeles stays a name, and "die" a verb.
+_FOREIGN = {
+    "de": """
+    der die das den dem des ein eine einen einem einer eines
+    und oder aber nicht kein keine ist sind war waren wird werden
+    wurde wurden hat haben hatte wer wen wem wessen was welche welcher welches welchen welchem wo wohin woher wann warum
+    wie viel viele wieviele es er sie ihr ihre sein seine wir uns
+    unser unsere man ich mir in im am an auf aus bei mit nach
+    von vom zu zum zur fur uber unter vor seit bis gegen ohne um als auch nur noch schon mehr meisten alle jede jeder
+    gibt gibts gehort liegt heisst sich dass denen deren dort da
+    """,
+    "fr": """
+    le la les l un une des du de d et ou mais pas ne ni est sont etait ete a ont avait qui que quoi quel quelle quels
+    quelles ou quand pourquoi comment combien il elle ils elles on
+    nous vous leur leurs son sa ses notre nos ce cette ces
+    dans sur sous avec sans pour par chez vers depuis plus moins tous toutes tout y en au aux se qu t
+    """,
+    "es": """
+    el la los las un una unos unas de del al y o pero no ni es son esta estan era fue han ha hay que quien quienes cual
+    cuales cuando cuanto cuantos cuantas donde como por para con
+    sin sobre en entre desde hasta su sus nuestro nuestra lo
+    se le les mas menos todos todas cada
+    """,
+}
+_FOREIGN_WORDS = {language: frozenset(words.split()) for language, words in _FOREIGN.items()}
+# Words of these alone that tell a question's language: not those that are English words or parts of names.
+_TELLING = {
+    language: frozenset(words.split())
+    for language, words in {
+        "de": "welche welcher welches welchen welchem wer wie wo wann ist sind und der viele gibt nicht hat",
+        "fr": "quel quelle quels quelles est sont qui combien dans les quand pourquoi comment avec",
+        "es": "que quien cual cuales cuantos cuantas donde cuando es son los las esta hay como",
+    }.items()
+}
+
+
+def language_of(words: Sequence[str]) -> str:
+    """The language of a question, by its small words: "de", "fr" or "es", else "en".
+
+    >>> language_of("wie viele professoren gibt es".split()), language_of("what is in los angeles".split())
+    ('de', 'en')
+    """
+    english = sum(word in FUNCTION_WORDS for word in words)
+    for language, telling in _TELLING.items():
+        own = sum(word in _FOREIGN_WORDS[language] for word in words)
+        if own > max(1, english) and not telling.isdisjoint(words):
+            return language
+    return "en"
+
 
 _QUOTED = re.compile(
     r'"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」|『([^』]+)』|《([^》]+)》|(?<!\w)[\'‘]([^\'‘’]+)[\'’](?!\w)'
@@ -80,7 +130,9 @@ class Text:
         count = len(words)
         self.joined_before, self.joined_after = [False, *joined][:count], [*joined, False][:count]
         self.hyphen_before, self.hyphen_after = [False, *hyphen][:count], [*hyphen, False][:count]
-        self.function = [word.plain in FUNCTION_WORDS for word in words]
+        self.language = language_of([word.plain for word in words])
+        asking = FUNCTION_WORDS | _FOREIGN_WORDS.get(self.language, frozenset())
+        self.function = [word.plain in asking for word in words]
         self.quoted = set(self._quoted())
 
     def _quoted(self) -> Iterator[tuple[int, int]]:
@@ -207,6 +259,16 @@ def singular_name(name: str) -> str:
     """
     before, _, last = name.rpartition(" ")
     return f"{before} {singular(last)}".strip()
+
+
+def foreign_singulars(name: str, language: str) -> list[str]:
+    """A name whose last word may be in the singular, in another language than English: without each of its endings.
+
+    >>> foreign_singulars("professoren", "de"), foreign_singulars("villes", "fr"), foreign_singulars("cities", "en")
+    (['professor', 'professore'], ['ville'], [])
+    """
+    endings = {"de": ("innen", "en", "er", "n", "e", "s"), "fr": ("s", "x"), "es": ("es", "s")}.get(language, ())
+    return [name[: -len(end)] for end in endings if name.endswith(end) and len(name) - len(end) > 3]
 
 
 def plural_name(name: str) -> str:
@@ -357,7 +419,8 @@ def initials(name: str) -> set[str]:
 # Words for one kind of thing: a question says "clients" where a graph has customers. A word may be in several rows.
 _SAME_KIND = """
     employee staff worker personnel colleague coworker workforce | person people individual human
-    customer client buyer purchaser shopper | supplier vendor provider distributor | product item good article merchandise
+    customer client buyer purchaser shopper
+    supplier vendor provider distributor | product item good article merchandise
     part component piece | order purchase | film movie picture | series show | song track tune | book novel title
     author writer | artist performer musician | singer vocalist | painting picture artwork work | band group ensemble
     country nation state land | city town municipality | village settlement | place location site | river stream
@@ -366,14 +429,17 @@ _SAME_KIND = """
     department division | team club side squad | player athlete sportsman | match game fixture | coach trainer
     tournament competition championship contest | season year | doctor physician | hospital clinic
     drug medicine medication | disease illness disorder | symptom complaint | student pupil learner
-    teacher instructor tutor lecturer professor faculty | course class module subject lecture | exam test | grade mark score
+    teacher instructor tutor lecturer professor faculty | course class module subject lecture
+    exam test | grade mark score
     school university college institution | scientist researcher | paper publication article | journal magazine
     program programme software application app | package library module | file document | language tongue
     currency money | animal creature beast | species taxon | dish recipe meal | drink beverage | restaurant eatery diner
     hotel accommodation lodging | building structure house | museum gallery | exhibit artefact artifact object
-    event incident occurrence | invoice bill | payment transaction | shipment delivery consignment | warehouse depot storehouse
+    event incident occurrence | invoice bill
+    payment transaction | shipment delivery consignment | warehouse depot storehouse
     store shop outlet branch | machine device appliance equipment instrument | sensor probe | tool utensil
-    contract agreement | ticket issue case request | bug defect fault error | user account member | manager boss supervisor
+    contract agreement | ticket issue case request
+    bug defect fault error | user account member | manager boss supervisor
     job position post occupation profession | street road avenue | mountain peak summit | station stop | line route
     stadium arena ground venue | award prize | king monarch ruler | war conflict | battle fight | monster enemy mob foe
     quest mission | district region area province county | loan credit | volunteer helper | donor contributor
