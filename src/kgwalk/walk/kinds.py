@@ -30,7 +30,7 @@ from kgwalk.walk.linking import Mention, link
 from kgwalk.walk.linking import topics as topics_of
 from kgwalk.walk.name_lookup import TYPE_RELATIONS, Stored, is_naming, is_unknown
 from kgwalk.walk.name_lookup import last_words as _plain
-from kgwalk.walk.question_words import FUNCTION_WORDS, WHO, Text, same_kind, singular_name, stem
+from kgwalk.walk.question_words import FUNCTION_WORDS, SAME_PROPERTY, WHO, Text, same_kind, singular_name, stem
 from kgwalk.walk.values import value_of
 
 OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
@@ -242,9 +242,13 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
         return [one.kind for one in chosen[:MOST_BESIDE]]
     if _names_something_else(text, graph, mentions, found):
         return []
-    asked = [one for one in found if one.kind.how != TAILS or _is_asked(text, one)]
+    typed = any(one.kind.how == OF_TYPE for one in found)
+    asked = [one for one in found if one.kind.how == (OF_TYPE if typed else HEADS) or _is_asked(text, one)]
     asked = asked or [one for one in found if _is_ranked(text, one)]
-    return [one.kind for one in asked][:MOST_NAMED] or _implied(text, graph)
+    kinds = [one.kind for one in asked][:MOST_NAMED]
+    if kinds and text.words[0].plain in _WHO and not any(_is_people(kind) for kind in kinds):
+        return [*_people(text, graph), *kinds][:MOST_NAMED]  # "who manages the most products"
+    return kinds or _implied(text, graph)
 
 
 def linked(question: str, graph: Graph) -> list[Mention]:
@@ -261,7 +265,8 @@ MOST_NAMED, MOST_BESIDE = 3, 2  # kinds handed over without topics, and with som
 # "parts that cost more than the bell", "the department with the most people in Utrecht"
 _WORDS_OVER_ALL = """
     not no never none nobody nothing without except nor neither dont doesnt didnt arent isnt wasnt werent
-    hasnt havent cannot cant t only than all every each per most least fewest both average total
+    hasnt havent cannot cant t only than all every each per most least fewest both average total outside excluding
+    besides lacking missing unlike other
 """
 _OVER_ALL = frozenset(_WORDS_OVER_ALL.split())
 _EST = re.compile(r"..(?:est|iest)$")
@@ -278,6 +283,7 @@ _WORDS_BEFORE_A_NAME = """
     did does do to from of by in at
 """
 _BEFORE_A_NAME = frozenset(_WORDS_BEFORE_A_NAME.split())
+_WHO = ("who", "whom", "whos")
 _WORDS_SAY_PEOPLE = """
     who whom whose people person everybody everyone somebody anyone staff worker colleague
 """
@@ -345,25 +351,42 @@ def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
         and any(is_unknown(text, names, at) and not _FORM.search(words[at]) for at in range(len(words)))
     ):
         return []  # about something that is not there
-    if typed and not _SAY_PEOPLE.isdisjoint(words):
-        people = [known[name] for name in WHO if name in known and known[name].how == OF_TYPE]
-        if people:
-            stems = {stem(word) for word in words if word not in FUNCTION_WORDS}
-            return [max(people, key=lambda kind: len(stems & _relation_stems(kind, graph)))]
+    if typed and not _SAY_PEOPLE.isdisjoint(words) and (people := _people(text, graph)):
+        return people
     if not typed:
         plural = any(len(word) > 3 and word not in FUNCTION_WORDS and singular(word) != word for word in words)
         counts = any(word in _COUNTED or word in _OVER_ALL or _EST.search(word) for word in words)
         return [EVERYTHING] if plural or counts else []
-    stems = {stem(word) for word in words if word not in FUNCTION_WORDS}
+    stems = _spoken(text)
     spoken_of = [(len(stems & _relation_stems(kind, graph)), -at) for at, kind in enumerate(typed[:SAMPLED])]
     most, at = max(spoken_of)
     return [typed[-at]] if most else []
 
 
+def _is_people(kind: Kind) -> bool:
+    return any(name in WHO for name in _singular(_plain(kind.name).split()).split())
+
+
+def _people(text: Text, graph: StoredGraph) -> list[Kind]:
+    """The kind of people that a question speaks of, the likeliest where it speaks of none; nothing where none is."""
+    known = kinds_of(graph)
+    people = [known[name] for name in WHO if name in known and known[name].how == OF_TYPE]
+    stems = _spoken(text)
+    return [max(people, key=lambda kind: len(stems & _relation_stems(kind, graph)))] if people else []
+
+
+def _spoken(text: Text) -> set[str]:
+    """The stems of a question's words, and of words for the same property: "earns" speaks of a salary."""
+    words = [word.plain for word in text.words if word.plain not in FUNCTION_WORDS]
+    stems = {stem(word) for word in words}
+    return stems | {stem(other) for row in SAME_PROPERTY if not stems.isdisjoint(map(stem, row)) for other in row}
+
+
 def _relation_stems(kind: Kind, graph: StoredGraph) -> set[str]:
     """The words of the relations that things of a kind have."""
     relations = {name for member in kind.members(graph)[:MOST_NAMED] for name in graph.relations(member)}
-    return {stem(word) for name in relations if not is_naming(_plain(name)) for word in _plain(name).split()}
+    said = [_plain(name) for name in relations if not is_naming(_plain(name))]
+    return {stem(word) for name in [*said, _plain(kind.name)] for word in name.split()}
 
 
 def gold_kinds(question: Question, graph: Graph) -> list[Kind]:

@@ -443,7 +443,7 @@ def alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[Ra
 
 
 def holding(plain: str, near: Iterable[RankedName], anywhere: bool = False) -> list[RankedName]:
-    """Names that have all these words and more, the best connected first; a single word first or last, or `anywhere`."""
+    """Names that have all these words and more, the best connected first; one word first or last, or `anywhere`."""
     words = plain.split()
     if len(plain) < 3:
         return []

@@ -461,6 +461,19 @@ _WHO = """
 WHO = tuple(_WHO.split())
 
 
+# Words that speak of one property: "who earns most" is about what has a salary.
+_SAME_PROPERTY = """
+    earn salary wage pay paid income | cost price expensive cheap pricey amount | weigh weight heavy light mass
+    old born birth age young | tall height high low altitude elevation | long length short duration | far distance
+    fast speed slow | big size large small area capacity | wide width | deep depth | hot cold warm temperature
+    launch release introduce publish out issue | hire join employ start begin since | found establish create open
+    live city town home address reside | locate location place | make manufacture produce build | die death dead
+    populous population inhabitant people crowded | rich wealthy gdp wealth | many number count quantity stock
+    buy purchase order | sell sale revenue | work job title role position | own owner | teach lecture | score goal point
+"""
+SAME_PROPERTY = [row.split() for row in filter(str.strip, re.split(r"[|\n]", _SAME_PROPERTY))]
+
+
 def _kind_words() -> dict[str, list[str]]:
     same: dict[str, list[str]] = {}
     for row in filter(str.strip, re.split(r"[|\n]", _SAME_KIND)):
@@ -528,7 +541,7 @@ _COMMON = """
     longer lowest nearest newest overall roughly shortest smallest smaller biggest bigger strongest tallest taller
     thats theres wasnt werent whats whos wont wouldnt youve
 """
-COMMON_WORDS = frozenset(_COMMON.split())
+COMMON_WORDS = frozenset(_COMMON.split()) | _KIND_WORDS.keys() | {word for row in SAME_PROPERTY for word in row}
 _NAMES = {"united"}  # no form of "unit"
 
 
@@ -538,8 +551,7 @@ def is_common(plain: str) -> bool:
     >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "making", "united", "honolulu")]
     [True, True, True, True, False, False, False]
     """
-    one = singular(plain)
-    if plain in COMMON_WORDS or one in COMMON_WORDS or plain in _KIND_WORDS or one in _KIND_WORDS:
+    if plain in COMMON_WORDS or singular(plain) in COMMON_WORDS:
         return True
     if plain in _NAMES:
         return False
