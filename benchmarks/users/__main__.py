@@ -1,4 +1,4 @@
-"""Score an agent on the users' graphs: `python -m benchmarks.users [--only dev|practice|sealed] [--agent ADAPTER] [--json]`."""
+"""Score an agent on the users' graphs: `python -m benchmarks.users [--only dev|practice|sealed] [--agent ADAPTER]`."""
 
 from __future__ import annotations
 
