@@ -20,6 +20,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from rapidfuzz.distance import OSA
 
 from kgwalk.kg.csr import I64
 from kgwalk.kg.graph import Graph
@@ -28,9 +29,18 @@ from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.linking import Mention, link
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.name_lookup import TYPE_RELATIONS, Stored, is_naming, is_unknown
+from kgwalk.walk.name_lookup import ALIKE, ALIKE_LETTERS, TYPE_RELATIONS, Stored, is_naming, is_unknown
 from kgwalk.walk.name_lookup import last_words as _plain
-from kgwalk.walk.question_words import FUNCTION_WORDS, SAME_PROPERTY, WHO, Text, same_kind, singular_name, stem
+from kgwalk.walk.question_words import (
+    FUNCTION_WORDS,
+    SAME_PROPERTY,
+    WHO,
+    Text,
+    is_common,
+    same_kind,
+    singular_name,
+    stem,
+)
 from kgwalk.walk.values import value_of
 
 OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
@@ -161,7 +171,16 @@ def _called(name: str, known: Mapping[str, Kind]) -> Kind | None:
             return found[0]
         if len(found := [kind for kind in ending if kind.how == how]) == 1:
             return found[0]
-    return None
+    return _misspelt(name, known)
+
+
+def _misspelt(name: str, known: Mapping[str, Kind]) -> Kind | None:
+    """The class whose name is spelt nearly so: "goverment". Not what is a word of its own."""
+    if len(name) < ALIKE_LETTERS or " " in name or name in FUNCTION_WORDS or is_common(name):
+        return None
+    near = [(OSA.normalized_similarity(name, plain), kind) for plain, kind in known.items() if kind.how == OF_TYPE]
+    best = max(near, key=lambda entry: entry[0], default=(0.0, None))
+    return best[1] if best[0] >= ALIKE else None
 
 
 _KINDS: WeakKeyDictionary[Store | StoredGraph, dict[str, Kind]] = WeakKeyDictionary()

@@ -57,6 +57,7 @@ from kgwalk.walk.question_words import (
     KINDS,
     LONGEST,
     Text,
+    compass_names,
     foreign_singulars,
     is_common,
     other_names,
@@ -223,7 +224,8 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     content = [at for at in range(first, last + 1) if not text.function[at]]
     small = not any(text.capital[first : last + 1])
     before = text.words[first - 1].plain if first else ""
-    others = [] if before in _PARTS_OF_THE_WORLD else other_names(plain)  # South America is not America
+    # South America is not America
+    others = [] if before in _PARTS_OF_THE_WORLD else [*other_names(plain), *compass_names(plain)]
     for name in [f"{plain} language", *others] if others and stem(before) in _SPOKEN else others:
         if named := names.equal(name):
             guessed = [one._replace(found=replace(one.found, how="fuzzy")) for one in named]
@@ -574,7 +576,7 @@ def _in_context(
 
     "Maria", of whom there are two, is the one with a salary if that is asked for, and the one in Berlin if it is named.
     """
-    named = names.meant(match.named)
+    named = _of_its_people(text, names, match, names.meant(match.named))
     part = match.why == PART_OF_NAME or len(named) > len(match.named)
     if not names.few or not part or len(named) == 1:
         return named, 1
@@ -585,6 +587,24 @@ def _in_context(
     equal = ranked[: scores.count(max(scores))]
     alike = len(equal) <= MOST_READINGS and names.is_thing(equal[0]) and len(set(map(names.types, equal))) == 1
     return ranked, len(equal) if alike else 1
+
+
+def _of_its_people(text: Text, names: GraphNames, match: WeighedMatch, named: list[RankedName]) -> list[RankedName]:
+    """The country first where a word is the name of something and of a people, and the question speaks of the country:
+    the Hungarian national dish is Hungary's, not one of the language Hungarian.
+    """
+    places = (
+        other_names(normalise(text.question[match.start : match.end]))
+        if names.few and match.why != "another name of it"
+        else []
+    )
+    countries = [one for place in places for one in names.equal(place) if names.is_thing(one)]
+    if not countries:
+        return named
+    stems = {stem(word.plain) for at, word in enumerate(text.words) if not text.function[at]}
+    if names.spoken_of(countries[0], stems) <= max(names.spoken_of(one, stems) for one in named):
+        return named
+    return [*countries[:1], *(one for one in named if one.found.name != countries[0].found.name)]
 
 
 def _sure(text: Text, best: Sequence[WeighedMatch], match: WeighedMatch) -> bool:

@@ -89,6 +89,10 @@ class GraphNames(Protocol):
         """How much a question says of an entity: words of its relations, and other entities that it has facts with."""
         ...
 
+    def spoken_of(self, one: RankedName, stems: Collection[str]) -> int:
+        """Of how many relations of an entity, in either direction, a question has a word."""
+        ...
+
     def types(self, one: RankedName) -> frozenset[str]:
         """What it is, where the graph says so; empty for a value."""
         ...
@@ -304,6 +308,10 @@ class Stored:
             if number is not None and self._has(number)
         ]
 
+    def spoken_of(self, one: RankedName, stems: Collection[str]) -> int:
+        both = {*self._relations(one.rank, out=True), *self._relations(one.rank, out=False)}
+        return sum(not _stems([relation]).isdisjoint(stems) for relation in both)
+
     def context(self, one: RankedName, stems: Collection[str], others: Sequence[RankedName]) -> int:
         name = one.found.name
         leaving, entering = self._relations(one.rank, out=True), self._relations(one.rank, out=False)
@@ -354,6 +362,9 @@ class RemoteNames:
 
     def keyed(self, key: str, said: str) -> list[RankedName]:
         return []
+
+    def spoken_of(self, one: RankedName, stems: Collection[str]) -> int:
+        return 0
 
     def context(self, one: RankedName, stems: Collection[str], others: Sequence[RankedName]) -> int:
         return 0

@@ -405,6 +405,26 @@ def other_names(plain: str) -> list[str]:
     return list(dict.fromkeys([*_SAME_NAMES.get(plain, []), *named]))
 
 
+_COMPASS = re.compile(r"(?:(north|south)[ -]?(?:ern )?)?(east|west|north|south|central|middle)(?:ern)? (.+)")
+
+
+def compass_names(plain: str) -> list[str]:
+    """Other ways to write a part of the world, and that of a people.
+
+    >>> compass_names("south east asia")
+    ['south east asia', 'south eastern asia', 'southeast asia', 'southeastern asia']
+    >>> compass_names("west african"), compass_names("west side")[:1], compass_names("asia")
+    (['west africa', 'western africa'], ['west side'], [])
+    """
+    found = _COMPASS.fullmatch(plain)
+    if found is None:
+        return []
+    first, last, rest = found.groups()
+    ends = [last, f"{last}ern"] if last not in ("central", "middle") else ["central", "middle"]
+    sides = [f"{first}{glue}{end}" for glue in (" ", "") for end in ends] if first else ends
+    return [f"{side} {place}" for side in sides for place in _PEOPLE.get(rest) or [rest]]
+
+
 def initials(name: str) -> set[str]:
     """The first letters of a name's words, with and without those of words that join others.
 
@@ -548,7 +568,7 @@ _NAMES = {"united"}  # no form of "unit"
 def is_common(plain: str) -> bool:
     """Whether a word is one that people ask with, in any of its forms.
 
-    >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "making", "united", "honolulu")]
+    >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "melting", "united", "honolulu")]
     [True, True, True, True, False, False, False]
     """
     if plain in COMMON_WORDS or singular(plain) in COMMON_WORDS:
