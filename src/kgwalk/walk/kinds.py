@@ -147,7 +147,7 @@ def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, in
     while at < len(text.words):
         for last in range(min(at + LONGEST, len(text.words)) - 1, at - 1, -1):
             start, end = text.span(at, last)
-            kind = _called(_singular(word.plain for word in text.words[at : last + 1]), known)
+            kind = _called(_singular(word.plain for word in text.words[at : last + 1]), known, _is_noun(text, at, last))
             free = all(end <= low or high <= start for low, high in taken)
             if kind is not None and free and not (at == last and text.words[at].plain in FUNCTION_WORDS):
                 if kind not in (one.kind for one in found):
@@ -158,12 +158,18 @@ def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, in
     return found
 
 
-def _called(name: str, known: Mapping[str, Kind]) -> Kind | None:
-    """The kind that a name in the singular means: by itself, by another word for it (clients are customers), or as the
-    end of just one kind's name (lines are order lines).
+def _is_noun(text: Text, first: int, last: int) -> bool:
+    """Whether words stand as a noun does, in the plural or after an article: not "routes that stop in Kiel"."""
+    before, word = text.words[first - 1].plain if first else "", text.words[last].plain
+    return singular(word) != word or before in _BEFORE_A_NOUN or _EST.search(before) is not None
+
+
+def _called(name: str, known: Mapping[str, Kind], noun: bool = True) -> Kind | None:
+    """The kind that a name in the singular means: by itself, or if it is a `noun` by another word for it (clients are
+    customers), as the end or the beginning of just one kind's name (lines are order lines).
     """
-    if name in known:
-        return known[name]
+    if name in known or not noun:
+        return known.get(name) or _misspelt(name, known)
     others = [known[other] for other in same_kind(name) if other in known]
     ending = [kind for plain, kind in known.items() if plain.endswith(f" {name}") and (kind.value or kind.how == TAILS)]
     for how in (OF_TYPE, TAILS) if any(kind.how == OF_TYPE for kind in known.values()) else ():
@@ -171,7 +177,8 @@ def _called(name: str, known: Mapping[str, Kind]) -> Kind | None:
             return found[0]
         if len(found := [kind for kind in ending if kind.how == how]) == 1:
             return found[0]
-    return _misspelt(name, known)
+    begun = [kind for plain, kind in known.items() if plain.startswith(f"{name} ") and kind.how == OF_TYPE]
+    return begun[0] if len(begun) == 1 else _misspelt(name, known)
 
 
 def _misspelt(name: str, known: Mapping[str, Kind]) -> Kind | None:
@@ -262,7 +269,7 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
     if _names_something_else(text, graph, mentions, found):
         return []
     typed = any(one.kind.how == OF_TYPE for one in found)
-    asked = [one for one in found if one.kind.how == (OF_TYPE if typed else HEADS) or _is_asked(text, one)]
+    asked = [one for one in found if one.kind.how == (OF_TYPE if typed else HEADS) or _is_asked(text, one, found)]
     asked = asked or [one for one in found if _is_ranked(text, one)]
     kinds = [one.kind for one in asked][:MOST_NAMED]
     if kinds and text.words[0].plain in _WHO and not any(_is_people(kind) for kind in kinds):
@@ -301,6 +308,10 @@ _ASKED_AFTER = frozenset(_WORDS_ASKED_AFTER.split())
 _WORDS_BEFORE_A_NAME = """
     did does do to from of by in at
 """
+_WORDS_BEFORE_A_NOUN = """
+    which what the a an each every any our your no most least best next last first second third
+"""
+_BEFORE_A_NOUN = frozenset(_WORDS_BEFORE_A_NOUN.split())
 _BEFORE_A_NAME = frozenset(_WORDS_BEFORE_A_NAME.split())
 _WHO = ("who", "whom", "whos")
 _WORDS_SAY_PEOPLE = """
@@ -323,9 +334,14 @@ def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
     return False
 
 
-def _is_asked(text: Text, one: MentionedKind) -> bool:
-    """Whether a kind is what is asked for, not a property: "which materials", not "elements by density"."""
-    return one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER
+def _is_asked(text: Text, one: MentionedKind, found: Sequence[MentionedKind]) -> bool:
+    """Whether a kind is what is asked for, not a property: "which materials", "which truck models", not "elements by
+    density".
+    """
+    if one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER:
+        return True
+    before = next((other for other in found if other.end + 1 == one.start), None)
+    return before is not None and _is_asked(text, before, [])
 
 
 def _is_ranked(text: Text, one: MentionedKind) -> bool:

@@ -111,7 +111,8 @@ def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> Weighed
         return None
     folded = stretch.casefold()
     # All in small letters, "king kong" is no more the tag king kong than the film King Kong.
-    case_tells = text.cased or (first, last) in text.quoted or "_" in stretch
+    upper = any(text.upper[first : last + 1])
+    case_tells = text.cased or upper or (first, last) in text.quoted or "_" in stretch
     ranked = []
     for one in named:
         place = _as_written(text.question, start, one.found)
@@ -170,7 +171,8 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
     content = [at for at in range(first, last + 1) if not text.function[at]]
     shown = content or range(first, last + 1)
     capital = [text.capital[at] for at in range(first, last + 1) if at > 0]
-    if text.cased and any(capital) and (exact or all(text.capital[at] or text.digits[at] for at in shown)):
+    written = text.cased or all(text.upper[at] or text.digits[at] for at in shown)
+    if written and any(capital) and (exact or all(text.capital[at] or text.digits[at] for at in shown)):
         if (not content or len(plain) == 1) and text.capital_beside(first, last):
             return COMMON, "part of a longer run of capitals"
         return STRONG, "capitals"
@@ -233,7 +235,7 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
             return WeighedMatch(first, last, start, end, guessed, level, text.size(first, last), "another name of it")
     letters = plain.replace(" ", "")
     spelt = len(letters) > 1 and len(plain) == 2 * len(letters) - 1  # R&D
-    short = spelt or (first == last and text.cased and text.question[start:end].isupper())
+    short = spelt or (first == last and text.upper[first])
     if short and names.few and (named := names.short_for(letters)):
         return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "initials")
     if not content or not names.near_by or text.function[first] or text.function[last]:
@@ -425,7 +427,10 @@ def _near_name(
         holds = holding(one, names.near(one))
     telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_common(plain)
     if one_word:
-        known = [one for one in holds if telling or (bold and one.rank < names.well_connected)]
+        # "What trucks do we run" is not about the Amber Run, nor "which ferries", of ferry lines, about Hansa Ferries.
+        said = first > 0 and text.words[first - 1].plain == "the"
+        common = names.few and not said and (is_common(plain) or stem(plain) in names.class_words)
+        known = [one for one in holds if telling or (bold and not common and one.rank < names.well_connected)]
         holds = [one for one in known if not _says_a_kind(text, first, one) and _fits_beside(text, names, first, one)]
     if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))

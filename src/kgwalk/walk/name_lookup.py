@@ -315,13 +315,22 @@ class Stored:
     def context(self, one: RankedName, stems: Collection[str], others: Sequence[RankedName]) -> int:
         name = one.found.name
         leaving, entering = self._relations(one.rank, out=True), self._relations(one.rank, out=False)
-        spoken_of = sum(not _stems([relation]).isdisjoint(stems) for relation in leaving)
-        return spoken_of + BESIDE * sum(
+        return len(self._about(one, leaving, entering).intersection(stems)) + BESIDE * sum(
             other.found.name in self._graph.neighbors(name, relation, out=out, limit=MOST_BESIDE).names
             for other in others
             for out, relations in ((True, leaving), (False, entering))
             for relation in relations[:CONSIDERED]
         )
+
+    def _about(self, one: RankedName, leaving: Sequence[str], entering: Sequence[str]) -> frozenset[str]:
+        """The words of what there is around an entity: its relations, what it is, and what the things are that lead to
+        it. Of Port of Kiel and Kiel Depot, the port has to do with ferry lines.
+        """
+        types = set(self.types(one))
+        for relation in entering[:CONSIDERED]:
+            for head in self._graph.neighbors(one.found.name, relation, out=False, limit=1).names:
+                types |= self.types(RankedName(self._store.entity_number(head) or 0, replace(one.found, name=head)))
+        return _stems([*leaving, *entering, *types])
 
     def _relations(self, number: int, *, out: bool) -> list[str]:
         name = self._store.entity[number]

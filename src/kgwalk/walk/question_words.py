@@ -123,7 +123,12 @@ class Text:
         self.digits = [question[word.start].isdecimal() for word in words]
         # Capitals tell names apart only where other words have none. A sentence's first word tells nothing.
         small = [question[word.start].islower() for word in words]
-        self.cased = any(self.capital[1:]) and any(small[1:])
+        # Nor does one that is all in capitals, JFK or SO-1003: people write it so whether or not they write Kennedy.
+        self.upper = [
+            any(small) and word.end - word.start > 1 and question[word.start : word.end].isupper() for word in words
+        ]
+        titled = [capital and not upper for capital, upper in zip(self.capital, self.upper, strict=True)]
+        self.cased = any(titled[1:]) and any(small[1:])
         between = [question[one.end : other.start] for one, other in pairwise(words)]
         joined = [_joins(question, one, other) for one, other in pairwise(words)]
         hyphen = [glue in ("-", "‐", "‑", "–") for glue in between]
@@ -236,9 +241,11 @@ _CLASSES = """
 def stem(plain: str) -> str:
     """A word without its ending, so that "directed", "director" and "directs" are one.
 
-    >>> [stem(word) for word in ("directed", "directors", "starred", "star", "languages", "country", "sing")]
+    >>> [stem(word) for word in ("directed", "directors", "starred", "star", "languages", "countries", "sing")]
     ['direct', 'direct', 'star', 'star', 'languag', 'country', 'sing']
     """
+    if len(plain) > 5 and plain.endswith("ies"):
+        return plain[:-3] + "y"
     stem = re.sub(r"(?:ing|ed|ors?|ers?|es|s|e)$", "", plain)
     if len(stem) < 3:
         return plain
@@ -575,5 +582,6 @@ def is_common(plain: str) -> bool:
         return True
     if plain in _NAMES:
         return False
-    stem = re.sub(r"(?:ing|ed|er|est|d|st|ly)$", "", plain)
-    return len(stem) > 2 and any(form in COMMON_WORDS for form in (stem, stem[:-1], stem + "e"))
+    form = re.sub(r"(?:ing|ed|er|est|ly)$", "", plain)
+    once = form[:-1] if form[-1:] == form[-2:-1] else form
+    return len(once) > 2 and form != plain and any(word in COMMON_WORDS for word in (form, once, form + "e"))

@@ -35,10 +35,11 @@ _SPELT = (
 )
 _SPELT += rf"|(?:{'|'.join(_TENS.split())})-(?:{_ONE_WORD})|{_ONE_WORD}"
 _DECADE = rf"(?:the )?(?:19|20)?\d0'?s|the ({'|'.join(_DECADES)})"
+_TWELVE = r"\d{1,2}(?::\d\d)? ?[ap]\.?m\b\.?|noon|midnight"
 # A word that is no number before or after is one with it: N10156, uranium-238, 2nd. A unit may be joined: 100kg, 50%.
 _JOINED = rf"{_FIGURES}(?:[a-z]{{1,3}}|%|°[cf]?)"
 _VALUE = re.compile(
-    rf"(?<![\w.])(?<![\w]-)(?:\d{{1,2}}:\d\d(?::\d\d)?|\d{{4}}-\d\d(?:-\d\d)?|(?P<decade>{_DECADE})"
+    rf"(?<![\w.])(?<![\w]-)(?:(?P<clock>{_TWELVE})|\d{{1,2}}:\d\d(?::\d\d)?|\d{{4}}-\d\d(?:-\d\d)?|(?P<decade>{_DECADE})"
     rf"|(?P<joined>{_JOINED})|{_FIGURES}(?:{_SCALE})?|(?P<spelt>{_SPELT}))(?![\w:-]|\.\d)",
     re.IGNORECASE,
 )
@@ -239,6 +240,8 @@ def values_in(text: str) -> list[str]:
 def _figures(match: re.Match[str]) -> str | None:
     """A value in figures; None for what is none after all, such as 2nd."""
     words = match[0].rstrip(",").casefold()
+    if match["clock"]:
+        return _clock(words)
     if match["decade"]:
         first = _DECADES.get(words.removeprefix("the ")) or int(re.sub(r"\D", "", words))
         return str(first if first > 99 else 1900 + first)  # the first year of the nineties, the 90s, the 1990s
@@ -247,6 +250,18 @@ def _figures(match: re.Match[str]) -> str | None:
     if match["joined"]:
         return None if _ORDINAL.fullmatch(words) or value_of(words) is None else words
     return words
+
+
+def _clock(words: str) -> str:
+    """A time of day of twelve hours.
+
+    >>> _clock("10pm"), _clock("12:30 a.m."), _clock("noon")
+    ('22:00', '00:30', '12:00')
+    """
+    if words in ("noon", "midnight"):
+        return "12:00" if words == "noon" else "00:00"
+    hours, minutes = (int(part) for part in (*re.findall(r"\d+", words), 0)[:2])
+    return f"{hours % 12 + 12 * ('p' in words):02}:{minutes:02}"
 
 
 def _spelt(words: str) -> float:
