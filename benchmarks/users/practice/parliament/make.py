@@ -147,11 +147,11 @@ def main() -> None:
     numbers: dict[str, int] = {}
     for start, end, parties in CABINETS:
         year = int(start[:4])
-        able = {
+        by_party = {
             party: [who for who, first, last in active[party] if first <= year and last >= min(year + 2, 2026)]
             for party in parties
         }
-        chief = random.choice(able[parties[0]])
+        chief = random.choice(by_party[parties[0]])
         numbers[chief] = numbers.get(chief, 0) + 1
         surname = chief.split()[1]
         cabinet = f"{surname} {'I' * numbers[chief]} cabinet"
@@ -163,7 +163,7 @@ def main() -> None:
             fact(cabinet, "coalition_party", party)
         fact(chief, "held_office", "Prime Minister", start, end)
         fact(chief, "served_in", cabinet)
-        pool = [who for party in parties for who in able[party] if who != chief]
+        pool = [who for party in parties for who in by_party[party] if who != chief]
         for ministry, who in zip(MINISTRIES, random.sample(pool, min(len(pool), len(MINISTRIES))), strict=False):
             fact(who, "held_office", f"Minister of {ministry}", start, end)
             fact(who, "served_in", cabinet)
