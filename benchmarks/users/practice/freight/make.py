@@ -179,13 +179,13 @@ def main() -> None:
     )
     table("shipment_lines", "line_no shipment_no sku units", lines)
     table("routes", "route_code name", (row[:2] for row in ROUTES))
-    stops = []
+    stops: list[tuple[object, ...]] = []
     for code, _, towns, start in ROUTES:
         at = start
         for order, town in enumerate(towns, 1):
             arrives = at
             leaves = at + random.choice((20, 30, 45))
-            last = order == len(towns)
+            ended = order == len(towns)
             stops.append(
                 (
                     len(stops) + 1,
@@ -193,7 +193,7 @@ def main() -> None:
                     order,
                     depots[town],
                     "" if order == 1 else f"{arrives // 60:02}:{arrives % 60:02}",
-                    "" if last else f"{leaves // 60:02}:{leaves % 60:02}",
+                    "" if ended else f"{leaves // 60:02}:{leaves % 60:02}",
                 )
             )
             at = leaves + random.randrange(12, 44) * 5
