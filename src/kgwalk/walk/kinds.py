@@ -292,7 +292,7 @@ MOST_NAMED, MOST_BESIDE = 3, 2  # kinds handed over without topics, and with som
 _WORDS_OVER_ALL = """
     not no never none nobody nothing without except nor neither dont doesnt didnt arent isnt wasnt werent
     hasnt havent cannot cant t only than all every each per most least fewest both average total outside excluding
-    besides lacking missing unlike other
+    besides lacking missing unlike non
 """
 _OVER_ALL = frozenset(_WORDS_OVER_ALL.split())
 _EST = re.compile(r"..(?:est|iest)$")

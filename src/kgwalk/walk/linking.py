@@ -62,6 +62,7 @@ from kgwalk.walk.question_words import (
     is_common,
     other_names,
     plural_name,
+    same_kind,
     singular_name,
     stem,
 )
@@ -266,6 +267,47 @@ def _written_as_one(text: Text, names: GraphNames, first: int, last: int) -> Wei
     return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "joined or parted")
 
 
+def shared_words(text: Text, names: GraphNames, chosen: Iterable[WeighedMatch]) -> Iterator[WeighedMatch]:
+    """Names that share words with one beside an "and" or "or": Mayor of York or Leeds, front and rear wheel."""
+    for match in chosen if names.near_by else ():
+        plain = [word.plain for word in text.words[match.first : match.last + 1]]
+        if len(plain) < 2 or match.level < FAIR:
+            continue
+        after, before = match.last + 2, match.first - 2
+        if after < len(text.words) and text.words[after - 1].plain in _JOINING:
+            stretches = [(after, last) for last in range(min(after + len(plain), len(text.words)) - 1, after - 1, -1)]
+            yield from _completed(
+                text, names, match, stretches, [(plain[:cut], []) for cut in range(len(plain) - 1, 0, -1)]
+            )
+        if before >= 0 and text.words[before + 1].plain in _JOINING:
+            stretches = [(first, before) for first in range(max(0, before - len(plain) + 1), before + 1)]
+            yield from _completed(text, names, match, stretches, [([], plain[cut:]) for cut in range(1, len(plain))])
+
+
+SHARES_WORDS = "shares words"
+_JOINING = ("and", "or", "nor", "und", "oder")
+
+
+def _completed(
+    text: Text,
+    names: GraphNames,
+    match: WeighedMatch,
+    stretches: Iterable[tuple[int, int]],
+    shared: Sequence[tuple[list[str], list[str]]],
+) -> Iterator[WeighedMatch]:
+    """The first stretch that is a name with the words that it shares with another one before or after it."""
+    for first, last in stretches:
+        own = [word.plain for word in text.words[first : last + 1]]
+        for before, after in shared:
+            if any(not text.function[at] for at in range(first, last + 1)) and (
+                named := names.equal(" ".join([*before, *own, *after]))
+            ):
+                start, end = text.span(first, last)
+                size = text.size(first, last) + 0.5  # before the name that these words are by themselves
+                yield WeighedMatch(first, last, start, end, named, match.level, size, SHARES_WORDS)
+                return
+
+
 # Near names, where no equal name covers the words
 
 
@@ -319,13 +361,20 @@ def near_names(text: Text, names: GraphNames, chosen: Sequence[WeighedMatch]) ->
                 match = _near_name(text, names, first, last, bold=not inside and not run.whole)
             if match is not None:
                 found.append(match)
+    surely = any(match.level == STRONG and any(text.upper[match.first : match.last + 1]) for match in equal)
     for first, last in _unknown(text, names, [*chosen, *found]):
         for begin, end in _windows(text, first, last):
             if searches and not overlapping(found, begin, end):
                 searches -= 1
                 match = _near_name(text, names, begin, end, bold=False, unknown=True)
-                found += [] if match is None else [match]
+                # Beside NEYMAR, "football" is no part of a name, unless it begins one.
+                if match is not None and not (surely and match.why == PART_OF_NAME and not _begins(text, match)):
+                    found.append(match)
     return found
+
+
+def _begins(text: Text, match: WeighedMatch) -> bool:
+    return normalise(match.named[0].found.name).split()[0] == text.words[match.first].plain
 
 
 def _unknown(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> Iterator[tuple[int, int]]:
@@ -430,7 +479,7 @@ def _near_name(
         # "What trucks do we run" is not about the Amber Run, nor "which ferries", of ferry lines, about Hansa Ferries.
         said = first > 0 and text.words[first - 1].plain == "the"
         common = names.few and not said and (is_common(plain) or stem(plain) in names.class_words)
-        known = [one for one in holds if telling or (bold and not common and one.rank < names.well_connected)]
+        known = [one for one in holds if not common and (telling or (bold and one.rank < names.well_connected))]
         holds = [one for one in known if not _says_a_kind(text, first, one) and _fits_beside(text, names, first, one)]
     if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
@@ -476,7 +525,7 @@ def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedM
     Lincoln the 92nd.
     """
     best = match.named[0]
-    common = match.level == COMMON and match.first == match.last
+    common = (match.level == COMMON and match.first == match.last) or match.why == SHARES_WORDS
     explicit = (match.first, match.last) in text.quoted or any(text.joined_after[match.first : match.last])
     if common or explicit or best.found.how != "normalised" or best.rank <= names.well_connected // FAR_BETTER:
         return match
@@ -532,6 +581,7 @@ def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
         raise ValueError(f"most must be at least 1, got {most}")
     text, names = Text(question), _names(graph)
     chosen = choose(equal_names(text, names))
+    chosen = choose([*chosen, *shared_words(text, names, chosen)])
     chosen = choose([*chosen, *near_names(text, names, chosen)])
     if not text.cased:
         chosen = [better_known(text, names, match) for match in chosen]
@@ -585,7 +635,11 @@ def _in_context(
     part = match.why == PART_OF_NAME or len(named) > len(match.named)
     if not names.few or not part or len(named) == 1:
         return named, 1
-    stems = {stem(word.plain) for at, word in enumerate(text.words) if not text.function[at]}
+    telling = [word.plain for at, word in enumerate(text.words) if not text.function[at]]
+    known = names.relation_words | names.class_words
+    others_of_kind = [same_kind(singular_name(word)) for word in telling if stem(word) not in known]
+    kinds = [other for kind in others_of_kind for other in kind]  # the government: a cabinet
+    stems = set(map(stem, telling + kinds))
     others = [one for other in best if other is not match for one in other.named[:1]]
     scores = [(names.is_thing(one), names.context(one, stems, others)) for one in named]
     ranked = [named[at] for at in sorted(range(len(named)), key=lambda at: scores[at], reverse=True)]

@@ -137,8 +137,14 @@ class Text:
         self.hyphen_before, self.hyphen_after = [False, *hyphen][:count], [*hyphen, False][:count]
         self.language = language_of([word.plain for word in words])
         asking = FUNCTION_WORDS | _FOREIGN_WORDS.get(self.language, frozenset())
-        self.function = [word.plain in asking for word in words]
+        self.function = [word.plain in asking or self._says_now(at) for at, word in enumerate(words)]
         self.quoted = set(self._quoted())
+
+    def _says_now(self, at: int) -> bool:
+        """ "right now", and "right?" at the end, are no name."""
+        if self.words[at].plain != "right":
+            return False
+        return self.words[at + 1].plain in ("now", "away") if at + 1 < len(self.words) else at > 0
 
     def _quoted(self) -> Iterator[tuple[int, int]]:
         """The first and last word of each quotation."""
@@ -458,7 +464,7 @@ _SAME_KIND = """
     drug medicine medication | disease illness disorder | symptom complaint | student pupil learner
     teacher instructor tutor lecturer professor faculty | course class module subject lecture
     exam test | grade mark score
-    school university college institution | scientist researcher | paper publication article | journal magazine
+    school university college institution uni | scientist researcher | paper publication article | journal magazine
     program programme software application app | package library module | file document | language tongue
     currency money | animal creature beast | species taxon | dish recipe meal | drink beverage | restaurant eatery diner
     hotel accommodation lodging | building structure house | museum gallery | exhibit artefact artifact object
@@ -472,6 +478,8 @@ _SAME_KIND = """
     quest mission | district region area province county | loan credit | volunteer helper | donor contributor
     tenant renter | landlord owner | property estate | apartment flat | photo image picture | brewery brewer
     genre style | measurement reading observation | experiment trial | booking reservation | review rating
+    cabinet government administration | law act statute | truck lorry
+    product device machine appliance instrument gadget
     language dialect | train railway | bus coach | bicycle bike cycle | driver racer | race event | winner champion
     specimen sample | project undertaking | task job assignment | office bureau | plant flower | seller merchant dealer
     lecture talk session | conference congress | chapter section | festival feast | trip journey tour | pet animal
