@@ -53,6 +53,7 @@ LONGEST = 4  # words of a kind's name
 _LEADS_TO, _COMES_FROM = re.compile(r"^(?:has|have|had|is) (.+)$"), re.compile(r"^(.+) (?:of|for|in|at)$")
 _KEY = re.compile(r"^(.+) (?:id|key|code|no|nr|number|ref)$")
 _PARTICIPLE = re.compile(r"(?:ed|en|\b(?:born|made|held|built|found|known|sold|bought|won|led|set|put|worn|kept))$")
+_AGENTS = re.compile(r"^(\w+) by$")  # what designed_by leads to are designers
 _VERBAL = re.compile(r"^.+ (?:by|to|from|with|on|as)$")
 
 
@@ -177,8 +178,31 @@ def _called(name: str, known: Mapping[str, Kind], noun: bool = True) -> Kind | N
             return found[0]
         if len(found := [kind for kind in ending if kind.how == how]) == 1:
             return found[0]
+    made = [kind for kind in known.values() if kind.how == TAILS and _is_agent(name, kind)]
+    if made:
+        return made[0]
     begun = [kind for plain, kind in known.items() if plain.startswith(f"{name} ") and kind.how == OF_TYPE]
     return begun[0] if len(begun) == 1 else _misspelt(name, known)
+
+
+def _is_agent(name: str, kind: Kind) -> bool:
+    """Whether a noun is who does what a relation says: designers, of designed_by."""
+    verb = _AGENTS.match(_plain(kind.relation))
+    said = verb is not None and name.endswith(("er", "or")) and _IRREGULAR.get(verb[1], stem(verb[1]))
+    return bool(said) and stem(name) == said
+
+
+# Participles from which the noun cannot be read by its ending: written by a writer
+_IRREGULAR = {"written": "writ", "made": "mak", "built": "build", "led": "lead", "sung": "sing", "taught": "teach"}
+_IRREGULAR |= {
+    "driven": "driv",
+    "sold": "sell",
+    "held": "hold",
+    "won": "win",
+    "drawn": "draw",
+    "run": "run",
+    "owned": "own",
+}
 
 
 def _misspelt(name: str, known: Mapping[str, Kind]) -> Kind | None:
@@ -211,7 +235,7 @@ def kind_named(name: str, graph: Graph) -> Kind | None:
     """The kind of a name, as a question or a program writes it."""
     known = kinds_of(graph) if isinstance(graph, StoredGraph) else {}
     plain = _singular(_plain(name).split())
-    kind = known.get(plain) or (EVERYTHING if plain == THING else None)
+    kind = known.get(plain) or known.get(f"{plain} by") or (EVERYTHING if plain == THING else None)
     return Kind(_plain(name), TAILS, name) if kind is None and known and graph.has_relation(name) else kind
 
 
@@ -361,7 +385,7 @@ def _names_something_else(
     for at in range(1, len(text.words)):
         start, end = text.span(at, at)
         known = any(low < end and start < high for low, high in places)
-        if known or not is_unknown(text, names, at) or _FORM.search(text.words[at].plain):
+        if known or not _may_name(text, names, at):
             continue
         last = at + 1 == len(text.words) or text.function[at + 1] or is_unknown(text, names, at + 1)
         if text.words[at - 1].plain in _BEFORE_A_NAME and last:
@@ -369,7 +393,19 @@ def _names_something_else(
     return False
 
 
-_FORM = re.compile(r"(?:ed|ing|ly|[^uis]s)$")  # of a verb or adverb, or a plural
+_FORM = re.compile(r"(?:ed|ing|[^uis]s)$")  # of a verb, or a plural
+
+
+def _may_name(text: Text, names: Stored, at: int) -> bool:
+    """Whether a word that nothing explains may be a name: it is no form of a word, or stands with another such word."""
+    if not is_unknown(text, names, at):
+        return False
+    plain = text.words[at].plain
+    adverb = plain.endswith("ly") and (is_common(plain[:-2]) or not is_unknown(Text(plain[:-2]), names, 0))
+    if not adverb and not _FORM.search(plain):
+        return True
+    beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words)]
+    return any(is_unknown(text, names, near) and not _FORM.search(text.words[near].plain) for near in beside)
 
 
 def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
@@ -380,11 +416,7 @@ def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
     typed = [kind for kind in known.values() if kind.how == OF_TYPE]
     words = [word.plain for word in text.words]
     names = Stored(graph)
-    if (
-        typed
-        and names.few
-        and any(is_unknown(text, names, at) and not _FORM.search(words[at]) for at in range(len(words)))
-    ):
+    if typed and names.few and any(_may_name(text, names, at) for at in range(len(words))):
         return []  # about something that is not there
     if typed and not _SAY_PEOPLE.isdisjoint(words) and (people := _people(text, graph)):
         return people
@@ -443,6 +475,10 @@ def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kin
             values = store.entity.several(ends(number, False).tolist())
             yield from (Kind(_last(value), OF_TYPE, relation, value) for value in values)
             yield from _called_alike(relation, values)
+            continue
+        if _AGENTS.match(words):
+            if _things(store, ends(number, False)):
+                yield Kind(words, TAILS, relation)
             continue
         comes, key, leads = _COMES_FROM.match(words), _KEY.match(words), _LEADS_TO.match(words)
         if is_naming(words) or _VERBAL.match(words) or (comes and _PARTICIPLE.search(comes[1])):

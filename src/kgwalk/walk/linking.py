@@ -236,7 +236,7 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
             return WeighedMatch(first, last, start, end, guessed, level, text.size(first, last), "another name of it")
     letters = plain.replace(" ", "")
     spelt = len(letters) > 1 and len(plain) == 2 * len(letters) - 1  # R&D
-    short = spelt or (first == last and text.upper[first])
+    short = spelt or (first == last and (text.upper[first] or _is_abbreviation(text, names, first)))
     if short and names.few and (named := names.short_for(letters)):
         return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "initials")
     if not content or not names.near_by or text.function[first] or text.function[last]:
@@ -253,6 +253,15 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     else:
         level = FAIR if text.cased and small else STRONG
     return WeighedMatch(first, last, start, end, named, level, text.size(first, last), "in the singular or plural")
+
+
+def _is_abbreviation(text: Text, names: GraphNames, at: int) -> bool:
+    """Whether a word in small letters can be no word: hr, cs."""
+    plain = text.words[at].plain
+    return not text.cased and 1 < len(plain) < 5 and not _VOWEL.search(plain) and is_unknown(text, names, at)
+
+
+_VOWEL = re.compile(r"[aeiouy\d]")
 
 
 def _written_as_one(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
@@ -315,7 +324,8 @@ def _completed(
 SURELY_ALIKE = 0.85
 # A word of a name that is not near enough to be chosen, and near enough to be offered: two typos in seven letters.
 FAINTLY_ALIKE = 0.7
-_QUESTION = {"which", "what", "whose", "many"}
+_QUESTION = {"which", "what", "whose", "many", "welche", "welcher", "welches", "viele", "quel", "quelle", "quels"}
+_QUESTION |= {"quelles", "que", "cual", "cuales", "cuantos", "cuantas"}
 _QUANTITY = {"any", "every", "each", "all", "most", "least", "some", "no", "other", "another"}
 _FORM_OF_VERB = re.compile(r"(?:ed|ing|ly|s)$")
 PART_OF_NAME = "part of the name"
@@ -480,33 +490,40 @@ def _near_name(
         said = first > 0 and text.words[first - 1].plain == "the"
         common = names.few and not said and (is_common(plain) or stem(plain) in names.class_words)
         known = [one for one in holds if not common and (telling or (bold and one.rank < names.well_connected))]
-        holds = [one for one in known if not _says_a_kind(text, first, one) and _fits_beside(text, names, first, one)]
+        holds = [
+            one
+            for one in known
+            if not _says_a_kind(text, first, one, len(known) > 1) and _fits_beside(text, names, first, one)
+        ]
     if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
     least = ALIKE if unknown or (bold and (text.cased or not one_word)) else SURELY_ALIKE
     alike = [one for one in alike_names(plain, near, least) if not unknown or _begins_alike(plain, one)]
     ranked = holds + alike if one_word else alike + holds
+    if not ranked and unknown and one_word and names.few and len(plain) > 3 and capital:
+        ranked = names.begun(plain)  # coop: cooperation
     if not ranked:
         return None
     why = PART_OF_NAME if holds and ranked[0] is holds[0] else "near spelling"
     return WeighedMatch(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
 
 
-def _says_a_kind(text: Text, at: int, one: RankedName) -> bool:
-    """Whether the last word of a name without capitals, in these words, says what kind of thing is meant, not which.
+def _says_a_kind(text: Text, at: int, one: RankedName, several: bool) -> bool:
+    """Whether the last word of a name without capitals, or of several, says what kind of thing is meant, not which.
 
     "Which service", "the cheapest service" and "the fraud service" do not mean eta-service; "the service" may.
     """
-    name = one.found.name
-    if at == 0 or name != name.lower() or normalise(name).split()[0] == text.words[at].plain:
+    name, before = one.found.name, text.words[at - 1].plain if at else ""
+    if at == 0 or normalise(name).split()[0] == text.words[at].plain:
         return False
-    before = text.words[at - 1].plain
+    if name != name.lower():
+        return several and (before in _QUESTION or before in _QUANTITY)
     return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
 
 
 def _fits_beside(text: Text, names: GraphNames, at: int, one: RankedName) -> bool:
     """Whether a word beside that must be of a name is in this one: "radhaus hamburg" is not Radhaus Bonn."""
-    if not names.few:
+    if not names.few or text.language != "en":
         return True
     beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words) and is_unknown(text, names, near)]
     of_name = {text.words[near].plain for near in beside if not _FORM_OF_VERB.search(text.words[near].plain)}

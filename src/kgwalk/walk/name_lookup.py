@@ -81,6 +81,10 @@ class GraphNames(Protocol):
         """Entities whose names, without spaces and hyphens, are these letters."""
         ...
 
+    def begun(self, letters: str) -> list[RankedName]:
+        """The only entity whose name is one word that begins with these letters: coop, cooperation."""
+        ...
+
     def keyed(self, key: str, said: str) -> list[RankedName]:
         """The rows of tables with this key, of the table that is said if it is one."""
         ...
@@ -240,13 +244,21 @@ class Stored:
         return [self._fuzzy(number) for number in _INITIALS[store].get(letters, ())[:CONSIDERED] if self._has(number)]
 
     def squeezed(self, letters: str) -> list[RankedName]:
+        return [self._fuzzy(number) for number in self._squeezed.get(letters, ())[:CONSIDERED] if self._has(number)]
+
+    @property
+    def _squeezed(self) -> dict[str, list[int]]:
         store = self._store
         if store not in _SQUEEZED:
             _SQUEEZED[store] = {}
             for number, name in enumerate(store.entity.several(range(min(len(store.entity), FEW)))):
-                plain = normalise(name)
-                _SQUEEZED[store].setdefault(plain.replace(" ", ""), []).append(number)
-        return [self._fuzzy(number) for number in _SQUEEZED[store].get(letters, ())[:CONSIDERED] if self._has(number)]
+                _SQUEEZED[store].setdefault(normalise(name).replace(" ", ""), []).append(number)
+        return _SQUEEZED[store]
+
+    def begun(self, letters: str) -> list[RankedName]:
+        found = [number for name, numbers in self._squeezed.items() if name.startswith(letters) for number in numbers]
+        single = [number for number in found[:2] if " " not in normalise(self._store.entity[number])]
+        return [self._fuzzy(number) for number in single if self._has(number)] if len(found) == 1 else []
 
     def _fuzzy(self, number: int) -> RankedName:
         return RankedName(number, Found(self._store.entity[number], 0.5, "fuzzy", self._id(number)))
@@ -367,6 +379,9 @@ class RemoteNames:
         return []
 
     def squeezed(self, letters: str) -> list[RankedName]:
+        return []
+
+    def begun(self, letters: str) -> list[RankedName]:
         return []
 
     def keyed(self, key: str, said: str) -> list[RankedName]:

@@ -36,7 +36,7 @@ _FUNCTION = """
     how whether there here all any both each every some many much more most other another such same own only also too
     very just now today currently ever still yet again once one ones first last next get got go goes went come came
     make made take took give gave given use used using say said name list tell show find know known called call mean
-    want like kind type sort please
+    want like kind type sort please pls plz nr vs btw avg incl excl etc ppl thx hi hello hey im ive dont w
 """
 FUNCTION_WORDS = frozenset(_FUNCTION.split())
 # The same of other languages, without accents. They count in a question that has several of one language, so that Los
