@@ -60,10 +60,13 @@ from kgwalk.walk.question_words import (
     compass_names,
     foreign_singulars,
     is_common,
+    is_usual,
+    numbered_name,
     other_names,
     plural_name,
     same_kind,
     singular_name,
+    spellings,
     stem,
 )
 
@@ -241,23 +244,38 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
         return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "initials")
     if not content or not names.near_by or text.function[first] or text.function[last]:
         return None
-    forms = [singular_name(plain), plural_name(plain), *foreign_singulars(plain, text.language)]
+    forms = [singular_name(plain), plural_name(plain), *spellings(plain), *foreign_singulars(plain, text.language)]
+    forms += [numbered_name(plain)] if last > first else []
     named = next(filter(None, (names.equal(name) for name in forms if name != plain)), [])
     if not named:
         return _written_as_one(text, names, first, last)
     common = of_relations(text, names, content) or names.is_class(named[0])
-    if common or (len(content) == 1 and is_common(text.words[content[0]].plain)):
+    if common or text.digits[first] or (len(content) == 1 and is_common(text.words[content[0]].plain)):
         level = COMMON
     elif len(content) == 1:
         level = FAIR if names.few or (text.cased and not small) else COMMON
     else:
         level = FAIR if text.cased and small else STRONG
-    return WeighedMatch(first, last, start, end, named, level, text.size(first, last), "in the singular or plural")
+    return WeighedMatch(first, last, start, end, named, level, text.size(first, last), INFLECTED)
+
+
+def _part_of_one(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
+    """Two words or more that just one name has, in this order: "the law school", of a Royal Law School."""
+    ends_in_word = text.function[first] or text.function[last] or text.digits[first]
+    if first == last or ends_in_word or not names.few or of_relations(text, names, range(first, last + 1)):
+        return None
+    start, end = text.span(first, last)
+    named = names.only_with(normalise(text.question[start:end]))
+    if not named:
+        return None
+    return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), PART_OF_NAME)
 
 
 def _is_abbreviation(text: Text, names: GraphNames, at: int) -> bool:
     """Whether a word in small letters can be no word: hr, cs."""
     plain = text.words[at].plain
+    if plain in ("mr", "mrs", "ms", "dr"):
+        return False
     return not text.cased and 1 < len(plain) < 5 and not _VOWEL.search(plain) and is_unknown(text, names, at)
 
 
@@ -272,7 +290,7 @@ def _written_as_one(text: Text, names: GraphNames, first: int, last: int) -> Wei
         return None
     named = names.squeezed(letters)
     if not named:
-        return None
+        return _part_of_one(text, names, first, last)
     return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "joined or parted")
 
 
@@ -293,7 +311,7 @@ def shared_words(text: Text, names: GraphNames, chosen: Iterable[WeighedMatch]) 
             yield from _completed(text, names, match, stretches, [([], plain[cut:]) for cut in range(1, len(plain))])
 
 
-SHARES_WORDS = "shares words"
+SHARES_WORDS, INFLECTED = "shares words", "in the singular or plural"
 _JOINING = ("and", "or", "nor", "und", "oder")
 
 
@@ -347,7 +365,7 @@ def near_names(text: Text, names: GraphNames, chosen: Sequence[WeighedMatch]) ->
     equal = [match for match in chosen if match.level >= FAIR]
     weak = [match for match in chosen if match.level < FAIR]
     found: list[WeighedMatch] = []
-    searches = MOST_NEAR
+    searches = 2 * MOST_NEAR if names.few else MOST_NEAR
     for run in _promising(text, names):
         inside = overlapping([*equal, *found], run.first, run.last)
         if _covered(text, run.first, run.last, inside):
@@ -373,7 +391,8 @@ def near_names(text: Text, names: GraphNames, chosen: Sequence[WeighedMatch]) ->
                 found.append(match)
     surely = any(match.level == STRONG and any(text.upper[match.first : match.last + 1]) for match in equal)
     for first, last in _unknown(text, names, [*chosen, *found]):
-        for begin, end in _windows(text, first, last):
+        mixed = not all(is_unknown(text, names, at) for at in range(first, last + 1))
+        for begin, end in [(first, last)] if mixed else _windows(text, first, last):
             if searches and not overlapping(found, begin, end):
                 searches -= 1
                 match = _near_name(text, names, begin, end, bold=False, unknown=True)
@@ -391,10 +410,14 @@ def _unknown(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> It
     """Runs of words that are in no match, and neither common nor of a relation: what else than names could they be?"""
     if not names.few:  # among many names there is one like any word
         return
-    yield from _runs(
-        not overlapping(known, at, at) and is_unknown(text, names, at) and len(text.words[at].plain) > 3
-        for at in range(len(text.words))
-    )
+    places = range(len(text.words))
+    free = [not overlapping(known, at, at) for at in places]
+    unknown = [free[at] and is_unknown(text, names, at) and len(text.words[at].plain) > 3 for at in places]
+    # A misspelt word with those beside it first: "budget committe", of which only one word is unknown.
+    for first, last in _runs(free[at] and not text.function[at] and not text.digits[at] for at in places):
+        if last - first in (1, 2) and any(unknown[first : last + 1]) and not all(unknown[first : last + 1]):
+            yield first, last
+    yield from _runs(unknown)
 
 
 def _worth_searching(text: Text, names: GraphNames, weak: Iterable[WeighedMatch], first: int, last: int) -> bool:
@@ -480,15 +503,16 @@ def _near_name(
     near = names.near(plain)
     one_word = " " not in plain
     capital = not text.cased or text.capital[first]
-    anywhere = names.few and capital and not is_common(plain)  # also in the middle: "kennedy", John F Kennedy
+    anywhere = names.few and capital and not is_usual(plain)  # also in the middle: "kennedy", John F Kennedy
     holds = holding(plain, near, anywhere) if bold or (unknown and capital) else []
     if unknown and not holds and one_word and (one := singular_name(plain)) != plain:  # lamps: Desk Lamp, Floor Lamp
         holds = holding(one, names.near(one))
-    telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_common(plain)
+    telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_usual(plain)
     if one_word:
         # "What trucks do we run" is not about the Amber Run, nor "which ferries", of ferry lines, about Hansa Ferries.
-        said = first > 0 and text.words[first - 1].plain == "the"
-        common = names.few and not said and (is_common(plain) or stem(plain) in names.class_words)
+        before = text.words[first - 1].plain if first else ""
+        said = before == "the" or (before in _BEFORE_A_NAME and len(holds) == 1 and names.is_thing(holds[0]))
+        common = names.few and not said and (is_usual(plain) or stem(plain) in names.class_words)
         known = [one for one in holds if not common and (telling or (bold and one.rank < names.well_connected))]
         holds = [
             one
@@ -501,7 +525,7 @@ def _near_name(
     alike = [one for one in alike_names(plain, near, least) if not unknown or _begins_alike(plain, one)]
     ranked = holds + alike if one_word else alike + holds
     if not ranked and unknown and one_word and names.few and len(plain) > 3 and capital:
-        ranked = names.begun(plain)  # coop: cooperation
+        ranked = names.begun(plain) or names.begun(singular_name(plain))  # coop: cooperation
     if not ranked:
         return None
     why = PART_OF_NAME if holds and ranked[0] is holds[0] else "near spelling"
@@ -544,7 +568,13 @@ def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedM
     best = match.named[0]
     common = (match.level == COMMON and match.first == match.last) or match.why == SHARES_WORDS
     explicit = (match.first, match.last) in text.quoted or any(text.joined_after[match.first : match.last])
-    if common or explicit or best.found.how != "normalised" or best.rank <= names.well_connected // FAR_BETTER:
+    if (
+        names.few
+        or common
+        or explicit
+        or best.found.how != "normalised"
+        or best.rank <= names.well_connected // FAR_BETTER
+    ):
         return match
     plain = normalise(text.question[match.start : match.end])
     held = [one for one in holding(plain, names.near(plain)) if one.rank * FAR_BETTER <= best.rank]
