@@ -568,13 +568,10 @@ def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedM
     best = match.named[0]
     common = (match.level == COMMON and match.first == match.last) or match.why == SHARES_WORDS
     explicit = (match.first, match.last) in text.quoted or any(text.joined_after[match.first : match.last])
-    if (
-        names.few
-        or common
-        or explicit
-        or best.found.how != "normalised"
-        or best.rank <= names.well_connected // FAR_BETTER
-    ):
+    inflected = names.few and match.why == INFLECTED
+    if inflected or common or explicit or best.found.how != "normalised":
+        return match
+    if best.rank <= names.well_connected // FAR_BETTER:
         return match
     plain = normalise(text.question[match.start : match.end])
     held = [one for one in holding(plain, names.near(plain)) if one.rank * FAR_BETTER <= best.rank]
