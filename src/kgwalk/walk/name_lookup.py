@@ -445,6 +445,11 @@ def _promise(text: Text, first: int, last: int) -> tuple[int, int, float]:
 # Parts of a question that may mean a name
 
 COMMON, WEAK, FAIR, STRONG = 1, 2, 3, 4  # how much speaks for it
+PART_OF_NAME, SHARES_WORDS, INFLECTED = "part of the name", "shares words", "in the singular or plural"  # why
+# Times that a name must be better connected, by rank, to be meant by its beginning or end alone: "lincoln".
+FAR_BETTER = 20
+# Before the one letter or the small word that is a name: "written in c", "who works in sales"
+BEFORE_A_NAME = frozenset({"in", "of", "with", "for", "on", "by", "from", "about", "to", "language"})
 
 
 @dataclass(frozen=True, slots=True)

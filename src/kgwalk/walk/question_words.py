@@ -292,7 +292,7 @@ def numbered_name(name: str) -> str:
     return " ".join(spelt.get(word, word) for word in name.split())
 
 
-_SPELLINGS = (
+_SPELLINGS: tuple[tuple[str, str], ...] = (
     (r"our\b", "or"),
     (r"ence\b", "ense"),
     (r"tre\b", "ter"),
@@ -486,75 +486,21 @@ def initials(name: str) -> set[str]:
     return {"".join(word[0] for word in some) for some in (words, telling) if len(some) > 1}
 
 
-# Words for one kind of thing: a question says "clients" where a graph has customers. A word may be in several rows.
-_SAME_KIND = """
-    employee staff worker personnel colleague coworker workforce | person people individual human
-    customer client buyer purchaser shopper
-    supplier vendor provider distributor | product item good article merchandise
-    part component piece | order purchase | film movie picture | series show | song track tune | book novel title
-    author writer | artist performer musician | singer vocalist | painting picture artwork work | band group ensemble
-    country nation state land | city town municipality | village settlement | place location site | river stream
-    airline carrier | plane aircraft airplane aeroplane | airport airfield | ship vessel boat | car vehicle automobile
-    company firm business organisation organization corporation enterprise manufacturer maker producer brand
-    department division | team club side squad | player athlete sportsman | match game fixture | coach trainer
-    tournament competition championship contest | season year | doctor physician | hospital clinic
-    drug medicine medication | disease illness disorder | symptom complaint | student pupil learner
-    teacher instructor tutor lecturer professor faculty | course class module subject lecture
-    exam test | grade mark score
-    school university college institution uni | scientist researcher | paper publication article | journal magazine
-    program programme software application app | package library module | file document | language tongue
-    currency money | animal creature beast | species taxon | dish recipe meal | drink beverage | restaurant eatery diner
-    hotel accommodation lodging | building structure house | museum gallery | exhibit artefact artifact object
-    event incident occurrence | invoice bill
-    payment transaction | shipment delivery consignment | warehouse depot storehouse
-    store shop outlet branch | machine device appliance equipment instrument | sensor probe | tool utensil
-    contract agreement | ticket issue case request
-    bug defect fault error | user account member | manager boss supervisor
-    job position post occupation profession | street road avenue | mountain peak summit | station stop | line route
-    stadium arena ground venue | award prize | king monarch ruler | war conflict | battle fight | monster enemy mob foe
-    quest mission | district region area province county | loan credit | volunteer helper | donor contributor
-    tenant renter | landlord owner | property estate | apartment flat | photo image picture | brewery brewer
-    genre style | measurement reading observation | experiment trial | booking reservation | review rating
-    cabinet government administration | port harbour harbor | island isle | law act statute | truck lorry
-    product device machine appliance instrument gadget
-    language dialect | train railway | bus coach | bicycle bike cycle | driver racer | race event | winner champion
-    specimen sample | project undertaking | task job assignment | office bureau | plant flower | seller merchant dealer
-    lecture talk session | conference congress | chapter section | festival feast | trip journey tour | pet animal
-"""
-# Kinds of people, the likeliest first: what "who" may be.
-_WHO = """
-    employee staff person people member worker player athlete scientist researcher author writer user contact artist
-    musician composer performer singer actor student pupil teacher professor lecturer instructor doctor nurse patient
-    engineer developer technician maintainer curator director driver rider racer pilot crew passenger guest visitor
-    volunteer donor tenant owner landlord politician president monarch king ruler saint character hero coach referee
-    agent inventor explorer philosopher painter poet borrower reader patron librarian chef cook farmer trainer skater
-    candidate applicant customer client buyer supplier seller human individual name
-"""
+# The words of kind_words.txt: first rows of words for one kind of thing, as "clients" are customers, then kinds of
+# people, the likeliest first, which "who" may be, then rows of words that speak of one property: earning of a salary.
+
+
+def _table(rows: str) -> list[list[str]]:
+    return [row.split() for row in re.split(r"[|\n]", rows) if row.strip()]
+
+
+_SAME_KIND, _WHO, _SAME_PROPERTY = (Path(__file__).parent / "kind_words.txt").read_text(encoding="utf-8").split("\n\n")
 WHO = tuple(_WHO.split())
-
-
-# Words that speak of one property: "who earns most" is about what has a salary.
-_SAME_PROPERTY = """
-    earn salary wage pay paid income | cost price expensive cheap pricey amount | weigh weight heavy light mass
-    old born birth age young | tall height high low altitude elevation | long length short duration | far distance
-    fast speed slow | big size large small area capacity | wide width | deep depth | hot cold warm temperature
-    launch release introduce publish out issue | hire join employ start begin since | found establish create open
-    live city town home address reside | locate location place | make manufacture produce build | die death dead
-    populous population inhabitant people crowded | rich wealthy gdp wealth | many number count quantity stock
-    buy purchase order | sell sale revenue | work job title role position | own owner | teach lecture | score goal point
-"""
-SAME_PROPERTY = [row.split() for row in filter(str.strip, re.split(r"[|\n]", _SAME_PROPERTY))]
-
-
-def _kind_words() -> dict[str, list[str]]:
-    same: dict[str, list[str]] = {}
-    for row in filter(str.strip, re.split(r"[|\n]", _SAME_KIND)):
-        for word in row.split():
-            same.setdefault(word, []).extend(other for other in row.split() if other != word)
-    return same
-
-
-_KIND_WORDS = _kind_words()
+SAME_PROPERTY = _table(_SAME_PROPERTY)
+_KIND_WORDS: dict[str, list[str]] = {}
+for _row in _table(_SAME_KIND):
+    for _word in _row:
+        _KIND_WORDS.setdefault(_word, []).extend(other for other in _row if other != _word)
 
 
 def same_kind(name: str) -> list[str]:
