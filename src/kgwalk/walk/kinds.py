@@ -371,6 +371,9 @@ def _is_asked(text: Text, one: MentionedKind, found: Sequence[MentionedKind]) ->
     """Whether a kind is what is asked for, not a property: "which materials", "which truck models", not "elements by
     density".
     """
+    after = next((other for other in found if one.end + 1 == other.start and other.kind.how == OF_TYPE), None)
+    if one.kind.how != OF_TYPE and after is not None:
+        return False  # "deprecated functions"
     if one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER:
         return True
     before = next((other for other in found if other.end + 1 == one.start), None)

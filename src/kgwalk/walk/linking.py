@@ -256,7 +256,8 @@ def _part_of_one(text: Text, names: GraphNames, first: int, last: int) -> Weighe
     if first == last or ends_in_word or not names.few or of_relations(text, names, range(first, last + 1)):
         return None
     start, end = text.span(first, last)
-    named = names.only_with(normalise(text.question[start:end]))
+    plain = normalise(text.question[start:end])
+    named = names.only_with(plain) or (names.only_with(plain.replace(" ", "")) if last == first + 1 else [])
     if not named:
         return None
     return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), PART_OF_NAME)

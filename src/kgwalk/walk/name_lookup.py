@@ -209,12 +209,12 @@ def _add_other_names(labels: dict[str, list[int]], store: Store, relations: Sequ
 
 
 def _parts(words: Sequence[str]) -> set[str]:
-    """Two to four words of a longer name, side by side; none of what is no name but a text."""
+    """Up to four words of a longer name, side by side; none of what is no name but a text."""
     if len(words) > LONGEST_NAME:
         return set()
     return {
         " ".join(words[first : first + length])
-        for length in range(2, min(len(words), LONGEST_PART + 1))
+        for length in range(1, min(len(words), LONGEST_PART + 1))
         for first in range(len(words) - length + 1)
     }
 

@@ -217,7 +217,7 @@ def _near_name(
         holds = [
             one
             for one in known
-            if not _says_a_kind(text, first, one, len(known) > 1) and _fits_beside(text, names, first, one)
+            if not _says_a_kind(text, names, first, one, len(known) > 1) and _fits_beside(text, names, first, one)
         ]
     if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
@@ -232,7 +232,7 @@ def _near_name(
     return WeighedMatch(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
 
 
-def _says_a_kind(text: Text, at: int, one: RankedName, several: bool) -> bool:
+def _says_a_kind(text: Text, names: GraphNames, at: int, one: RankedName, several: bool) -> bool:
     """Whether the last word of a name without capitals, or of several, says what kind of thing is meant, not which.
 
     "Which service", "the cheapest service" and "the fraud service" do not mean eta-service; "the service" may.
@@ -240,6 +240,9 @@ def _says_a_kind(text: Text, at: int, one: RankedName, several: bool) -> bool:
     name, before = one.found.name, text.words[at - 1].plain if at else ""
     if at == 0 or normalise(name).split()[0] == text.words[at].plain:
         return False
+    others = [word for word in normalise(name).split() if word != text.words[at].plain]
+    if all(stem(word) in names.class_words for word in others):
+        return False  # "cardiology" says which of the wards ward_cardiology is
     if name != name.lower():
         return several and (before in _QUESTION or before in _QUANTITY)
     return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
