@@ -205,7 +205,9 @@ def _near_name(
     capital = not text.cased or text.capital[first]
     anywhere = names.few and capital and not is_usual(plain)  # also in the middle: "kennedy", John F Kennedy
     holds = holding(plain, near, anywhere) if bold or (unknown and capital) else []
-    if unknown and not holds and one_word and (one := singular_name(plain)) != plain:  # lamps: Desk Lamp, Floor Lamp
+    if (
+        (unknown or (bold and text.cased)) and not holds and one_word and (one := singular_name(plain)) != plain
+    ):  # lamps: Desk Lamp, Floor Lamp
         holds = holding(one, names.near(one))
     telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_usual(plain)
     if one_word:
