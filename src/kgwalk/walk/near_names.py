@@ -221,6 +221,7 @@ def _near_name(
             for one in known
             if not _says_a_kind(text, names, first, one, len(known) > 1) and _fits_beside(text, names, first, one)
         ]
+        holds = [one for one in holds if not (names.few and names.is_class(one))]
     if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
     least = ALIKE if unknown or (bold and (text.cased or not one_word)) else SURELY_ALIKE
@@ -255,7 +256,8 @@ def _fits_beside(text: Text, names: GraphNames, at: int, one: RankedName) -> boo
     if not names.few or text.language != "en":
         return True
     beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words) and is_unknown(text, names, near)]
-    of_name = {text.words[near].plain for near in beside if not _FORM_OF_VERB.search(text.words[near].plain)}
+    plain = [text.words[near].plain for near in beside]
+    of_name = {word for word in plain if not _FORM_OF_VERB.search(word) and not names.equal(word)}
     return of_name <= set(normalise(one.found.name).split())
 
 
