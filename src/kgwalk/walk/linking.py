@@ -231,7 +231,7 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         return COMMON, "a unit"
     if _says_of_what(text, names, first, last, best):
         return COMMON, "a relation of a name"
-    if of_relations(text, names, content):
+    if _says_a_relation(text, names, content):
         telling = len(content) > 2 or (len(content) == 2 and best.rank < names.well_connected // FAR_BETTER)
         return (FAIR if telling else COMMON), "words of relations"
     if text.cased and any(capital) and len(content) > 1:
@@ -247,6 +247,10 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         return STRONG, f"{len(content)} telling words"
     known = len(words) > 2 or best.rank < names.well_connected
     return (FAIR if known else WEAK), "one telling word"
+
+
+def _says_a_relation(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
+    return all(stem(text.words[at].plain) in names.said_words for at in places)
 
 
 def _says_of_what(text: Text, names: GraphNames, first: int, last: int, best: RankedName) -> bool:
@@ -286,7 +290,7 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     named = next(filter(None, (names.equal(name) for name in forms if name != plain)), [])
     if not named:
         return _written_as_one(text, names, first, last)
-    common = of_relations(text, names, content) or names.is_class(named[0])
+    common = _says_a_relation(text, names, content) or names.is_class(named[0])
     if common or text.digits[first] or (len(content) == 1 and is_common(text.words[content[0]].plain)):
         level = COMMON
     elif len(content) == 1:

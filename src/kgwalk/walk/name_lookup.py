@@ -62,6 +62,7 @@ class GraphNames(Protocol):
     few: bool  # so few that a word of a question is hardly one of them by chance
     relation_words: frozenset[str]  # stems
     class_words: frozenset[str]  # stems of the words of classes, where names are few
+    said_words: frozenset[str]  # stems of words that say a relation or kind rather than a name that equals them
 
     def stretches(self, text: Text) -> Iterable[tuple[int, int]]:
         """The stretches worth asking for."""
@@ -124,6 +125,7 @@ class _Known(NamedTuple):
     """What is read from a store once."""
 
     few: bool
+    own_words: frozenset[str]  # of its relations alone
     relation_words: frozenset[str]
     classes: list[str]
     class_words: frozenset[str]
@@ -146,7 +148,9 @@ def _known(store: Store) -> _Known:
         classes = _classes(store, relations) if few else []
         labels = _told_apart(store)
         _add_other_names(labels, store, relations if few else ())
-        known = _KNOWN[store] = _Known(few, _relation_words(relations), classes, _stems(classes), labels)
+        known = _KNOWN[store] = _Known(
+            few, _stems(relations), _relation_words(relations), classes, _stems(classes), labels
+        )
     return known
 
 
@@ -238,7 +242,10 @@ class Stored:
 
     def __init__(self, graph: StoredGraph) -> None:
         self._graph, self._store = graph, graph.store
-        self.few, self.relation_words, self.classes, self.class_words, self._told_apart = _known(graph.store)
+        known = _known(graph.store)
+        self.few, self._own_words, self.relation_words, self.classes, self.class_words, self._told_apart = known
+        # A shop's "novel" may be a genre: where names are few, only its own words are no names.
+        self.said_words = self._own_words if self.few else self.relation_words
         self.well_connected = max(WELL_CONNECTED, int(WELL_CONNECTED_SHARE * len(graph.store.entity)))
 
     def stretches(self, text: Text) -> Iterable[tuple[int, int]]:
@@ -392,6 +399,7 @@ class RemoteNames:
 
     relation_words = CLASS_STEMS
     class_words: frozenset[str] = frozenset()
+    said_words = CLASS_STEMS
     well_connected = 1  # all: their ranks are not known
     near_by = few = False
 

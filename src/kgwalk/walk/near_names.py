@@ -226,6 +226,8 @@ def _near_name(
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
     least = ALIKE if unknown or (bold and (text.cased or not one_word)) else SURELY_ALIKE
     alike = [one for one in alike_names(plain, near, least) if not unknown or _begins_alike(plain, one)]
+    if one_word and names.few and not text.cased and is_usual(plain):
+        alike = []  # islands are not a misspelt Iceland
     ranked = holds + alike if one_word else alike + holds
     if not ranked and unknown and one_word and names.few and len(plain) > 3 and capital:
         ranked = names.begun(plain) or names.begun(singular_name(plain))  # coop: cooperation

@@ -516,8 +516,8 @@ def same_kind(name: str) -> list[str]:
 # The words of common_words.txt: first those that people ask with, then other usual ones. A name of which the question
 # has only such a word, or which is spelt nearly like one, is not meant: "open" is not The Open. In the singular.
 _ASKING, _USUAL = (Path(__file__).parent / "common_words.txt").read_text(encoding="utf-8").split("\n\n")
-COMMON_WORDS = frozenset(_ASKING.split()) | _KIND_WORDS.keys() | {word for row in SAME_PROPERTY for word in row}
-USUAL_WORDS = COMMON_WORDS | set(_USUAL.split())
+COMMON_WORDS = frozenset(_ASKING.split())
+USUAL_WORDS = COMMON_WORDS | set(_USUAL.split()) | _KIND_WORDS.keys() | {word for row in SAME_PROPERTY for word in row}
 _NAMES = {"united"}  # no form of "unit"
 
 
