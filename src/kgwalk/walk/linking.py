@@ -9,14 +9,15 @@ the question has capitals and small letters, how many words tell something. Wher
 near spellings and names that hold the words ("obama", Barack Obama) are looked for (`near_names`). Of equal names the
 better connected one is chosen.
 
-A name is also found in the plural, by the people of a country ("French"), by another usual name ("UK"), by its initials
-and by a row's key ("order 10248"). What is but the name or code of a thing stands for it; a class is a kind, a topic
-only where there is nothing else. In a graph of few names, words that nothing explains are looked for as misspelt names
-and as parts of names; of several such names, those that the question says most of are chosen.
+A name is also found in the plural, by the people of a country ("French"), by another usual name ("UK"), by its label in
+another language, by its initials and by a row's key ("order 10248"). What is but the name or code of a thing stands for
+it; a class is a kind, a topic only where there is nothing else. In a graph of few names, words that nothing explains
+are looked for as misspelt names and as parts of names; of several such names, those that the question says most of are
+chosen.
 
-It goes by English words, the words of the graph's relations, and scripts without spaces. It does not know what a
-question means: no nicknames ("the Big Apple") unless the graph has them, no sounds or translations; which of two equal
-names is meant is a guess by popularity.
+It goes by the small words of English, German, French and Spanish, the words of the graph's relations, and scripts
+without spaces. It does not know what a question means: no nicknames ("the Big Apple") unless the graph has them, no
+sounds or translations; which of two equal names is meant is a guess by popularity.
 """
 
 from __future__ import annotations

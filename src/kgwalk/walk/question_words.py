@@ -6,7 +6,7 @@
 
 `Text` is the question: where each word begins and ends, quotation marks, capitals, underscores, scripts without spaces.
 A question says "French suppliers" where the graph has France, and "disc brakes" where it has Disc Brake. All forms are
-in small letters and without accents, as `kg.names.normalise` writes names, and of English alone.
+in small letters and without accents, as `kg.names.normalise` writes names, and but for a few plurals of English alone.
 """
 
 from __future__ import annotations
