@@ -134,7 +134,7 @@ def test_an_agent_shows_them_unless_told(tmp_path: Path, films: StoredGraph) -> 
     assert shown("protocol.examples=2") == [DIRECTED.line(), BOTH.line()]
     assert shown("protocol.examples=2", "world.examples=none") == []
     assert shown("protocol.examples=2", f"world.examples={other}") == [YEAR.line()]
-    with pytest.raises(KgwalkError, match="`protocol.examples` must be at least 0, not -1"):
+    with pytest.raises(KgwalkError, match=r"`protocol\.examples` must be at least 0, not -1"):
         shown("protocol.examples=-1")
     assert protocol_of(load_recipe("kgwalk").with_values(["protocol.examples=0"])).shows_examples == 0
 
