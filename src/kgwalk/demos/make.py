@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 from kgwalk.config.recipe import unknown
 from kgwalk.data.dataset import GRAPH_ID
@@ -73,11 +74,11 @@ def make_demos(
     rejects = Rejects()
     if protocol.shows_examples:
         questions = list(questions)
-        environment_of = WithExamples(
-            GraphExamples(questions, graph_for, protocol, seed),
-            (settings or DemoSettings()).examples_share,
-            environment_of or (lambda question: environment_for(graph_for(question), protocol)),
-        ).of
+        shown = ShownExamples(
+            GraphExamples(questions, graph_for, protocol, seed), (settings or DemoSettings()).examples_share
+        )
+        plain = environment_of or (lambda question: environment_for(graph_for(question), protocol))
+        environment_of = lambda question: replace(plain(question), examples=shown(question))  # noqa: E731
     maker = _DemoMaker(
         protocol,
         settings or DemoSettings(),
@@ -239,6 +240,9 @@ class GraphExamples:
     _libraries: dict[GraphKey, ExampleLibrary] = field(default_factory=dict)
     _known: dict[str, Example | None] = field(default_factory=dict)  # by the question's id
 
+    def __reduce__(self) -> Any:
+        return GraphExamples, (self.questions, self.graph_for, self.protocol, self.seed)  # a worker makes its own
+
     @cached_property
     def _by_graph(self) -> dict[GraphKey, list[Question]]:
         by_graph: dict[GraphKey, list[Question]] = {}
@@ -294,19 +298,17 @@ def _graph_key(question: Question, graph: Graph) -> GraphKey:
 
 
 @dataclass(frozen=True)
-class WithExamples:
-    """Environments with worked examples of other questions, for a share of the questions; the others have none, so that
-    who learns from both walks with and without.
+class ShownExamples:
+    """The worked examples of a question to learn from: those of others, for a share of the questions. The rest have
+    none, so that who learns from both walks with and without.
     """
 
     examples: GraphExamples
     share: float
-    environment_of: Callable[[Question], Environment]
 
-    def of(self, question: Question) -> Environment:
+    def __call__(self, question: Question) -> ExampleLibrary | None:
         shown = _chance(self.examples.seed, question.id, "examples").random() < self.share
-        library = self.examples.others(question) if shown else None
-        return replace(self.environment_of(question), examples=library)
+        return self.examples.others(question) if shown else None
 
 
 # Demonstrations from a teacher

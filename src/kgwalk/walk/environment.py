@@ -133,7 +133,7 @@ class EnvironmentSettings:
 
 class Environments:
     """The environment of any question. `graph_for` gives a question's whole graph, `base` a graph with what else the
-    walker's tools use.
+    walker's tools use, `examples` the worked examples of a question in place of those of its graph.
     """
 
     def __init__(
@@ -142,14 +142,20 @@ class Environments:
         settings: EnvironmentSettings,
         base: Callable[[Graph], Environment],
         web: WebSearch | None = None,
+        examples: Callable[[Question], ExampleLibrary | None] | None = None,
     ) -> None:
         self.graph_for, self.settings, self.base, self.web = graph_for, settings, base, web
+        self.examples = examples
         self._kept: OrderedDict[tuple[str, tuple[Triple, ...]], Environment] = OrderedDict()
         # by the graph's identity, which is not given to another: an environment keeps its graph alive
         self._whole: OrderedDict[int, Environment] = OrderedDict()
         self._lock = threading.Lock()  # a server's threads ask too
 
     def of(self, question: Question) -> Environment:
+        environment = self._of(question)
+        return environment if self.examples is None else replace(environment, examples=self.examples(question))
+
+    def _of(self, question: Question) -> Environment:
         graph = self.graph_for(question)
         crucial = crucial_facts(question)
         if not crucial or not hides(question.id, self.settings):

@@ -63,7 +63,7 @@ def reported(
         place, words = source, _others(source, asked.store)
     else:
         place, words = _put(source, card, asked.store)
-    examples, more = (None, []) if asked.smoke else _put_examples(asked, folder, kept=kept)
+    examples, more = (None, []) if asked.smoke else put_examples(asked, folder, kept=kept)
     plan = FitPlan(**prepared["plan"])
     report = {
         "graph": asked.name,
@@ -138,7 +138,7 @@ def _put(source: Path, card: Path | None, store: Path) -> tuple[Path, list[str]]
     return place, []
 
 
-def _put_examples(asked: FitRequest, folder: RunFolder, *, kept: bool) -> tuple[Path | None, list[str]]:
+def put_examples(asked: FitRequest, folder: RunFolder, *, kept: bool) -> tuple[Path | None, list[str]]:
     """Copy the worked examples beside the graph if they helped; returns where they are, and notes for the report.
 
     Those of an earlier fit, which were tried for the agent of that time, go if these do not help this one.
