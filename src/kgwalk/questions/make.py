@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 import random
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,16 +82,19 @@ def make_questions(
     thrown: Counter[str] | None = None,
     progress: Progress = silent,
     concepts: Sequence[Concept] | None = None,
+    seconds: float = math.inf,
 ) -> list[Question]:
     """At most `settings.count` questions, in random order; fewer where the graph has no more.
 
     `thrown` counts the rejected draws by reason. `concepts` are those of the bank that may be asked for where a graph
-    does not have them; by default all.
+    does not have them; by default all. After `seconds` it ends with what there is; each kind of question has its part
+    of them.
     """
     settings = settings or MakeSettings()
     maker = _QuestionMaker(
         graph, wording, settings, Counter() if thrown is None else thrown, progress, schema, concepts
     )
+    maker.end = time.monotonic() + seconds
     made = maker.run()
     random.Random(settings.seed).shuffle(made)
     return [replace(question, id=f"{settings.name}-{at:05}") for at, question in enumerate(made, 1)]
@@ -309,6 +313,7 @@ class _QuestionMaker:
         self.plans: Counter[tuple[object, ...]] = Counter()  # how often each was drawn
         self.texts: set[str] = set()
         self.made: list[Question] = []
+        self.end = math.inf  # by `time.monotonic`
 
     def run(self) -> list[Question]:
         shares = {cell: share for cell, share in self.settings.cells().items() if self._possible(cell[0])}
@@ -319,9 +324,13 @@ class _QuestionMaker:
         quota = partial(drawn_quotas, chance=random.Random(self.settings.seed + 2)) if full else quotas
         wanted = quota(shares, self.settings.count)
         for _ in range(ROUNDS):
-            filled = {cell: shares[cell] for cell, number in wanted.items() if self._fill(cell, number) == number}
+            filled = {}
+            for at, (cell, number) in enumerate(wanted.items()):
+                now = time.monotonic()
+                if self._fill(cell, number, now + (self.end - now) / (len(wanted) - at)) == number:
+                    filled[cell] = shares[cell]
             missing = self.settings.count - len(self.made)
-            if not missing or not filled:
+            if not missing or not filled or time.monotonic() > self.end:
                 break
             wanted = quota(filled, missing)
         return self.made
@@ -329,8 +338,8 @@ class _QuestionMaker:
     def _possible(self, pattern: str) -> bool:
         return possible_in_full(self.groups, pattern) if pattern in FULL_PATTERNS else possible(self.sampler, pattern)
 
-    def _fill(self, kind: tuple[str, int], wanted: int) -> int:
-        """Makes up to `wanted` questions of a pattern and number of hops; returns how many it made."""
+    def _fill(self, kind: tuple[str, int], wanted: int, end: float) -> int:
+        """Makes up to `wanted` questions of a pattern and number of hops until `end`; returns how many it made."""
         pattern, hops = kind
         # a superlative has one answer or a few, whatever the size of its set
         sizes = {"1": 1.0, "2-5": 1.0} if pattern == SUPERLATIVE else self.settings.sizes
@@ -341,7 +350,7 @@ class _QuestionMaker:
         for tried in range(BARREN + TRIES * wanted):
             if cell.enough(PATIENCE):
                 cell.settle()  # some may have no words; then the draws go on
-            if cell.full or (tried >= barren and not cell.offered):
+            if cell.full or (tried >= barren and not cell.offered) or time.monotonic() > end:
                 break
             try:
                 plan, size = self._draw(pattern, hops)
