@@ -341,7 +341,7 @@ def _check_type(name: str, value: Any, kinds: Sequence[Any], bounds: Mapping[str
 def _check_number(name: str, value: float, bounds: Mapping[str, Any]) -> None:
     if not math.isfinite(value):
         raise KgwalkError(f"`{name}` must be a finite number, not {value}")
-    if bounds["positive"] and bounds.get("least") is None and value <= 0:
+    if bounds["positive"] and value <= 0:
         raise KgwalkError(f"`{name}` must be a number above 0, not {value}")
     if bounds.get("above") is not None and not value > bounds["above"]:
         raise KgwalkError(f"`{name}` must be above {bounds['above']}, not {value}")
