@@ -259,8 +259,7 @@ def read_section(
         read_section(Sft, recipe, "sft")
 
     `given` are fields that do not come from the recipe; those that the kind does not have are left out. Keys `apart`
-    are read elsewhere. With `positive`, every number must be above 0, unless
-    its `setting` says the least.
+    are read elsewhere. With `positive`, every number must be above 0 that has no least of its own.
     """
     known = {entry.name: entry for entry in fields(kind)}  # type: ignore[arg-type]
     made = {name: value for name, value in (given or {}).items() if name in known}
@@ -271,7 +270,8 @@ def read_section(
             continue
         if key not in known:
             raise _unknown_setting(recipe, section, key, known)
-        bounds = {**known[key].metadata, "positive": positive}
+        own = known[key].metadata
+        bounds = {**own, "positive": positive and own.get("least") is None}
         made[key] = _checked(f"{section}.{key}", value, hints[key], bounds)
     for name, entry in known.items():
         if name not in made and entry.default is MISSING and entry.default_factory is MISSING:
@@ -341,7 +341,7 @@ def _check_type(name: str, value: Any, kinds: Sequence[Any], bounds: Mapping[str
 def _check_number(name: str, value: float, bounds: Mapping[str, Any]) -> None:
     if not math.isfinite(value):
         raise KgwalkError(f"`{name}` must be a finite number, not {value}")
-    if bounds["positive"] and bounds.get("least") is None and value <= 0:
+    if bounds["positive"] and value <= 0:
         raise KgwalkError(f"`{name}` must be a number above 0, not {value}")
     if bounds.get("above") is not None and not value > bounds["above"]:
         raise KgwalkError(f"`{name}` must be above {bounds['above']}, not {value}")

@@ -57,9 +57,12 @@ from kgwalk.walk.question_words import (
     KINDS,
     LONGEST,
     Text,
+    compass_names,
+    foreign_singulars,
     is_common,
     other_names,
     plural_name,
+    same_kind,
     singular_name,
     stem,
 )
@@ -109,12 +112,14 @@ def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> Weighed
         return None
     folded = stretch.casefold()
     # All in small letters, "king kong" is no more the tag king kong than the film King Kong.
-    case_tells = text.cased or (first, last) in text.quoted or "_" in stretch
+    upper = any(text.upper[first : last + 1])
+    case_tells = text.cased or upper or (first, last) in text.quoted or "_" in stretch
     ranked = []
     for one in named:
         place = _as_written(text.question, start, one.found)
         kept = one if place is None else one._replace(found=replace(one.found, how="exact"))
-        as_written = -len(one.found.name) if place and case_tells else 0
+        longer = len(one.found.name) > len(stretch)  # c++, of which "c" is looked up
+        as_written = -len(one.found.name) if place and (case_tells or longer) else 0
         ranked.append((as_written, one.found.name.casefold() != folded, one.rank, kept, place))
     ranked.sort(key=lambda entry: entry[:3])
     level, why = _evidence(text, names, first, last, ranked[0][3])
@@ -167,7 +172,8 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
     content = [at for at in range(first, last + 1) if not text.function[at]]
     shown = content or range(first, last + 1)
     capital = [text.capital[at] for at in range(first, last + 1) if at > 0]
-    if text.cased and any(capital) and (exact or all(text.capital[at] or text.digits[at] for at in shown)):
+    written = text.cased or all(text.upper[at] or text.digits[at] for at in shown)
+    if written and any(capital) and (exact or all(text.capital[at] or text.digits[at] for at in shown)):
         if (not content or len(plain) == 1) and text.capital_beside(first, last):
             return COMMON, "part of a longer run of capitals"
         return STRONG, "capitals"
@@ -221,7 +227,8 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     content = [at for at in range(first, last + 1) if not text.function[at]]
     small = not any(text.capital[first : last + 1])
     before = text.words[first - 1].plain if first else ""
-    others = [] if before in _PARTS_OF_THE_WORLD else other_names(plain)  # South America is not America
+    # South America is not America
+    others = [] if before in _PARTS_OF_THE_WORLD else [*other_names(plain), *compass_names(plain)]
     for name in [f"{plain} language", *others] if others and stem(before) in _SPOKEN else others:
         if named := names.equal(name):
             guessed = [one._replace(found=replace(one.found, how="fuzzy")) for one in named]
@@ -229,16 +236,15 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
             return WeighedMatch(first, last, start, end, guessed, level, text.size(first, last), "another name of it")
     letters = plain.replace(" ", "")
     spelt = len(letters) > 1 and len(plain) == 2 * len(letters) - 1  # R&D
-    short = spelt or (first == last and text.cased and text.question[start:end].isupper())
+    short = spelt or (first == last and (text.upper[first] or _is_abbreviation(text, names, first)))
     if short and names.few and (named := names.short_for(letters)):
         return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "initials")
     if not content or not names.near_by or text.function[first] or text.function[last]:
         return None
-    named = next(
-        filter(None, (names.equal(name) for name in (singular_name(plain), plural_name(plain)) if name != plain)), []
-    )
+    forms = [singular_name(plain), plural_name(plain), *foreign_singulars(plain, text.language)]
+    named = next(filter(None, (names.equal(name) for name in forms if name != plain)), [])
     if not named:
-        return None
+        return _written_as_one(text, names, first, last)
     common = of_relations(text, names, content) or names.is_class(named[0])
     if common or (len(content) == 1 and is_common(text.words[content[0]].plain)):
         level = COMMON
@@ -249,6 +255,68 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     return WeighedMatch(first, last, start, end, named, level, text.size(first, last), "in the singular or plural")
 
 
+def _is_abbreviation(text: Text, names: GraphNames, at: int) -> bool:
+    """Whether a word in small letters can be no word: hr, cs."""
+    plain = text.words[at].plain
+    return not text.cased and 1 < len(plain) < 5 and not _VOWEL.search(plain) and is_unknown(text, names, at)
+
+
+_VOWEL = re.compile(r"[aeiouy\d]")
+
+
+def _written_as_one(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
+    """A name whose words are joined or parted otherwise: "king fisher" for Kingfisher, "LaGuardia" for La Guardia."""
+    start, end = text.span(first, last)
+    letters = normalise(text.question[start:end]).replace(" ", "")
+    if not names.few or last - first > 2 or len(letters) < ALIKE_LETTERS:
+        return None
+    named = names.squeezed(letters)
+    if not named:
+        return None
+    return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "joined or parted")
+
+
+def shared_words(text: Text, names: GraphNames, chosen: Iterable[WeighedMatch]) -> Iterator[WeighedMatch]:
+    """Names that share words with one beside an "and" or "or": Mayor of York or Leeds, front and rear wheel."""
+    for match in chosen if names.near_by else ():
+        plain = [word.plain for word in text.words[match.first : match.last + 1]]
+        if len(plain) < 2 or match.level < FAIR:
+            continue
+        after, before = match.last + 2, match.first - 2
+        if after < len(text.words) and text.words[after - 1].plain in _JOINING:
+            stretches = [(after, last) for last in range(min(after + len(plain), len(text.words)) - 1, after - 1, -1)]
+            yield from _completed(
+                text, names, match, stretches, [(plain[:cut], []) for cut in range(len(plain) - 1, 0, -1)]
+            )
+        if before >= 0 and text.words[before + 1].plain in _JOINING:
+            stretches = [(first, before) for first in range(max(0, before - len(plain) + 1), before + 1)]
+            yield from _completed(text, names, match, stretches, [([], plain[cut:]) for cut in range(1, len(plain))])
+
+
+SHARES_WORDS = "shares words"
+_JOINING = ("and", "or", "nor", "und", "oder")
+
+
+def _completed(
+    text: Text,
+    names: GraphNames,
+    match: WeighedMatch,
+    stretches: Iterable[tuple[int, int]],
+    shared: Sequence[tuple[list[str], list[str]]],
+) -> Iterator[WeighedMatch]:
+    """The first stretch that is a name with the words that it shares with another one before or after it."""
+    for first, last in stretches:
+        own = [word.plain for word in text.words[first : last + 1]]
+        for before, after in shared:
+            if any(not text.function[at] for at in range(first, last + 1)) and (
+                named := names.equal(" ".join([*before, *own, *after]))
+            ):
+                start, end = text.span(first, last)
+                size = text.size(first, last) + 0.5  # before the name that these words are by themselves
+                yield WeighedMatch(first, last, start, end, named, match.level, size, SHARES_WORDS)
+                return
+
+
 # Near names, where no equal name covers the words
 
 
@@ -256,7 +324,8 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
 SURELY_ALIKE = 0.85
 # A word of a name that is not near enough to be chosen, and near enough to be offered: two typos in seven letters.
 FAINTLY_ALIKE = 0.7
-_QUESTION = {"which", "what", "whose", "many"}
+_QUESTION = {"which", "what", "whose", "many", "welche", "welcher", "welches", "viele", "quel", "quelle", "quels"}
+_QUESTION |= {"quelles", "que", "cual", "cuales", "cuantos", "cuantas"}
 _QUANTITY = {"any", "every", "each", "all", "most", "least", "some", "no", "other", "another"}
 _FORM_OF_VERB = re.compile(r"(?:ed|ing|ly|s)$")
 PART_OF_NAME = "part of the name"
@@ -302,13 +371,20 @@ def near_names(text: Text, names: GraphNames, chosen: Sequence[WeighedMatch]) ->
                 match = _near_name(text, names, first, last, bold=not inside and not run.whole)
             if match is not None:
                 found.append(match)
+    surely = any(match.level == STRONG and any(text.upper[match.first : match.last + 1]) for match in equal)
     for first, last in _unknown(text, names, [*chosen, *found]):
         for begin, end in _windows(text, first, last):
             if searches and not overlapping(found, begin, end):
                 searches -= 1
                 match = _near_name(text, names, begin, end, bold=False, unknown=True)
-                found += [] if match is None else [match]
+                # Beside NEYMAR, "football" is no part of a name, unless it begins one.
+                if match is not None and not (surely and match.why == PART_OF_NAME and not _begins(text, match)):
+                    found.append(match)
     return found
+
+
+def _begins(text: Text, match: WeighedMatch) -> bool:
+    return normalise(match.named[0].found.name).split()[0] == text.words[match.first].plain
 
 
 def _unknown(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> Iterator[tuple[int, int]]:
@@ -403,39 +479,51 @@ def _near_name(
     plain = normalise(text.question[start:end])
     near = names.near(plain)
     one_word = " " not in plain
-    holds = holding(plain, near) if bold or (unknown and not text.cased) else []
+    capital = not text.cased or text.capital[first]
+    anywhere = names.few and capital and not is_common(plain)  # also in the middle: "kennedy", John F Kennedy
+    holds = holding(plain, near, anywhere) if bold or (unknown and capital) else []
     if unknown and not holds and one_word and (one := singular_name(plain)) != plain:  # lamps: Desk Lamp, Floor Lamp
         holds = holding(one, names.near(one))
     telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_common(plain)
     if one_word:
-        known = [one for one in holds if telling or (bold and one.rank < names.well_connected)]
-        holds = [one for one in known if not _says_a_kind(text, first, one) and _fits_beside(text, names, first, one)]
+        # "What trucks do we run" is not about the Amber Run, nor "which ferries", of ferry lines, about Hansa Ferries.
+        said = first > 0 and text.words[first - 1].plain == "the"
+        common = names.few and not said and (is_common(plain) or stem(plain) in names.class_words)
+        known = [one for one in holds if not common and (telling or (bold and one.rank < names.well_connected))]
+        holds = [
+            one
+            for one in known
+            if not _says_a_kind(text, first, one, len(known) > 1) and _fits_beside(text, names, first, one)
+        ]
     if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
     least = ALIKE if unknown or (bold and (text.cased or not one_word)) else SURELY_ALIKE
     alike = [one for one in alike_names(plain, near, least) if not unknown or _begins_alike(plain, one)]
     ranked = holds + alike if one_word else alike + holds
+    if not ranked and unknown and one_word and names.few and len(plain) > 3 and capital:
+        ranked = names.begun(plain)  # coop: cooperation
     if not ranked:
         return None
     why = PART_OF_NAME if holds and ranked[0] is holds[0] else "near spelling"
     return WeighedMatch(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
 
 
-def _says_a_kind(text: Text, at: int, one: RankedName) -> bool:
-    """Whether the last word of a name without capitals, in these words, says what kind of thing is meant, not which.
+def _says_a_kind(text: Text, at: int, one: RankedName, several: bool) -> bool:
+    """Whether the last word of a name without capitals, or of several, says what kind of thing is meant, not which.
 
     "Which service", "the cheapest service" and "the fraud service" do not mean eta-service; "the service" may.
     """
-    name = one.found.name
-    if at == 0 or name != name.lower() or normalise(name).split()[0] == text.words[at].plain:
+    name, before = one.found.name, text.words[at - 1].plain if at else ""
+    if at == 0 or normalise(name).split()[0] == text.words[at].plain:
         return False
-    before = text.words[at - 1].plain
+    if name != name.lower():
+        return several and (before in _QUESTION or before in _QUANTITY)
     return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
 
 
 def _fits_beside(text: Text, names: GraphNames, at: int, one: RankedName) -> bool:
     """Whether a word beside that must be of a name is in this one: "radhaus hamburg" is not Radhaus Bonn."""
-    if not names.few:
+    if not names.few or text.language != "en":
         return True
     beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words) and is_unknown(text, names, near)]
     of_name = {text.words[near].plain for near in beside if not _FORM_OF_VERB.search(text.words[near].plain)}
@@ -454,7 +542,7 @@ def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedM
     Lincoln the 92nd.
     """
     best = match.named[0]
-    common = match.level == COMMON and match.first == match.last
+    common = (match.level == COMMON and match.first == match.last) or match.why == SHARES_WORDS
     explicit = (match.first, match.last) in text.quoted or any(text.joined_after[match.first : match.last])
     if common or explicit or best.found.how != "normalised" or best.rank <= names.well_connected // FAR_BETTER:
         return match
@@ -510,6 +598,7 @@ def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
         raise ValueError(f"most must be at least 1, got {most}")
     text, names = Text(question), _names(graph)
     chosen = choose(equal_names(text, names))
+    chosen = choose([*chosen, *shared_words(text, names, chosen)])
     chosen = choose([*chosen, *near_names(text, names, chosen)])
     if not text.cased:
         chosen = [better_known(text, names, match) for match in chosen]
@@ -559,17 +648,39 @@ def _in_context(
 
     "Maria", of whom there are two, is the one with a salary if that is asked for, and the one in Berlin if it is named.
     """
-    named = names.meant(match.named)
+    named = _of_its_people(text, names, match, names.meant(match.named))
     part = match.why == PART_OF_NAME or len(named) > len(match.named)
     if not names.few or not part or len(named) == 1:
         return named, 1
-    stems = {stem(word.plain) for at, word in enumerate(text.words) if not text.function[at]}
+    telling = [word.plain for at, word in enumerate(text.words) if not text.function[at]]
+    known = names.relation_words | names.class_words
+    others_of_kind = [same_kind(singular_name(word)) for word in telling if stem(word) not in known]
+    kinds = [other for kind in others_of_kind for other in kind]  # the government: a cabinet
+    stems = set(map(stem, telling + kinds))
     others = [one for other in best if other is not match for one in other.named[:1]]
     scores = [(names.is_thing(one), names.context(one, stems, others)) for one in named]
     ranked = [named[at] for at in sorted(range(len(named)), key=lambda at: scores[at], reverse=True)]
     equal = ranked[: scores.count(max(scores))]
     alike = len(equal) <= MOST_READINGS and names.is_thing(equal[0]) and len(set(map(names.types, equal))) == 1
     return ranked, len(equal) if alike else 1
+
+
+def _of_its_people(text: Text, names: GraphNames, match: WeighedMatch, named: list[RankedName]) -> list[RankedName]:
+    """The country first where a word is the name of something and of a people, and the question speaks of the country:
+    the Hungarian national dish is Hungary's, not one of the language Hungarian.
+    """
+    places = (
+        other_names(normalise(text.question[match.start : match.end]))
+        if names.few and match.why != "another name of it"
+        else []
+    )
+    countries = [one for place in places for one in names.equal(place) if names.is_thing(one)]
+    if not countries:
+        return named
+    stems = {stem(word.plain) for at, word in enumerate(text.words) if not text.function[at]}
+    if names.spoken_of(countries[0], stems) <= max(names.spoken_of(one, stems) for one in named):
+        return named
+    return [*countries[:1], *(one for one in named if one.found.name != countries[0].found.name)]
 
 
 def _sure(text: Text, best: Sequence[WeighedMatch], match: WeighedMatch) -> bool:

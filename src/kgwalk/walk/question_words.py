@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -36,9 +36,59 @@ _FUNCTION = """
     how whether there here all any both each every some many much more most other another such same own only also too
     very just now today currently ever still yet again once one ones first last next get got go goes went come came
     make made take took give gave given use used using say said name list tell show find know known called call mean
-    want like kind type sort please
+    want like kind type sort please pls plz nr vs btw avg incl excl etc ppl thx hi hello hey im ive dont w
 """
 FUNCTION_WORDS = frozenset(_FUNCTION.split())
+# The same of other languages, without accents. They count in a question that has several of one language, so that Los
+# Angeles stays a name, and "die" a verb.
+_FOREIGN = {
+    "de": """
+    der die das den dem des ein eine einen einem einer eines
+    und oder aber nicht kein keine ist sind war waren wird werden
+    wurde wurden hat haben hatte wer wen wem wessen was welche welcher welches welchen welchem wo wohin woher wann warum
+    wie viel viele wieviele es er sie ihr ihre sein seine wir uns
+    unser unsere man ich mir in im am an auf aus bei mit nach
+    von vom zu zum zur fur uber unter vor seit bis gegen ohne um als auch nur noch schon mehr meisten alle jede jeder
+    gibt gibts gehort liegt heisst sich dass denen deren dort da
+    """,
+    "fr": """
+    le la les l un une des du de d et ou mais pas ne ni est sont etait ete a ont avait qui que quoi quel quelle quels
+    quelles ou quand pourquoi comment combien il elle ils elles on
+    nous vous leur leurs son sa ses notre nos ce cette ces
+    dans sur sous avec sans pour par chez vers depuis plus moins tous toutes tout y en au aux se qu t
+    """,
+    "es": """
+    el la los las un una unos unas de del al y o pero no ni es son esta estan era fue han ha hay que quien quienes cual
+    cuales cuando cuanto cuantos cuantas donde como por para con
+    sin sobre en entre desde hasta su sus nuestro nuestra lo
+    se le les mas menos todos todas cada
+    """,
+}
+_FOREIGN_WORDS = {language: frozenset(words.split()) for language, words in _FOREIGN.items()}
+# Words of these alone that tell a question's language: not those that are English words or parts of names.
+_TELLING = {
+    language: frozenset(words.split())
+    for language, words in {
+        "de": "welche welcher welches welchen welchem wer wie wo wann ist sind und der viele gibt nicht hat",
+        "fr": "quel quelle quels quelles est sont qui combien dans les quand pourquoi comment avec",
+        "es": "que quien cual cuales cuantos cuantas donde cuando es son los las esta hay como",
+    }.items()
+}
+
+
+def language_of(words: Sequence[str]) -> str:
+    """The language of a question, by its small words: "de", "fr" or "es", else "en".
+
+    >>> language_of("wie viele professoren gibt es".split()), language_of("what is in los angeles".split())
+    ('de', 'en')
+    """
+    english = sum(word in FUNCTION_WORDS for word in words)
+    for language, telling in _TELLING.items():
+        own = sum(word in _FOREIGN_WORDS[language] for word in words)
+        if own > max(1, english) and not telling.isdisjoint(words):
+            return language
+    return "en"
+
 
 _QUOTED = re.compile(
     r'"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」|『([^』]+)』|《([^》]+)》|(?<!\w)[\'‘]([^\'‘’]+)[\'’](?!\w)'
@@ -73,15 +123,28 @@ class Text:
         self.digits = [question[word.start].isdecimal() for word in words]
         # Capitals tell names apart only where other words have none. A sentence's first word tells nothing.
         small = [question[word.start].islower() for word in words]
-        self.cased = any(self.capital[1:]) and any(small[1:])
+        # Nor does one that is all in capitals, JFK or SO-1003: people write it so whether or not they write Kennedy.
+        self.upper = [
+            any(small) and word.end - word.start > 1 and question[word.start : word.end].isupper() for word in words
+        ]
+        titled = [capital and not upper for capital, upper in zip(self.capital, self.upper, strict=True)]
+        self.cased = any(titled[1:]) and any(small[1:])
         between = [question[one.end : other.start] for one, other in pairwise(words)]
         joined = [_joins(question, one, other) for one, other in pairwise(words)]
         hyphen = [glue in ("-", "‐", "‑", "–") for glue in between]
         count = len(words)
         self.joined_before, self.joined_after = [False, *joined][:count], [*joined, False][:count]
         self.hyphen_before, self.hyphen_after = [False, *hyphen][:count], [*hyphen, False][:count]
-        self.function = [word.plain in FUNCTION_WORDS for word in words]
+        self.language = language_of([word.plain for word in words])
+        asking = FUNCTION_WORDS | _FOREIGN_WORDS.get(self.language, frozenset())
+        self.function = [word.plain in asking or self._says_now(at) for at, word in enumerate(words)]
         self.quoted = set(self._quoted())
+
+    def _says_now(self, at: int) -> bool:
+        """ "right now", and "right?" at the end, are no name."""
+        if self.words[at].plain != "right":
+            return False
+        return self.words[at + 1].plain in ("now", "away") if at + 1 < len(self.words) else at > 0
 
     def _quoted(self) -> Iterator[tuple[int, int]]:
         """The first and last word of each quotation."""
@@ -184,9 +247,11 @@ _CLASSES = """
 def stem(plain: str) -> str:
     """A word without its ending, so that "directed", "director" and "directs" are one.
 
-    >>> [stem(word) for word in ("directed", "directors", "starred", "star", "languages", "country", "sing")]
+    >>> [stem(word) for word in ("directed", "directors", "starred", "star", "languages", "countries", "sing")]
     ['direct', 'direct', 'star', 'star', 'languag', 'country', 'sing']
     """
+    if len(plain) > 5 and plain.endswith("ies"):
+        return plain[:-3] + "y"
     stem = re.sub(r"(?:ing|ed|ors?|ers?|es|s|e)$", "", plain)
     if len(stem) < 3:
         return plain
@@ -207,6 +272,16 @@ def singular_name(name: str) -> str:
     """
     before, _, last = name.rpartition(" ")
     return f"{before} {singular(last)}".strip()
+
+
+def foreign_singulars(name: str, language: str) -> list[str]:
+    """A name whose last word may be in the singular, in another language than English: without each of its endings.
+
+    >>> foreign_singulars("professoren", "de"), foreign_singulars("villes", "fr"), foreign_singulars("cities", "en")
+    (['professor', 'professore'], ['ville'], [])
+    """
+    endings = {"de": ("innen", "en", "er", "n", "e", "s"), "fr": ("s", "x"), "es": ("es", "s")}.get(language, ())
+    return [name[: -len(end)] for end in endings if name.endswith(end) and len(name) - len(end) > 3]
 
 
 def plural_name(name: str) -> str:
@@ -343,6 +418,26 @@ def other_names(plain: str) -> list[str]:
     return list(dict.fromkeys([*_SAME_NAMES.get(plain, []), *named]))
 
 
+_COMPASS = re.compile(r"(?:(north|south)[ -]?(?:ern )?)?(east|west|north|south|central|middle)(?:ern)? (.+)")
+
+
+def compass_names(plain: str) -> list[str]:
+    """Other ways to write a part of the world, and that of a people.
+
+    >>> compass_names("south east asia")
+    ['south east asia', 'south eastern asia', 'southeast asia', 'southeastern asia']
+    >>> compass_names("west african"), compass_names("west side")[:1], compass_names("asia")
+    (['west africa', 'western africa'], ['west side'], [])
+    """
+    found = _COMPASS.fullmatch(plain)
+    if found is None:
+        return []
+    first, last, rest = found.groups()
+    ends = [last, f"{last}ern"] if last not in ("central", "middle") else ["central", "middle"]
+    sides = [f"{first}{glue}{end}" for glue in (" ", "") for end in ends] if first else ends
+    return [f"{side} {place}" for side in sides for place in _PEOPLE.get(rest) or [rest]]
+
+
 def initials(name: str) -> set[str]:
     """The first letters of a name's words, with and without those of words that join others.
 
@@ -352,6 +447,87 @@ def initials(name: str) -> set[str]:
     words = name.split()
     telling = [word for word in words if word not in ("of", "the", "and", "for", "de")]
     return {"".join(word[0] for word in some) for some in (words, telling) if len(some) > 1}
+
+
+# Words for one kind of thing: a question says "clients" where a graph has customers. A word may be in several rows.
+_SAME_KIND = """
+    employee staff worker personnel colleague coworker workforce | person people individual human
+    customer client buyer purchaser shopper
+    supplier vendor provider distributor | product item good article merchandise
+    part component piece | order purchase | film movie picture | series show | song track tune | book novel title
+    author writer | artist performer musician | singer vocalist | painting picture artwork work | band group ensemble
+    country nation state land | city town municipality | village settlement | place location site | river stream
+    airline carrier | plane aircraft airplane aeroplane | airport airfield | ship vessel boat | car vehicle automobile
+    company firm business organisation organization corporation enterprise manufacturer maker producer brand
+    department division | team club side squad | player athlete sportsman | match game fixture | coach trainer
+    tournament competition championship contest | season year | doctor physician | hospital clinic
+    drug medicine medication | disease illness disorder | symptom complaint | student pupil learner
+    teacher instructor tutor lecturer professor faculty | course class module subject lecture
+    exam test | grade mark score
+    school university college institution uni | scientist researcher | paper publication article | journal magazine
+    program programme software application app | package library module | file document | language tongue
+    currency money | animal creature beast | species taxon | dish recipe meal | drink beverage | restaurant eatery diner
+    hotel accommodation lodging | building structure house | museum gallery | exhibit artefact artifact object
+    event incident occurrence | invoice bill
+    payment transaction | shipment delivery consignment | warehouse depot storehouse
+    store shop outlet branch | machine device appliance equipment instrument | sensor probe | tool utensil
+    contract agreement | ticket issue case request
+    bug defect fault error | user account member | manager boss supervisor
+    job position post occupation profession | street road avenue | mountain peak summit | station stop | line route
+    stadium arena ground venue | award prize | king monarch ruler | war conflict | battle fight | monster enemy mob foe
+    quest mission | district region area province county | loan credit | volunteer helper | donor contributor
+    tenant renter | landlord owner | property estate | apartment flat | photo image picture | brewery brewer
+    genre style | measurement reading observation | experiment trial | booking reservation | review rating
+    cabinet government administration | law act statute | truck lorry
+    product device machine appliance instrument gadget
+    language dialect | train railway | bus coach | bicycle bike cycle | driver racer | race event | winner champion
+    specimen sample | project undertaking | task job assignment | office bureau | plant flower | seller merchant dealer
+    lecture talk session | conference congress | chapter section | festival feast | trip journey tour | pet animal
+"""
+# Kinds of people, the likeliest first: what "who" may be.
+_WHO = """
+    employee staff person people member worker player athlete scientist researcher author writer user contact artist
+    musician composer performer singer actor student pupil teacher professor lecturer instructor doctor nurse patient
+    engineer developer technician maintainer curator director driver rider racer pilot crew passenger guest visitor
+    volunteer donor tenant owner landlord politician president monarch king ruler saint character hero coach referee
+    agent inventor explorer philosopher painter poet borrower reader patron librarian chef cook farmer trainer skater
+    candidate applicant customer client buyer supplier seller human individual name
+"""
+WHO = tuple(_WHO.split())
+
+
+# Words that speak of one property: "who earns most" is about what has a salary.
+_SAME_PROPERTY = """
+    earn salary wage pay paid income | cost price expensive cheap pricey amount | weigh weight heavy light mass
+    old born birth age young | tall height high low altitude elevation | long length short duration | far distance
+    fast speed slow | big size large small area capacity | wide width | deep depth | hot cold warm temperature
+    launch release introduce publish out issue | hire join employ start begin since | found establish create open
+    live city town home address reside | locate location place | make manufacture produce build | die death dead
+    populous population inhabitant people crowded | rich wealthy gdp wealth | many number count quantity stock
+    buy purchase order | sell sale revenue | work job title role position | own owner | teach lecture | score goal point
+"""
+SAME_PROPERTY = [row.split() for row in filter(str.strip, re.split(r"[|\n]", _SAME_PROPERTY))]
+
+
+def _kind_words() -> dict[str, list[str]]:
+    same: dict[str, list[str]] = {}
+    for row in filter(str.strip, re.split(r"[|\n]", _SAME_KIND)):
+        for word in row.split():
+            same.setdefault(word, []).extend(other for other in row.split() if other != word)
+    return same
+
+
+_KIND_WORDS = _kind_words()
+
+
+def same_kind(name: str) -> list[str]:
+    """Other names of a kind, by its last word: a kind in the singular.
+
+    >>> same_kind("regular client"), same_kind("movie"), same_kind("lamp")
+    (['regular customer', 'regular buyer', 'regular purchaser', 'regular shopper'], ['film', 'picture'], [])
+    """
+    before, _, last = name.rpartition(" ")
+    return [f"{before} {other}".strip() for other in _KIND_WORDS.get(last, ())]
 
 
 # Words that people ask with. A name of which the question has only such a word, or which is spelt nearly like one, is
@@ -400,19 +576,20 @@ _COMMON = """
     longer lowest nearest newest overall roughly shortest smallest smaller biggest bigger strongest tallest taller
     thats theres wasnt werent whats whos wont wouldnt youve
 """
-COMMON_WORDS = frozenset(_COMMON.split())
+COMMON_WORDS = frozenset(_COMMON.split()) | _KIND_WORDS.keys() | {word for row in SAME_PROPERTY for word in row}
 _NAMES = {"united"}  # no form of "unit"
 
 
 def is_common(plain: str) -> bool:
     """Whether a word is one that people ask with, in any of its forms.
 
-    >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "making", "united", "honolulu")]
+    >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "melting", "united", "honolulu")]
     [True, True, True, True, False, False, False]
     """
     if plain in COMMON_WORDS or singular(plain) in COMMON_WORDS:
         return True
     if plain in _NAMES:
         return False
-    stem = re.sub(r"(?:ing|ed|er|est|d|st|ly)$", "", plain)
-    return len(stem) > 2 and any(form in COMMON_WORDS for form in (stem, stem[:-1], stem + "e"))
+    form = re.sub(r"(?:ing|ed|er|est|ly)$", "", plain)
+    once = form[:-1] if form[-1:] == form[-2:-1] else form
+    return len(once) > 2 and form != plain and any(word in COMMON_WORDS for word in (form, once, form + "e"))
