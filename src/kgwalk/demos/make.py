@@ -42,7 +42,7 @@ from kgwalk.score.answers import f1, gold_of
 from kgwalk.types import Episode, KgwalkError, Message, Question
 from kgwalk.walk.environment import environment_for
 from kgwalk.walk.examples import MOST as MOST_EXAMPLES
-from kgwalk.walk.examples import Example, ExampleLibrary
+from kgwalk.walk.examples import ExampleLibrary, WorkedExample
 from kgwalk.walk.policy import NO_THOUGHTS, ProtocolPolicy
 from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
 from kgwalk.walk.rollout import Budget, Watch
@@ -242,7 +242,7 @@ class GraphExamples:
     protocol: Protocol
     seed: int = 0
     _libraries: dict[GraphKey, ExampleLibrary] = field(default_factory=dict)
-    _known: dict[str, Example | None] = field(default_factory=dict)  # by the question's id
+    _known: dict[str, WorkedExample | None] = field(default_factory=dict)  # by the question's id
 
     def __reduce__(self) -> Any:
         return GraphExamples, (self.questions, self.graph_for, self.protocol, self.seed)  # a worker makes its own
@@ -267,13 +267,13 @@ class GraphExamples:
             self._libraries[key] = ExampleLibrary([example for example in made if example is not None])
         return self._libraries[key]
 
-    def example(self, question: Question) -> Example | None:
+    def example(self, question: Question) -> WorkedExample | None:
         """The question with the calls of its program; None if it has none that its graph can run."""
         if question.id not in self._known:
             self._known[question.id] = self._made(question, self.graph_for(question))
         return self._known[question.id]
 
-    def _made(self, question: Question, graph: Graph) -> Example | None:
+    def _made(self, question: Question, graph: Graph) -> WorkedExample | None:
         builder = RouteBuilder(question, graph, self.protocol.starts_from_kinds)
         route = route_from_program(builder)
         if route is None or not route.steps:
@@ -284,11 +284,11 @@ class GraphExamples:
         writer = WRITERS.named(self.protocol.name)(question, route, walk, graph, Voice(NO_THOUGHTS, chance), chance)
         calls = writer.calls()
         named = tuple(kind.name for kind in builder.kinds)
-        return Example(question.question, tuple(calls), tuple(builder.topics), named) if calls else None
+        return WorkedExample(question.question, tuple(calls), tuple(builder.topics), named) if calls else None
 
     def others(self, question: Question) -> ExampleLibrary:
         """The examples of the question's graph that are not about what it asks itself."""
-        own = self.example(question) or Example(question.question, ())
+        own = self.example(question) or WorkedExample(question.question, ())
         return self.library(question).without(own)
 
 

@@ -45,7 +45,7 @@ _NUMBER = re.compile(r"\b\d+\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class WorkedExample:
     """A question, and the calls that answer it as a model writes them: $1, $2, ... are its topics, then its kinds."""
 
     question: str
@@ -56,7 +56,7 @@ class Example:
     def line(self) -> str:
         """As it stands in a prompt.
 
-        >>> Example("who directed Big", ('tail_entities($1, "directed_by")',), ("Big",)).line()
+        >>> WorkedExample("who directed Big", ('tail_entities($1, "directed_by")',), ("Big",)).line()
         'e.g. who directed Big => tail_entities($1, "directed_by")'
         """
         return f"e.g. {escape_around(self.question, self.topics)} => {'; '.join(self.calls)}"
@@ -93,10 +93,12 @@ class _Postings(NamedTuple):
 class ExampleLibrary:
     """The examples of one graph. `hidden` are the places of those that are not to be shown."""
 
-    examples: Sequence[Example]
+    examples: Sequence[WorkedExample]
     hidden: frozenset[int] = frozenset()
-    _index: dict[str, _Postings] = field(default_factory=dict)
-    _same: dict[object, list[int]] = field(default_factory=dict)  # places by text, and by calls and topics
+    _index: dict[str, _Postings] = field(default_factory=dict, compare=False, repr=False)
+    _same: dict[object, list[int]] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # places by text, and by calls and topics
 
     def __post_init__(self) -> None:
         if self._index or not self.examples:
@@ -116,12 +118,12 @@ class ExampleLibrary:
             for key in _keys(example):
                 self._same.setdefault(key, []).append(place)
 
-    def without(self, own: Example) -> ExampleLibrary:
+    def without(self, own: WorkedExample) -> ExampleLibrary:
         """The library for a question of its own: without it, and without the same calls from the same topics."""
         twins = (place for key in _keys(own) for place in self._same.get(key, ()))
         return replace(self, hidden=self.hidden.union(twins))
 
-    def nearest(self, question: str, topics: Iterable[str], starts: int, most: int) -> list[Example]:
+    def nearest(self, question: str, topics: Iterable[str], starts: int, most: int) -> list[WorkedExample]:
         """At most so many examples, the nearest first; `starts` are the sets that the question's walk starts from."""
         near = np.zeros(len(self.examples))
         asked = sorted(words_of(question, topics))  # sums are the same in every process
@@ -134,7 +136,7 @@ class ExampleLibrary:
         near[list(self.hidden)] = 0.0
         near *= np.where(self._starts == starts, 1.0, OTHERWISE)
         pool = [int(place) for place in np.argsort(-near, kind="stable")[:POOL] if near[place] >= LEAST]
-        chosen: list[Example] = []
+        chosen: list[WorkedExample] = []
         while pool and len(chosen) < most:
             shown = frozenset[str]().union(*(one.relations for one in chosen))
             calls = {one.calls for one in chosen}
@@ -157,18 +159,18 @@ class ExampleLibrary:
         return lines
 
 
-def _said(example: Example) -> set[str]:
+def _said(example: WorkedExample) -> set[str]:
     """The words of an example: those of its question, and those of the relations that answer it."""
     relations = " ".join(map(split_words, example.relations))
     return words_of(example.question, example.topics) | {stem(word) for word in normalise(relations).split()}
 
 
-def _keys(example: Example) -> tuple[object, object]:
+def _keys(example: WorkedExample) -> tuple[object, object]:
     """What two examples share that ask the same: their text, or their calls from the same topics."""
     return normalise(example.question), (example.calls, frozenset(example.topics), frozenset(example.kinds))
 
 
-def _worth(example: Example, shown: frozenset[str], calls: set[tuple[str, ...]]) -> float:
+def _worth(example: WorkedExample, shown: frozenset[str], calls: set[tuple[str, ...]]) -> float:
     if example.calls in calls:
         return TWIN
     return REPEATED if shown and example.relations <= shown else 1.0
@@ -177,7 +179,7 @@ def _worth(example: Example, shown: frozenset[str], calls: set[tuple[str, ...]])
 # The file
 
 
-def write_examples(path: Path, examples: Iterable[Example]) -> int:
+def write_examples(path: Path, examples: Iterable[WorkedExample]) -> int:
     """Write a library, whole or not at all; returns how many examples it has."""
     lines = [orjson.dumps(asdict(example), option=orjson.OPT_APPEND_NEWLINE) for example in examples]
     part = path.with_name(f".{path.name}.part")
@@ -206,7 +208,7 @@ def _read(path: str, changed: int) -> ExampleLibrary:
         return ExampleLibrary(list(_examples(path, file)))
 
 
-def _examples(path: str, lines: Iterable[bytes]) -> Iterator[Example]:
+def _examples(path: str, lines: Iterable[bytes]) -> Iterator[WorkedExample]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -221,4 +223,4 @@ def _examples(path: str, lines: Iterable[bytes]) -> Iterator[Example]:
             raise InputError(
                 "expected an example: a `question`, and its `calls` as texts", path=path, line=number, text=wrong
             ) from None
-        yield Example(row["question"], *lists)
+        yield WorkedExample(row["question"], *lists)

@@ -92,7 +92,7 @@ from kgwalk.training.pipeline import TrainSettings, train
 from kgwalk.training.run import ADAPTER
 from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings, check_device, check_recipe
 from kgwalk.types import KgwalkError, Progress, silent
-from kgwalk.walk.examples import SHOWN, Example, write_examples
+from kgwalk.walk.examples import SHOWN, WorkedExample, write_examples
 from kgwalk.walk.policy import NONE, asked_for, place_of, protocol_of, shipped, walked_as_learnt
 
 ALL = ("demos", "sft", "grpo", "eval")  # stages whose settings a fit reads, whichever it trains by
@@ -267,7 +267,7 @@ def _prepare(asked: FitRequest, folder: RunFolder, time: FitTime) -> None:
     folder.write(PLAN, {"questions": about, "speed": measured, "plan": asdict(plan), "planned": planned})
 
 
-def _examples(asked: FitRequest, made: MadeData) -> Sequence[Example]:
+def _examples(asked: FitRequest, made: MadeData) -> Sequence[WorkedExample]:
     """The questions to learn from as worked examples; those held out are not among them."""
     questions = made.questions("train")
     return (
