@@ -36,7 +36,7 @@ from kgwalk.walk.question_words import (
     SAME_PROPERTY,
     WHO,
     Text,
-    is_common,
+    is_usual,
     same_kind,
     singular_name,
     stem,
@@ -207,7 +207,7 @@ _IRREGULAR |= {
 
 def _misspelt(name: str, known: Mapping[str, Kind]) -> Kind | None:
     """The class whose name is spelt nearly so: "goverment". Not what is a word of its own."""
-    if len(name) < ALIKE_LETTERS or " " in name or name in FUNCTION_WORDS or is_common(name):
+    if len(name) < ALIKE_LETTERS or " " in name or name in FUNCTION_WORDS or is_usual(name):
         return None
     near = [(OSA.normalized_similarity(name, plain), kind) for plain, kind in known.items() if kind.how == OF_TYPE]
     best = max(near, key=lambda entry: entry[0], default=(0.0, None))
@@ -289,7 +289,7 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
             for one in found
             if one.kind.how == OF_TYPE and (one.kind.value in conditions or needed or _mixed(one.kind, topics, graph))
         ]
-        return [one.kind for one in chosen[:MOST_BESIDE]]
+        return [one.kind for one in chosen[:MOST_BESIDE]] or _compared(text, topics, mentions, graph)
     if _names_something_else(text, graph, mentions, found):
         return []
     typed = any(one.kind.how == OF_TYPE for one in found)
@@ -342,6 +342,15 @@ _WORDS_SAY_PEOPLE = """
     who whom whose people person everybody everyone somebody anyone staff worker colleague
 """
 _SAY_PEOPLE = frozenset(_WORDS_SAY_PEOPLE.split())
+
+
+def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], graph: StoredGraph) -> list[Kind]:
+    """What is compared with a topic, where that is all that is said of it: "who earns more than Felix Kraus"."""
+    starts = {one.start for one in mentions if one.candidates[0].name in topics}
+    than = [at for at in range(1, len(text.words) - 1) if text.words[at].plain == "than"]
+    if len(topics) != 1 or not any(text.words[at + 1 + text.function[at + 1]].start in starts for at in than):
+        return []
+    return [kind for kind in kinds_of(graph).values() if kind.how == OF_TYPE and kind.fact(graph, topics[0])][:1]
 
 
 def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
@@ -401,7 +410,7 @@ def _may_name(text: Text, names: Stored, at: int) -> bool:
     if not is_unknown(text, names, at):
         return False
     plain = text.words[at].plain
-    adverb = plain.endswith("ly") and (is_common(plain[:-2]) or not is_unknown(Text(plain[:-2]), names, 0))
+    adverb = plain.endswith("ly") and (is_usual(plain[:-2]) or not is_unknown(Text(plain[:-2]), names, 0))
     if not adverb and not _FORM.search(plain):
         return True
     beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words)]

@@ -21,7 +21,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Found
-from kgwalk.walk.question_words import CLASS_STEMS, Text, initials, is_common, stem
+from kgwalk.walk.question_words import CLASS_STEMS, Text, initials, is_usual, stem
 
 # The graph's names
 
@@ -33,6 +33,7 @@ FEW = 20_000  # names of a graph: metaqa's 43,000 have a film for many a word
 MOST_ASKED = 24  # names asked of a graph that has no store here: each may be a request
 MOST_INITIALS = 100_000  # names known by their initials: the best connected ones, one index a store
 BESIDE, MOST_BESIDE = 3, 200  # a fact with another entity tells more than a word; of so many facts of one relation
+LONGEST_PART, LONGEST_NAME = 4, 7  # words of a part of a name that is known by itself
 MOST_SO_NAMED = 3  # things of one name that a walk starts from in its place
 # Relations whose values are kinds, by the end of their names, normalised
 TYPE_RELATIONS = frozenset({"type", "rdf type", "a", "is a", "isa", "instance of", "instanceof", "kind", "category"})
@@ -85,6 +86,10 @@ class GraphNames(Protocol):
         """The only entity whose name is one word that begins with these letters: coop, cooperation."""
         ...
 
+    def only_with(self, words: str) -> list[RankedName]:
+        """The only entity whose name has these words in this order, and others."""
+        ...
+
     def keyed(self, key: str, said: str) -> list[RankedName]:
         """The rows of tables with this key, of the table that is said if it is one."""
         ...
@@ -127,6 +132,7 @@ _KNOWN: WeakKeyDictionary[Store, _Known] = WeakKeyDictionary()
 _INITIALS: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 
 
+_WITH: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 _SQUEEZED: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 
 
@@ -202,6 +208,17 @@ def _add_other_names(labels: dict[str, list[int]], store: Store, relations: Sequ
                         labels[plain].append(number)
 
 
+def _parts(words: Sequence[str]) -> set[str]:
+    """Two to four words of a longer name, side by side; none of what is no name but a text."""
+    if len(words) > LONGEST_NAME:
+        return set()
+    return {
+        " ".join(words[first : first + length])
+        for length in range(2, min(len(words), LONGEST_PART + 1))
+        for first in range(len(words) - length + 1)
+    }
+
+
 class Stored:
     """The names of a store, or of those that are live in a view of one."""
 
@@ -254,6 +271,16 @@ class Stored:
             for number, name in enumerate(store.entity.several(range(min(len(store.entity), FEW)))):
                 _SQUEEZED[store].setdefault(normalise(name).replace(" ", ""), []).append(number)
         return _SQUEEZED[store]
+
+    def only_with(self, words: str) -> list[RankedName]:
+        store = self._store
+        if store not in _WITH:
+            _WITH[store] = {}
+            for number, name in enumerate(store.entity.several(range(min(len(store.entity), FEW)))):
+                for part in _parts(normalise(name).split()):
+                    _WITH[store].setdefault(part, []).append(number)
+        found = _WITH[store].get(words, ())
+        return [self._fuzzy(number) for number in found if self._has(number)] if len(found) == 1 else []
 
     def begun(self, letters: str) -> list[RankedName]:
         found = [number for name, numbers in self._squeezed.items() if name.startswith(letters) for number in numbers]
@@ -384,6 +411,9 @@ class RemoteNames:
     def begun(self, letters: str) -> list[RankedName]:
         return []
 
+    def only_with(self, words: str) -> list[RankedName]:
+        return []
+
     def keyed(self, key: str, said: str) -> list[RankedName]:
         return []
 
@@ -415,6 +445,11 @@ def _promise(text: Text, first: int, last: int) -> tuple[int, int, float]:
 # Parts of a question that may mean a name
 
 COMMON, WEAK, FAIR, STRONG = 1, 2, 3, 4  # how much speaks for it
+PART_OF_NAME, SHARES_WORDS, INFLECTED = "part of the name", "shares words", "in the singular or plural"  # why
+# Times that a name must be better connected, by rank, to be meant by its beginning or end alone: "lincoln".
+FAR_BETTER = 20
+# Before the one letter or the small word that is a name: "written in c", "who works in sales"
+BEFORE_A_NAME = frozenset({"in", "of", "with", "for", "on", "by", "from", "about", "to", "language"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,7 +491,7 @@ def of_relations(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
 
 def is_unknown(text: Text, names: GraphNames, at: int) -> bool:
     plain = text.words[at].plain
-    if text.function[at] or text.digits[at] or text.words[at].size < 1 or is_common(plain):
+    if text.function[at] or text.digits[at] or text.words[at].size < 1 or is_usual(plain):
         return False
     return stem(plain) not in names.relation_words and stem(plain) not in names.class_words
 
@@ -495,7 +530,7 @@ def holding(plain: str, near: Iterable[RankedName], anywhere: bool = False) -> l
 
 
 def _misspelt(word: str, name: Iterable[str]) -> bool:
-    if len(word) < ALIKE_LETTERS or is_common(word):
+    if len(word) < ALIKE_LETTERS or is_usual(word):
         return False
     return any(OSA.normalized_similarity(word, other) >= ALIKE for other in name)
 

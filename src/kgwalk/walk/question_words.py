@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from kgwalk.kg.names import normalise, singular
@@ -274,6 +275,42 @@ def singular_name(name: str) -> str:
     return f"{before} {singular(last)}".strip()
 
 
+_NUMBERS = "one two three four five six seven eight nine ten eleven twelve"
+_FIGURES = {word: str(number) for number, word in enumerate(_NUMBERS.split(), 1)}
+
+
+def numbered_name(name: str) -> str:
+    """A name with its numbers in figures where they are words, or in words.
+
+    >>> numbered_name("seven wonders"), numbered_name("12 monkeys"), numbered_name("heron")
+    ('7 wonders', 'twelve monkeys', 'heron')
+    """
+    figures = " ".join(_FIGURES.get(word, word) for word in name.split())
+    if figures != name:
+        return figures
+    spelt = {figure: word for word, figure in _FIGURES.items()}
+    return " ".join(spelt.get(word, word) for word in name.split())
+
+
+_SPELLINGS: tuple[tuple[str, str], ...] = (
+    (r"our\b", "or"),
+    (r"ence\b", "ense"),
+    (r"tre\b", "ter"),
+    (r"os$", "oes"),
+    (r"is(?=(?:e|ed|ing|ation)\b)", "iz"),
+)
+_SPELLINGS += ((r"or\b", "our"), (r"ense\b", "ence"), (r"ter\b", "tre"), (r"iz(?=(?:e|ed|ing|ation)\b)", "is"))
+
+
+def spellings(name: str) -> list[str]:
+    """A name as it is spelt on the other side of the Atlantic.
+
+    >>> spellings("ministry of defense"), spellings("labour front"), spellings("heron")
+    (['ministry of defence'], ['labor front'], [])
+    """
+    return list(dict.fromkeys(other for old, new in _SPELLINGS if (other := re.sub(old, new, name)) != name))
+
+
 def foreign_singulars(name: str, language: str) -> list[str]:
     """A name whose last word may be in the singular, in another language than English: without each of its endings.
 
@@ -449,75 +486,21 @@ def initials(name: str) -> set[str]:
     return {"".join(word[0] for word in some) for some in (words, telling) if len(some) > 1}
 
 
-# Words for one kind of thing: a question says "clients" where a graph has customers. A word may be in several rows.
-_SAME_KIND = """
-    employee staff worker personnel colleague coworker workforce | person people individual human
-    customer client buyer purchaser shopper
-    supplier vendor provider distributor | product item good article merchandise
-    part component piece | order purchase | film movie picture | series show | song track tune | book novel title
-    author writer | artist performer musician | singer vocalist | painting picture artwork work | band group ensemble
-    country nation state land | city town municipality | village settlement | place location site | river stream
-    airline carrier | plane aircraft airplane aeroplane | airport airfield | ship vessel boat | car vehicle automobile
-    company firm business organisation organization corporation enterprise manufacturer maker producer brand
-    department division | team club side squad | player athlete sportsman | match game fixture | coach trainer
-    tournament competition championship contest | season year | doctor physician | hospital clinic
-    drug medicine medication | disease illness disorder | symptom complaint | student pupil learner
-    teacher instructor tutor lecturer professor faculty | course class module subject lecture
-    exam test | grade mark score
-    school university college institution uni | scientist researcher | paper publication article | journal magazine
-    program programme software application app | package library module | file document | language tongue
-    currency money | animal creature beast | species taxon | dish recipe meal | drink beverage | restaurant eatery diner
-    hotel accommodation lodging | building structure house | museum gallery | exhibit artefact artifact object
-    event incident occurrence | invoice bill
-    payment transaction | shipment delivery consignment | warehouse depot storehouse
-    store shop outlet branch | machine device appliance equipment instrument | sensor probe | tool utensil
-    contract agreement | ticket issue case request
-    bug defect fault error | user account member | manager boss supervisor
-    job position post occupation profession | street road avenue | mountain peak summit | station stop | line route
-    stadium arena ground venue | award prize | king monarch ruler | war conflict | battle fight | monster enemy mob foe
-    quest mission | district region area province county | loan credit | volunteer helper | donor contributor
-    tenant renter | landlord owner | property estate | apartment flat | photo image picture | brewery brewer
-    genre style | measurement reading observation | experiment trial | booking reservation | review rating
-    cabinet government administration | law act statute | truck lorry
-    product device machine appliance instrument gadget
-    language dialect | train railway | bus coach | bicycle bike cycle | driver racer | race event | winner champion
-    specimen sample | project undertaking | task job assignment | office bureau | plant flower | seller merchant dealer
-    lecture talk session | conference congress | chapter section | festival feast | trip journey tour | pet animal
-"""
-# Kinds of people, the likeliest first: what "who" may be.
-_WHO = """
-    employee staff person people member worker player athlete scientist researcher author writer user contact artist
-    musician composer performer singer actor student pupil teacher professor lecturer instructor doctor nurse patient
-    engineer developer technician maintainer curator director driver rider racer pilot crew passenger guest visitor
-    volunteer donor tenant owner landlord politician president monarch king ruler saint character hero coach referee
-    agent inventor explorer philosopher painter poet borrower reader patron librarian chef cook farmer trainer skater
-    candidate applicant customer client buyer supplier seller human individual name
-"""
+# The words of kind_words.txt: first rows of words for one kind of thing, as "clients" are customers, then kinds of
+# people, the likeliest first, which "who" may be, then rows of words that speak of one property: earning of a salary.
+
+
+def _table(rows: str) -> list[list[str]]:
+    return [row.split() for row in re.split(r"[|\n]", rows) if row.strip()]
+
+
+_SAME_KIND, _WHO, _SAME_PROPERTY = (Path(__file__).parent / "kind_words.txt").read_text(encoding="utf-8").split("\n\n")
 WHO = tuple(_WHO.split())
-
-
-# Words that speak of one property: "who earns most" is about what has a salary.
-_SAME_PROPERTY = """
-    earn salary wage pay paid income | cost price expensive cheap pricey amount | weigh weight heavy light mass
-    old born birth age young | tall height high low altitude elevation | long length short duration | far distance
-    fast speed slow | big size large small area capacity | wide width | deep depth | hot cold warm temperature
-    launch release introduce publish out issue | hire join employ start begin since | found establish create open
-    live city town home address reside | locate location place | make manufacture produce build | die death dead
-    populous population inhabitant people crowded | rich wealthy gdp wealth | many number count quantity stock
-    buy purchase order | sell sale revenue | work job title role position | own owner | teach lecture | score goal point
-"""
-SAME_PROPERTY = [row.split() for row in filter(str.strip, re.split(r"[|\n]", _SAME_PROPERTY))]
-
-
-def _kind_words() -> dict[str, list[str]]:
-    same: dict[str, list[str]] = {}
-    for row in filter(str.strip, re.split(r"[|\n]", _SAME_KIND)):
-        for word in row.split():
-            same.setdefault(word, []).extend(other for other in row.split() if other != word)
-    return same
-
-
-_KIND_WORDS = _kind_words()
+SAME_PROPERTY = _table(_SAME_PROPERTY)
+_KIND_WORDS: dict[str, list[str]] = {}
+for _row in _table(_SAME_KIND):
+    for _word in _row:
+        _KIND_WORDS.setdefault(_word, []).extend(other for other in _row if other != _word)
 
 
 def same_kind(name: str) -> list[str]:
@@ -530,66 +513,37 @@ def same_kind(name: str) -> list[str]:
     return [f"{before} {other}".strip() for other in _KIND_WORDS.get(last, ())]
 
 
-# Words that people ask with. A name of which the question has only such a word, or which is spelt nearly like one, is
-# not meant: "united" may be United Airlines, "open" is not The Open. In the singular, verbs as they are.
-_COMMON = """
-    able above accept across act active actual add adult age ago agree air alive allow almost alone along already
-    always amount animal answer anyone anything anywhere appear apply area arrive arrival ask attend available
-    average away back bad base basic bear become begin behind belong below best better big bill body book born
-    border bottom box break bring brother brown build building built business busy buy buying bought by car card
-    care carry case cause center centre century certain change charge cheap check child choose city claim class
-    clean clear close cold colour color column common company compare complete consist contain content continue
-    control cook cool copy correct cost count country couple course cover create cross current customer cut daily
-    dark data date day dead deal death decide deep delay deliver delivery depend dependency describe design detail
-    die difference different difficult direct directly discover distance divide document door double draw drink
-    drive drop dry due each early earn east easy eat economy either element else email employ employee empty end
-    enough enter entire equal especially even event everybody everyone everything everywhere exact exactly example
-    except exist expensive fact fail fall family famous far fast favorite feature feel female few fewer field fight
-    fill final find fine finish fire fit fix flight fly follow food foot force foreign form former found four five
-    six seven eight nine ten free frequent friend front full function future game general girl good great green
-    group grow guy half hand happen happy hard head hear heavy height help hero high hire history hit hold home hot
-    hour house human idea important inch include income indirectly inside install instead interest item join job
-    jump keep key kill kilo kilometer know lack land language large largest late later latest lead learn least
-    leave left length less let letter level lie life light like limit line link little live local locate location
-    long look lose loss lot love low lower main maintain maintainer major male man manage manager market marry
-    material maximum meaning measure meet member men mention mile million minimum minute miss model modern money
-    month more morning move movie music near nearly need neighbor neighbour never new news next nice night nobody
-    none normal north note nothing number object occur offer office official old older oldest open operate opposite
-    order original outside owe own owner page paint pair paper parent park part pass past pay people per percent
-    perhaps period person phone pick picture piece place plan plane plant play player please point poor popular
-    population position possible power present president pretty price print private probably problem process
-    produce product profit program project provide public pull purchase push put quality quantity question quick
-    quickly quiet rank rate ratio reach read ready real really reason receive recent record red reduce region
-    relate release remain remember remove report require rest result return revenue rich ride right ring rise road
-    role room round row rule run safe salary sale same save scale schedule school score sea season seat second
-    section see seem select sell send separate serve service set several shape share shelf ship shipment short shot
-    side sign similar simple since single sister sit size slow small smart smell sold someone something sometimes
-    son soon sort sound source south space speak special speed spell spend spoken stand standard star start state
-    status stay step stock stop store story straight street strong study subject such suggest sum supplier supply
-    sure surname system table tall task team tell temperature term test text thank thing think third thousand three
-    tie till time title today together tomorrow tonight top total town trade train travel tree trip true try turn
-    twice two under unit until unusual upper useful user usual usually value various version view visit voice wait
-    walk wall want war warm wash watch water way weak wear week weekend weigh weight well west wet whatever wheel
-    white whole wide wife win wind window winner winter wish woman wonder word work worker world worse worst write
-    writer wrong year yellow yes yesterday young youngest zero adress apart approximately arent besides both
-    couldnt didnt doesnt dont earliest fewest hadnt hasnt havent highest heaviest heavier higher isnt longest
-    longer lowest nearest newest overall roughly shortest smallest smaller biggest bigger strongest tallest taller
-    thats theres wasnt werent whats whos wont wouldnt youve
-"""
-COMMON_WORDS = frozenset(_COMMON.split()) | _KIND_WORDS.keys() | {word for row in SAME_PROPERTY for word in row}
+# The words of common_words.txt: first those that people ask with, then other usual ones. A name of which the question
+# has only such a word, or which is spelt nearly like one, is not meant: "open" is not The Open. In the singular.
+_ASKING, _USUAL = (Path(__file__).parent / "common_words.txt").read_text(encoding="utf-8").split("\n\n")
+COMMON_WORDS = frozenset(_ASKING.split()) | _KIND_WORDS.keys() | {word for row in SAME_PROPERTY for word in row}
+USUAL_WORDS = COMMON_WORDS | set(_USUAL.split())
 _NAMES = {"united"}  # no form of "unit"
 
 
 def is_common(plain: str) -> bool:
-    """Whether a word is one that people ask with, in any of its forms.
+    """Whether a word is one that people ask with, in any of its forms: as a name it needs more evidence.
 
     >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "melting", "united", "honolulu")]
     [True, True, True, True, False, False, False]
     """
-    if plain in COMMON_WORDS or singular(plain) in COMMON_WORDS:
+    return _is_form(plain, COMMON_WORDS)
+
+
+def is_usual(plain: str) -> bool:
+    """Whether a word is one of usual English, in any of its forms: no misspelt name, and by itself no part of one.
+
+    >>> [is_usual(word) for word in ("orders", "lawyers", "honolulu")]
+    [True, True, False]
+    """
+    return _is_form(plain, USUAL_WORDS)
+
+
+def _is_form(plain: str, words: frozenset[str]) -> bool:
+    if plain in words or singular(plain) in words:
         return True
     if plain in _NAMES:
         return False
     form = re.sub(r"(?:ing|ed|er|est|ly)$", "", plain)
     once = form[:-1] if form[-1:] == form[-2:-1] else form
-    return len(once) > 2 and form != plain and any(word in COMMON_WORDS for word in (form, once, form + "e"))
+    return len(once) > 2 and form != plain and any(word in words for word in (form, once, form + "e"))

@@ -25,7 +25,7 @@ CLOCK = "o'clock"  # the unit of a time of day
 _FIGURES, _SCALE = r"[-+]?\d[\d,]*(?:\.\d+)?", rf"[ -]({'|'.join(SCALES)})\b"
 _FEW = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_NUMBER_WORDS = {word: number for number, word in enumerate(f"{_FEW} eighteen nineteen".split())}
+_NUMBER_WORDS: dict[str, float] = {word: number for number, word in enumerate(f"{_FEW} eighteen nineteen".split())}
 _NUMBER_WORDS |= {word: 10 * number for number, word in enumerate(_TENS.split(), 2)} | {"dozen": 12, "half": 0.5}
 _DECADES = {word[:-1] + "ies": 1900 + 10 * number for number, word in enumerate(_TENS.split(), 2)}
 _ONE_WORD = "|".join(sorted(_NUMBER_WORDS.keys() - {"half"}, key=len, reverse=True))
