@@ -33,6 +33,7 @@ from kgwalk.questions.bank import Concept
 from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.full_patterns import FULL_DRAWS, possible_in_full
 from kgwalk.questions.groups import Groups
+from kgwalk.questions.invented.junctions import RowGraph
 from kgwalk.questions.patterns import DRAWS, possible
 from kgwalk.questions.plan import (
     FULL_PATTERNS,
@@ -63,6 +64,7 @@ BARREN = 100  # draws, plus ten for each wanted question, without any good one: 
 PATIENCE = 3  # good draws for each wanted question, after which a cell is filled without regard to balance
 AGAIN = 4  # every so many times that a plan is drawn it is worded anew: a small graph has no others left
 ANY_SIZE = "any"  # of an answer, where it is not balanced
+STEPWISE = 0.5  # the share of the full language's own questions that hop through rows one by one, not by a path
 ROUNDS = 4  # how often the questions that some cells lack are asked of the others
 
 
@@ -81,16 +83,17 @@ def make_questions(
     thrown: Counter[str] | None = None,
     progress: Progress = silent,
     concepts: Sequence[Concept] | None = None,
+    rows: RowGraph | None = None,
 ) -> list[Question]:
     """At most `settings.count` questions, in random order; fewer where the graph has no more.
 
     `thrown` counts the rejected draws by reason. `concepts` are those of the bank that may be asked for where a graph
-    does not have them; by default all.
+    does not have them; by default all. With `rows`, programs and answers are of that graph, where some of the relations
+    of this one go through rows.
     """
     settings = settings or MakeSettings()
-    maker = _QuestionMaker(
-        graph, wording, settings, Counter() if thrown is None else thrown, progress, schema, concepts
-    )
+    told = Counter[str]() if thrown is None else thrown
+    maker = _QuestionMaker(graph, wording, settings, told, progress, schema, concepts, rows)
     made = maker.run()
     random.Random(settings.seed).shuffle(made)
     return [replace(question, id=f"{settings.name}-{at:05}") for at, question in enumerate(made, 1)]
@@ -300,10 +303,12 @@ class _QuestionMaker:
         progress: Progress,
         schema: Schema | None,
         concepts: Sequence[Concept] | None,
+        rows: RowGraph | None,
     ) -> None:
         self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
         self.sampler = WalkSampler(graph, settings, schema)
-        self.stored, self.groups = graph, Groups(self.sampler, graph, concepts)
+        self.stored, self.rows = graph if rows is None else rows.graph, rows  # the graph that is walked
+        self.groups = Groups(self.sampler, graph, concepts)
         self.words = random.Random(settings.seed + 1)  # separate: how one plan is worded does not change the next draw
         self.shares = RelationShares(len(self.sampler.schema.relations))
         self.plans: Counter[tuple[object, ...]] = Counter()  # how often each was drawn
@@ -388,7 +393,15 @@ class _QuestionMaker:
         full = self.settings.language == "full"
         plan = by_mention(plan, text) if full else plan  # as linking finds them
         named = kinds_beside(text, plan.topics, self.stored) if full else None
-        self.made.append(question_of(plan, run_plan(plan, self.sampler.graph), text, named=named))
+        sets = run_plan(plan, self.sampler.graph)
+        if self.rows is not None and self.rows.junctions.passes(plan):
+            drawn = set(sets.made[plan.last - 1].members) if plan.answered else set()
+            plan = self.rows.junctions.through(plan, stepwise=True if self.words.random() < STEPWISE else None)
+            sets = run_plan(plan, self.rows.graph)
+            if plan.answered and set(sets.made[plan.last - 1].members) != drawn:
+                self.thrown["rows lead elsewhere"] += 1
+                return False
+        self.made.append(question_of(plan, sets, text, named=named))
         return True
 
 
