@@ -49,9 +49,7 @@ def _step(step: Sequence[str], starts: int) -> Iterator[str]:
             yield _set(arg, starts)
         elif arg in _COMPARISONS:
             yield arg
-        elif at == 1 and tool not in ("compare", "nth"):
-            yield path_form(arg, starts)
-        elif tool == "table":
+        elif (at == 1 and tool not in ("compare", "nth")) or tool == "table":
             yield path_form(arg, starts)
 
 
@@ -148,7 +146,9 @@ def main() -> None:
         return
     for one in found["skeletons"]:
         print(f"{one['per_thousand']:7.2f}  {one['questions']:3}  {one['skeleton']}")
-    print(f"{found['made']} made; of {len(found['skeletons'])} skeletons {found['never']} never, {found['rare']} rarely")
+    print(
+        f"{found['made']} made; of {len(found['skeletons'])} skeletons {found['never']} never, {found['rare']} rarely"
+    )
     print(f"questions with a rare skeleton: {found['share_rare']}")
     for name, share in found["share_rare_by_shape"].items():
         print(f"  {name}: {share}")

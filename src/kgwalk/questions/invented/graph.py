@@ -50,7 +50,7 @@ from kgwalk.questions.invented.facts import (
 from kgwalk.questions.invented.junctions import Junctions, RowGraph, RowTables
 from kgwalk.questions.invented.names import Namer, NamingStyle
 from kgwalk.questions.invented.values import HAPPENS, LASTS, SYMMETRIC, Span, ValueStyle
-from kgwalk.questions.invented.words import TRUTH_WORDS
+from kgwalk.questions.invented.words import truth_words
 from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings, QuestionPlan
 from kgwalk.questions.wording.speaker import Wording
@@ -246,8 +246,9 @@ class _GraphMaker:
             return []
         yes, no = chance.choice((("true", "false"), ("true", "false"), ("yes", "no"), ("True", "False")))
         facts: list[Triple] = []
-        for kind in chance.sample(sorted(drawn), min(len(drawn), chance.choice((1, 2, 2, 3)))):
-            words = [*(["is"] * (chance.random() < 0.3)), *chance.choice(TRUTH_WORDS).split()]
+        kinds = [kind for kind in sorted(drawn) if truth_words(kind)]
+        for kind in chance.sample(kinds, min(len(kinds), chance.choice((1, 2, 2, 3)))):
+            words = [*(["is"] * (chance.random() < 0.3)), *chance.choice(truth_words(kind)).split()]
             camel = self.style.main == "camel"
             label = words[0] + "".join(map(str.title, words[1:])) if camel else "_".join(words)
             if label_key(label) in self.keys or label in self.meanings or label in self.ends:

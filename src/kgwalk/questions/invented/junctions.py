@@ -5,8 +5,9 @@
 
 People do not ask for the rows: "which bikes have a leather saddle" names neither `product_parts` nor its columns. So a
 question is drawn and worded over a graph where the two things are joined directly, and its plan is then led through the
-rows of the graph that is walked (`RowTables` writes them). A hop becomes several hops, in the full language's own patterns one path; a relation
-inside a path or value becomes the path through the rows, also again and again: `(^part_id/component_id)+`.
+rows of the graph that is walked (`RowTables` writes them). A hop becomes several hops, in the full language's own
+patterns one path; a relation inside a path or value becomes the path through the rows, also again and again:
+`(^part_id/component_id)+`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kgwalk.questions.wording.bank_lexicon import bare_nouns
 from kgwalk.questions.wording.english import plural, singular
 from kgwalk.types import Call, Triple
 from kgwalk.walk.paths import Expression, Hop, Path, inverse, renumbered, written
+
 
 @dataclass(frozen=True)
 class Junctions:
