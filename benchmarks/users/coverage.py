@@ -29,7 +29,7 @@ _AMONG = re.compile(r"\s+(not in|in)\s+(\$\d+)$")
 _COMPARISONS = ("<", ">", "<=", ">=", "=", "!=")
 
 
-def skeleton(program: Sequence[Sequence[str]], starts: int, *, answered: bool = True) -> str:
+def skeleton(program: Sequence[Sequence[str]], starts: int, *, answered: bool = True, by_steps: bool = False) -> str:
     """A program without names and values. Topics and kinds are all `s`, what the steps make is `a`, `b`, `c`; where
     there are no steps, the answer is all of a kind, or there is none.
 
@@ -38,6 +38,7 @@ def skeleton(program: Sequence[Sequence[str]], starts: int, *, answered: bool = 
     >>> skeleton([["filter", "$1", "count(^works_in in $2)", ">", "8"]], 2)
     'filter s count(^r in s) >'
     """
+    program = stepwise(program, starts) if by_steps else program
     return "; ".join(" ".join(_step(step, starts)) for step in program) or ("s" if answered else "nothing")
 
 
@@ -58,6 +59,27 @@ def _set(text: str, starts: int) -> str:
     return "s" if number <= starts else chr(ord("a") + number - starts - 1)
 
 
+def stepwise(program: Sequence[Sequence[str]], starts: int) -> list[list[str]]:
+    """The program with every path of plain hops made hop by hop, and no set that is limited: two ways to say one thing.
+
+    >>> stepwise([["tail_entities", "$1", "^part_id/product_id"], ["is_in", "$2", "$3"]], 2)
+    [['head_entities', '$1', 'part_id'], ['tail_entities', '$3', 'product_id'], ['is_in', '$2', '$4']]
+    """
+    steps: list[list[str]] = []
+    place = {f"${number}": f"${number}" for number in range(1, starts + 1)}
+    for number, (tool, *args) in enumerate(program, starts + 1):
+        args = [re.sub(r"\$\d+", lambda found: place.get(found[0], found[0]), arg) for arg in args]
+        hops = args[1].split("/") if tool == "tail_entities" and not re.search(r"[+(|@]", args[1]) else []
+        if len(hops) > 1:
+            for hop in hops:
+                steps.append(["head_entities" if hop[0] == "^" else "tail_entities", args[0], hop.lstrip("^")])
+                args = [f"${starts + len(steps)}"]
+        else:
+            steps.append([tool, *args])
+        place[f"${number}"] = f"${starts + len(steps)}"
+    return steps
+
+
 def path_form(text: str, starts: int) -> str:
     """The form of a path or value.
 
@@ -76,7 +98,7 @@ def path_form(text: str, starts: int) -> str:
 
 
 def loose(text: str) -> str:
-    """A skeleton without what is learnt apart: two comparisons are one, and a hop is a hop in either direction.
+    """A skeleton without what is learnt apart: all comparisons are one, and a hop is a hop in either direction.
 
     >>> loose("head_entities s r; filter a r >=")
     'hop s r; filter a r <>'
@@ -86,33 +108,40 @@ def loose(text: str) -> str:
     return re.sub(r"(?<= )(?:[<>]=?)(?=;|$)", "<>", text)
 
 
-def gold(folder: Path = DEV) -> Iterator[tuple[dict[str, Any], str]]:
+def gold(folder: Path = DEV, *, by_steps: bool = False) -> Iterator[tuple[dict[str, Any], str]]:
     """The development questions, each with its skeleton."""
     for path in sorted(folder.glob("*/questions.jsonl")):
         for line in path.read_text("utf-8").splitlines():
             question = json.loads(line)
             found = question["starts"]
             starts = len(found["entities"]) + len(found["kinds"])
-            yield question, skeleton(question.get("program", ()), starts, answered=question["answer_kind"] != "none")
+            yield (
+                question,
+                skeleton(
+                    question.get("program", ()), starts, answered=question["answer_kind"] != "none", by_steps=by_steps
+                ),
+            )
 
 
-def made(folder: Path) -> Iterator[str]:
+def made(folder: Path, *, by_steps: bool = False) -> Iterator[str]:
     """The skeletons of the questions of a made dataset."""
     for path in sorted(folder.glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
                 question = json.loads(line)
                 starts = len(question["topic_entities"]) + len(question.get("kinds", ()))
-                yield skeleton(question["program"], starts, answered=question["answer_kind"] != "none")
+                yield skeleton(
+                    question["program"], starts, answered=question["answer_kind"] != "none", by_steps=by_steps
+                )
 
 
 def report(folder: Path, *, exact: bool) -> dict[str, Any]:
     """How often each gold skeleton is made, and what is rarely made, all together and by shape."""
     form = str if exact else loose
-    counts = Counter(form(one) for one in made(folder))
+    counts = Counter(form(one) for one in made(folder, by_steps=not exact))
     total = counts.total()
     asked: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for question, text in gold():
+    for question, text in gold(by_steps=not exact):
         asked[form(text)].append(question)
     rate = {text: 1000 * counts[text] / total for text in asked}
     rare = {text for text in asked if rate[text] < RARE}
@@ -137,7 +166,11 @@ def report(folder: Path, *, exact: bool) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("made", type=Path, help="a dataset folder of `kgwalk questions worlds`")
-    parser.add_argument("--loose", action="store_true", help="directions of hops and comparisons count as the same")
+    parser.add_argument(
+        "--loose",
+        action="store_true",
+        help="a path counts as its hops; directions of hops and comparisons count as the same",
+    )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     found = report(args.made, exact=not args.loose)

@@ -51,7 +51,7 @@ from kgwalk.questions.plan import (
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
 from kgwalk.types import Call, KgwalkError, Progress, Question, silent
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.kinds import Kind, kinds_beside
+from kgwalk.walk.kinds import EVERYTHING, Kind, kinds_beside, kinds_of
 from kgwalk.walk.language import Sets
 from kgwalk.walk.paths import renumbered
 from kgwalk.walk.sets import ENTITY, NO, YES, SetError
@@ -393,16 +393,37 @@ class _QuestionMaker:
         full = self.settings.language == "full"
         plan = by_mention(plan, text) if full else plan  # as linking finds them
         named = kinds_beside(text, plan.topics, self.stored) if full else None
+        if EVERYTHING in plan.kinds and named and named != [EVERYTHING]:
+            self.thrown["a kind is named where all things are meant"] += 1
+            return False
         sets = run_plan(plan, self.sampler.graph)
-        if self.rows is not None and self.rows.junctions.passes(plan):
-            drawn = set(sets.made[plan.last - 1].members) if plan.answered else set()
-            plan = self.rows.junctions.through(plan, stepwise=True if self.words.random() < STEPWISE else None)
-            sets = run_plan(plan, self.rows.graph)
-            if plan.answered and set(sets.made[plan.last - 1].members) != drawn:
+        if self.rows is not None:
+            walked = self._through_rows(plan, sets, self.rows, named or [])
+            if walked is None:
                 self.thrown["rows lead elsewhere"] += 1
                 return False
+            plan, sets = walked
         self.made.append(question_of(plan, sets, text, named=named))
         return True
+
+    def _through_rows(
+        self, plan: QuestionPlan, sets: Sets, rows: RowGraph, named: Sequence[Kind]
+    ) -> tuple[QuestionPlan, Sets] | None:
+        """The plan and its sets in the graph that is walked; None where that has other kinds, or other answers."""
+        known = kinds_of(rows.graph).values()
+        if not all(kind in known for kind in plan.kinds):
+            return None
+        if not rows.junctions.passes(plan):
+            return plan, sets
+        stepwise = True if self.words.random() < STEPWISE else None
+        walked = rows.junctions.through(plan, stepwise=stepwise, named=named)
+        try:
+            reached = run_plan(walked, rows.graph)
+        except SetError:
+            return None
+        if plan.answered and set(reached.made[walked.last - 1].members) != set(sets.made[plan.last - 1].members):
+            return None
+        return walked, reached
 
 
 # Balance

@@ -489,7 +489,7 @@ def facts_used(plan: QuestionPlan, sets: Sets) -> list[Triple]:
     needed: list[dict[str, None]] = [{} for _ in sets.made]
     needed[plan.last - 1] = dict.fromkeys(sets.made[plan.last - 1].members)
     facts: dict[Triple, None] = {}
-    for number in range(plan.last, len(plan.topics), -1):
+    for number in range(plan.last, plan.starts, -1):
         step, wanted = plan.made_by(number), needed[number - 1]
         assert step is not None
         sources = [arg for arg in step.args if isinstance(arg, int)]

@@ -55,7 +55,7 @@ from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings, QuestionPlan
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
-from kgwalk.walk.kinds import OF_TYPE
+from kgwalk.walk.kinds import ALL, OF_TYPE
 from kgwalk.walk.paths import SIGNS, PathError, parse
 
 _OF_A_TIME = 0.75  # the share of relations that hold for a time that get a mediator node, in graphs with such nodes
@@ -213,7 +213,7 @@ class _GraphMaker:
             frozenset(fact.relation for fact in told),
             self.value_nodes.money if self.value_nodes is not None and self.nodes else "",
             None if rows is None else list(facts),
-            Junctions({} if rows is None else rows[0].paths),
+            Junctions({}) if rows is None else Junctions(rows[0].paths, rows[0].kinds),
             {} if rows is None else {column: one.concept for column, one in rows[0].columns.items()},
         )
 
@@ -225,18 +225,23 @@ class _GraphMaker:
             return None
         timed = {fact.relation for fact in facts if fact.time}
         chosen: dict[str, PlacedConcept] = {}
+        single: dict[str, PlacedConcept] = {}
         for label, (concept, back) in meanings.items():
             one = placed[concept.id]
             share = _AS_ROWS if concept.many == "n:m" else _AS_ROWS_OF_ONE
-            if not (one.literal or back or label in timed or concept.id in SYMMETRIC) and self.chance.random() < share:
+            if one.literal or back or label in timed or concept.id in SYMMETRIC:
+                continue
+            if self.chance.random() < share:
                 chosen[label] = one
+            elif concept.many == "n:1":
+                single[label] = one
         relations = {fact.relation for fact in facts}
 
         def free(label: str) -> bool:
             return label not in relations and label_key(label) not in self.keys | self.banned
 
         tables = RowTables(self.chance, free, self.value_nodes.type, self.style.main == "camel")
-        made = tables.written(chosen, facts)
+        made = tables.shared(single, tables.written(chosen, facts), self.value_nodes.type_of)
         return (tables, made) if tables.paths else None
 
     def _truths(self, drawn: Mapping[str, Sequence[InventedEntity]]) -> list[Triple]:
@@ -445,7 +450,7 @@ class InventedWording:
 
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
         named = [way.relation for way in plan.ways()]
-        named += [kind.relation for kind in plan.kinds if kind.how != OF_TYPE]
+        named += [kind.relation for kind in plan.kinds if kind.how not in (OF_TYPE, ALL)]
         if not all(relation in self._known for relation in named):
             return None
         if not passes_mediators(plan, self._ends, self._time_labels):
@@ -535,6 +540,7 @@ def with_concepts(question: Question, invented: InventedGraph, unseen: frozenset
     known = {label: concept.id for label, (concept, _) in invented.meanings.items()}
     known |= {label: end.concept.id for label, end in invented.ends.items()}
     known |= {label: concept.id for label, concept in invented.columns.items()}
+    known |= {hops[0].relation: known[label] for label, hops in invented.junctions.paths.items() if len(hops) == 1}
     concepts = list(dict.fromkeys(known[part] for part in _relations_of(program, invented) if part in known))
     extra: dict[str, Any] = {GRAPH_ID: invented.key, "concepts": concepts, "unseen": not unseen.isdisjoint(concepts)}
     return replace(question, extra=question.extra | extra)

@@ -24,22 +24,29 @@ from kgwalk.questions.plan import FULL_PATTERNS, QuestionPlan
 from kgwalk.questions.wording.bank_lexicon import bare_nouns
 from kgwalk.questions.wording.english import plural, singular
 from kgwalk.types import Call, Triple
+from kgwalk.walk.kinds import Kind
 from kgwalk.walk.paths import Expression, Hop, Path, inverse, renumbered, written
 
 
 @dataclass(frozen=True)
 class Junctions:
-    """By the label that a relation is asked under, the hops through the rows from its head to its tail."""
+    """By the label that a relation is asked under, the hops through the rows from its head to its tail.
+
+    A column that several tables have, such as `country`, is one relation from several kinds of things. `kinds` has the
+    kind that a relation comes from there: backwards the kind must be told, or there are customers among the suppliers.
+    """
 
     paths: Mapping[str, tuple[Hop, ...]]
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def passes(self, plan: QuestionPlan) -> bool:
         """Whether a plan goes through rows."""
         return any(way.relation in self.paths for way in plan.ways())
 
-    def through(self, plan: QuestionPlan, *, stepwise: bool | None = None) -> QuestionPlan:
+    def through(self, plan: QuestionPlan, *, stepwise: bool | None = None, named: Sequence[Kind] = ()) -> QuestionPlan:
         """The plan for the graph with the rows. Hops are made one by one, which shows what a row has; the patterns of
-        the full language have them in one path unless `stepwise` says otherwise.
+        the full language have them in one path unless `stepwise` says otherwise. Of the kinds that the question has
+        `named`, those are started from that tell apart what a shared column leads to.
 
         >>> parts = Junctions({"contains": (Hop("product_id", out=False), Hop("part_id"))})
         >>> saddle = QuestionPlan("chain", ("Saddle",), (Call("head_entities", (1, "contains")), Call("count", (2,))))
@@ -49,16 +56,23 @@ class Junctions:
         [['tail_entities', '$1', '^part_id/product_id'], ['count', '$2']]
         """
         stepwise = plan.pattern not in FULL_PATTERNS if stepwise is None else stepwise
+        needed = {self.kinds[way.relation] for way in plan.ways() if way.relation in self.kinds and not way.out}
+        told = [kind for kind in named if kind.value in needed and kind not in plan.kinds]
+        plan_kinds = (*plan.kinds, *told)
+        starts = len(plan.topics) + len(plan_kinds)
+        places = {kind.value: len(plan.topics) + at for at, kind in enumerate(plan_kinds, 1)}
         steps: list[Call] = []
         place = {number: number for number in range(1, plan.starts + 1)}
         for number, step in enumerate(plan.steps, plan.starts + 1):
-            source = place[step.args[0]] if isinstance(step.args[0], int) else 0
-            if stepwise and step.tool in ROUTE_HOPS and step.args[1] in self.paths:
-                steps += self._hops(source, str(step.args[1]), step.tool == "tail_entities", plan.starts + len(steps))
+            source, label = place.get(step.args[0], 0), str(step.args[1]) if len(step.args) > 1 else ""
+            if step.tool in ROUTE_HOPS and label in self.paths and (stepwise or label in self.kinds):
+                steps += self._hops(source, label, step.tool == "tail_entities", starts + len(steps))
+                if step.tool == "head_entities" and self.kinds.get(label) in places:
+                    steps.append(Call("intersect", (places[self.kinds[label]], starts + len(steps))))
             else:
-                steps.append(self._step(step, plan.expressions, place))
-            place[number] = plan.starts + len(steps)
-        return replace(plan, steps=tuple(steps), expressions={})
+                steps.append(self._step(step, plan.expressions, place, places))
+            place[number] = starts + len(steps)
+        return replace(plan, steps=tuple(steps), kinds=plan_kinds, expressions={})
 
     def _hops(self, source: int, label: str, out: bool, made: int) -> list[Call]:
         steps = []
@@ -71,7 +85,9 @@ class Junctions:
         hops = self.paths[label]
         return hops if out else inverse((hops,))[0]
 
-    def _step(self, step: Call, expressions: Mapping[str, Expression], place: Mapping[int, int]) -> Call:
+    def _step(
+        self, step: Call, expressions: Mapping[str, Expression], place: Mapping[int, int], kinds: Mapping[str, int]
+    ) -> Call:
         """A call whose sets have their new numbers, and whose paths go through the rows."""
         args: list[str | int] = []
         tool = step.tool
@@ -86,6 +102,9 @@ class Junctions:
             ways = inverse(read.path) if step.tool == "head_entities" else read.path
             tool = "tail_entities" if step.tool == "head_entities" else tool
             among = None if read.among is None else place[read.among]
+            hop = read.path[0][0]
+            if read.how == "count" and among is None and len(read.path[0]) == 1 and not hop.out:
+                among = kinds.get(self.kinds.get(hop.relation, ""))
             args.append(written(Expression(self._expanded(ways), read.how, among, read.outside), str))
         return Call(tool, tuple(args))
 
@@ -110,6 +129,7 @@ class RowGraph:
 # The rows of an invented graph
 
 
+_SHARED = 0.7  # the share of kinds that several tables have a column for which is called alike in all of them
 _ONE_TABLE = 0.4  # the share of relations that stand in the rows of another one with the same head, as a flight's do
 _HEADED = 0.35  # the share of tables whose rows are lines of something: of orders, of invoices
 _HEADERS = (
@@ -133,6 +153,7 @@ class RowTables:
     camel: bool
     paths: dict[str, tuple[Hop, ...]] = field(default_factory=dict)
     columns: dict[str, PlacedConcept] = field(default_factory=dict)  # by the column to the tail, which is its own
+    kinds: dict[str, str] = field(default_factory=dict)  # of relations in a column that several tables have
     _suffix: str = ""
     _near: dict[str, str] = field(default_factory=dict)  # by kind, the column to a head
 
@@ -154,6 +175,25 @@ class RowTables:
                 used |= fars.keys()
                 rows += self._rows(near, fars, relations, pairs)
         return [fact for fact in facts if fact.relation not in used] + rows
+
+    def shared(
+        self, relations: Mapping[str, PlacedConcept], facts: Sequence[Triple], type_of: Callable[[str], str]
+    ) -> list[Triple]:
+        """The facts with relations of several kinds of things to one kind in one column: the country of customers and
+        of suppliers.
+        """
+        by_tail: dict[str, dict[str, str]] = defaultdict(dict)  # the first relation of each kind of head
+        for label, placed in relations.items():
+            if placed.tail not in (placed.head, "thing"):
+                by_tail[placed.tail].setdefault(placed.head, label)
+        called: dict[str, str] = {}
+        for tail, labels in by_tail.items():
+            column = self._column(tail.split()[-1:])
+            if len(labels) > 1 and self.free(column) and self.chance.random() < _SHARED:
+                called |= dict.fromkeys(labels.values(), column)
+                self.kinds |= {label: type_of(head) for head, label in labels.items()}
+        self.paths |= {label: (Hop(column),) for label, column in called.items()}
+        return [fact._replace(relation=called.get(fact.relation, fact.relation)) for fact in facts]
 
     def _tables(self, relations: Mapping[str, PlacedConcept]) -> list[list[str]]:
         """The relations, some of them with others of the same head in one table."""

@@ -329,7 +329,6 @@ CLOSED_KINDS: dict[str, tuple[str, ...]] = {
     }.items()
 }
 
-# What may be true or false of a thing.
 # What may be true or false of a thing, by its kind or the last word of that. Of other kinds nothing is.
 TRUTH_WORDS: dict[str, tuple[str, ...]] = {
     kind: tuple(words.split(", "))
@@ -340,12 +339,12 @@ TRUTH_WORDS: dict[str, tuple[str, ...]] = {
         "food, dish, ingredient, drink, beverage, cheese, wine, beer, recipe, meal": (
             "vegan, organic, seasonal, gluten free, edible raw, spicy, vegetarian, halal"
         ),
-        "animal, species, bird, breed, fish, mammal": "endangered, nocturnal, domesticated, venomous, protected, extinct",
+        "animal, species, bird, breed, fish, mammal, pet": "endangered, nocturnal, domesticated, venomous, extinct",
         "plant, crop, flower, tree, fruit": "edible, evergreen, poisonous, organic, invasive, protected, perennial",
         "element, compound, substance, mineral, gemstone, isotope, material, metal, drug, chemical": (
             "radioactive, toxic, magnetic, flammable, soluble, synthetic, conductive, hazardous, recyclable"
         ),
-        "person, employee, customer, student, patient, driver, player, supplier, vendor, client, member, user, author": (
+        "person, employee, customer, student, patient, driver, player, supplier, vendor, client, author, agent": (
             "active, retired, insured, verified, certified, licensed, vaccinated, full time, remote"
         ),
         "company, bank, brand, shop, store, hospital, school, university, museum, hotel, restaurant, organization": (

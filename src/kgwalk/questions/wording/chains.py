@@ -269,7 +269,7 @@ def dated_question(speaker: Speaker) -> str | None:
     call = speaker.plan.steps[-1]
     if len(speaker.plan.steps) > 1 and call.tool in ("argmin", "argmax"):
         return _earlier(speaker, call)
-    if call.tool in HOPS or call.tool == "count":
+    if call.tool in HOPS or call.tool in ("count", "minus"):  # the start is left out of its own relatives
         return _now(speaker)
     way, known = _dated_way(speaker.plan, call), speaker.phrase(1)
     if known is None:
