@@ -26,6 +26,7 @@ RARE = 1.0  # for a thousand
 DEV = Path(__file__).parent / "dev"
 _SIGNS = re.compile(r"[^/^|+()@$]+")
 _AMONG = re.compile(r"\s+(not in|in)\s+(\$\d+)$")
+_ADDRESS = re.compile(r"\w+://[\w.]+/\w+/")  # before a relation's name: its signs are none of a path
 _COMPARISONS = ("<", ">", "<=", ">=", "=", "!=")
 
 
@@ -68,6 +69,7 @@ def stepwise(program: Sequence[Sequence[str]], starts: int) -> list[list[str]]:
     steps: list[list[str]] = []
     place = {f"${number}": f"${number}" for number in range(1, starts + 1)}
     for number, (tool, *args) in enumerate(program, starts + 1):
+        args = [_ADDRESS.sub("", arg) for arg in args]
         args = [re.sub(r"\$\d+", lambda found: place.get(found[0], found[0]), arg) for arg in args]
         hops = args[1].split("/") if tool == "tail_entities" and not re.search(r"[+(|@]", args[1]) else []
         if len(hops) > 1:
@@ -86,6 +88,7 @@ def path_form(text: str, starts: int) -> str:
     >>> path_form("(^part_id/component_id)+", 1), path_form("start(currency in $2)", 2), path_form("currency@now", 1)
     ('(^r/r)+', 'start(r in s)', 'r@now')
     """
+    text = _ADDRESS.sub("", text)
     wrapped = VALUE.fullmatch(text)
     if wrapped is not None:
         among = _AMONG.search(wrapped[2])

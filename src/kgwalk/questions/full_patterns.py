@@ -90,22 +90,31 @@ def of_a_kind(groups: Groups) -> PlanBuilder:
         if len(group.members) > MOST_OF_KIND:
             raise PlanRejected("too many answers")
         return group.start(groups)[0]
-    if drawn < 0.2:
+    if drawn < 0.18:
         return _reached_from(groups, group)
-    if groups.truths and groups.chance.random() < 0.35:
+    if groups.truths and groups.chance.random() < 0.25:
         return persevering(_being, groups)
     if not groups.types and groups.chance.random() < OF_EVERYTHING:
         return persevering(_of_everything, groups)
-    if drawn < 0.3:
+    if drawn < 0.23:
         return _typed(groups, group)
+    if drawn < 0.48:
+        return persevering(_largest, groups)
     if drawn < 0.6:
-        return _superlative(groups, group)
-    if drawn < 0.75:
         return persevering(_within, groups)
-    builder = _compared(groups, group)
-    if groups.chance.random() < 0.3:
+    builder = persevering(_beyond, groups)
+    if groups.chance.random() < 0.2:
         builder.call("count", len(builder.sets.made))
     return builder
+
+
+def _largest(groups: Groups) -> PlanBuilder:
+    return _superlative(groups, groups.of_kind())
+
+
+def _beyond(groups: Groups) -> PlanBuilder:
+    """Of a kind, at times of what a relation leads to."""
+    return _compared(groups, groups.of_kind() if groups.chance.random() < 0.75 else groups.valued(of_a_kind=0.0))
 
 
 def _of_everything(groups: Groups) -> PlanBuilder:
@@ -244,7 +253,7 @@ def top(groups: Groups) -> PlanBuilder:
 def _top(groups: Groups) -> PlanBuilder:
     group = groups.valued(least=5, of_a_kind=0.45)
     builder, number = group.start(groups)
-    if groups.chance.random() < 0.2:
+    if groups.chance.random() < 0.35:
         text, numbers = _counts(groups, builder, group, number)
     else:
         measure = groups.measure(group.members)

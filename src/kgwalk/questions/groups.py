@@ -37,6 +37,7 @@ BY_TYPE = 0.75  # the share of kinds that are types, where the graph has types
 RELATIVE = 0.1  # the share of a relation's heads that are tails, from which on it joins things of one kind
 NAMED = 0.8  # the share of a kind's members that a question could name
 TRIES = 12  # draws of a group
+TIMES_LOOKED_AT = 2  # entities of a relation whose facts are looked at for dates
 FAN = 1.5  # entities that a relation leads to on average, for them to be a group
 NOTHING = "a step changes nothing"
 MOST_KINDS = 400  # of a graph, that are looked at
@@ -137,7 +138,7 @@ class Groups:
     def valued(self, *, least: int = FEWEST, of_a_kind: float = OF_A_KIND) -> DrawnGroup:
         """A group whose members have values: of a kind, or what leads from a topic to one thing that has some."""
         sampler = self.sampler
-        ways = sampler.valued_things
+        ways = [*sampler.valued_things, *(DirectedRelation(relation, True) for relation in sorted(self.value_nodes))]
         if not ways or self.chance.random() < of_a_kind:
             return self.draw(least=least, of_a_kind=of_a_kind)
         for _ in range(TRIES):
@@ -267,6 +268,18 @@ class Groups:
     @cached_property
     def _valued(self) -> frozenset[DirectedRelation]:
         return frozenset(self.sampler.valued_things)
+
+    @cached_property
+    def timed_ways(self) -> list[DirectedRelation]:
+        """The directed relations whose facts have dates, as far as a few of them show."""
+        sampler = self.sampler
+        found = []
+        for way in sampler.first_ways:
+            names = [sampler.starts.draw(way, self.chance, 0.0) for _ in range(TIMES_LOOKED_AT)]
+            some = (sampler.graph.neighbors(name, way.relation, out=way.out).times or () for name in names)
+            if any(one for times in some for one in times):
+                found.append(way)
+        return found
 
     # True and false
 

@@ -216,7 +216,7 @@ def _not_related(groups: Groups) -> PlanBuilder:
 
 def _not_to(groups: Groups) -> PlanBuilder:
     """Airlines that do not fly from X; packages of a section without X; suppliers that are not from X or Y."""
-    group = groups.draw(of_a_kind=0.5)
+    group = groups.draw(of_a_kind=0.35)
     shares = groups.shares(group.members)
     ways = sorted(way for way, share in shares.items() if share > 0.5 and way in groups.sampler.to_things)
     way = groups.sampler.choose(ways)
@@ -237,7 +237,7 @@ def _not_to(groups: Groups) -> PlanBuilder:
 
 
 def _without(groups: Groups) -> PlanBuilder:
-    group = groups.draw(of_a_kind=0.45)
+    group = groups.draw(of_a_kind=0.35)
     shares = groups.shares(group.members)
     ways = sorted(way for way, share in shares.items() if 0.1 < share < 0.95 and way not in groups.sampler.valued)
     if not ways:
@@ -378,14 +378,14 @@ def dated(groups: Groups) -> PlanBuilder:
     """When did X play for Y? For whom first, last, before 1990?"""
     if not groups.sampler.schema.timed:
         raise PlanRejected("no facts of several times")
-    draws = (_when, _first_or_last, _before_or_after, _now, _now, _now_and_on, _since, _earlier)
-    return persevering(groups.chance.choice(draws), groups)
+    (draw,) = groups.chance.choices(list(_DATED), list(_DATED.values()))
+    return persevering(draw, groups)
 
 
 def _dated_facts(groups: Groups) -> tuple[str, DirectedRelation, list[tuple[str, str]]]:
     """A topic, a relation, and what that leads to with the time of each fact."""
     sampler = groups.sampler
-    way = sampler.choose(sampler.first_ways)
+    way = sampler.choose(groups.timed_ways)
     topic = sampler.topic(way)
     if not way.out and sampler.inverses.said_forwards(way.relation, sampler.graph.relations(topic)):
         raise PlanRejected(FORWARDS)
@@ -497,6 +497,9 @@ def _earlier(groups: Groups) -> PlanBuilder:
     builder.say(text)
     builder.call(groups.chance.choice(("argmin", "argmin", "argmax")), builder.call("union", 2, 3), text)
     return builder
+
+
+_DATED = {_when: 2, _first_or_last: 3, _before_or_after: 2, _now: 3, _now_and_on: 4, _since: 2, _earlier: 2}
 
 
 # What the graph does not say

@@ -187,7 +187,7 @@ def random_time(span: Span, chance: random.Random, *, lasting: float = 0.0) -> s
 _TYPED = 0.7  # the share of graphs that say of each thing what kind it is
 _EXPORTED = 0.6  # the share of graphs made of tables whose kinds are called as their files are
 _TYPE_LABELS = ("type", "rdf:type", "is_a", "instance of", "isA", "kind", "instance_of", "a")
-_VALUE_NODES = (0.0, 0.0, 0.5, 0.9)  # shares of a graph's numbers that are nodes of their own
+_VALUE_NODES = (0.0, 0.6, 0.9)  # shares of a graph's numbers that are nodes of their own
 _AMOUNTS = ("amount", "value", "hasValue", "numeric_value", "amount", "figure")
 _UNITS = ("unit", "unit", "hasUnit", "unit_code")
 

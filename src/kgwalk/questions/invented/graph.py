@@ -60,7 +60,8 @@ from kgwalk.walk.paths import SIGNS, PathError, parse
 
 _OF_A_TIME = 0.75  # the share of relations that hold for a time that get a mediator node, in graphs with such nodes
 _WITH_TRUTHS = 0.5  # the share of graphs of the full language with relations that are true or false
-_LASTING = 0.25  # the share of dated facts that still hold, in graphs of the full language
+_CATALOGUES = 0.4  # of graphs of the full language that are no tables, the share with as many values
+_LASTING = 0.35  # the share of dated facts that still hold, in graphs of the full language
 _WITH_ROWS = 0.8  # the share of graphs made of tables with rows between two things
 _AS_ROWS, _AS_ROWS_OF_ONE = 0.75, 0.2  # the share of their relations that are such rows: of many to many, of others
 _TIMED_NODES = 0.8  # the share of those whose mediator nodes have that time
@@ -124,7 +125,8 @@ def make_invented_graph(
     style = LabelStyle.of_tables(chance) if tables else LabelStyle.of(chance)
     shares = _RelationMix(0.0, 0.0, 0.0, 0.0) if tables else _RelationMix.of(style, chance)
     count = round(_skewed(settings.relations, chance) / (1 + 0.7 * shares.both))  # few relations have values
-    placed = pool.choose(max(count, 3), home, chance, wanted, tables=tables)
+    valued = tables or (settings.language == "full" and chance.random() < _CATALOGUES)
+    placed = pool.choose(max(count, 3), home, chance, wanted, tables=valued)
     labels = style if tables else LabelStyle.of(chance)
     maker = _GraphMaker(
         pool, labels, namer.style(chance), ValueStyle.of(chance), chance, shares, frozenset(banned), tables=tables

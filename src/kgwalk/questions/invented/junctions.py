@@ -64,7 +64,7 @@ class Junctions:
         steps: list[Call] = []
         place = {number: number for number in range(1, plan.starts + 1)}
         for number, step in enumerate(plan.steps, plan.starts + 1):
-            source, label = place.get(step.args[0], 0), str(step.args[1]) if len(step.args) > 1 else ""
+            source, label = place.get(int(step.args[0]), 0), str(step.args[1]) if len(step.args) > 1 else ""
             if step.tool in ROUTE_HOPS and label in self.paths and (stepwise or label in self.kinds):
                 steps += self._hops(source, label, step.tool == "tail_entities", starts + len(steps))
                 if step.tool == "head_entities" and self.kinds.get(label) in places:
@@ -129,7 +129,7 @@ class RowGraph:
 # The rows of an invented graph
 
 
-_SHARED = 0.7  # the share of kinds that several tables have a column for which is called alike in all of them
+_SHARED = 0.9  # the share of kinds that several tables have a column for which is called alike in all of them
 _ONE_TABLE = 0.4  # the share of relations that stand in the rows of another one with the same head, as a flight's do
 _HEADED = 0.35  # the share of tables whose rows are lines of something: of orders, of invoices
 _HEADERS = (

@@ -278,8 +278,8 @@ def dated_question(speaker: Speaker) -> str | None:
         other = speaker.phrase(2)
         assert other is not None
         begun = _since if call.tool == "least" else _when
-        asked = [(weight, text) for weight, one in statements(speaker, way, known, other) for text in begun(one)]
-        return speaker.choose(asked)
+        found = statements(speaker, way, known, other)
+        return speaker.choose([(weight * share, text) for weight, one in found for share, text in begun(one)])
     questions = [text for text in speaker.templates(way).at(speaker.level).questions if fits(text, known)]
     options: Weighted = []
     if call.tool in ("earliest", "latest"):
@@ -320,12 +320,12 @@ def _now(speaker: Speaker) -> str | None:
     way, now = _way_at(speaker.plan, steps[-1])
     questions = [fill(text, inner) for text in speaker.templates(way).at(speaker.level).questions if fits(text, inner)]
     if speaker.plan.steps[-1].tool == "count":
-        found = [PLURAL_ASKED.match(text) for text in questions]
-        questions = [f"How many {one[1]} {one[2]}" for one in found if one and is_plural(one[1]) and one[1] != "ones"]
-        for noun in speaker.templates(way).at(speaker.level).bare[:2]:
+        asked = [PLURAL_ASKED.match(text) for text in questions]
+        questions = [f"How many {it[1]} {it[2]}" for it in asked if it and is_plural(it[1]) and it[1] != "ones"]
+        for one in speaker.templates(way).at(speaker.level).bare[:2]:
             questions += [
-                f"How many {plural(noun)} does {inner.text} have?",
-                f"number of {plural(noun)} of {inner.text}",
+                f"How many {plural(one)} does {inner.text} have?",
+                f"number of {plural(one)} of {inner.text}",
             ]
     if not questions:
         return None
@@ -377,7 +377,7 @@ def _dated_way(plan: QuestionPlan, call: Call) -> DirectedRelation:
     return DirectedRelation(hop.relation, hop.out)
 
 
-_BEGUN = (
+_BEGUN: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("Does ", ("When did ",), ("Since when does ", "Since when did ")),
     ("Did ", ("When did ",), ("Since when did ", "From when on did ")),
     ("Is it true that", (), ()),
@@ -407,8 +407,14 @@ def _since(statement: str) -> list[tuple[float, str]]:
         if statement.startswith(start) and since:
             rest = statement[len(start) :]
             made = [(1.0, f"{since[0]}{rest}")]
-            if start == "Is " and len(words := rest.rstrip("?").split(" ", 1)) > 1:
+            if start == "Is " and len(words := rest.rstrip("?").split(" ", 1)) > 1 and words[0] != "the":
                 made.append((0.5, f"how long has {words[0]} been {words[1]}, since when?"))
+                made.append((1.0, f"Since when has {words[0]} been {words[1]}?"))
+            elif start == "Does " and len(words := rest.split(" have ", 1)) > 1:
+                made += [
+                    (2.0, f"Since when has {words[0]} had {words[1]}"),
+                    (1.0, f"since when {words[0]} had {words[1]}"),
+                ]
             elif start in ("Does ", "Did "):
                 made.append((0.7, f"{since[1]}{rest}"))
             return made
