@@ -295,6 +295,7 @@ QUESTIONS: dict[str, Callable[[Speaker, Call], str | None]] = {
 }
 # Of the patterns of the full language: each is worded as a whole.
 ASKED: dict[str, Callable[[Speaker], str | None]] = {
+    **chains.QUESTIONS,
     **choices.QUESTIONS,
     **comparisons.QUESTIONS,
     **verdicts.QUESTIONS,
