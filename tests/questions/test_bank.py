@@ -161,9 +161,9 @@ def test_an_unknown_domain() -> None:
         ('["directed_by"]', '"directed_by"', "`labels` must be a list of texts"),
         ('["directed"]', "[1]", "`inverse_labels` must be a list of texts"),
         ('"film"', "3", "`head` must be a text, given 3"),
-        ("[[concept]]", "[[concepts]]", "expected [[concept]] entries and nothing else, but there is `concepts`"),
+        ("[[concept]]", "[[concepts]]", "expected [[concept]] and [[path]] entries and nothing else, but there is `concepts`"),
         ("[[concept]]", "[[concept]", "x.toml: not TOML: "),
-        ("[[concept]]", "[concept]", "expected [[concept]] entries and nothing else"),
+        ("[[concept]]", "[concept]", "expected [[concept]] and [[path]] entries and nothing else"),
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path: Path, old: str, new: str, complaint: str) -> None:

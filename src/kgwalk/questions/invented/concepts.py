@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgwalk.kg.names import normalise
-from kgwalk.questions.bank import Concept
+from kgwalk.questions.bank import Concept, load_paths
 from kgwalk.questions.invented.values import LITERALS, fitting, wider
 from kgwalk.types import KgwalkError, Question
 
@@ -231,6 +231,7 @@ _ORDINARY = (
     *("place-river-length", "sport-player-goals"),
 )
 _ORDINARY_WEIGHT = 20.0
+_PARTNERS = 12.0  # weight of a concept that completes a path with one that is there: both ends of an enrolment
 _GENERIC = "generic"  # the domain of relations between any kinds, whose share is bounded
 _GENERIC_SHARE = 0.06
 _MOVES_EACH = 15  # moves tried for each concept that is wanted
@@ -270,6 +271,11 @@ class ConceptPool:
         self.uses: Counter[str] = Counter()  # graphs that had a concept, by its id
         self._by_head: dict[str, list[Concept]] = defaultdict(list)
         self._by_tail: dict[str, list[Concept]] = defaultdict(list)
+        self.partners: dict[str, set[str]] = defaultdict(set)  # ids of concepts on a path together with another's
+        for path in load_paths():
+            ids = [step.removeprefix("^") for step in path.steps]
+            for one in ids:
+                self.partners[one] |= set(ids) - {one}
         for concept in concepts:
             self._by_head[concept.head].append(concept)
             self._by_tail[concept.tail].append(concept)
@@ -361,11 +367,13 @@ class _SchemaDraft:
             self._place(self._drawn(options), near if move == "near" else None, kind)
 
     def _drawn(self, options: Sequence[Concept]) -> Concept:
+        partners = {other for one in self.placed for other in self.pool.partners[one.concept.id]}
         weights = [
             (_HOME if one.domain in self.domains else 1.0)
             * (_WANTED if one.id in self.wanted else 1.0)
             * (_PLACES if one.where else 1.0)
             * (_LIKE if one.head == one.tail else 1.0)
+            * (_PARTNERS if one.id in partners else 1.0)
             * (_ORDINARY_WEIGHT if one.id in _ORDINARY else 1.0)
             / (1 + self.pool.uses[one.id]) ** 1.5
             for one in options

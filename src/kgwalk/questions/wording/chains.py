@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgwalk.demos.route import CHOICES
 from kgwalk.questions.plan import HOPS, way_of
 from kgwalk.questions.wording.english import VAGUE, is_place, several
+from kgwalk.questions.wording.lexicon import Templates
 from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
@@ -46,6 +47,25 @@ def chain_of(speaker: Speaker, call: Call) -> SpokenChain | None:
             ways.append(way)
         number = speaker.sources(step)[0]
     return SpokenChain(number, tuple(ways[::-1]), last)
+
+
+MOST_STEPS = 3  # hops of a path that are worded as one
+
+
+def through_of(speaker: Speaker, call: Call) -> tuple[Templates, Phrase] | None:
+    """Templates that word the last hops as one, and what they start from: "Which courses does X take?".
+
+    Not at level 0, which speaks of each relation by its name.
+    """
+    chain = chain_of(speaker, call) if speaker.level else None
+    if chain is None:
+        return None
+    for count in range(min(len(chain.ways), MOST_STEPS), 1, -1):
+        templates = speaker.lexicon.through(chain.ways[-count:])
+        inner = None if templates is None else _before(speaker, chain.last, count)
+        if templates is not None and inner is not None:
+            return templates, inner
+    return None
 
 
 def bare_of(speaker: Speaker, chain: SpokenChain) -> list[tuple[str, ...]]:

@@ -14,6 +14,7 @@ from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgwalk.questions.plan import HOPS, way_of
+from kgwalk.questions.wording import chains
 from kgwalk.questions.wording.english import (
     DATE,
     UNCOUNTED,
@@ -456,10 +457,11 @@ def count_question(speaker: Speaker, call: Call) -> str | None:
 
 def _how_many(speaker: Speaker, made: Call) -> list[tuple[float, str]]:
     """ "Which films did {} direct?" as "How many films did {} direct?"; "How many children does {} have?"."""
-    inner = speaker.phrase(speaker.sources(made)[0])
+    through = chains.through_of(speaker, made)
+    inner = speaker.phrase(speaker.sources(made)[0]) if through is None else through[1]
     if inner is None:
         return []
-    questions, _, bare = speaker.templates(way_of(made)).at(speaker.level)
+    questions, _, bare = (speaker.templates(way_of(made)) if through is None else through[0]).at(speaker.level)
     found: list[tuple[float, str]] = []
     for question in questions:
         # "what stands before {}" opens with a verb, so after "what" a helping verb must follow the noun

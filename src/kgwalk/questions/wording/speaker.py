@@ -25,6 +25,7 @@ from kgwalk.walk.facts import DirectedRelation
 
 # Weight of wording a chain in nouns alone, by its number of hops; a question around a phrase has the weight 5.
 POSSESSIVE = (1.2, 3.5, 6.0)
+THROUGH = 0.75  # the share of phrases over rows that do not speak of the rows
 FIRST_MARK = 0xE000  # private use characters: no template has them
 
 Weighted = list[tuple[float, str]]
@@ -125,7 +126,9 @@ class Speaker:
 
     def noun(self, way: DirectedRelation, inner: Phrase, *, whole: bool = False) -> Phrase | None:
         """A phrase for what a relation leads to from `inner`. With `whole`, it has a head noun that more may follow."""
-        templates = self.templates(way)
+        return self.noun_by(self.templates(way), inner, whole=whole)
+
+    def noun_by(self, templates: Templates, inner: Phrase, *, whole: bool = False) -> Phrase | None:
         _, nouns, bare = templates.at(self.level)
         fitting = [text for text in nouns if fits(text, inner) and (not whole or parts(text))]
         options: Weighted = [(_weight(text, inner), text) for text in fitting]
@@ -217,6 +220,11 @@ def source_of(speaker: Speaker, call: Call) -> tuple[Phrase, str] | None:
 def hop_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     if speaker.templates(way_of(call)).silent:
         return speaker.phrase(speaker.sources(call)[0])
+    through = chains.through_of(speaker, call)
+    if through is not None and speaker.chance.random() < THROUGH:
+        made = speaker.noun_by(*through)
+        if made is not None:
+            return made
     found = source_of(speaker, call)
     made = None if found is None else speaker.noun(way_of(call), found[0])
     if found is None or made is None or not found[1]:
@@ -243,6 +251,9 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
             ways.append((weight, lambda: chains.possessive(speaker, chain, nouns)))
             ways.append((0.6 * speaker.level, lambda: chains.keywords(speaker, chain, nouns)))
         ways.append((8.0 * (len(chain.ways) > 1), lambda: chains.implied(speaker, chain)))
+        through = chains.through_of(speaker, call)
+        if through is not None:
+            ways.append((25.0, lambda: _asked(speaker, through[0].questions, through[1])))
     if speaker.level > 1 and len(inner.text) > 1 and not when:  # a name is one mark
         ways.append((0.8, lambda: chains.stepwise(speaker, questions, inner)))
     text = first_worded(speaker, ways)
