@@ -71,6 +71,10 @@ class PlanWording(Protocol):
 
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None: ...
 
+    def says_as_one(self, ways: tuple[DirectedRelation, ...]) -> bool:
+        """Whether it has words that ask for several hops as if they were one."""
+        ...
+
 
 def make_questions(
     graph: StoredGraph,
@@ -303,6 +307,7 @@ class _QuestionMaker:
     ) -> None:
         self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
         self.sampler = WalkSampler(graph, settings, schema)
+        self.sampler.says_as_one = wording.says_as_one
         self.stored, self.groups = graph, Groups(self.sampler, graph, concepts)
         self.words = random.Random(settings.seed + 1)  # separate: how one plan is worded does not change the next draw
         self.shares = RelationShares(len(self.sampler.schema.relations))

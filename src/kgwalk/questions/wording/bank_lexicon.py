@@ -42,7 +42,7 @@ from kgwalk.questions.wording.values import spoken_units
 from kgwalk.walk.facts import DirectedRelation
 
 # Words that show that a label is no noun.
-_NO_NOUNS = word_set("can may must cannot not also or came had has began inside nearby open previously formerly")
+_NO_NOUNS = word_set("can may must cannot not also or came had has began inside nearby open previously formerly until since")
 # Participles that may stand before a noun: "adopted child".
 _ADJECTIVES = word_set("adopted armed associated featured given intended named protected spoken supported sacred")
 LONGEST_BARE = 3  # words of a noun that can stand before another: "X's place of birth"
@@ -118,11 +118,12 @@ class ConceptNouns:
         return any(all(step.removeprefix("^") in self.concepts for step in one.steps) for one in others)
 
     def joined(self, one: str, other: str) -> bool:
-        """Whether a relation joins these two kinds directly, in either direction."""
+        """Whether a relation joins these two kinds directly, in either direction; not one between any things."""
         ends = frozenset((one, other))
         if ends not in self._joined:
             kinds = ((concept.head, concept.tail) for concept in self.concepts.values())
-            self._joined[ends] = any(_join_alike((one, other), pair) for pair in kinds)
+            told = (pair for pair in kinds if VAGUE.isdisjoint(pair))
+            self._joined[ends] = any(_join_alike((one, other), pair) for pair in told)
         return self._joined[ends]
 
     def alone(self, concept: Concept) -> bool:

@@ -55,6 +55,9 @@ class Wording:
             raise KgwalkError(f"noise {noise} is no share of words: give 0 to 1")
         self.lexicon, self.level, self.noise, self.noisy_names = lexicon, level, noise, noisy_names
 
+    def says_as_one(self, ways: tuple[DirectedRelation, ...]) -> bool:
+        return self.lexicon.through(ways) is not None
+
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
         """The plan's question; None where there is no good wording for it."""
         if any(len(f".{name}.".splitlines()) > 1 for name in plan.topics):
