@@ -121,9 +121,9 @@ class ConceptNouns:
         """Whether a relation joins these two kinds directly, in either direction; not one between any things."""
         ends = frozenset((one, other))
         if ends not in self._joined:
-            kinds = ((concept.head, concept.tail) for concept in self.concepts.values())
-            told = (pair for pair in kinds if VAGUE.isdisjoint(pair))
-            self._joined[ends] = any(_join_alike((one, other), pair) for pair in told)
+            kinds = [(concept.head, concept.tail) for concept in self.concepts.values()]
+            pairs = kinds + [(tail, head) for head, tail in kinds]
+            self._joined[ends] = any(_same(one, head) and _same(other, tail) for head, tail in pairs)
         return self._joined[ends]
 
     def alone(self, concept: Concept) -> bool:
@@ -142,12 +142,13 @@ def _called(concept: Concept) -> frozenset[str]:
 
 def _alike(one: Concept, two: Concept) -> bool:
     """Whether two concepts may join the same kinds, in either direction."""
-    return _join_alike((one.head, one.tail), (two.head, two.tail))
-
-
-def _join_alike(one: tuple[str, str], two: tuple[str, str]) -> bool:
-    (a, b), (c, d) = ((_may_be(head), _may_be(tail)) for head, tail in (one, two))
+    (a, b), (c, d) = ((_may_be(concept.head), _may_be(concept.tail)) for concept in (one, two))
     return (_meet(a, c) and _meet(b, d)) or (_meet(a, d) and _meet(b, c))
+
+
+def _same(one: str, two: str) -> bool:
+    """Whether two kinds are one, or one of them is a narrower word for the other: a student is a person."""
+    return one == two or one in NARROWER.get(two, ()) or two in NARROWER.get(one, ())
 
 
 @cache
