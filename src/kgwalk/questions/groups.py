@@ -36,6 +36,7 @@ OF_A_KIND = 0.6  # the share of groups that are all of a kind, where the graph h
 BY_TYPE = 0.75  # the share of kinds that are types, where the graph has types
 RELATIVE = 0.1  # the share of a relation's heads that are tails, from which on it joins things of one kind
 NAMED = 0.8  # the share of a kind's members that a question could name
+OVER_ROWS = 0.3  # the share of groups reached from a topic that are reached over rows, where a graph has rows
 TRIES = 12  # draws of a group
 TIMES_LOOKED_AT = 2  # entities of a relation whose facts are looked at for dates
 FAN = 1.5  # entities that a relation leads to on average, for them to be a group
@@ -126,9 +127,10 @@ class Groups:
         return self.draw(least=least, of_a_kind=1.0)
 
     def reached(self) -> DrawnGroup:
-        """What one relation leads to from a topic."""
+        """What one relation leads to from a topic, or two over rows: the courses that a student takes."""
         sampler = self.sampler
-        walk = sampler.path(1, to_name=True)
+        over = sampler.over_rows(to_name=True) if self.chance.random() < OVER_ROWS else None
+        walk = over or sampler.path(1, to_name=True)
         builder = PlanBuilder(sampler.graph, [walk.topic], sampler.settings)
         members = builder.members(builder.follow(1, walk.ways))
         if sum(map(askable, members)) < HAVE * len(members):

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from kgwalk.data.folder import STORE, DatasetWriter
 from kgwalk.demos.route import CHOICES
@@ -73,6 +73,15 @@ class PlanWording(Protocol):
     """Gives the text of a plan, or None where there is no good wording."""
 
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None: ...
+
+
+@runtime_checkable
+class PathWording(Protocol):
+    """A wording that can tell which walks it has words of their own for."""
+
+    def says_as_one(self, ways: tuple[DirectedRelation, ...]) -> bool:
+        """Whether it has words that ask for several hops as if they were one."""
+        ...
 
 
 def make_questions(
@@ -310,6 +319,8 @@ class _QuestionMaker:
     ) -> None:
         self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
         self.sampler = WalkSampler(graph, settings, schema)
+        if isinstance(wording, PathWording):
+            self.sampler.says_as_one = wording.says_as_one
         self.stored, self.rows = graph if rows is None else rows.graph, rows  # the graph that is walked
         self.groups = Groups(self.sampler, graph, concepts)
         self.words = random.Random(settings.seed + 1)  # separate: how one plan is worded does not change the next draw

@@ -307,6 +307,9 @@ class InventedLexicon:
         bare = self._plain.concept_nouns.nouns(concept, not end.head)
         return Templates(questions, nouns, kind, bare=bare, where=() if end.head else concept.where)
 
+    def through(self, ways: tuple[DirectedRelation, ...]) -> Templates | None:
+        return self._plain.through(ways)
+
     def value_words(self, relation: str) -> tuple[str, ...]:
         if relation in self._time_labels:
             return (self._time_labels[relation],)

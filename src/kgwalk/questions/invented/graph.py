@@ -55,6 +55,7 @@ from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings, QuestionPlan
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
+from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.kinds import ALL, OF_TYPE
 from kgwalk.walk.paths import SIGNS, PathError, parse
 
@@ -77,6 +78,7 @@ class InventedSettings:
     domains: tuple[int, int] = (1, 4)
     dated: float = 0.0  # the share of relations whose facts have a time
     language: str = "core"  # with "full" some have types, and values behind nodes
+    rows: float = 0.4  # the share of graphs with a domain that has rows joining two things: enrolments, bookings
     tables: float = 0.5  # the share of graphs of the full language that look like tables: rows with many values
 
     def __post_init__(self) -> None:
@@ -121,6 +123,8 @@ def make_invented_graph(
 ) -> InventedGraph:
     """One graph. `wanted` concepts, by id, come up more often; no label has one of the `banned` keys."""
     home = chance.sample(pool.domains, min(len(pool.domains), chance.randint(*settings.domains)))
+    if pool.row_domains and chance.random() < settings.rows:
+        home[0] = chance.choice(pool.row_domains)
     tables = settings.language == "full" and chance.random() < settings.tables
     style = LabelStyle.of_tables(chance) if tables else LabelStyle.of(chance)
     shares = _RelationMix(0.0, 0.0, 0.0, 0.0) if tables else _RelationMix.of(style, chance)
@@ -440,7 +444,7 @@ class InventedWording:
     """
 
     def __init__(self, invented: InventedGraph, noise: float, left_out: frozenset[str] = frozenset()) -> None:
-        lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times, invented.currency)
+        self._lexicon = lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times, invented.currency)
         self._known = invented.meanings.keys() | invented.ends.keys() | invented.times.keys() | invented.values
         self._known |= invented.truths
         self._nodes, self._values = invented.nodes, invented.values
@@ -449,6 +453,9 @@ class InventedWording:
         self._wordings = {
             words: [Wording(lexicon, level=level, noise=words) for level in LEVELS] for words in (0.0, NOISY_WORDS)
         }
+
+    def says_as_one(self, ways: tuple[DirectedRelation, ...]) -> bool:
+        return self._lexicon.through(ways) is not None
 
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
         named = [way.relation for way in plan.ways()]

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgwalk.demos.route import CHOICES
 from kgwalk.questions.plan import DATED, HOPS, QuestionPlan, way_of
 from kgwalk.questions.wording.english import VAGUE, a, is_person, is_place, is_plural, plural, several, singular
-from kgwalk.questions.wording.measures import PLURAL_ASKED
-from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many
+from kgwalk.questions.wording.lexicon import Templates
+from kgwalk.questions.wording.phrases import HEADLESS, PLURAL_ASKED, Phrase, fill, fits, is_many
 from kgwalk.questions.wording.verdicts import statements
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
@@ -50,6 +50,25 @@ def chain_of(speaker: Speaker, call: Call) -> SpokenChain | None:
             ways.append(way)
         number = speaker.sources(step)[0]
     return SpokenChain(number, tuple(ways[::-1]), last)
+
+
+MOST_STEPS = 3  # hops of a path that are worded as one
+
+
+def through_of(speaker: Speaker, call: Call) -> tuple[Templates, Phrase] | None:
+    """Templates that word the last hops as one, and what they start from: "Which courses does X take?".
+
+    Not at level 0, which speaks of each relation by its name.
+    """
+    chain = chain_of(speaker, call) if speaker.level else None
+    if chain is None:
+        return None
+    for count in range(min(len(chain.ways), MOST_STEPS), 1, -1):
+        templates = speaker.lexicon.through(chain.ways[-count:])
+        inner = None if templates is None else _before(speaker, chain.last, count)
+        if templates is not None and inner is not None:
+            return templates, inner
+    return None
 
 
 def bare_of(speaker: Speaker, chain: SpokenChain) -> list[tuple[str, ...]]:

@@ -16,7 +16,6 @@ from kgwalk.questions.plan import AGAINST, AGGREGATE, ARITHMETIC, BEHIND, REPEAT
 from kgwalk.questions.wording.choices import GroupWords, count_way, counted, group_words, ranked_words
 from kgwalk.questions.wording.english import a, base, is_person, is_plural, plural, singular, third
 from kgwalk.questions.wording.measures import (
-    PLURAL_ASKED,
     amount,
     bound_phrase,
     comparative,
@@ -25,7 +24,7 @@ from kgwalk.questions.wording.measures import (
     value_noun,
     words_for,
 )
-from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, parts
+from kgwalk.questions.wording.phrases import PLURAL_ASKED, Phrase, as_many, fill, fits, parts
 from kgwalk.questions.wording.values import VERBS
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation

@@ -26,7 +26,7 @@ from kgwalk.questions.wording.english import (
     third,
     word_set,
 )
-from kgwalk.questions.wording.phrases import Phrase, PhraseParts, as_many, fill, fits, parts
+from kgwalk.questions.wording.phrases import PLURAL_ASKED, Phrase, PhraseParts, as_many, fill, fits, parts
 from kgwalk.questions.wording.values import VERBS, ValueWords, value_words
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
@@ -463,18 +463,13 @@ def count_question(speaker: Speaker, call: Call) -> str | None:
     return speaker.choose(options)
 
 
-# "what stands before {}" opens with a verb, so after "what" a helping verb must follow the noun
-PLURAL_ASKED = re.compile(
-    r"(?:which|what(?= \w+ (?:do|did|does|are|were|have|has|is|was)\b)) (\w+) (.*)", re.IGNORECASE
-)
-
-
 def _how_many(speaker: Speaker, made: Call) -> list[tuple[float, str]]:
     """ "Which films did {} direct?" as "How many films did {} direct?"; "How many children does {} have?"."""
-    inner = speaker.phrase(speaker.sources(made)[0])
+    through = speaker.through(made)
+    inner = speaker.phrase(speaker.sources(made)[0]) if through is None else through[1]
     if inner is None:
         return []
-    questions, _, bare = speaker.templates(way_of(made)).at(speaker.level)
+    questions, _, bare = (speaker.templates(way_of(made)) if through is None else through[0]).at(speaker.level)
     found: list[tuple[float, str]] = []
     for question in questions:
         opened = PLURAL_ASKED.match(question)
