@@ -348,7 +348,8 @@ def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], gr
     """What is compared with a topic, where that is all that is said of it: "who earns more than Felix Kraus"."""
     starts = {one.start for one in mentions if one.candidates[0].name in topics}
     than = [at for at in range(1, len(text.words) - 1) if text.words[at].plain == "than"]
-    if len(topics) != 1 or not any(text.words[at + 1 + text.function[at + 1]].start in starts for at in than):
+    named = [at + 1 + text.function[at + 1] for at in than]  # "than Felix", "than the Wren"; nothing after "than the"
+    if len(topics) != 1 or not any(text.words[at].start in starts for at in named if at < len(text.words)):
         return []
     return [kind for kind in kinds_of(graph).values() if kind.how == OF_TYPE and kind.fact(graph, topics[0])][:1]
 
