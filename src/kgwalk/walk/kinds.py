@@ -174,9 +174,9 @@ def _called(name: str, known: Mapping[str, Kind], noun: bool = True) -> Kind | N
     others = [known[other] for other in same_kind(name) if other in known]
     ending = [kind for plain, kind in known.items() if plain.endswith(f" {name}") and (kind.value or kind.how == TAILS)]
     for how in (OF_TYPE, TAILS) if any(kind.how == OF_TYPE for kind in known.values()) else ():
-        if found := [kind for kind in others if kind.how == how]:
-            return found[0]
         if len(found := [kind for kind in ending if kind.how == how]) == 1:
+            return found[0]
+        if found := [kind for kind in others if kind.how == how]:
             return found[0]
     made = [kind for kind in known.values() if kind.how == TAILS and _is_agent(name, kind)]
     if made:
@@ -372,6 +372,9 @@ def _is_asked(text: Text, one: MentionedKind, found: Sequence[MentionedKind]) ->
     """Whether a kind is what is asked for, not a property: "which materials", "which truck models", not "elements by
     density".
     """
+    after = next((other for other in found if one.end + 1 == other.start and other.kind.how == OF_TYPE), None)
+    if one.kind.how != OF_TYPE and after is not None:
+        return False  # "deprecated functions"
     if one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER:
         return True
     before = next((other for other in found if other.end + 1 == one.start), None)

@@ -75,6 +75,50 @@ _HOW_MANY = {"less", "more", "fewer", "greater", "larger", "top", "bottom", "bes
 _HOW_MANY_OF = {"than", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "hundred"}
 _IDS = {"id", "no", "nr", "number", "sku", "item", "order", "invoice", "ticket", "case", "part", "product", "model"}
 _IDS |= {"article", "batch", "lot", "version", "serial", "customer", "employee", "account", "flight", "room", "line"}
+# After a number these are units: above 3000 K is not about potassium.
+_UNITS = {
+    "k",
+    "c",
+    "f",
+    "g",
+    "kg",
+    "mg",
+    "t",
+    "m",
+    "km",
+    "cm",
+    "mm",
+    "l",
+    "ml",
+    "s",
+    "h",
+    "min",
+    "w",
+    "kw",
+    "v",
+    "a",
+    "hz",
+}
+_UNITS |= {
+    "b",
+    "kb",
+    "mb",
+    "gb",
+    "tb",
+    "eur",
+    "usd",
+    "gbp",
+    "chf",
+    "mi",
+    "ft",
+    "in",
+    "lb",
+    "lbs",
+    "oz",
+    "am",
+    "pm",
+    "p",
+}
 _SPOKEN = {"speak", "spoken", "spok"}
 _PARTS_OF_THE_WORLD = {"south", "north", "east", "west", "central", "latin", "eastern", "western", "new"}
 
@@ -163,6 +207,8 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         if len(words) == 1 or plain in names.relation_words:
             return COMMON, "one character" if len(words) == 1 else "a word of a relation"
         return (STRONG if len(words) > 2 else FAIR), f"{len(words)} characters"
+    if first == last and first and text.digits[first - 1] and plain in _UNITS:
+        return COMMON, "a unit"
     content = [at for at in range(first, last + 1) if not text.function[at]]
     shown = content or range(first, last + 1)
     capital = [text.capital[at] for at in range(first, last + 1) if at > 0]
@@ -256,7 +302,8 @@ def _part_of_one(text: Text, names: GraphNames, first: int, last: int) -> Weighe
     if first == last or ends_in_word or not names.few or of_relations(text, names, range(first, last + 1)):
         return None
     start, end = text.span(first, last)
-    named = names.only_with(normalise(text.question[start:end]))
+    plain = normalise(text.question[start:end])
+    named = names.only_with(plain) or (names.only_with(plain.replace(" ", "")) if last == first + 1 else [])
     if not named:
         return None
     return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), PART_OF_NAME)

@@ -29,7 +29,8 @@ CONSIDERED = 50  # names that a search proposes, of which the best connected is 
 # An entity is well connected if it is among so many, or this share, of the graph's.
 WELL_CONNECTED, WELL_CONNECTED_SHARE = 1000, 0.05
 MOST_CLASSES = 1000  # of a graph with few names
-FEW = 20_000  # names of a graph: metaqa's 43,000 have a film for many a word
+FEW = 20_000  # names of a graph, without values in figures: metaqa's 43,000 have a film for many a word
+MOST_COUNTED = 10 * FEW  # names that are looked at to see which are figures
 MOST_ASKED = 24  # names asked of a graph that has no store here: each may be a request
 MOST_INITIALS = 100_000  # names known by their initials: the best connected ones, one index a store
 BESIDE, MOST_BESIDE = 3, 200  # a fact with another entity tells more than a word; of so many facts of one relation
@@ -122,6 +123,7 @@ class GraphNames(Protocol):
 class _Known(NamedTuple):
     """What is read from a store once."""
 
+    few: bool
     relation_words: frozenset[str]
     classes: list[str]
     class_words: frozenset[str]
@@ -140,11 +142,23 @@ def _known(store: Store) -> _Known:
     known = _KNOWN.get(store)
     if known is None:
         relations = store.relation.several(range(len(store.relation)))
-        classes = _classes(store, relations) if len(store.entity) <= FEW else []
+        few = _has_few(store)
+        classes = _classes(store, relations) if few else []
         labels = _told_apart(store)
-        _add_other_names(labels, store, relations)
-        known = _KNOWN[store] = _Known(_relation_words(relations), classes, _stems(classes), labels)
+        _add_other_names(labels, store, relations if few else ())
+        known = _KNOWN[store] = _Known(few, _relation_words(relations), classes, _stems(classes), labels)
     return known
+
+
+def _has_few(store: Store) -> bool:
+    """Whether few names have a letter: prices and coordinates may be many, and no question's word is one of them."""
+    count = len(store.entity)
+    if FEW < count <= MOST_COUNTED:
+        count = sum(_LETTER.search(name) is not None for name in store.entity.several(range(count)))
+    return count <= FEW
+
+
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 def _classes(store: Store, relations: Sequence[str]) -> list[str]:
@@ -197,8 +211,6 @@ def _add_other_names(labels: dict[str, list[int]], store: Store, relations: Sequ
     """Names beside the one that is shown: labels in other languages, and what relations of aliases lead to."""
     for name, number in store.other_names:
         labels.setdefault(normalise(name), []).append(number)
-    if len(store.entity) > FEW:
-        return
     for relation in relations:
         if last_words(relation) in ALIASES:
             for fact in StoredGraph(store).match(relation=relation):
@@ -209,12 +221,12 @@ def _add_other_names(labels: dict[str, list[int]], store: Store, relations: Sequ
 
 
 def _parts(words: Sequence[str]) -> set[str]:
-    """Two to four words of a longer name, side by side; none of what is no name but a text."""
+    """Up to four words of a longer name, side by side; none of what is no name but a text."""
     if len(words) > LONGEST_NAME:
         return set()
     return {
         " ".join(words[first : first + length])
-        for length in range(2, min(len(words), LONGEST_PART + 1))
+        for length in range(1, min(len(words), LONGEST_PART + 1))
         for first in range(len(words) - length + 1)
     }
 
@@ -226,8 +238,7 @@ class Stored:
 
     def __init__(self, graph: StoredGraph) -> None:
         self._graph, self._store = graph, graph.store
-        self.relation_words, self.classes, self.class_words, self._told_apart = _known(graph.store)
-        self.few = len(graph.store.entity) <= FEW
+        self.few, self.relation_words, self.classes, self.class_words, self._told_apart = _known(graph.store)
         self.well_connected = max(WELL_CONNECTED, int(WELL_CONNECTED_SHARE * len(graph.store.entity)))
 
     def stretches(self, text: Text) -> Iterable[tuple[int, int]]:
@@ -268,7 +279,7 @@ class Stored:
         store = self._store
         if store not in _SQUEEZED:
             _SQUEEZED[store] = {}
-            for number, name in enumerate(store.entity.several(range(min(len(store.entity), FEW)))):
+            for number, name in enumerate(store.entity.several(range(len(store.entity)))):
                 _SQUEEZED[store].setdefault(normalise(name).replace(" ", ""), []).append(number)
         return _SQUEEZED[store]
 
@@ -276,7 +287,7 @@ class Stored:
         store = self._store
         if store not in _WITH:
             _WITH[store] = {}
-            for number, name in enumerate(store.entity.several(range(min(len(store.entity), FEW)))):
+            for number, name in enumerate(store.entity.several(range(len(store.entity)))):
                 for part in _parts(normalise(name).split()):
                     _WITH[store].setdefault(part, []).append(number)
         found = _WITH[store].get(words, ())

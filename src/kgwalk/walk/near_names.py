@@ -205,7 +205,9 @@ def _near_name(
     capital = not text.cased or text.capital[first]
     anywhere = names.few and capital and not is_usual(plain)  # also in the middle: "kennedy", John F Kennedy
     holds = holding(plain, near, anywhere) if bold or (unknown and capital) else []
-    if unknown and not holds and one_word and (one := singular_name(plain)) != plain:  # lamps: Desk Lamp, Floor Lamp
+    if (
+        (unknown or (bold and text.cased)) and not holds and one_word and (one := singular_name(plain)) != plain
+    ):  # lamps: Desk Lamp, Floor Lamp
         holds = holding(one, names.near(one))
     telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_usual(plain)
     if one_word:
@@ -217,8 +219,9 @@ def _near_name(
         holds = [
             one
             for one in known
-            if not _says_a_kind(text, first, one, len(known) > 1) and _fits_beside(text, names, first, one)
+            if not _says_a_kind(text, names, first, one, len(known) > 1) and _fits_beside(text, names, first, one)
         ]
+        holds = [one for one in holds if not (names.few and names.is_class(one))]
     if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
         holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
     least = ALIKE if unknown or (bold and (text.cased or not one_word)) else SURELY_ALIKE
@@ -232,7 +235,7 @@ def _near_name(
     return WeighedMatch(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
 
 
-def _says_a_kind(text: Text, at: int, one: RankedName, several: bool) -> bool:
+def _says_a_kind(text: Text, names: GraphNames, at: int, one: RankedName, several: bool) -> bool:
     """Whether the last word of a name without capitals, or of several, says what kind of thing is meant, not which.
 
     "Which service", "the cheapest service" and "the fraud service" do not mean eta-service; "the service" may.
@@ -240,6 +243,9 @@ def _says_a_kind(text: Text, at: int, one: RankedName, several: bool) -> bool:
     name, before = one.found.name, text.words[at - 1].plain if at else ""
     if at == 0 or normalise(name).split()[0] == text.words[at].plain:
         return False
+    others = [word for word in normalise(name).split() if word != text.words[at].plain]
+    if all(stem(word) in names.class_words for word in others):
+        return False  # "cardiology" says which of the wards ward_cardiology is
     if name != name.lower():
         return several and (before in _QUESTION or before in _QUANTITY)
     return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
@@ -250,7 +256,8 @@ def _fits_beside(text: Text, names: GraphNames, at: int, one: RankedName) -> boo
     if not names.few or text.language != "en":
         return True
     beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words) and is_unknown(text, names, near)]
-    of_name = {text.words[near].plain for near in beside if not _FORM_OF_VERB.search(text.words[near].plain)}
+    plain = [text.words[near].plain for near in beside]
+    of_name = {word for word in plain if not _FORM_OF_VERB.search(word) and not names.equal(word)}
     return of_name <= set(normalise(one.found.name).split())
 
 
