@@ -216,7 +216,11 @@ def test_an_unknown_domain() -> None:
         ('["directed_by"]', '"directed_by"', "`labels` must be a list of texts"),
         ('["directed"]', "[1]", "`inverse_labels` must be a list of texts"),
         ('"film"', "3", "`head` must be a text, given 3"),
-        ("[[concept]]", "[[concepts]]", "expected [[concept]] and [[path]] entries and nothing else, but there is `concepts`"),
+        (
+            "[[concept]]",
+            "[[concepts]]",
+            "expected [[concept]] and [[path]] entries and nothing else, but there is `concepts`",
+        ),
         ("[[concept]]", "[[concept]", "x.toml: not TOML: "),
         ("[[concept]]", "[concept]", "expected [[concept]] and [[path]] entries and nothing else"),
     ],

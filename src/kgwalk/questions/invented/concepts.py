@@ -214,8 +214,8 @@ def abbreviated(words: Sequence[str], chance: random.Random) -> list[str]:
 # Choosing concepts
 
 # How a schema grows, and the share of each move: by a concept between the same kinds as one that is there ("near"), one
-# that leads on, one with values, after a concept that tells where something happens one that tells where that is, or one
-# that completes a path with one that is there: the courses of the enrolments of students ("path").
+# that leads on, one with values, after a concept that tells where something happens one that tells where that is, or
+# one that completes a path with one that is there: the courses of the enrolments of students ("path").
 _MOVES = {"near": 0.39, "on": 0.31, "value": 0.14, "where": 0.07, "path": 0.09}
 # The same for a graph made of tables, where a row has many columns with values.
 _TABLE_MOVES = {"near": 0.1, "on": 0.25, "value": 0.4, "where": 0.05, "path": 0.2}

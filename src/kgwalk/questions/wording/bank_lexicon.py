@@ -42,7 +42,9 @@ from kgwalk.questions.wording.values import spoken_units
 from kgwalk.walk.facts import DirectedRelation
 
 # Words that show that a label is no noun.
-_NO_NOUNS = word_set("can may must cannot not also or came had has began inside nearby open previously formerly until since")
+_NO_NOUNS = word_set(
+    "can may must cannot not also or came had has began inside nearby open previously formerly until since"
+)
 # Participles that may stand before a noun: "adopted child".
 _ADJECTIVES = word_set("adopted armed associated featured given intended named protected spoken supported sacred")
 LONGEST_BARE = 3  # words of a noun that can stand before another: "X's place of birth"
