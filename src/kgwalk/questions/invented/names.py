@@ -169,8 +169,8 @@ _KINDS = {
     "award": "award, award category",
     "building": "building, stadium, bridge, airport, station, dam, monument, place of worship, power station, road, "
     "railway line, pipeline, nuclear reactor, building site",
-    "vehicle": "plane model, transit line, machine, "
-    "ship, aircraft, vehicle, rocket, spacecraft, weapon, engine, processor",
+    "vehicle": "plane model, transit line, machine, ship, aircraft, vehicle, rocket, spacecraft, weapon, engine, "
+    "processor",
     "species": "animal, plant, species, taxon, bird, crop, animal breed, livestock, fruit, plant family, host species, "
     "parasite, invasive species, pest, grape variety, cheese",
     "chemical": "chemical, material, mineral, chemical element, metal, alloy, gemstone, solvent, pollutant, "
@@ -195,8 +195,8 @@ _KINDS = {
     "concept, field of mathematics",
     "record": "order, order line, invoice, shipment, trip, flight, ticket, booking, visit, loan, meter, sample, "
     "museum object, enrolment, port call, line stop, issue, commit, requirement, sensor, reading, alarm, grant, "
-    "permit, "
-    "inspection, candidacy, contract, membership, prescription, appointment, admission, review, viewer rating, rental, "
+    "permit, inspection, candidacy, contract, membership, prescription, appointment, admission, review, viewer rating, "
+    "rental, "
     "bank account, air route, work shift, certificate, appearance, transfer, recipe line, exam",
     "depot": "warehouse, depot",
     "department": "department, ward, research topic",

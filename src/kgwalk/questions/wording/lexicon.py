@@ -75,7 +75,7 @@ class Lexicon(Protocol):
         ...
 
     def through(self, ways: tuple[DirectedRelation, ...]) -> Templates | None:
-        """Templates that word several hops as one, a student's courses over the enrolments; None without any."""
+        """Templates that word several hops as one: a student's courses, over the enrolments; None without any."""
         ...
 
     def value_words(self, relation: str) -> tuple[str, ...]:

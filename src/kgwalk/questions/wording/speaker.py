@@ -109,6 +109,10 @@ class Speaker:
     def templates(self, way: DirectedRelation) -> Templates:
         return self.lexicon.templates(way)
 
+    def through(self, call: Call) -> tuple[Templates, Phrase] | None:
+        """Templates that word the last hops as one, and what they start from."""
+        return chains.through_of(self, call)
+
     # Noun phrases
 
     def phrase(self, number: int) -> Phrase | None:
@@ -223,7 +227,7 @@ def source_of(speaker: Speaker, call: Call) -> tuple[Phrase, str] | None:
 def hop_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     if speaker.templates(way_of(call)).silent:
         return speaker.phrase(speaker.sources(call)[0])
-    through = chains.through_of(speaker, call)
+    through = speaker.through(call)
     if through is not None and speaker.chance.random() < THROUGH:
         made = speaker.noun_by(*through)
         if made is not None:
@@ -254,7 +258,7 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
             ways.append((weight, lambda: chains.possessive(speaker, chain, nouns)))
             ways.append((0.6 * speaker.level, lambda: chains.keywords(speaker, chain, nouns)))
         ways.append((8.0 * (len(chain.ways) > 1), lambda: chains.implied(speaker, chain)))
-        through = chains.through_of(speaker, call)
+        through = speaker.through(call)
         if through is not None:
             ways.append((25.0, lambda: _asked(speaker, through[0].questions, through[1])))
     if speaker.level > 1 and len(inner.text) > 1 and not when:  # a name is one mark
@@ -309,6 +313,7 @@ QUESTIONS: dict[str, Callable[[Speaker, Call], str | None]] = {
 }
 # Of the patterns of the full language: each is worded as a whole.
 ASKED: dict[str, Callable[[Speaker], str | None]] = {
+    **chains.QUESTIONS,
     **choices.QUESTIONS,
     **comparisons.QUESTIONS,
     **verdicts.QUESTIONS,
