@@ -1,4 +1,4 @@
-"""Score an agent on the users' graphs: `python -m benchmarks.users [--only dev|sealed] [--agent ADAPTER] [--json]`."""
+"""Score an agent on the users' graphs: `python -m benchmarks.users [--only dev|practice|sealed] [--agent ADAPTER]`."""
 
 from __future__ import annotations
 
@@ -12,33 +12,38 @@ from typing import Any
 
 from benchmarks.users.answers import Answers
 from benchmarks.users.gold import oracle, starts_report
-from benchmarks.users.graphs import UserGraph, dev, problems, seal, sealed
+from benchmarks.users.graphs import UserGraph, dev, practice, problems, seal, sealed
 from benchmarks.users.run import Asked, run
 from benchmarks.users.score import report
 
 from kgwalk.types import KgwalkError
 
-SETS = ("dev", "sealed")
+OPEN = {"dev": dev, "practice": practice}  # sets whose questions may be read
+SETS = (*OPEN, "sealed")
 
 
 def main() -> int:
     """Ask and score, or check the answers; the exit status is 1 where that fails."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.users",
-        description="Ten users' graphs with 40 questions each: how right an agent is on them.",
+        description="Users' graphs with 35 to 40 questions each: how right an agent is on them.",
         epilog="Of the sealed graphs only totals are printed. Examples: python -m benchmarks.users --only dev "
         "--engine cpu · python -m benchmarks.users --agent runs/mine/adapter --json · "
         "python -m benchmarks.users --check · python -m benchmarks.users --oracle --only dev",
     )
-    parser.add_argument("--only", choices=SETS, help="one of the two sets (default: both)")
-    parser.add_argument("--graph", action="append", help="of dev, only the graph of this name; may be repeated")
+    parser.add_argument("--only", choices=SETS, help="one of the sets (default: all)")
+    parser.add_argument(
+        "--graph", action="append", help="of dev or practice, only the graph of this name; may be repeated"
+    )
     parser.add_argument("--agent", help="an adapter's folder, shipped or none (default: the shipped one)")
     parser.add_argument(
         "--recipe", default=Asked.recipe, help="the recipe or baseline that walks (default: %(default)s)"
     )
     parser.add_argument("--model", help="a model's name or file (default: that of the agent)")
     parser.add_argument("--engine", default=Asked.engine, help="auto, cpu, local, vllm or api (default: %(default)s)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of dev, keep the walks here, to read failures")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="of dev or practice, keep the walks here, to read failures"
+    )
     parser.add_argument("--oracle", action="store_true", help="ask nobody: run the gold programs, and score them")
     parser.add_argument(
         "--starts", action="store_true", help="ask nobody: how often linking finds where the gold programs start"
@@ -47,10 +52,10 @@ def main() -> int:
     parser.add_argument("--seal", type=Path, metavar="FOLDER", help="write the sealed archive from a folder of graphs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
-    if given.graph and given.only != "dev":
-        parser.error("--graph needs --only dev: single sealed graphs are not scored")
-    if given.keep and given.only != "dev":
-        parser.error("--keep needs --only dev: what is asked of the sealed graphs is not read")
+    if given.graph and given.only not in OPEN:
+        parser.error("--graph needs --only dev or practice: single sealed graphs are not scored")
+    if given.keep and given.only not in OPEN:
+        parser.error("--keep needs --only dev or practice: what is asked of the sealed graphs is not read")
     try:
         if given.seal:
             seal(given.seal)
@@ -79,7 +84,7 @@ def _of_set(name: str, only: Sequence[str] | None, told: Told) -> dict[str, Any]
     if name == "sealed":
         with sealed() as graphs:
             return told(graphs, True)
-    graphs = dev()
+    graphs = OPEN[name]()
     if unknown := set(only or ()) - {graph.name for graph in graphs}:
         raise KgwalkError(f"no graph {', '.join(sorted(unknown))}; there are {', '.join(g.name for g in graphs)}")
     return told([graph for graph in graphs if not only or graph.name in only], False)
@@ -103,15 +108,17 @@ def _tell(what: str, done: int, total: int | None, figures: Mapping[str, float] 
 
 
 def _check(only: str | None) -> int:
-    wrong: dict[str, list[str]] = {}
-    if only in (None, "dev"):
-        wrong["dev"] = [line for graph in dev() for line in checked(graph)]
+    wrong = {
+        name: [line for graph in graphs() for line in checked(graph)]
+        for name, graphs in OPEN.items()
+        if only in (None, name)
+    }
     if only in (None, "sealed"):
         with sealed() as graphs:
             wrong["sealed"] = [line for graph in graphs for line in checked(graph)]
     for name, lines in wrong.items():
         print(f"{name}: {len(lines)} answers differ from the raw files" if lines else f"{name}: all answers hold")
-    for line in wrong.get("dev", []):
+    for line in (line for name in OPEN for line in wrong.get(name, [])):
         print(f"  {line}")
     return int(any(wrong.values()))
 

@@ -139,6 +139,11 @@ def dev() -> list[UserGraph]:
     return _graphs(HERE / "dev")
 
 
+def practice() -> list[UserGraph]:
+    """Graphs written later: measured once before anybody read a failure on them, and read from then on."""
+    return _graphs(HERE / "practice")
+
+
 @contextmanager
 def sealed() -> Iterator[list[UserGraph]]:
     """The sealed graphs, unpacked while they are used."""

@@ -33,6 +33,7 @@ from benchmarks.users.graphs import (
     UserGraph,
     UserQuestion,
     dev,
+    practice,
     problems,
     read_graph,
     seal,
@@ -80,16 +81,17 @@ def teams(tmp_path: Path) -> UserGraph:
 # The files
 
 
-@pytest.mark.parametrize("graph", dev(), ids=lambda graph: graph.name)
+@pytest.mark.parametrize("graph", [*dev(), *practice()], ids=lambda graph: graph.name)
 def test_the_answers_of_a_graph_are_what_its_raw_files_say(graph: UserGraph) -> None:
-    assert len(graph.questions) == 40
+    assert len(graph.questions) == (40 if graph.folder.parent.name == "dev" else 35)
     assert checked(graph) == []
 
 
 def test_every_shape_and_every_kind_of_answer_is_asked_for() -> None:
-    questions = [question for graph in dev() for question in graph.questions]
-    assert {question.shape for question in questions} == set(SHAPES)
-    assert {question.answer_kind for question in questions} == set(KINDS)
+    for graphs in (dev(), practice()):
+        questions = [question for graph in graphs for question in graph.questions]
+        assert {question.shape for question in questions} == set(SHAPES)
+        assert {question.answer_kind for question in questions} == set(KINDS)
     assert len(dev()) == 5
     assert any(graph.company for graph in dev())
 
@@ -269,10 +271,10 @@ def test_the_oracle_answers_with_rows_and_with_all_of_a_kind(teams: UserGraph) -
     assert [one.f1 for one in oracle([replace(teams, questions=[table, kind])])] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("name", ["currencies", "elements"])
+@pytest.mark.parametrize("name", ["currencies", "elements", "university", "world", "boardgames"])
 def test_what_people_ask_can_be_said(name: str) -> None:
-    """Dated facts, and values behind nodes; the other graphs are in benchmarks/users/README.md."""
-    [graph] = [graph for graph in dev() if graph.name == name]
+    """Dated facts, values behind nodes, tables, lines; the other graphs are in benchmarks/users/README.md."""
+    [graph] = [graph for graph in [*dev(), *practice()] if graph.name == name]
     assert [one.question.id for one in oracle([graph]) if one.f1 < 1] == []
 
 
@@ -325,6 +327,10 @@ def test_the_command_checks_the_answers_and_refuses_to_single_out_a_sealed_graph
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert users("--check", "--only", "dev").stdout == "dev: all answers hold\n"
+    assert users("--check", "--only", "practice").stdout == "practice: all answers hold\n"
     refused = users("--only", "sealed", "--graph", "x")
     assert refused.returncode == 2
-    assert "--graph needs --only dev" in refused.stderr
+    assert "--graph needs --only dev or practice" in refused.stderr
+    unknown = users("--only", "practice", "--graph", "bikes", "--oracle")
+    assert unknown.returncode == 1
+    assert unknown.stderr.startswith("error: no graph bikes; there are boardgames")

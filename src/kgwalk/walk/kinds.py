@@ -192,7 +192,7 @@ def starts_in(question: str, graph: Graph) -> tuple[list[Mention], list[Kind]]:
 
 
 def _is_class(name: str, graph: Graph) -> bool:
-    kind = kinds_of(graph).get(_singular(_plain(_last(name)).split())) if isinstance(graph, StoredGraph) else None
+    kind = kinds_of(graph).get(_singular(_plain(class_name(name)).split())) if isinstance(graph, StoredGraph) else None
     return kind is not None and kind.value == name
 
 
@@ -381,7 +381,7 @@ def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kin
         words = _plain(relation)
         if is_type(relation):
             values = store.entity.several(ends(number, False).tolist())
-            yield from (Kind(_last(value), OF_TYPE, relation, value) for value in values)
+            yield from (Kind(class_name(value), OF_TYPE, relation, value) for value in values)
             yield from _called_alike(relation, values)
             continue
         comes, key, leads = _COMES_FROM.match(words), _KEY.match(words), _LEADS_TO.match(words)
@@ -446,7 +446,7 @@ def _things(store: Store, ends: I64) -> bool:
     return bool(names) and values <= MOST_VALUES * len(names)
 
 
-def _last(name: str) -> str:
+def class_name(name: str) -> str:
     """The last part of an address: `http://example.org/Product` is called Product."""
     return re.split(r"[/#]", name.rstrip("/#"))[-1] if "://" in name else name
 
