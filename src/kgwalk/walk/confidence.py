@@ -30,8 +30,7 @@ import numpy.typing as npt
 import orjson
 from rapidfuzz import fuzz
 
-from kgwalk.kg.names import normalise
-from kgwalk.llm.embeddings import split_words
+from kgwalk.kg.names import normalise, split_words
 from kgwalk.llm.models import CARD
 from kgwalk.types import Answer, Call, Episode, KgwalkError, StopReason
 from kgwalk.walk.language import WITH_RELATION
