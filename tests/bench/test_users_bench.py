@@ -83,7 +83,7 @@ def teams(tmp_path: Path) -> UserGraph:
 
 @pytest.mark.parametrize("graph", [*dev(), *practice()], ids=lambda graph: graph.name)
 def test_the_answers_of_a_graph_are_what_its_raw_files_say(graph: UserGraph) -> None:
-    assert len(graph.questions) == (40 if graph.folder.parent.name == "dev" else 35)
+    assert len(graph.questions) in ((40,) if graph.folder.parent.name == "dev" else (35, 40))
     assert checked(graph) == []
 
 

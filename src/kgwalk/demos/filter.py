@@ -152,6 +152,7 @@ class DemoSettings:
     limit: int | None = setting(None, least=1)  # demos in all
     samples: int = setting(4, least=1)  # of a teacher, for each question
     temperature: float = setting(1.0, least=0)  # of a teacher
+    examples_share: float = setting(0.5, least=0, most=1)  # of the demos, with `protocol.examples`: those with examples
 
     @classmethod
     def of(cls, recipe: Recipe) -> DemoSettings:

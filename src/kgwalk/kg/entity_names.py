@@ -21,7 +21,7 @@ from kgwalk.kg.bulk_names import NameWriter, from_parts, hash_names, string_part
 from kgwalk.kg.external_memory import Interner, RowSorter, alphabetical, inverse
 from kgwalk.kg.files import FolderWriter
 from kgwalk.kg.find import hashes, signatures
-from kgwalk.kg.names import U32, U64, normalise
+from kgwalk.kg.names import OTHER_NAMES, U32, U64, normalise
 from kgwalk.types import Progress
 
 _BLOCK = 1 << 18  # names handled at once
@@ -49,6 +49,7 @@ class EntityWriter:
         labels = _NameFile(self._scratch / "labels") if entities.labelled else None
         writer = NameWriter(self._out, "entity_id" if labels else "entity")
         numbers: list[U32] = []
+        others: list[tuple[int, str]] = []
 
         def parts() -> Iterator[tuple[U64, U32]]:
             for part in entities.resolve(relation_keys):
@@ -56,6 +57,7 @@ class EntityWriter:
                 if labels is not None:
                     labels.append(part.labels)
                 numbers.append(part.numbers)
+                others.extend(part.other_names)
                 yield part.hashes, part.numbers
 
         writer.index(parts())
@@ -65,6 +67,10 @@ class EntityWriter:
         if labels is None:
             self._write_find(keys, order)
             return Homonyms()
+        if others:
+            others.sort()
+            write_table(self._out, OTHER_NAMES, [name for _, name in others])
+            self._out.write(f"{OTHER_NAMES}.of", np.array([number for number, _ in others], np.uint32))
         distinct, homonyms = _told_apart(self._out, labels, keys, order)
         self._write_names(distinct, len(order))
         self._write_find(distinct, np.arange(len(order), dtype=np.uint32))

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from kgwalk.kg.bulk_names import from_parts, hash_names, string_parts
 from kgwalk.kg.names import U32, U64
+from kgwalk.kg.sources.source import FALLBACK_RANK
 from kgwalk.types import InputError
 
 IdRows = npt.NDArray[np.uint32]  # (n, columns), compared column by column
@@ -276,6 +277,12 @@ def _append(path: Path, rows: IdRows) -> None:
 # Interning
 
 
+# Names beside the best one (in other languages) are kept of so many entities, the best connected, and so many of each:
+# that bounds the memory, and what linking reads.
+MOST_OTHERWISE_NAMED, MOST_OTHER_NAMES = 100_000, 16
+_OtherNames = list[tuple[int, str]]
+
+
 @dataclass(frozen=True)
 class PartNames:
     """The distinct names of one part, in hash order."""
@@ -284,6 +291,7 @@ class PartNames:
     labels: pa.LargeStringArray  # the best label of each key, else the key itself
     hashes: U64
     numbers: U32
+    other_names: _OtherNames  # entity and a label that is not its best one
 
 
 class Interner:
@@ -355,7 +363,8 @@ class Interner:
             part.numbers.replace(numbers[part.numbers.read()])
             labels = _read_labels(part)
             self._label_others(other_keys, labels)
-            yield PartNames(keys, pc.coalesce(_best_labels(keys, labels), keys), hash_names(keys), numbers)
+            best = pc.coalesce(_best_labels(keys, labels), keys)
+            yield PartNames(keys, best, hash_names(keys), numbers, _other_names(keys, numbers, best, labels))
             part.names.remove()
             self._pool.relieve()
         self._starts = np.cumsum([np.zeros(PARTS, np.int64), *self._counts], axis=0)
@@ -495,6 +504,21 @@ def _best_labels(keys: pa.LargeStringArray, labels: pa.Table) -> pa.LargeStringA
     # index_in gives the first place of a key among the label keys, which are sorted best first
     label_keys = labels["key"].combine_chunks()
     return labels["label"].combine_chunks().take(pc.index_in(keys, value_set=label_keys))
+
+
+def _other_names(keys: pa.LargeStringArray, numbers: U32, best: pa.LargeStringArray, labels: pa.Table) -> _OtherNames:
+    """The labels that sources give beside the best one, of the best connected entities, a few of each."""
+    given = labels.filter(pc.less(labels["rank"], FALLBACK_RANK))
+    if len(given) <= len(keys) and len(given) == len(pc.unique(given["key"])):
+        return []
+    at = pc.index_in(given["key"].combine_chunks(), value_set=keys)
+    found: dict[int, list[str]] = {}
+    for place, label in zip(at.to_pylist(), given["label"].to_pylist(), strict=True):
+        if place is not None and numbers[place] < MOST_OTHERWISE_NAMED and label != best[place].as_py():
+            others = found.setdefault(int(numbers[place]), [])
+            if len(others) < MOST_OTHER_NAMES and label not in others:
+                others.append(label)
+    return [(number, label) for number, others in found.items() for label in others]
 
 
 def _by_part(names: pa.LargeStringArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

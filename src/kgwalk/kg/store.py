@@ -20,7 +20,7 @@ from kgwalk.kg.csr import I64, Edges
 from kgwalk.kg.files import Folder, damaged
 from kgwalk.kg.find import Finder
 from kgwalk.kg.graph import Graph, find_among
-from kgwalk.kg.names import U32, NameTable, ShortNames
+from kgwalk.kg.names import OTHER_NAMES, U32, NameTable, ShortNames
 from kgwalk.kg.question_sets import QuestionSets
 from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
@@ -67,6 +67,15 @@ class Store:
     def short_names(self) -> ShortNames:
         """The short names of its relations."""
         return ShortNames(self.relation_name(number) for number in range(len(self.relation)))
+
+    @cached_property
+    def other_names(self) -> list[tuple[str, int]]:
+        """Names that sources give beside the one shown, such as labels in other languages, with their entity."""
+        if f"{OTHER_NAMES}.of" not in self.folder:
+            return []
+        names = NameTable(self.folder, OTHER_NAMES)
+        entities = self.folder.array(f"{OTHER_NAMES}.of", "<u4", len(names)).tolist()
+        return list(zip(names.several(range(len(names))), entities, strict=True))
 
     @property
     def digest(self) -> str:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from rapidfuzz.distance import OSA
 
 from kgwalk.kg.csr import I64
 from kgwalk.kg.graph import Graph
@@ -28,9 +29,18 @@ from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.linking import Mention, link
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.name_lookup import TYPE_RELATIONS, Stored, is_naming, is_unknown
+from kgwalk.walk.name_lookup import ALIKE, ALIKE_LETTERS, TYPE_RELATIONS, Stored, is_naming, is_unknown
 from kgwalk.walk.name_lookup import last_words as _plain
-from kgwalk.walk.question_words import FUNCTION_WORDS, Text, singular_name, stem
+from kgwalk.walk.question_words import (
+    FUNCTION_WORDS,
+    SAME_PROPERTY,
+    WHO,
+    Text,
+    is_usual,
+    same_kind,
+    singular_name,
+    stem,
+)
 from kgwalk.walk.values import value_of
 
 OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
@@ -43,6 +53,7 @@ LONGEST = 4  # words of a kind's name
 _LEADS_TO, _COMES_FROM = re.compile(r"^(?:has|have|had|is) (.+)$"), re.compile(r"^(.+) (?:of|for|in|at)$")
 _KEY = re.compile(r"^(.+) (?:id|key|code|no|nr|number|ref)$")
 _PARTICIPLE = re.compile(r"(?:ed|en|\b(?:born|made|held|built|found|known|sold|bought|won|led|set|put|worn|kept))$")
+_AGENTS = re.compile(r"^(\w+) by$")  # what designed_by leads to are designers
 _VERBAL = re.compile(r"^.+ (?:by|to|from|with|on|as)$")
 
 
@@ -137,7 +148,7 @@ def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, in
     while at < len(text.words):
         for last in range(min(at + LONGEST, len(text.words)) - 1, at - 1, -1):
             start, end = text.span(at, last)
-            kind = known.get(_singular(word.plain for word in text.words[at : last + 1]))
+            kind = _called(_singular(word.plain for word in text.words[at : last + 1]), known, _is_noun(text, at, last))
             free = all(end <= low or high <= start for low, high in taken)
             if kind is not None and free and not (at == last and text.words[at].plain in FUNCTION_WORDS):
                 if kind not in (one.kind for one in found):
@@ -146,6 +157,61 @@ def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, in
                 break
         at += 1
     return found
+
+
+def _is_noun(text: Text, first: int, last: int) -> bool:
+    """Whether words stand as a noun does, in the plural or after an article: not "routes that stop in Kiel"."""
+    before, word = text.words[first - 1].plain if first else "", text.words[last].plain
+    return singular(word) != word or before in _BEFORE_A_NOUN or _EST.search(before) is not None
+
+
+def _called(name: str, known: Mapping[str, Kind], noun: bool = True) -> Kind | None:
+    """The kind that a name in the singular means: by itself, or if it is a `noun` by another word for it (clients are
+    customers), as the end or the beginning of just one kind's name (lines are order lines).
+    """
+    if name in known or not noun:
+        return known.get(name) or _misspelt(name, known)
+    others = [known[other] for other in same_kind(name) if other in known]
+    ending = [kind for plain, kind in known.items() if plain.endswith(f" {name}") and (kind.value or kind.how == TAILS)]
+    for how in (OF_TYPE, TAILS) if any(kind.how == OF_TYPE for kind in known.values()) else ():
+        if found := [kind for kind in others if kind.how == how]:
+            return found[0]
+        if len(found := [kind for kind in ending if kind.how == how]) == 1:
+            return found[0]
+    made = [kind for kind in known.values() if kind.how == TAILS and _is_agent(name, kind)]
+    if made:
+        return made[0]
+    begun = [kind for plain, kind in known.items() if plain.startswith(f"{name} ") and kind.how == OF_TYPE]
+    return begun[0] if len(begun) == 1 else _misspelt(name, known)
+
+
+def _is_agent(name: str, kind: Kind) -> bool:
+    """Whether a noun is who does what a relation says: designers, of designed_by."""
+    verb = _AGENTS.match(_plain(kind.relation))
+    said = verb is not None and name.endswith(("er", "or")) and _IRREGULAR.get(verb[1], stem(verb[1]))
+    return bool(said) and stem(name) == said
+
+
+# Participles from which the noun cannot be read by its ending: written by a writer
+_IRREGULAR = {"written": "writ", "made": "mak", "built": "build", "led": "lead", "sung": "sing", "taught": "teach"}
+_IRREGULAR |= {
+    "driven": "driv",
+    "sold": "sell",
+    "held": "hold",
+    "won": "win",
+    "drawn": "draw",
+    "run": "run",
+    "owned": "own",
+}
+
+
+def _misspelt(name: str, known: Mapping[str, Kind]) -> Kind | None:
+    """The class whose name is spelt nearly so: "goverment". Not what is a word of its own."""
+    if len(name) < ALIKE_LETTERS or " " in name or name in FUNCTION_WORDS or is_usual(name):
+        return None
+    near = [(OSA.normalized_similarity(name, plain), kind) for plain, kind in known.items() if kind.how == OF_TYPE]
+    best = max(near, key=lambda entry: entry[0], default=(0.0, None))
+    return best[1] if best[0] >= ALIKE else None
 
 
 _KINDS: WeakKeyDictionary[Store | StoredGraph, dict[str, Kind]] = WeakKeyDictionary()
@@ -169,7 +235,7 @@ def kind_named(name: str, graph: Graph) -> Kind | None:
     """The kind of a name, as a question or a program writes it."""
     known = kinds_of(graph) if isinstance(graph, StoredGraph) else {}
     plain = _singular(_plain(name).split())
-    kind = known.get(plain) or (EVERYTHING if plain == THING else None)
+    kind = known.get(plain) or known.get(f"{plain} by") or (EVERYTHING if plain == THING else None)
     return Kind(_plain(name), TAILS, name) if kind is None and known and graph.has_relation(name) else kind
 
 
@@ -223,12 +289,16 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
             for one in found
             if one.kind.how == OF_TYPE and (one.kind.value in conditions or needed or _mixed(one.kind, topics, graph))
         ]
-        return [one.kind for one in chosen[:MOST_BESIDE]]
+        return [one.kind for one in chosen[:MOST_BESIDE]] or _compared(text, topics, mentions, graph)
     if _names_something_else(text, graph, mentions, found):
         return []
-    asked = [one for one in found if one.kind.how != TAILS or _is_asked(text, one)]
+    typed = any(one.kind.how == OF_TYPE for one in found)
+    asked = [one for one in found if one.kind.how == (OF_TYPE if typed else HEADS) or _is_asked(text, one, found)]
     asked = asked or [one for one in found if _is_ranked(text, one)]
-    return [one.kind for one in asked][:MOST_NAMED] or _implied(text, graph)
+    kinds = [one.kind for one in asked][:MOST_NAMED]
+    if kinds and text.words[0].plain in _WHO and not any(_is_people(kind) for kind in kinds):
+        return [*_people(text, graph), *kinds][:MOST_NAMED]  # "who manages the most products"
+    return kinds or _implied(text, graph)
 
 
 def linked(question: str, graph: Graph) -> list[Mention]:
@@ -245,7 +315,8 @@ MOST_NAMED, MOST_BESIDE = 3, 2  # kinds handed over without topics, and with som
 # "parts that cost more than the bell", "the department with the most people in Utrecht"
 _WORDS_OVER_ALL = """
     not no never none nobody nothing without except nor neither dont doesnt didnt arent isnt wasnt werent
-    hasnt havent cannot cant t only than all every each per most least fewest both average total
+    hasnt havent cannot cant t only than all every each per most least fewest both average total outside excluding
+    besides lacking missing unlike non
 """
 _OVER_ALL = frozenset(_WORDS_OVER_ALL.split())
 _EST = re.compile(r"..(?:est|iest)$")
@@ -261,26 +332,25 @@ _ASKED_AFTER = frozenset(_WORDS_ASKED_AFTER.split())
 _WORDS_BEFORE_A_NAME = """
     did does do to from of by in at
 """
+_WORDS_BEFORE_A_NOUN = """
+    which what the a an each every any our your no most least best next last first second third
+"""
+_BEFORE_A_NOUN = frozenset(_WORDS_BEFORE_A_NOUN.split())
 _BEFORE_A_NAME = frozenset(_WORDS_BEFORE_A_NAME.split())
-_PEOPLE = (
-    "employee",
-    "person",
-    "people",
-    "staff",
-    "member",
-    "player",
-    "scientist",
-    "author",
-    "user",
-    "customer",
-    "contact",
-    "artist",
-    "student",
-)
+_WHO = ("who", "whom", "whos")
 _WORDS_SAY_PEOPLE = """
     who whom whose people person everybody everyone somebody anyone staff worker colleague
 """
 _SAY_PEOPLE = frozenset(_WORDS_SAY_PEOPLE.split())
+
+
+def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], graph: StoredGraph) -> list[Kind]:
+    """What is compared with a topic, where that is all that is said of it: "who earns more than Felix Kraus"."""
+    starts = {one.start for one in mentions if one.candidates[0].name in topics}
+    than = [at for at in range(1, len(text.words) - 1) if text.words[at].plain == "than"]
+    if len(topics) != 1 or not any(text.words[at + 1 + text.function[at + 1]].start in starts for at in than):
+        return []
+    return [kind for kind in kinds_of(graph).values() if kind.how == OF_TYPE and kind.fact(graph, topics[0])][:1]
 
 
 def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
@@ -297,9 +367,14 @@ def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
     return False
 
 
-def _is_asked(text: Text, one: MentionedKind) -> bool:
-    """Whether a kind is what is asked for, not a property: "which materials", not "elements by density"."""
-    return one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER
+def _is_asked(text: Text, one: MentionedKind, found: Sequence[MentionedKind]) -> bool:
+    """Whether a kind is what is asked for, not a property: "which materials", "which truck models", not "elements by
+    density".
+    """
+    if one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER:
+        return True
+    before = next((other for other in found if other.end + 1 == one.start), None)
+    return before is not None and _is_asked(text, before, [])
 
 
 def _is_ranked(text: Text, one: MentionedKind) -> bool:
@@ -319,7 +394,7 @@ def _names_something_else(
     for at in range(1, len(text.words)):
         start, end = text.span(at, at)
         known = any(low < end and start < high for low, high in places)
-        if known or not is_unknown(text, names, at) or _FORM.search(text.words[at].plain):
+        if known or not _may_name(text, names, at):
             continue
         last = at + 1 == len(text.words) or text.function[at + 1] or is_unknown(text, names, at + 1)
         if text.words[at - 1].plain in _BEFORE_A_NAME and last:
@@ -327,7 +402,19 @@ def _names_something_else(
     return False
 
 
-_FORM = re.compile(r"(?:ed|ing|ly|[^uis]s)$")  # of a verb or adverb, or a plural
+_FORM = re.compile(r"(?:ed|ing|[^uis]s)$")  # of a verb, or a plural
+
+
+def _may_name(text: Text, names: Stored, at: int) -> bool:
+    """Whether a word that nothing explains may be a name: it is no form of a word, or stands with another such word."""
+    if not is_unknown(text, names, at):
+        return False
+    plain = text.words[at].plain
+    adverb = plain.endswith("ly") and (is_usual(plain[:-2]) or not is_unknown(Text(plain[:-2]), names, 0))
+    if not adverb and not _FORM.search(plain):
+        return True
+    beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words)]
+    return any(is_unknown(text, names, near) and not _FORM.search(text.words[near].plain) for near in beside)
 
 
 def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
@@ -338,30 +425,44 @@ def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
     typed = [kind for kind in known.values() if kind.how == OF_TYPE]
     words = [word.plain for word in text.words]
     names = Stored(graph)
-    if (
-        typed
-        and names.few
-        and any(is_unknown(text, names, at) and not _FORM.search(words[at]) for at in range(len(words)))
-    ):
+    if typed and names.few and any(_may_name(text, names, at) for at in range(len(words))):
         return []  # about something that is not there
-    if typed and not _SAY_PEOPLE.isdisjoint(words):
-        people = next((known[name] for name in _PEOPLE if name in known and known[name].how == OF_TYPE), None)
-        if people is not None:
-            return [people]
+    if typed and not _SAY_PEOPLE.isdisjoint(words) and (people := _people(text, graph)):
+        return people
     if not typed:
         plural = any(len(word) > 3 and word not in FUNCTION_WORDS and singular(word) != word for word in words)
         counts = any(word in _COUNTED or word in _OVER_ALL or _EST.search(word) for word in words)
         return [EVERYTHING] if plural or counts else []
-    stems = {stem(word) for word in words if word not in FUNCTION_WORDS}
+    stems = _spoken(text)
     spoken_of = [(len(stems & _relation_stems(kind, graph)), -at) for at, kind in enumerate(typed[:SAMPLED])]
     most, at = max(spoken_of)
     return [typed[-at]] if most else []
 
 
+def _is_people(kind: Kind) -> bool:
+    return any(name in WHO for name in _singular(_plain(kind.name).split()).split())
+
+
+def _people(text: Text, graph: StoredGraph) -> list[Kind]:
+    """The kind of people that a question speaks of, the likeliest where it speaks of none; nothing where none is."""
+    known = kinds_of(graph)
+    people = [known[name] for name in WHO if name in known and known[name].how == OF_TYPE]
+    stems = _spoken(text)
+    return [max(people, key=lambda kind: len(stems & _relation_stems(kind, graph)))] if people else []
+
+
+def _spoken(text: Text) -> set[str]:
+    """The stems of a question's words, and of words for the same property: "earns" speaks of a salary."""
+    words = [word.plain for word in text.words if word.plain not in FUNCTION_WORDS]
+    stems = {stem(word) for word in words}
+    return stems | {stem(other) for row in SAME_PROPERTY if not stems.isdisjoint(map(stem, row)) for other in row}
+
+
 def _relation_stems(kind: Kind, graph: StoredGraph) -> set[str]:
     """The words of the relations that things of a kind have."""
     relations = {name for member in kind.members(graph)[:MOST_NAMED] for name in graph.relations(member)}
-    return {stem(word) for name in relations if not is_naming(_plain(name)) for word in _plain(name).split()}
+    said = [_plain(name) for name in relations if not is_naming(_plain(name))]
+    return {stem(word) for name in [*said, _plain(kind.name)] for word in name.split()}
 
 
 def gold_kinds(question: Question, graph: Graph) -> list[Kind]:
@@ -383,6 +484,10 @@ def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kin
             values = store.entity.several(ends(number, False).tolist())
             yield from (Kind(class_name(value), OF_TYPE, relation, value) for value in values)
             yield from _called_alike(relation, values)
+            continue
+        if _AGENTS.match(words):
+            if _things(store, ends(number, False)):
+                yield Kind(words, TAILS, relation)
             continue
         comes, key, leads = _COMES_FROM.match(words), _KEY.match(words), _LEADS_TO.match(words)
         if is_naming(words) or _VERBAL.match(words) or (comes and _PARTICIPLE.search(comes[1])):

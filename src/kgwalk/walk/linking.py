@@ -24,20 +24,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import NamedTuple
-
-from rapidfuzz.distance import OSA
 
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found
 from kgwalk.walk.name_lookup import (
-    ALIKE,
     ALIKE_LETTERS,
+    BEFORE_A_NAME,
     COMMON,
     FAIR,
+    FAR_BETTER,
+    INFLECTED,
+    PART_OF_NAME,
+    SHARES_WORDS,
     STRONG,
     WEAK,
     GraphNames,
@@ -45,37 +45,34 @@ from kgwalk.walk.name_lookup import (
     RemoteNames,
     Stored,
     WeighedMatch,
-    alike_names,
     choose,
-    holding,
     is_unknown,
     of_relations,
     overlapping,
 )
+from kgwalk.walk.near_names import MOST_READINGS, better_known, faintly_alike, near_names
 from kgwalk.walk.question_words import (
     FUNCTION_WORDS,
     KINDS,
-    LONGEST,
     Text,
+    compass_names,
+    foreign_singulars,
     is_common,
+    numbered_name,
     other_names,
     plural_name,
+    same_kind,
     singular_name,
+    spellings,
     stem,
 )
 
 # Equal names, and how much speaks for each
 
 
-# Times that a name must be better connected, by rank, to be meant by its beginning or end alone: "lincoln".
-FAR_BETTER = 20
-
-
 MOST_FORMED = 5  # words of a name that is looked for in the singular and the plural
 _HOW_MANY = {"less", "more", "fewer", "greater", "larger", "top", "bottom", "best", "worst", "first", "last", "over"}
 _HOW_MANY_OF = {"than", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "hundred"}
-# Before the one letter or the small word that is a name: "written in c", "does the Heron have a bell"
-_BEFORE_A_NAME = {"in", "of", "with", "for", "on", "by", "from", "about", "to", "language"}
 _IDS = {"id", "no", "nr", "number", "sku", "item", "order", "invoice", "ticket", "case", "part", "product", "model"}
 _IDS |= {"article", "batch", "lot", "version", "serial", "customer", "employee", "account", "flight", "room", "line"}
 _SPOKEN = {"speak", "spoken", "spok"}
@@ -109,12 +106,14 @@ def _equal_name(text: Text, names: GraphNames, first: int, last: int) -> Weighed
         return None
     folded = stretch.casefold()
     # All in small letters, "king kong" is no more the tag king kong than the film King Kong.
-    case_tells = text.cased or (first, last) in text.quoted or "_" in stretch
+    upper = any(text.upper[first : last + 1])
+    case_tells = text.cased or upper or (first, last) in text.quoted or "_" in stretch
     ranked = []
     for one in named:
         place = _as_written(text.question, start, one.found)
         kept = one if place is None else one._replace(found=replace(one.found, how="exact"))
-        as_written = -len(one.found.name) if place and case_tells else 0
+        longer = len(one.found.name) > len(stretch)  # c++, of which "c" is looked up
+        as_written = -len(one.found.name) if place and (case_tells or longer) else 0
         ranked.append((as_written, one.found.name.casefold() != folded, one.rank, kept, place))
     ranked.sort(key=lambda entry: entry[:3])
     level, why = _evidence(text, names, first, last, ranked[0][3])
@@ -167,7 +166,8 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
     content = [at for at in range(first, last + 1) if not text.function[at]]
     shown = content or range(first, last + 1)
     capital = [text.capital[at] for at in range(first, last + 1) if at > 0]
-    if text.cased and any(capital) and (exact or all(text.capital[at] or text.digits[at] for at in shown)):
+    written = text.cased or all(text.upper[at] or text.digits[at] for at in shown)
+    if written and any(capital) and (exact or all(text.capital[at] or text.digits[at] for at in shown)):
         if (not content or len(plain) == 1) and text.capital_beside(first, last):
             return COMMON, "part of a longer run of capitals"
         return STRONG, "capitals"
@@ -178,7 +178,7 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         said = before in _IDS or (stem(before) in names.class_words and len(plain) != len("1999"))
         return (FAIR, "an id after what it is") if said and names.is_thing(best) else (COMMON, "a number")
     if len(plain) == 1:
-        return (FAIR if exact and before in _BEFORE_A_NAME else COMMON), "one letter"
+        return (FAIR if exact and before in BEFORE_A_NAME else COMMON), "one letter"
     if names.is_class(best):
         return COMMON, "a kind"
     if first == last and first and text.digits[first - 1] and not names.is_thing(best):
@@ -221,7 +221,8 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     content = [at for at in range(first, last + 1) if not text.function[at]]
     small = not any(text.capital[first : last + 1])
     before = text.words[first - 1].plain if first else ""
-    others = [] if before in _PARTS_OF_THE_WORLD else other_names(plain)  # South America is not America
+    # South America is not America
+    others = [] if before in _PARTS_OF_THE_WORLD else [*other_names(plain), *compass_names(plain)]
     for name in [f"{plain} language", *others] if others and stem(before) in _SPOKEN else others:
         if named := names.equal(name):
             guessed = [one._replace(found=replace(one.found, how="fuzzy")) for one in named]
@@ -229,255 +230,99 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
             return WeighedMatch(first, last, start, end, guessed, level, text.size(first, last), "another name of it")
     letters = plain.replace(" ", "")
     spelt = len(letters) > 1 and len(plain) == 2 * len(letters) - 1  # R&D
-    short = spelt or (first == last and text.cased and text.question[start:end].isupper())
+    short = spelt or (first == last and (text.upper[first] or _is_abbreviation(text, names, first)))
     if short and names.few and (named := names.short_for(letters)):
         return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "initials")
     if not content or not names.near_by or text.function[first] or text.function[last]:
         return None
-    named = next(
-        filter(None, (names.equal(name) for name in (singular_name(plain), plural_name(plain)) if name != plain)), []
-    )
+    forms = [singular_name(plain), plural_name(plain), *spellings(plain), *foreign_singulars(plain, text.language)]
+    forms += [numbered_name(plain)] if last > first else []
+    named = next(filter(None, (names.equal(name) for name in forms if name != plain)), [])
     if not named:
-        return None
+        return _written_as_one(text, names, first, last)
     common = of_relations(text, names, content) or names.is_class(named[0])
-    if common or (len(content) == 1 and is_common(text.words[content[0]].plain)):
+    if common or text.digits[first] or (len(content) == 1 and is_common(text.words[content[0]].plain)):
         level = COMMON
     elif len(content) == 1:
         level = FAIR if names.few or (text.cased and not small) else COMMON
     else:
         level = FAIR if text.cased and small else STRONG
-    return WeighedMatch(first, last, start, end, named, level, text.size(first, last), "in the singular or plural")
+    return WeighedMatch(first, last, start, end, named, level, text.size(first, last), INFLECTED)
 
 
-# Near names, where no equal name covers the words
-
-
-# A near spelling of more words beats an equal name of fewer ("Tom Henks", where there is a Tom): be surer.
-SURELY_ALIKE = 0.85
-# A word of a name that is not near enough to be chosen, and near enough to be offered: two typos in seven letters.
-FAINTLY_ALIKE = 0.7
-_QUESTION = {"which", "what", "whose", "many"}
-_QUANTITY = {"any", "every", "each", "all", "most", "least", "some", "no", "other", "another"}
-_FORM_OF_VERB = re.compile(r"(?:ed|ing|ly|s)$")
-PART_OF_NAME = "part of the name"
-MOST_READINGS = 3  # names that a word is part of, and tells something: of more it is a common one
-MOST_NEAR = 6  # searches for near spellings in one question: 4 ms each at 43,000 names
-
-
-class _Run(NamedTuple):
-    """First and last word of what looks like a name."""
-
-    first: int
-    last: int
-    marked: bool  # by quotation marks, underscores or capitals
-    whole: bool = False  # not to be looked for in parts
-
-
-def near_names(text: Text, names: GraphNames, chosen: Sequence[WeighedMatch]) -> list[WeighedMatch]:
-    """Matches by near spelling for promising stretches that no equal name covers."""
-    equal = [match for match in chosen if match.level >= FAIR]
-    weak = [match for match in chosen if match.level < FAIR]
-    found: list[WeighedMatch] = []
-    searches = MOST_NEAR
-    for run in _promising(text, names):
-        inside = overlapping([*equal, *found], run.first, run.last)
-        if _covered(text, run.first, run.last, inside):
-            continue
-        if not run.marked and (any(match.level == STRONG for match in equal) or (equal and not inside)):
-            continue
-        if inside and not run.marked and not run.whole:
-            windows: Iterable[tuple[int, int]] = _around(inside, run.first, run.last)
-        elif inside or run.whole:
-            windows = [(run.first, run.last)]
-        else:
-            windows = _windows(text, run.first, run.last)
-        for first, last in windows:
-            if searches == 0:
-                return found
-            if overlapping(found, first, last) or not _worth_searching(text, names, weak, first, last):
-                continue
-            match = _article_name(text, names, first, last) if run.marked and not inside else None
-            if match is None:
-                searches -= 1
-                match = _near_name(text, names, first, last, bold=not inside and not run.whole)
-            if match is not None:
-                found.append(match)
-    for first, last in _unknown(text, names, [*chosen, *found]):
-        for begin, end in _windows(text, first, last):
-            if searches and not overlapping(found, begin, end):
-                searches -= 1
-                match = _near_name(text, names, begin, end, bold=False, unknown=True)
-                found += [] if match is None else [match]
-    return found
-
-
-def _unknown(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> Iterator[tuple[int, int]]:
-    """Runs of words that are in no match, and neither common nor of a relation: what else than names could they be?"""
-    if not names.few:  # among many names there is one like any word
-        return
-    yield from _runs(
-        not overlapping(known, at, at) and is_unknown(text, names, at) and len(text.words[at].plain) > 3
-        for at in range(len(text.words))
-    )
-
-
-def _worth_searching(text: Text, names: GraphNames, weak: Iterable[WeighedMatch], first: int, last: int) -> bool:
-    """Whether a window has a word that may be of a name, and is not itself the name of something, if weakly so."""
-    telling = [at for at in range(first, last + 1) if not text.function[at] and not text.digits[at]]
-    if not telling or of_relations(text, names, telling):
-        return False
-    return not any(match.first <= first and last <= match.last for match in weak)
-
-
-def _promising(text: Text, names: GraphNames) -> Iterator[_Run]:
-    """Quotations, joined words, then runs of capitalised words; of telling words where capitals tell nothing."""
-    yield from (_Run(first, last, marked=True) for first, last in sorted(text.quoted))
-    joined = [before or after for before, after in zip(text.joined_before, text.joined_after, strict=True)]
-    yield from (_Run(first, last, marked=True) for first, last in _runs(joined))
-    if text.cased:
-        telling = [capital or digits for capital, digits in zip(text.capital, text.digits, strict=True)]
-        if telling[0] and not telling[1]:  # a sentence's first word
-            telling[0] = False
-    else:
-        telling = [not text.function[at] and not of_relations(text, names, [at]) for at in range(len(text.words))]
-    loose = [is_telling or is_function for is_telling, is_function in zip(telling, text.function, strict=True)]
-    for first, last in _runs(loose):
-        inside = [at for at in range(first, last + 1) if telling[at]]
-        if len(inside) > 1 and inside[-1] - inside[0] >= len(inside):
-            yield _Run(inside[0], inside[-1], marked=text.cased, whole=True)
-    for first, last in _runs(telling):
-        yield _Run(first, last, marked=text.cased)
-
-
-def _runs(flags: Iterable[bool]) -> Iterator[tuple[int, int]]:
-    """The first and last place of each run of True."""
-    at = 0
-    for value, group in groupby(flags):
-        count = len(list(group))
-        if value:
-            yield at, at + count - 1
-        at += count
-
-
-def _windows(text: Text, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Parts of a run, longest first, the whole one too."""
-    for length in range(min(last - first, int(LONGEST)), -1, -1):
-        for start in range(first, last - length + 1):
-            if not text.joined_before[start] and not text.joined_after[start + length]:
-                yield start, start + length
-
-
-def _around(inside: Sequence[WeighedMatch], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """A matched word with the word after it, and with the word before it."""
-    for match in inside:
-        if match.first == match.last:
-            if match.last < last:
-                yield match.first, match.last + 1
-            if match.first > first:
-                yield match.first - 1, match.last
-
-
-def _covered(text: Text, first: int, last: int, inside: Sequence[WeighedMatch]) -> bool:
-    """Whether every telling word of the run is in a match."""
-    telling = [at for at in range(first, last + 1) if not text.function[at]]
-    return all(any(m.first <= at <= m.last for m in inside) for at in telling or range(first, last + 1))
-
-
-def _article_name(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
-    """ "Godfather" for The Godfather."""
+def _part_of_one(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
+    """Two words or more that just one name has, in this order: "the law school", of a Royal Law School."""
+    ends_in_word = text.function[first] or text.function[last] or text.digits[first]
+    if first == last or ends_in_word or not names.few or of_relations(text, names, range(first, last + 1)):
+        return None
     start, end = text.span(first, last)
-    named = names.equal(f"the {text.question[start:end]}")
+    named = names.only_with(normalise(text.question[start:end]))
     if not named:
         return None
-    return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "with the article")
+    return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), PART_OF_NAME)
 
 
-def _near_name(
-    text: Text, names: GraphNames, first: int, last: int, *, bold: bool, unknown: bool = False
-) -> WeighedMatch | None:
-    """A name spelt nearly so; `bold`: with more errors, or one that holds these words.
-
-    Words that are `unknown` are part of a name only if few names have them.
-    """
-    start, end = text.span(first, last)
-    plain = normalise(text.question[start:end])
-    near = names.near(plain)
-    one_word = " " not in plain
-    holds = holding(plain, near) if bold or (unknown and not text.cased) else []
-    if unknown and not holds and one_word and (one := singular_name(plain)) != plain:  # lamps: Desk Lamp, Floor Lamp
-        holds = holding(one, names.near(one))
-    telling = len(holds) <= MOST_READINGS and len(plain) > 3 and names.few and not is_common(plain)
-    if one_word:
-        known = [one for one in holds if telling or (bold and one.rank < names.well_connected)]
-        holds = [one for one in known if not _says_a_kind(text, first, one) and _fits_beside(text, names, first, one)]
-    if names.few:  # a thing, or the name of one, goes before a value: Honolulu Intl before Pacific/Honolulu
-        holds.sort(key=lambda one: not names.is_thing(names.meant([one])[0]))
-    least = ALIKE if unknown or (bold and (text.cased or not one_word)) else SURELY_ALIKE
-    alike = [one for one in alike_names(plain, near, least) if not unknown or _begins_alike(plain, one)]
-    ranked = holds + alike if one_word else alike + holds
-    if not ranked:
-        return None
-    why = PART_OF_NAME if holds and ranked[0] is holds[0] else "near spelling"
-    return WeighedMatch(first, last, start, end, ranked, FAIR if bold else STRONG, text.size(first, last), why)
-
-
-def _says_a_kind(text: Text, at: int, one: RankedName) -> bool:
-    """Whether the last word of a name without capitals, in these words, says what kind of thing is meant, not which.
-
-    "Which service", "the cheapest service" and "the fraud service" do not mean eta-service; "the service" may.
-    """
-    name = one.found.name
-    if at == 0 or name != name.lower() or normalise(name).split()[0] == text.words[at].plain:
+def _is_abbreviation(text: Text, names: GraphNames, at: int) -> bool:
+    """Whether a word in small letters can be no word: hr, cs."""
+    plain = text.words[at].plain
+    if plain in ("mr", "mrs", "ms", "dr"):
         return False
-    before = text.words[at - 1].plain
-    return before in _QUESTION or before in _QUANTITY or not text.function[at - 1]
+    return not text.cased and 1 < len(plain) < 5 and not _VOWEL.search(plain) and is_unknown(text, names, at)
 
 
-def _fits_beside(text: Text, names: GraphNames, at: int, one: RankedName) -> bool:
-    """Whether a word beside that must be of a name is in this one: "radhaus hamburg" is not Radhaus Bonn."""
-    if not names.few:
-        return True
-    beside = [near for near in (at - 1, at + 1) if 0 <= near < len(text.words) and is_unknown(text, names, near)]
-    of_name = {text.words[near].plain for near in beside if not _FORM_OF_VERB.search(text.words[near].plain)}
-    return of_name <= set(normalise(one.found.name).split())
+_VOWEL = re.compile(r"[aeiouy\d]")
 
 
-def _begins_alike(plain: str, one: RankedName) -> bool:
-    """A word that nothing explains is a misspelt name if it begins with the same letter."""
-    return normalise(one.found.name)[:1] == plain[:1]
+def _written_as_one(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
+    """A name whose words are joined or parted otherwise: "king fisher" for Kingfisher, "LaGuardia" for La Guardia."""
+    start, end = text.span(first, last)
+    letters = normalise(text.question[start:end]).replace(" ", "")
+    if not names.few or last - first > 2 or len(letters) < ALIKE_LETTERS:
+        return None
+    named = names.squeezed(letters)
+    if not named:
+        return _part_of_one(text, names, first, last)
+    return WeighedMatch(first, last, start, end, named, FAIR, text.size(first, last), "joined or parted")
 
 
-def better_known(text: Text, names: GraphNames, match: WeighedMatch) -> WeighedMatch:
-    """The match with a far better connected name put first, where this one was written without capitals.
-
-    "lincoln" may be the film Lincoln; but in webqsp-fbpool, by connections, that is the 23,551st entity and Abraham
-    Lincoln the 92nd.
-    """
-    best = match.named[0]
-    common = match.level == COMMON and match.first == match.last
-    explicit = (match.first, match.last) in text.quoted or any(text.joined_after[match.first : match.last])
-    if common or explicit or best.found.how != "normalised" or best.rank <= names.well_connected // FAR_BETTER:
-        return match
-    plain = normalise(text.question[match.start : match.end])
-    held = [one for one in holding(plain, names.near(plain)) if one.rank * FAR_BETTER <= best.rank]
-    if not held:
-        return match
-    level = FAIR if match.level == COMMON else match.level
-    return replace(match, named=held + match.named, level=level, why="part of a far better connected name")
+def shared_words(text: Text, names: GraphNames, chosen: Iterable[WeighedMatch]) -> Iterator[WeighedMatch]:
+    """Names that share words with one beside an "and" or "or": Mayor of York or Leeds, front and rear wheel."""
+    for match in chosen if names.near_by else ():
+        plain = [word.plain for word in text.words[match.first : match.last + 1]]
+        if len(plain) < 2 or match.level < FAIR:
+            continue
+        after, before = match.last + 2, match.first - 2
+        if after < len(text.words) and text.words[after - 1].plain in _JOINING:
+            stretches = [(after, last) for last in range(min(after + len(plain), len(text.words)) - 1, after - 1, -1)]
+            yield from _completed(
+                text, names, match, stretches, [(plain[:cut], []) for cut in range(len(plain) - 1, 0, -1)]
+            )
+        if before >= 0 and text.words[before + 1].plain in _JOINING:
+            stretches = [(first, before) for first in range(max(0, before - len(plain) + 1), before + 1)]
+            yield from _completed(text, names, match, stretches, [([], plain[cut:]) for cut in range(1, len(plain))])
 
 
-def faintly_alike(text: Text, names: GraphNames) -> list[str]:
-    """Names that have a word like a telling word of the question, the likest first."""
-    telling = [at for at, word in enumerate(text.words) if not text.function[at] and len(word.plain) >= ALIKE_LETTERS]
-    found: dict[str, tuple[float, int]] = {}
-    for at in [at for at in telling if not text.digits[at] and not of_relations(text, names, [at])][:MOST_NEAR]:
-        plain = text.words[at].plain
-        for one in names.near(plain):
-            words = normalise(one.found.name).split()
-            alike = max((OSA.normalized_similarity(plain, word) for word in words), default=0.0)
-            if alike >= FAINTLY_ALIKE:
-                found[one.found.name] = min(found.get(one.found.name, (0.0, 0)), (-alike, one.rank))
-    return sorted(found, key=lambda name: found[name])
+_JOINING = ("and", "or", "nor", "und", "oder")
+
+
+def _completed(
+    text: Text,
+    names: GraphNames,
+    match: WeighedMatch,
+    stretches: Iterable[tuple[int, int]],
+    shared: Sequence[tuple[list[str], list[str]]],
+) -> Iterator[WeighedMatch]:
+    """The first stretch that is a name with the words that it shares with another one before or after it."""
+    for first, last in stretches:
+        own = [word.plain for word in text.words[first : last + 1]]
+        for before, after in shared:
+            if any(not text.function[at] for at in range(first, last + 1)) and (
+                named := names.equal(" ".join([*before, *own, *after]))
+            ):
+                start, end = text.span(first, last)
+                size = text.size(first, last) + 0.5  # before the name that these words are by themselves
+                yield WeighedMatch(first, last, start, end, named, match.level, size, SHARES_WORDS)
+                return
 
 
 __all__ = ["FUNCTION_WORDS", "Mention", "link", "nearest", "topics"]
@@ -510,6 +355,7 @@ def link(question: str, graph: Graph, *, most: int = 5) -> list[Mention]:
         raise ValueError(f"most must be at least 1, got {most}")
     text, names = Text(question), _names(graph)
     chosen = choose(equal_names(text, names))
+    chosen = choose([*chosen, *shared_words(text, names, chosen)])
     chosen = choose([*chosen, *near_names(text, names, chosen)])
     if not text.cased:
         chosen = [better_known(text, names, match) for match in chosen]
@@ -559,17 +405,39 @@ def _in_context(
 
     "Maria", of whom there are two, is the one with a salary if that is asked for, and the one in Berlin if it is named.
     """
-    named = names.meant(match.named)
+    named = _of_its_people(text, names, match, names.meant(match.named))
     part = match.why == PART_OF_NAME or len(named) > len(match.named)
     if not names.few or not part or len(named) == 1:
         return named, 1
-    stems = {stem(word.plain) for at, word in enumerate(text.words) if not text.function[at]}
+    telling = [word.plain for at, word in enumerate(text.words) if not text.function[at]]
+    known = names.relation_words | names.class_words
+    others_of_kind = [same_kind(singular_name(word)) for word in telling if stem(word) not in known]
+    kinds = [other for kind in others_of_kind for other in kind]  # the government: a cabinet
+    stems = set(map(stem, telling + kinds))
     others = [one for other in best if other is not match for one in other.named[:1]]
     scores = [(names.is_thing(one), names.context(one, stems, others)) for one in named]
     ranked = [named[at] for at in sorted(range(len(named)), key=lambda at: scores[at], reverse=True)]
     equal = ranked[: scores.count(max(scores))]
     alike = len(equal) <= MOST_READINGS and names.is_thing(equal[0]) and len(set(map(names.types, equal))) == 1
     return ranked, len(equal) if alike else 1
+
+
+def _of_its_people(text: Text, names: GraphNames, match: WeighedMatch, named: list[RankedName]) -> list[RankedName]:
+    """The country first where a word is the name of something and of a people, and the question speaks of the country:
+    the Hungarian national dish is Hungary's, not one of the language Hungarian.
+    """
+    places = (
+        other_names(normalise(text.question[match.start : match.end]))
+        if names.few and match.why != "another name of it"
+        else []
+    )
+    countries = [one for place in places for one in names.equal(place) if names.is_thing(one)]
+    if not countries:
+        return named
+    stems = {stem(word.plain) for at, word in enumerate(text.words) if not text.function[at]}
+    if names.spoken_of(countries[0], stems) <= max(names.spoken_of(one, stems) for one in named):
+        return named
+    return [*countries[:1], *(one for one in named if one.found.name != countries[0].found.name)]
 
 
 def _sure(text: Text, best: Sequence[WeighedMatch], match: WeighedMatch) -> bool:

@@ -21,7 +21,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Found
-from kgwalk.walk.question_words import CLASS_STEMS, Text, initials, is_common, stem
+from kgwalk.walk.question_words import CLASS_STEMS, Text, initials, is_usual, stem
 
 # The graph's names
 
@@ -33,11 +33,16 @@ FEW = 20_000  # names of a graph: metaqa's 43,000 have a film for many a word
 MOST_ASKED = 24  # names asked of a graph that has no store here: each may be a request
 MOST_INITIALS = 100_000  # names known by their initials: the best connected ones, one index a store
 BESIDE, MOST_BESIDE = 3, 200  # a fact with another entity tells more than a word; of so many facts of one relation
+LONGEST_PART, LONGEST_NAME = 4, 7  # words of a part of a name that is known by itself
 MOST_SO_NAMED = 3  # things of one name that a walk starts from in its place
 # Relations whose values are kinds, by the end of their names, normalised
 TYPE_RELATIONS = frozenset({"type", "rdf type", "a", "is a", "isa", "instance of", "instanceof", "kind", "category"})
 # Relations whose values are names of their things, and codes, where each thing has its own
-NAMES = frozenset({"name", "label", "pref label", "alt label", "alias", "aliases", "aka", "also known as", "nickname"})
+NAMES = frozenset({"name", "label", "pref label"})
+# Of these a thing may have several, in one cell too: "Big Blue; IBM Corp."
+ALIASES = frozenset({"alias", "aliases", "aka", "also known as", "alt label", "alternative name", "alternative names"})
+ALIASES |= {"nickname", "nicknames", "other name", "other names", "synonym", "synonyms", "former name", "former names"}
+_LISTED = re.compile(r"\s*[;|,]\s*")
 CODES = frozenset({"abbreviation", "acronym", "code", "symbol", "ticker", "surname", "designation", "identifier"})
 CODES |= {"catalogue", "catalog", "iata", "icao", "isbn", "ean", "registration"}
 MOST_TOLD_APART = 200_000  # names like `Paris (Q90)` known by their label: the best connected ones, one index a store
@@ -73,12 +78,28 @@ class GraphNames(Protocol):
         """Entities whose names have these initials."""
         ...
 
+    def squeezed(self, letters: str) -> list[RankedName]:
+        """Entities whose names, without spaces and hyphens, are these letters."""
+        ...
+
+    def begun(self, letters: str) -> list[RankedName]:
+        """The only entity whose name is one word that begins with these letters: coop, cooperation."""
+        ...
+
+    def only_with(self, words: str) -> list[RankedName]:
+        """The only entity whose name has these words in this order, and others."""
+        ...
+
     def keyed(self, key: str, said: str) -> list[RankedName]:
         """The rows of tables with this key, of the table that is said if it is one."""
         ...
 
     def context(self, one: RankedName, stems: Collection[str], others: Sequence[RankedName]) -> int:
         """How much a question says of an entity: words of its relations, and other entities that it has facts with."""
+        ...
+
+    def spoken_of(self, one: RankedName, stems: Collection[str]) -> int:
+        """Of how many relations of an entity, in either direction, a question has a word."""
         ...
 
     def types(self, one: RankedName) -> frozenset[str]:
@@ -104,11 +125,15 @@ class _Known(NamedTuple):
     relation_words: frozenset[str]
     classes: list[str]
     class_words: frozenset[str]
-    told_apart: dict[str, list[int]]  # normalised label to the entities that share it
+    told_apart: dict[str, list[int]]  # normalised label or other name to the entities that have it
 
 
 _KNOWN: WeakKeyDictionary[Store, _Known] = WeakKeyDictionary()
 _INITIALS: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
+
+
+_WITH: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
+_SQUEEZED: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 
 
 def _known(store: Store) -> _Known:
@@ -116,7 +141,9 @@ def _known(store: Store) -> _Known:
     if known is None:
         relations = store.relation.several(range(len(store.relation)))
         classes = _classes(store, relations) if len(store.entity) <= FEW else []
-        known = _KNOWN[store] = _Known(_relation_words(relations), classes, _stems(classes), _told_apart(store))
+        labels = _told_apart(store)
+        _add_other_names(labels, store, relations)
+        known = _KNOWN[store] = _Known(_relation_words(relations), classes, _stems(classes), labels)
     return known
 
 
@@ -130,7 +157,7 @@ def _classes(store: Store, relations: Sequence[str]) -> list[str]:
 
 def is_naming(words: str) -> bool:
     """Whether a relation's values are names or codes of its things: "alias", "first name"."""
-    return words in NAMES or words.endswith(" name") or _is_code(words)
+    return words in NAMES or words in ALIASES or words.endswith(" name") or _is_code(words)
 
 
 def _is_code(words: str) -> bool:
@@ -164,6 +191,32 @@ def _told_apart(store: Store) -> dict[str, list[int]]:
             name = store.entity[number].encode()
             labels.setdefault(normalise(name[: len(name) - suffix].decode()), []).append(number)
     return labels
+
+
+def _add_other_names(labels: dict[str, list[int]], store: Store, relations: Sequence[str]) -> None:
+    """Names beside the one that is shown: labels in other languages, and what relations of aliases lead to."""
+    for name, number in store.other_names:
+        labels.setdefault(normalise(name), []).append(number)
+    if len(store.entity) > FEW:
+        return
+    for relation in relations:
+        if last_words(relation) in ALIASES:
+            for fact in StoredGraph(store).match(relation=relation):
+                number = store.entity_number(fact.head) or 0
+                for name in _LISTED.split(fact.tail):
+                    if (plain := normalise(name)) and number not in labels.setdefault(plain, []):
+                        labels[plain].append(number)
+
+
+def _parts(words: Sequence[str]) -> set[str]:
+    """Two to four words of a longer name, side by side; none of what is no name but a text."""
+    if len(words) > LONGEST_NAME:
+        return set()
+    return {
+        " ".join(words[first : first + length])
+        for length in range(2, min(len(words), LONGEST_PART + 1))
+        for first in range(len(words) - length + 1)
+    }
 
 
 class Stored:
@@ -207,6 +260,33 @@ class Stored:
                         _INITIALS[store].setdefault(short, []).append(number)
         return [self._fuzzy(number) for number in _INITIALS[store].get(letters, ())[:CONSIDERED] if self._has(number)]
 
+    def squeezed(self, letters: str) -> list[RankedName]:
+        return [self._fuzzy(number) for number in self._squeezed.get(letters, ())[:CONSIDERED] if self._has(number)]
+
+    @property
+    def _squeezed(self) -> dict[str, list[int]]:
+        store = self._store
+        if store not in _SQUEEZED:
+            _SQUEEZED[store] = {}
+            for number, name in enumerate(store.entity.several(range(min(len(store.entity), FEW)))):
+                _SQUEEZED[store].setdefault(normalise(name).replace(" ", ""), []).append(number)
+        return _SQUEEZED[store]
+
+    def only_with(self, words: str) -> list[RankedName]:
+        store = self._store
+        if store not in _WITH:
+            _WITH[store] = {}
+            for number, name in enumerate(store.entity.several(range(min(len(store.entity), FEW)))):
+                for part in _parts(normalise(name).split()):
+                    _WITH[store].setdefault(part, []).append(number)
+        found = _WITH[store].get(words, ())
+        return [self._fuzzy(number) for number in found if self._has(number)] if len(found) == 1 else []
+
+    def begun(self, letters: str) -> list[RankedName]:
+        found = [number for name, numbers in self._squeezed.items() if name.startswith(letters) for number in numbers]
+        single = [number for number in found[:2] if " " not in normalise(self._store.entity[number])]
+        return [self._fuzzy(number) for number in single if self._has(number)] if len(found) == 1 else []
+
     def _fuzzy(self, number: int) -> RankedName:
         return RankedName(number, Found(self._store.entity[number], 0.5, "fuzzy", self._id(number)))
 
@@ -240,7 +320,10 @@ class Stored:
         for relation in relations:
             heads = self._graph.neighbors(one.found.name, relation, out=False).names
             most = 1 if _is_code(last_words(relation)) else MOST_SO_NAMED
-            if len(heads) > most or any(len(self._graph.neighbors(head, relation).names) > 1 for head in heads):
+            several = last_words(relation) not in ALIASES and any(
+                len(self._graph.neighbors(head, relation).names) > 1 for head in heads
+            )
+            if len(heads) > most or several:
                 return []
             named += [(self._store.entity_number(head) or 0, head) for head in heads]
         return [
@@ -264,16 +347,29 @@ class Stored:
             if number is not None and self._has(number)
         ]
 
+    def spoken_of(self, one: RankedName, stems: Collection[str]) -> int:
+        both = {*self._relations(one.rank, out=True), *self._relations(one.rank, out=False)}
+        return sum(not _stems([relation]).isdisjoint(stems) for relation in both)
+
     def context(self, one: RankedName, stems: Collection[str], others: Sequence[RankedName]) -> int:
         name = one.found.name
         leaving, entering = self._relations(one.rank, out=True), self._relations(one.rank, out=False)
-        spoken_of = sum(not _stems([relation]).isdisjoint(stems) for relation in leaving)
-        return spoken_of + BESIDE * sum(
+        return len(self._about(one, leaving, entering).intersection(stems)) + BESIDE * sum(
             other.found.name in self._graph.neighbors(name, relation, out=out, limit=MOST_BESIDE).names
             for other in others
             for out, relations in ((True, leaving), (False, entering))
             for relation in relations[:CONSIDERED]
         )
+
+    def _about(self, one: RankedName, leaving: Sequence[str], entering: Sequence[str]) -> frozenset[str]:
+        """The words of what there is around an entity: its relations, what it is, and what the things are that lead to
+        it. Of Port of Kiel and Kiel Depot, the port has to do with ferry lines.
+        """
+        types = set(self.types(one))
+        for relation in entering[:CONSIDERED]:
+            for head in self._graph.neighbors(one.found.name, relation, out=False, limit=1).names:
+                types |= self.types(RankedName(self._store.entity_number(head) or 0, replace(one.found, name=head)))
+        return _stems([*leaving, *entering, *types])
 
     def _relations(self, number: int, *, out: bool) -> list[str]:
         name = self._store.entity[number]
@@ -309,8 +405,20 @@ class RemoteNames:
     def short_for(self, letters: str) -> list[RankedName]:
         return []
 
+    def squeezed(self, letters: str) -> list[RankedName]:
+        return []
+
+    def begun(self, letters: str) -> list[RankedName]:
+        return []
+
+    def only_with(self, words: str) -> list[RankedName]:
+        return []
+
     def keyed(self, key: str, said: str) -> list[RankedName]:
         return []
+
+    def spoken_of(self, one: RankedName, stems: Collection[str]) -> int:
+        return 0
 
     def context(self, one: RankedName, stems: Collection[str], others: Sequence[RankedName]) -> int:
         return 0
@@ -337,6 +445,11 @@ def _promise(text: Text, first: int, last: int) -> tuple[int, int, float]:
 # Parts of a question that may mean a name
 
 COMMON, WEAK, FAIR, STRONG = 1, 2, 3, 4  # how much speaks for it
+PART_OF_NAME, SHARES_WORDS, INFLECTED = "part of the name", "shares words", "in the singular or plural"  # why
+# Times that a name must be better connected, by rank, to be meant by its beginning or end alone: "lincoln".
+FAR_BETTER = 20
+# Before the one letter or the small word that is a name: "written in c", "who works in sales"
+BEFORE_A_NAME = frozenset({"in", "of", "with", "for", "on", "by", "from", "about", "to", "language"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +491,7 @@ def of_relations(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
 
 def is_unknown(text: Text, names: GraphNames, at: int) -> bool:
     plain = text.words[at].plain
-    if text.function[at] or text.digits[at] or text.words[at].size < 1 or is_common(plain):
+    if text.function[at] or text.digits[at] or text.words[at].size < 1 or is_usual(plain):
         return False
     return stem(plain) not in names.relation_words and stem(plain) not in names.class_words
 
@@ -399,8 +512,8 @@ def alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[Ra
     return [one for _, one in sorted(scored, key=lambda entry: (-entry[0], entry[1].rank))]
 
 
-def holding(plain: str, near: Iterable[RankedName]) -> list[RankedName]:
-    """Names that have all these words and more, a single word first or last; the best connected first."""
+def holding(plain: str, near: Iterable[RankedName], anywhere: bool = False) -> list[RankedName]:
+    """Names that have all these words and more, the best connected first; one word first or last, or `anywhere`."""
     words = plain.split()
     if len(plain) < 3:
         return []
@@ -408,7 +521,7 @@ def holding(plain: str, near: Iterable[RankedName]) -> list[RankedName]:
     for one in near:
         name = normalise(one.found.name).split()
         if len(name) > len(words):
-            if len(words) == 1 and words[0] not in (name[0], name[-1]):
+            if len(words) == 1 and words[0] not in (name[0], name[-1]) and not (anywhere and len(plain) > 3):
                 continue
             missing = set(words) - set(name)
             if not missing or (len(missing) < len(words) and all(_misspelt(word, name) for word in missing)):
@@ -417,7 +530,7 @@ def holding(plain: str, near: Iterable[RankedName]) -> list[RankedName]:
 
 
 def _misspelt(word: str, name: Iterable[str]) -> bool:
-    if len(word) < ALIKE_LETTERS or is_common(word):
+    if len(word) < ALIKE_LETTERS or is_usual(word):
         return False
     return any(OSA.normalized_similarity(word, other) >= ALIKE for other in name)
 

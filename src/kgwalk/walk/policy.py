@@ -11,6 +11,7 @@ The adapter that walks is the one asked for, else the one beside the graph, else
 
     films.kg          a store
     films.kg.agent    its adapter, where `kgwalk fit films.kg` puts it
+    films.kg.examples.jsonl    its worked examples (walk/examples.py), where the fit puts them
 
 A bundled graph has its adapter in the cache. The shipped one lies in this package (`shipped/`); KGWALK_AGENT names
 another folder in its place, or `none`. An adapter that was found, not asked for, is taken only if it fits: it has
@@ -28,9 +29,8 @@ from pathlib import Path
 from typing import Any
 from typing import Protocol as Interface
 
-from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Parts, Recipe, imported, read_section, setting
-from kgwalk.data.bundled import BUNDLED
+from kgwalk.data.bundled import beside
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling, takes_adapter
 from kgwalk.llm.models import LARGER, Adapter, is_adapter, known_as, read_adapter, same_model
@@ -296,16 +296,8 @@ def choose_adapter(asked: str | None, store: Path | None, recipe: Recipe, *, mod
 
 
 def place_of(store: Path) -> Path:
-    """Where the agent of a graph lies, or would: beside its store; of a graph that comes with kgwalk, in the cache.
-
-    >>> place_of(Path("/graphs/films.kg"))
-    PosixPath('/graphs/films.kg.agent')
-    """
-    store = store.resolve()
-    for name, path in BUNDLED.items():
-        if path().resolve() == store:
-            return cache_folder() / "agents" / f"{name}{BESIDE}"
-    return store.with_name(f"{store.name}{BESIDE}")
+    """Where the agent of a graph lies, or would."""
+    return beside(store, BESIDE)
 
 
 def store_of(graph: Graph) -> Path | None:
@@ -345,8 +337,8 @@ def _places(store: Path | None, model: str | None) -> list[tuple[Path, str]]:
     """Where to look, and what to call what is there."""
     places = []
     if store is not None:
-        beside = place_of(store)
-        places.append((beside, f"{beside}, beside the graph"))
+        own = place_of(store)
+        places.append((own, f"{own}, beside the graph"))
     general = shipped(model)
     if general is not None:
         places.append((general, "the one that comes with kgwalk" if not os.environ.get(VARIABLE) else str(general)))

@@ -20,6 +20,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.llm.grammar import Grammar
 from kgwalk.types import Answer, AnswerForm, Call, Document, Malformed, Message, Question, Step, Triple
+from kgwalk.walk.examples import ExampleLibrary
 from kgwalk.walk.facts import path_to
 from kgwalk.walk.kinds import Kind
 from kgwalk.walk.ranking import Ranker
@@ -36,6 +37,7 @@ class Environment:
     embed: Embedder | None = None  # texts are ranked by meaning with it, by their letters without
     ranker: Ranker | None = None  # of candidate entities; without one, their texts are ranked
     complete: bool = True  # the graph has all that the question needs; False: some of it was hidden on purpose
+    examples: ExampleLibrary | None = None  # questions of the graph with their calls, for a protocol that shows some
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class Protocol(ABC):
     def starts_from_kinds(self) -> bool:
         """Whether a walk can start from all of a kind, so that a question need not name an entity."""
         return False
+
+    @property
+    def shows_examples(self) -> int:
+        """How many worked examples a prompt has, at most, where the graph has some."""
+        return 0
 
     @abstractmethod
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> Walk:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from kgwalk.kg.names import normalise, singular
@@ -36,9 +37,59 @@ _FUNCTION = """
     how whether there here all any both each every some many much more most other another such same own only also too
     very just now today currently ever still yet again once one ones first last next get got go goes went come came
     make made take took give gave given use used using say said name list tell show find know known called call mean
-    want like kind type sort please
+    want like kind type sort please pls plz nr vs btw avg incl excl etc ppl thx hi hello hey im ive dont w
 """
 FUNCTION_WORDS = frozenset(_FUNCTION.split())
+# The same of other languages, without accents. They count in a question that has several of one language, so that Los
+# Angeles stays a name, and "die" a verb.
+_FOREIGN = {
+    "de": """
+    der die das den dem des ein eine einen einem einer eines
+    und oder aber nicht kein keine ist sind war waren wird werden
+    wurde wurden hat haben hatte wer wen wem wessen was welche welcher welches welchen welchem wo wohin woher wann warum
+    wie viel viele wieviele es er sie ihr ihre sein seine wir uns
+    unser unsere man ich mir in im am an auf aus bei mit nach
+    von vom zu zum zur fur uber unter vor seit bis gegen ohne um als auch nur noch schon mehr meisten alle jede jeder
+    gibt gibts gehort liegt heisst sich dass denen deren dort da
+    """,
+    "fr": """
+    le la les l un une des du de d et ou mais pas ne ni est sont etait ete a ont avait qui que quoi quel quelle quels
+    quelles ou quand pourquoi comment combien il elle ils elles on
+    nous vous leur leurs son sa ses notre nos ce cette ces
+    dans sur sous avec sans pour par chez vers depuis plus moins tous toutes tout y en au aux se qu t
+    """,
+    "es": """
+    el la los las un una unos unas de del al y o pero no ni es son esta estan era fue han ha hay que quien quienes cual
+    cuales cuando cuanto cuantos cuantas donde como por para con
+    sin sobre en entre desde hasta su sus nuestro nuestra lo
+    se le les mas menos todos todas cada
+    """,
+}
+_FOREIGN_WORDS = {language: frozenset(words.split()) for language, words in _FOREIGN.items()}
+# Words of these alone that tell a question's language: not those that are English words or parts of names.
+_TELLING = {
+    language: frozenset(words.split())
+    for language, words in {
+        "de": "welche welcher welches welchen welchem wer wie wo wann ist sind und der viele gibt nicht hat",
+        "fr": "quel quelle quels quelles est sont qui combien dans les quand pourquoi comment avec",
+        "es": "que quien cual cuales cuantos cuantas donde cuando es son los las esta hay como",
+    }.items()
+}
+
+
+def language_of(words: Sequence[str]) -> str:
+    """The language of a question, by its small words: "de", "fr" or "es", else "en".
+
+    >>> language_of("wie viele professoren gibt es".split()), language_of("what is in los angeles".split())
+    ('de', 'en')
+    """
+    english = sum(word in FUNCTION_WORDS for word in words)
+    for language, telling in _TELLING.items():
+        own = sum(word in _FOREIGN_WORDS[language] for word in words)
+        if own > max(1, english) and not telling.isdisjoint(words):
+            return language
+    return "en"
+
 
 _QUOTED = re.compile(
     r'"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」|『([^』]+)』|《([^》]+)》|(?<!\w)[\'‘]([^\'‘’]+)[\'’](?!\w)'
@@ -73,15 +124,28 @@ class Text:
         self.digits = [question[word.start].isdecimal() for word in words]
         # Capitals tell names apart only where other words have none. A sentence's first word tells nothing.
         small = [question[word.start].islower() for word in words]
-        self.cased = any(self.capital[1:]) and any(small[1:])
+        # Nor does one that is all in capitals, JFK or SO-1003: people write it so whether or not they write Kennedy.
+        self.upper = [
+            any(small) and word.end - word.start > 1 and question[word.start : word.end].isupper() for word in words
+        ]
+        titled = [capital and not upper for capital, upper in zip(self.capital, self.upper, strict=True)]
+        self.cased = any(titled[1:]) and any(small[1:])
         between = [question[one.end : other.start] for one, other in pairwise(words)]
         joined = [_joins(question, one, other) for one, other in pairwise(words)]
         hyphen = [glue in ("-", "‐", "‑", "–") for glue in between]
         count = len(words)
         self.joined_before, self.joined_after = [False, *joined][:count], [*joined, False][:count]
         self.hyphen_before, self.hyphen_after = [False, *hyphen][:count], [*hyphen, False][:count]
-        self.function = [word.plain in FUNCTION_WORDS for word in words]
+        self.language = language_of([word.plain for word in words])
+        asking = FUNCTION_WORDS | _FOREIGN_WORDS.get(self.language, frozenset())
+        self.function = [word.plain in asking or self._says_now(at) for at, word in enumerate(words)]
         self.quoted = set(self._quoted())
+
+    def _says_now(self, at: int) -> bool:
+        """ "right now", and "right?" at the end, are no name."""
+        if self.words[at].plain != "right":
+            return False
+        return self.words[at + 1].plain in ("now", "away") if at + 1 < len(self.words) else at > 0
 
     def _quoted(self) -> Iterator[tuple[int, int]]:
         """The first and last word of each quotation."""
@@ -184,9 +248,11 @@ _CLASSES = """
 def stem(plain: str) -> str:
     """A word without its ending, so that "directed", "director" and "directs" are one.
 
-    >>> [stem(word) for word in ("directed", "directors", "starred", "star", "languages", "country", "sing")]
+    >>> [stem(word) for word in ("directed", "directors", "starred", "star", "languages", "countries", "sing")]
     ['direct', 'direct', 'star', 'star', 'languag', 'country', 'sing']
     """
+    if len(plain) > 5 and plain.endswith("ies"):
+        return plain[:-3] + "y"
     stem = re.sub(r"(?:ing|ed|ors?|ers?|es|s|e)$", "", plain)
     if len(stem) < 3:
         return plain
@@ -207,6 +273,52 @@ def singular_name(name: str) -> str:
     """
     before, _, last = name.rpartition(" ")
     return f"{before} {singular(last)}".strip()
+
+
+_NUMBERS = "one two three four five six seven eight nine ten eleven twelve"
+_FIGURES = {word: str(number) for number, word in enumerate(_NUMBERS.split(), 1)}
+
+
+def numbered_name(name: str) -> str:
+    """A name with its numbers in figures where they are words, or in words.
+
+    >>> numbered_name("seven wonders"), numbered_name("12 monkeys"), numbered_name("heron")
+    ('7 wonders', 'twelve monkeys', 'heron')
+    """
+    figures = " ".join(_FIGURES.get(word, word) for word in name.split())
+    if figures != name:
+        return figures
+    spelt = {figure: word for word, figure in _FIGURES.items()}
+    return " ".join(spelt.get(word, word) for word in name.split())
+
+
+_SPELLINGS: tuple[tuple[str, str], ...] = (
+    (r"our\b", "or"),
+    (r"ence\b", "ense"),
+    (r"tre\b", "ter"),
+    (r"os$", "oes"),
+    (r"is(?=(?:e|ed|ing|ation)\b)", "iz"),
+)
+_SPELLINGS += ((r"or\b", "our"), (r"ense\b", "ence"), (r"ter\b", "tre"), (r"iz(?=(?:e|ed|ing|ation)\b)", "is"))
+
+
+def spellings(name: str) -> list[str]:
+    """A name as it is spelt on the other side of the Atlantic.
+
+    >>> spellings("ministry of defense"), spellings("labour front"), spellings("heron")
+    (['ministry of defence'], ['labor front'], [])
+    """
+    return list(dict.fromkeys(other for old, new in _SPELLINGS if (other := re.sub(old, new, name)) != name))
+
+
+def foreign_singulars(name: str, language: str) -> list[str]:
+    """A name whose last word may be in the singular, in another language than English: without each of its endings.
+
+    >>> foreign_singulars("professoren", "de"), foreign_singulars("villes", "fr"), foreign_singulars("cities", "en")
+    (['professor', 'professore'], ['ville'], [])
+    """
+    endings = {"de": ("innen", "en", "er", "n", "e", "s"), "fr": ("s", "x"), "es": ("es", "s")}.get(language, ())
+    return [name[: -len(end)] for end in endings if name.endswith(end) and len(name) - len(end) > 3]
 
 
 def plural_name(name: str) -> str:
@@ -343,6 +455,26 @@ def other_names(plain: str) -> list[str]:
     return list(dict.fromkeys([*_SAME_NAMES.get(plain, []), *named]))
 
 
+_COMPASS = re.compile(r"(?:(north|south)[ -]?(?:ern )?)?(east|west|north|south|central|middle)(?:ern)? (.+)")
+
+
+def compass_names(plain: str) -> list[str]:
+    """Other ways to write a part of the world, and that of a people.
+
+    >>> compass_names("south east asia")
+    ['south east asia', 'south eastern asia', 'southeast asia', 'southeastern asia']
+    >>> compass_names("west african"), compass_names("west side")[:1], compass_names("asia")
+    (['west africa', 'western africa'], ['west side'], [])
+    """
+    found = _COMPASS.fullmatch(plain)
+    if found is None:
+        return []
+    first, last, rest = found.groups()
+    ends = [last, f"{last}ern"] if last not in ("central", "middle") else ["central", "middle"]
+    sides = [f"{first}{glue}{end}" for glue in (" ", "") for end in ends] if first else ends
+    return [f"{side} {place}" for side in sides for place in _PEOPLE.get(rest) or [rest]]
+
+
 def initials(name: str) -> set[str]:
     """The first letters of a name's words, with and without those of words that join others.
 
@@ -354,65 +486,64 @@ def initials(name: str) -> set[str]:
     return {"".join(word[0] for word in some) for some in (words, telling) if len(some) > 1}
 
 
-# Words that people ask with. A name of which the question has only such a word, or which is spelt nearly like one, is
-# not meant: "united" may be United Airlines, "open" is not The Open. In the singular, verbs as they are.
-_COMMON = """
-    able above accept across act active actual add adult age ago agree air alive allow almost alone along already
-    always amount animal answer anyone anything anywhere appear apply area arrive arrival ask attend available
-    average away back bad base basic bear become begin behind belong below best better big bill body book born
-    border bottom box break bring brother brown build building built business busy buy buying bought by car card
-    care carry case cause center centre century certain change charge cheap check child choose city claim class
-    clean clear close cold colour color column common company compare complete consist contain content continue
-    control cook cool copy correct cost count country couple course cover create cross current customer cut daily
-    dark data date day dead deal death decide deep delay deliver delivery depend dependency describe design detail
-    die difference different difficult direct directly discover distance divide document door double draw drink
-    drive drop dry due each early earn east easy eat economy either element else email employ employee empty end
-    enough enter entire equal especially even event everybody everyone everything everywhere exact exactly example
-    except exist expensive fact fail fall family famous far fast favorite feature feel female few fewer field fight
-    fill final find fine finish fire fit fix flight fly follow food foot force foreign form former found four five
-    six seven eight nine ten free frequent friend front full function future game general girl good great green
-    group grow guy half hand happen happy hard head hear heavy height help hero high hire history hit hold home hot
-    hour house human idea important inch include income indirectly inside install instead interest item join job
-    jump keep key kill kilo kilometer know lack land language large largest late later latest lead learn least
-    leave left length less let letter level lie life light like limit line link little live local locate location
-    long look lose loss lot love low lower main maintain maintainer major male man manage manager market marry
-    material maximum meaning measure meet member men mention mile million minimum minute miss model modern money
-    month more morning move movie music near nearly need neighbor neighbour never new news next nice night nobody
-    none normal north note nothing number object occur offer office official old older oldest open operate opposite
-    order original outside owe own owner page paint pair paper parent park part pass past pay people per percent
-    perhaps period person phone pick picture piece place plan plane plant play player please point poor popular
-    population position possible power present president pretty price print private probably problem process
-    produce product profit program project provide public pull purchase push put quality quantity question quick
-    quickly quiet rank rate ratio reach read ready real really reason receive recent record red reduce region
-    relate release remain remember remove report require rest result return revenue rich ride right ring rise road
-    role room round row rule run safe salary sale same save scale schedule school score sea season seat second
-    section see seem select sell send separate serve service set several shape share shelf ship shipment short shot
-    side sign similar simple since single sister sit size slow small smart smell sold someone something sometimes
-    son soon sort sound source south space speak special speed spell spend spoken stand standard star start state
-    status stay step stock stop store story straight street strong study subject such suggest sum supplier supply
-    sure surname system table tall task team tell temperature term test text thank thing think third thousand three
-    tie till time title today together tomorrow tonight top total town trade train travel tree trip true try turn
-    twice two under unit until unusual upper useful user usual usually value various version view visit voice wait
-    walk wall want war warm wash watch water way weak wear week weekend weigh weight well west wet whatever wheel
-    white whole wide wife win wind window winner winter wish woman wonder word work worker world worse worst write
-    writer wrong year yellow yes yesterday young youngest zero adress apart approximately arent besides both
-    couldnt didnt doesnt dont earliest fewest hadnt hasnt havent highest heaviest heavier higher isnt longest
-    longer lowest nearest newest overall roughly shortest smallest smaller biggest bigger strongest tallest taller
-    thats theres wasnt werent whats whos wont wouldnt youve
-"""
-COMMON_WORDS = frozenset(_COMMON.split())
+# The words of kind_words.txt: first rows of words for one kind of thing, as "clients" are customers, then kinds of
+# people, the likeliest first, which "who" may be, then rows of words that speak of one property: earning of a salary.
+
+
+def _table(rows: str) -> list[list[str]]:
+    return [row.split() for row in re.split(r"[|\n]", rows) if row.strip()]
+
+
+_SAME_KIND, _WHO, _SAME_PROPERTY = (Path(__file__).parent / "kind_words.txt").read_text(encoding="utf-8").split("\n\n")
+WHO = tuple(_WHO.split())
+SAME_PROPERTY = _table(_SAME_PROPERTY)
+_KIND_WORDS: dict[str, list[str]] = {}
+for _row in _table(_SAME_KIND):
+    for _word in _row:
+        _KIND_WORDS.setdefault(_word, []).extend(other for other in _row if other != _word)
+
+
+def same_kind(name: str) -> list[str]:
+    """Other names of a kind, by its last word: a kind in the singular.
+
+    >>> same_kind("regular client"), same_kind("movie"), same_kind("lamp")
+    (['regular customer', 'regular buyer', 'regular purchaser', 'regular shopper'], ['film', 'picture'], [])
+    """
+    before, _, last = name.rpartition(" ")
+    return [f"{before} {other}".strip() for other in _KIND_WORDS.get(last, ())]
+
+
+# The words of common_words.txt: first those that people ask with, then other usual ones. A name of which the question
+# has only such a word, or which is spelt nearly like one, is not meant: "open" is not The Open. In the singular.
+_ASKING, _USUAL = (Path(__file__).parent / "common_words.txt").read_text(encoding="utf-8").split("\n\n")
+COMMON_WORDS = frozenset(_ASKING.split()) | _KIND_WORDS.keys() | {word for row in SAME_PROPERTY for word in row}
+USUAL_WORDS = COMMON_WORDS | set(_USUAL.split())
 _NAMES = {"united"}  # no form of "unit"
 
 
 def is_common(plain: str) -> bool:
-    """Whether a word is one that people ask with, in any of its forms.
+    """Whether a word is one that people ask with, in any of its forms: as a name it needs more evidence.
 
-    >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "making", "united", "honolulu")]
+    >>> [is_common(word) for word in ("orders", "ordered", "cheapest", "shipping", "melting", "united", "honolulu")]
     [True, True, True, True, False, False, False]
     """
-    if plain in COMMON_WORDS or singular(plain) in COMMON_WORDS:
+    return _is_form(plain, COMMON_WORDS)
+
+
+def is_usual(plain: str) -> bool:
+    """Whether a word is one of usual English, in any of its forms: no misspelt name, and by itself no part of one.
+
+    >>> [is_usual(word) for word in ("orders", "lawyers", "honolulu")]
+    [True, True, False]
+    """
+    return _is_form(plain, USUAL_WORDS)
+
+
+def _is_form(plain: str, words: frozenset[str]) -> bool:
+    if plain in words or singular(plain) in words:
         return True
     if plain in _NAMES:
         return False
-    stem = re.sub(r"(?:ing|ed|er|est|d|st|ly)$", "", plain)
-    return len(stem) > 2 and any(form in COMMON_WORDS for form in (stem, stem[:-1], stem + "e"))
+    form = re.sub(r"(?:ing|ed|er|est|ly)$", "", plain)
+    once = form[:-1] if form[-1:] == form[-2:-1] else form
+    return len(once) > 2 and form != plain and any(word in words for word in (form, once, form + "e"))

@@ -17,20 +17,35 @@ from datetime import date
 
 from kgwalk.kg.times import parse_time
 
-SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_SHORT = {"k": 1e3, "mio": 1e6, "bn": 1e9}  # joined to the figures: 5k. Not m, which is metres
 DAYS_A_YEAR = 365.2425
 NOW = ("now", "today")
 CLOCK = "o'clock"  # the unit of a time of day
 _FIGURES, _SCALE = r"[-+]?\d[\d,]*(?:\.\d+)?", rf"[ -]({'|'.join(SCALES)})\b"
-# A word that is no number before or after is one with it: N10156, uranium-238, 2nd.
-_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_WORDS)}
+_FEW = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_NUMBER_WORDS: dict[str, float] = {word: number for number, word in enumerate(f"{_FEW} eighteen nineteen".split())}
+_NUMBER_WORDS |= {word: 10 * number for number, word in enumerate(_TENS.split(), 2)} | {"dozen": 12, "half": 0.5}
+_DECADES = {word[:-1] + "ies": 1900 + 10 * number for number, word in enumerate(_TENS.split(), 2)}
+_ONE_WORD = "|".join(sorted(_NUMBER_WORDS.keys() - {"half"}, key=len, reverse=True))
+# "twenty", "twenty-five", "two hundred", "three hundred and fifty", "a million", "half a million", "a dozen"
+_SPELT = (
+    rf"(?:a |half an? |(?:{_ONE_WORD})[ -])?(?:{'|'.join(SCALES)})(?: and (?:{_ONE_WORD})(?:[ -](?:{_ONE_WORD}))?)?"
+)
+_SPELT += rf"|(?:{'|'.join(_TENS.split())})-(?:{_ONE_WORD})|{_ONE_WORD}"
+_DECADE = rf"(?:the )?(?:19|20)?\d0'?s|the ({'|'.join(_DECADES)})"
+_TWELVE = r"\d{1,2}(?::\d\d)? ?[ap]\.?m\b\.?|noon|midnight"
+# A word that is no number before or after is one with it: N10156, uranium-238, 2nd. A unit may be joined: 100kg, 50%.
+_JOINED = rf"{_FIGURES}(?:[a-z]{{1,3}}|%|°[cf]?)"
 _VALUE = re.compile(
-    rf"(?<![\w.])(?<![\w]-)(?:\d{{1,2}}:\d\d(?::\d\d)?|\d{{4}}-\d\d(?:-\d\d)?|{_FIGURES}(?:{_SCALE})?|{'|'.join(_NUMBER_WORDS)})(?![\w:-])",
+    rf"(?<![\w.])(?<![\w]-)(?:(?P<clock>{_TWELVE})|\d{{1,2}}:\d\d(?::\d\d)?|\d{{4}}-\d\d(?:-\d\d)?|(?P<decade>{_DECADE})"
+    rf"|(?P<joined>{_JOINED})|{_FIGURES}(?:{_SCALE})?|(?P<spelt>{_SPELT}))(?![\w:-]|\.\d)",
     re.IGNORECASE,
 )
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.IGNORECASE)
 _WRITTEN = re.compile(f"{_FIGURES}(?:{_SCALE})?", re.IGNORECASE)
-_SCALED = re.compile(f"({_FIGURES}){_SCALE}", re.IGNORECASE)
+_SCALED = re.compile(f"({_FIGURES})(?:{_SCALE}|({'|'.join(_SHORT)}))", re.IGNORECASE)
 # One word after the number, or a sign of a currency before it: 330 m, 12%, 5.99 EUR, $20
 _UNIT = re.compile(
     rf"([$€£¥₹]?)\s?({_FIGURES}(?:[eE][-+]?\d+)?)(?:[ -]({'|'.join(SCALES)})\b)?\s?([^\W\d_][^\s\d]*|[%°‰]\S*)?",
@@ -50,7 +65,7 @@ def number_of(text: str) -> float | None:
     """
     scaled = _SCALED.fullmatch(text.strip())
     if scaled is not None:
-        return float(scaled[1].replace(",", "")) * SCALES[scaled[2].lower()]
+        return float(scaled[1].replace(",", "")) * (SCALES | _SHORT)[(scaled[2] or scaled[3]).lower()]
     try:
         number = float(text.replace(",", ""))
         return number if math.isfinite(number) else None
@@ -216,9 +231,52 @@ def values_in(text: str) -> list[str]:
     ['4', '2.5 million', '1999', '2001-05']
     >>> values_in("flights after 22:00 with N10156 and uranium-238, below -3 degrees, costing $20")
     ['22:00', '-3', '20']
+    >>> values_in("twenty of two hundred above 2.5k or 100kg, in the nineties or the 2010s, the 2nd of a dozen")
+    ['20', '200', '2.5k', '100kg', '1990', '2010', '12']
     """
-    found = (match[0].rstrip(",").casefold() for match in _VALUE.finditer(text))
-    return [_NUMBER_WORDS.get(words, words) for words in found]
+    return [value for match in _VALUE.finditer(text) if (value := _figures(match)) is not None]
+
+
+def _figures(match: re.Match[str]) -> str | None:
+    """A value in figures; None for what is none after all, such as 2nd."""
+    words = match[0].rstrip(",").casefold()
+    if match["clock"]:
+        return _clock(words)
+    if match["decade"]:
+        first = _DECADES.get(words.removeprefix("the ")) or int(re.sub(r"\D", "", words))
+        return str(first if first > 99 else 1900 + first)  # the first year of the nineties, the 90s, the 1990s
+    if match["spelt"]:
+        return written(_spelt(words))
+    if match["joined"]:
+        return None if _ORDINAL.fullmatch(words) or value_of(words) is None else words
+    return words
+
+
+def _clock(words: str) -> str:
+    """A time of day of twelve hours.
+
+    >>> _clock("10pm"), _clock("12:30 a.m."), _clock("noon")
+    ('22:00', '00:30', '12:00')
+    """
+    if words in ("noon", "midnight"):
+        return "12:00" if words == "noon" else "00:00"
+    hours, minutes = (int(part) for part in (*re.findall(r"\d+", words), 0)[:2])
+    return f"{hours % 12 + 12 * ('p' in words):02}:{minutes:02}"
+
+
+def _spelt(words: str) -> float:
+    """A number in words.
+
+    >>> [_spelt(words) for words in ("twenty-five", "two hundred and fifty", "half a million", "a dozen")]
+    [25.0, 250.0, 500000.0, 12.0]
+    """
+    total = 0.0
+    for word in re.split(r"[ -]", words):
+        if word in SCALES:
+            total = (total or 1) * SCALES[word]
+        elif word in _NUMBER_WORDS:
+            total += _NUMBER_WORDS[word]
+    return total
 
 
 def as_written(number: str, text: str) -> str:

@@ -68,7 +68,8 @@ class Kgwalk(Protocol):
     call does; an agent that has learnt the calls needs their names alone, and is five times as short to tell. With
     `ahead` each relation is listed with what lies behind it, so many relations at most (`walk.ahead`). With
     `constrain` an engine that can lets a model write only calls that parse, of relations that exist and sets that were
-    made (`turn_grammar`); with `thoughts` a thought may come first.
+    made (`turn_grammar`); with `thoughts` a thought may come first. Of a graph with a library of worked examples
+    (`kgwalk.walk.examples`) the prompt has at most `examples` of them before the question, the nearest to it.
     """
 
     name = "kgwalk"
@@ -83,13 +84,18 @@ class Kgwalk(Protocol):
     ahead: int = setting(0, least=0)
     constrain: bool = True
     thoughts: bool = True
+    examples: int = setting(0, least=0, most=8)
 
     @property
     def starts_from_kinds(self) -> bool:
         return self.language == "full"
 
+    @property
+    def shows_examples(self) -> int:
+        return self.examples
+
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> KgwalkWalk:
-        return KgwalkWalk(task, environment, protocol=self)
+        return KgwalkWalk(task, environment, protocol=self, count=count)
 
     @staticmethod
     def render(step: Step, think: str = "", spoken_of: Iterable[str] = ()) -> str:
@@ -212,6 +218,7 @@ def tools_text(language: str, dated: bool, documented: bool = True) -> str:
 @dataclass
 class KgwalkWalk(Walk):
     protocol: Kgwalk = Kgwalk()
+    count: Callable[[str], int] = len  # the tokens of a text
     sets: Sets = field(init=False)
     answered: dict[str, int] = field(default_factory=dict)  # the set that each answer was a member of
     called: dict[Call, int] = field(default_factory=dict)  # the set that each call made
@@ -233,9 +240,15 @@ class KgwalkWalk(Walk):
 
     def prompt(self) -> list[Message]:
         start = [self._show(number).render(self.protocol.relations) for number in range(1, len(self.sets.made) + 1)]
-        asked = "\n".join([self.task.asked, *start])
+        asked = "\n".join([*self._examples(), self.task.asked, *start])
         calls = tools_text(self.protocol.language, self.dated, self.protocol.documented)
         return [Message("system", SYSTEM.replace("{tools}", calls)), Message("user", asked)]
+
+    def _examples(self) -> list[str]:
+        library, most = self.environment.examples, self.protocol.examples
+        if library is None or not most:
+            return []
+        return library.lines(self.task.question.question, self.task.topics, len(self.sets.made), most, self.count)
 
     def grammar(self, *, answer: bool) -> Grammar | None:
         if not self.protocol.constrain:
