@@ -299,6 +299,17 @@ def test_asking_builds_the_graph_walks_and_scores(teams: UserGraph) -> None:
     assert scored[2].f1 == 1.0
 
 
+def test_walks_are_kept_with_the_kind_of_answer_and_a_tables_rows(teams: UserGraph, tmp_path: Path) -> None:
+    """What `kgwalk calibrate` reads: without them a table that is right would count as a wrong set of names."""
+    starts = Starts(["Ann"])
+    table = UserQuestion("t", "team and age of Ann", "table", "table", [["Ann", "X", "30"]], starts)
+    run([replace(teams, questions=[*teams.questions, table])], Asked("random-walk", keep=tmp_path / "kept"))
+    rows = [json.loads(line) for line in (tmp_path / "kept" / "predictions.jsonl").read_text().splitlines()]
+    kinds = {row["id"]: row["episode"]["question"]["answer_kind"] for row in rows}
+    assert kinds == {"teams/q1": "entity", "teams/q2": "boolean", "teams/q3": "none", "teams/t": "table"}
+    assert {row["id"]: row["metrics"].get("rows_f1") for row in rows}["teams/t"] == 0.0
+
+
 def test_the_sealed_graphs_are_an_archive_and_complete() -> None:
     """Only counted here: their questions are never shown, not even by a failing test."""
     with sealed() as graphs:

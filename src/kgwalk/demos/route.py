@@ -17,8 +17,8 @@ from itertools import islice, product
 
 from kgwalk.demos.path_search import EdgeSource, FactEdges, FoundChain, GraphEdges, search
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import split_words
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embeddings import split_words
 from kgwalk.score.answers import Gold, f1, gold_of
 from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of

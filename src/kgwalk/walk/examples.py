@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from kgwalk.kg.names import normalise
-from kgwalk.llm.embeddings import split_words
+from kgwalk.kg.names import normalise, split_words
 from kgwalk.types import InputError, KgwalkError
 from kgwalk.walk.question_words import stem
 from kgwalk.walk.tagged_text import escape_around
