@@ -227,12 +227,10 @@ class _GraphMaker:
         timed = {fact.relation for fact in facts if fact.time}
         labels = {label: placed[one.id] for label, (one, back) in meanings.items() if not back and label not in timed}
         chosen, single = chosen_for_rows(labels, self.chance)
-        relations = {fact.relation for fact in facts}
-
-        def free(label: str) -> bool:
-            return label not in relations and label_key(label) not in self.keys | self.banned
-
-        tables = RowTables(self.chance, free, self.value_nodes.type, self.style.main == "camel")
+        taken = {label_key(fact.relation) for fact in facts} | self.keys | self.banned
+        tables = RowTables(
+            self.chance, lambda label: label_key(label) not in taken, self.value_nodes.type, self.style.main == "camel"
+        )
         made = tables.shared(single, tables.written(chosen, facts), self.value_nodes.type_of)
         return (tables, made) if tables.paths else None
 
@@ -511,9 +509,9 @@ def ask_about(
         if invented.asked is None:
             return make_questions(graph, wording, wanted, thrown=thrown, concepts=concepts)
         rows = RowGraph(graph, invented.junctions)
-        (Path(folder) / "asked").mkdir()
-        drawn = store_of(invented.asked, Path(folder) / "asked")
-        return make_questions(drawn, wording, wanted, thrown=thrown, concepts=concepts, rows=rows)
+        with tempfile.TemporaryDirectory(prefix="kgwalk-invented-") as other:
+            drawn = store_of(invented.asked, Path(other))
+            return make_questions(drawn, wording, wanted, thrown=thrown, concepts=concepts, rows=rows)
 
 
 def store_of(facts: Sequence[Triple], folder: Path) -> StoredGraph:
