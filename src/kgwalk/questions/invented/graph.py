@@ -47,7 +47,7 @@ from kgwalk.questions.invented.facts import (
     passes_value_nodes,
     random_time,
 )
-from kgwalk.questions.invented.junctions import Junctions, RowGraph, RowTables
+from kgwalk.questions.invented.junctions import Junctions, RowGraph, RowTables, chosen_for_rows
 from kgwalk.questions.invented.names import Namer, NamingStyle
 from kgwalk.questions.invented.values import HAPPENS, LASTS, SYMMETRIC, Span, ValueStyle
 from kgwalk.questions.invented.words import truth_words
@@ -64,7 +64,6 @@ _WITH_TRUTHS = 0.5  # the share of graphs of the full language with relations th
 _CATALOGUES = 0.4  # of graphs of the full language that are no tables, the share with as many values
 _LASTING = 0.35  # the share of dated facts that still hold, in graphs of the full language
 _WITH_ROWS = 0.8  # the share of graphs made of tables with rows between two things
-_AS_ROWS, _AS_ROWS_OF_ONE = 0.75, 0.2  # the share of their relations that are such rows: of many to many, of others
 _TIMED_NODES = 0.8  # the share of those whose mediator nodes have that time
 _Writer = Callable[[str, str, str], list[Triple]]  # a fact's triples, from its head, tail and time
 
@@ -230,23 +229,12 @@ class _GraphMaker:
         if not self.tables or self.value_nodes is None or self.chance.random() > _WITH_ROWS:
             return None
         timed = {fact.relation for fact in facts if fact.time}
-        chosen: dict[str, PlacedConcept] = {}
-        single: dict[str, PlacedConcept] = {}
-        for label, (concept, back) in meanings.items():
-            one = placed[concept.id]
-            share = _AS_ROWS if concept.many == "n:m" else _AS_ROWS_OF_ONE
-            if one.literal or back or label in timed or concept.id in SYMMETRIC:
-                continue
-            if self.chance.random() < share:
-                chosen[label] = one
-            elif concept.many == "n:1":
-                single[label] = one
-        relations = {fact.relation for fact in facts}
-
-        def free(label: str) -> bool:
-            return label not in relations and label_key(label) not in self.keys | self.banned
-
-        tables = RowTables(self.chance, free, self.value_nodes.type, self.style.main == "camel")
+        labels = {label: placed[one.id] for label, (one, back) in meanings.items() if not back and label not in timed}
+        chosen, single = chosen_for_rows(labels, self.chance)
+        taken = {label_key(fact.relation) for fact in facts} | self.keys | self.banned
+        tables = RowTables(
+            self.chance, lambda label: label_key(label) not in taken, self.value_nodes.type, self.style.main == "camel"
+        )
         made = tables.shared(single, tables.written(chosen, facts), self.value_nodes.type_of)
         return (tables, made) if tables.paths else None
 
@@ -528,9 +516,9 @@ def ask_about(
         if invented.asked is None:
             return make_questions(graph, wording, wanted, thrown=thrown, concepts=concepts)
         rows = RowGraph(graph, invented.junctions)
-        (Path(folder) / "asked").mkdir()
-        drawn = store_of(invented.asked, Path(folder) / "asked")
-        return make_questions(drawn, wording, wanted, thrown=thrown, concepts=concepts, rows=rows)
+        with tempfile.TemporaryDirectory(prefix="kgwalk-invented-") as other:
+            drawn = store_of(invented.asked, Path(other))
+            return make_questions(drawn, wording, wanted, thrown=thrown, concepts=concepts, rows=rows)
 
 
 def store_of(facts: Sequence[Triple], folder: Path) -> StoredGraph:

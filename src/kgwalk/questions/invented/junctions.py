@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from kgwalk.demos.route import HOPS as ROUTE_HOPS
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.invented.concepts import PlacedConcept, words_of
+from kgwalk.questions.invented.values import SYMMETRIC
 from kgwalk.questions.plan import FULL_PATTERNS, QuestionPlan
 from kgwalk.questions.wording.bank_lexicon import bare_nouns
 from kgwalk.questions.wording.english import plural, singular
@@ -130,6 +131,7 @@ class RowGraph:
 
 
 _SHARED = 0.9  # the share of kinds that several tables have a column for which is called alike in all of them
+_AS_ROWS, _AS_ROWS_OF_ONE = 0.75, 0.2  # the share of relations that are rows: of many to many, of others
 _ONE_TABLE = 0.4  # the share of relations that stand in the rows of another one with the same head, as a flight's do
 _HEADED = 0.35  # the share of tables whose rows are lines of something: of orders, of invoices
 _HEADERS = (
@@ -141,6 +143,22 @@ _SUFFIXES = ("_id", "_id", "_id", "", "", "_ref", "_key", "_code")
 _NUMBERS = ("quantity", "qty", "position", "sort_order", "revision")
 _BY_NUMBER = 0.7  # the share of tables whose rows are called by their number
 _ROLE = 0.4  # the share of columns called by what the other thing is to the one: `director_id`, not `person_id`
+
+
+def chosen_for_rows(
+    relations: Mapping[str, PlacedConcept], chance: random.Random
+) -> tuple[dict[str, PlacedConcept], dict[str, PlacedConcept]]:
+    """Of the relations between things, those that become rows, and of the others those with one tail a head."""
+    chosen: dict[str, PlacedConcept] = {}
+    single: dict[str, PlacedConcept] = {}
+    for label, placed in relations.items():
+        if placed.literal or placed.concept.id in SYMMETRIC:
+            continue
+        if chance.random() < (_AS_ROWS if placed.concept.many == "n:m" else _AS_ROWS_OF_ONE):
+            chosen[label] = placed
+        elif placed.concept.many == "n:1":
+            single[label] = placed
+    return chosen, single
 
 
 @dataclass
