@@ -35,7 +35,7 @@ else
 endif
 	@touch $@
 
-demo: $(VENV)/dev.stamp  ## build a small graph, look at it, query it, serve it
+demo: $(VENV)/dev.stamp  ## build a small graph, query and serve it; four questions
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(VENV)/dev.stamp  ## the whole test suite

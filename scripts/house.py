@@ -26,12 +26,20 @@ PACKAGE = Path(os.environ.get("HOUSE_PACKAGE", ROOT / "src" / "kgwalk"))  # anot
 
 # Runs a command line in this process and notes the files whose functions are called; `inside` narrows that to what
 # happens while one function (file:name) is on the stack.
-TRACER = """
+TRACER = '''
 import json, sys, threading
 package, out, inside = sys.argv[1:4]
 sys.argv = ["kgwalk", *sys.argv[4:]]
 files, depth = set(), [0]
 where, _, name = inside.rpartition(":")
+
+def imported(frame):
+    """Whether it runs only because a module of the package is imported."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(package):
+            return True
+        frame = frame.f_back
+    return False
 
 def note(frame, event, arg):
     code = frame.f_code
@@ -41,7 +49,8 @@ def note(frame, event, arg):
     if where and path.endswith(where) and code.co_name == name:
         depth[0] += (event == "call") - (event == "return")
     if event == "call" and (depth[0] or not where) and code.co_flags & 1:  # a function, no body of a class or module
-        files.add(path)
+        if path not in files and not imported(frame):
+            files.add(path)
 
 from kgwalk.cli.main import main
 threading.setprofile(note)
@@ -53,7 +62,7 @@ except SystemExit as end:
 finally:
     sys.setprofile(None)
     open(out, "w").write(json.dumps(sorted(files)))
-"""
+'''
 
 
 def counts() -> dict[str, Any]:

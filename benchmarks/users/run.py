@@ -32,6 +32,15 @@ from kgwalk.walk.policy import choose_adapter, needs_engine, protocol_of, walked
 from kgwalk.walk.protocol import Protocol
 
 SPLIT = "test"
+# The kinds of answers here as a dataset calls them
+ANSWER_KINDS = {
+    "set": "entity",
+    "yes/no": "boolean",
+    "number": "number",
+    "date": "time",
+    "table": "table",
+    "none": "none",
+}
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,9 @@ def _dataset(graph: UserGraph, where: Path) -> Path:
             "topic_entities": [],
             "answers": [cell for row in question.answers for cell in ([row] if isinstance(row, str) else row)],
             "type": question.shape,
+            "answer_kind": ANSWER_KINDS[question.answer_kind],
         }
+        | ({"rows": question.answers} if question.answer_kind == "table" else {})
         for question in graph.questions
     ]
     (folder / f"{SPLIT}.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

@@ -20,6 +20,7 @@ from kgwalk.systems.kgwalk.protocol import Kgwalk, parse
 sys.path.insert(0, str(Path(__file__).parents[2]))  # benchmarks are no part of the package
 
 import benchmarks.users.answers
+import benchmarks.users.coverage
 import benchmarks.users.graphs
 import benchmarks.users.score
 from benchmarks.users.__main__ import checked
@@ -169,11 +170,29 @@ def test_quads_are_facts_by_label_with_their_times(tmp_path: Path) -> None:
     assert answers.rows("SELECT tail FROM label ORDER BY tail") == [("Greece",), ("Griechenland",)]
 
 
+# What made questions teach
+
+
+def test_how_often_each_shape_of_a_program_is_made(tmp_path: Path) -> None:
+    """Four made questions: three count what is reached backwards, as 11 of the gold ones do; one has no answer."""
+    count = {"program": [["head_entities", "$1", "works_in"], ["count", "$2"]], "answer_kind": "number"}
+    nothing = {"program": [], "answer_kind": "none"}
+    lines = [json.dumps({"topic_entities": ["X"], "kinds": [], **one}) for one in (count, count, count, nothing)]
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    found = benchmarks.users.coverage.report(tmp_path, exact=True)
+    rate = {one["skeleton"]: (one["questions"], one["per_thousand"]) for one in found["skeletons"]}
+    assert rate["head_entities s r; count a"] == (11, 750.0)
+    assert rate["nothing"] == (11, 250.0)
+    assert rate["tail_entities s r"] == (17, 0.0)
+    assert (found["made"], found["never"]) == (4, len(rate) - 2)
+    assert found["share_rare"] == round((200 - 22) / 200, 3)
+
+
 # The scorer
 
 
 def test_the_examples_of_the_docstrings() -> None:
-    for module in (benchmarks.users.score, benchmarks.users.answers):
+    for module in (benchmarks.users.score, benchmarks.users.answers, benchmarks.users.coverage):
         found = doctest.testmod(module)
         assert found.attempted
         assert not found.failed
@@ -297,6 +316,17 @@ def test_asking_builds_the_graph_walks_and_scores(teams: UserGraph) -> None:
     assert [one.question.id for one in scored] == ["q1", "q2", "q3"]
     assert scored[2].answers == []
     assert scored[2].f1 == 1.0
+
+
+def test_walks_are_kept_with_the_kind_of_answer_and_a_tables_rows(teams: UserGraph, tmp_path: Path) -> None:
+    """What `kgwalk calibrate` reads: without them a table that is right would count as a wrong set of names."""
+    starts = Starts(["Ann"])
+    table = UserQuestion("t", "team and age of Ann", "table", "table", [["Ann", "X", "30"]], starts)
+    run([replace(teams, questions=[*teams.questions, table])], Asked("random-walk", keep=tmp_path / "kept"))
+    rows = [json.loads(line) for line in (tmp_path / "kept" / "predictions.jsonl").read_text().splitlines()]
+    kinds = {row["id"]: row["episode"]["question"]["answer_kind"] for row in rows}
+    assert kinds == {"teams/q1": "entity", "teams/q2": "boolean", "teams/q3": "none", "teams/t": "table"}
+    assert {row["id"]: row["metrics"].get("rows_f1") for row in rows}["teams/t"] == 0.0
 
 
 def test_the_sealed_graphs_are_an_archive_and_complete() -> None:

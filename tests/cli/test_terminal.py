@@ -15,7 +15,7 @@ import pytest
 
 from commands import ENVIRONMENT
 from conftest import store_of
-from kgwalk.config.terminal import VisibleFormatter, visible, visible_message
+from kgwalk.config.runtime import VisibleFormatter, visible, visible_message
 from kgwalk.kg.store import open_graph
 
 EVIL = "Evil\x1b]52;c;cHduZWQ=\x07\x1b[2J\r\nforged\u202e\u200b\x9b31m\x7f"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from conftest import FILMS, store_of
-from kgwalk.demos.route import RouteBuilder, route_from_evidence, route_from_gold, route_from_program, route_from_search
+from kgwalk.demos.route import (
+    RouteBuilder,
+    route_from_evidence,
+    route_from_gold,
+    route_from_program,
+    route_from_search,
+    with_another_start,
+)
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Call, Question, Triple
 
@@ -113,3 +121,27 @@ def test_a_program_that_does_not_run_is_no_route(films: StoredGraph) -> None:
     route = route_from_program(RouteBuilder(replace(question, answers=["2"]), films))
     assert route is not None
     assert (route.f1, route.hops) == (1.0, 1)
+
+
+def test_a_start_that_is_not_needed_moves_the_numbers_and_not_the_answer(store: Callable[..., StoredGraph]) -> None:
+    graph = store(
+        [("Ann", "wrote", "Dune"), ("Bob", "wrote", "Emma"), ("Ann", "edited", "Emma"), ("Cy", "read", "Emma")]
+    )
+    program = [["tail_entities", "$1", "wrote"], ["tail_entities", "$1", "edited"], ["union", "$2", "$3"]]
+    question = Question("q", "what did Ann write or edit?", ["Ann"], ["Dune", "Emma"], extra={"program": program})
+    seen = set()
+    for seed in range(40):
+        more = with_another_start(question, graph, random.Random(seed))
+        builder = RouteBuilder(more, graph, full=True)
+        route = route_from_program(builder)
+        assert route is not None
+        assert route.f1 == 1
+        assert sorted(builder.members(len(builder.sets.made))) == ["Dune", "Emma"]
+        seen.add((more.topic_entities.index("Ann"), len(more.topic_entities), len(more.extra.get("kinds", []))))
+    assert {(0, 2, 0), (1, 2, 0), (0, 1, 1)} <= seen  # after Ann, before her, and a kind
+
+
+def test_all_of_a_kind_has_no_other_start(store: Callable[..., StoredGraph]) -> None:
+    graph = store([("Rex", "is_a", "dog"), ("Tom", "is_a", "cat")])
+    question = Question("q", "all dogs", [], ["Rex"], extra={"program": [], "kinds": ["dog"]})
+    assert all(with_another_start(question, graph, random.Random(seed)) is question for seed in range(9))

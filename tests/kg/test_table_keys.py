@@ -379,3 +379,12 @@ def test_a_class_is_a_kind_and_not_asked_about(tmp_path: Path) -> None:
     asked = {way.relation for way in WalkSampler(open_graph(tmp_path / "made.kg"), MakeSettings()).first_ways}
     assert not asked & {"is_a", "name"}
     assert {"customer_id", "product_id"} & asked
+
+
+def test_a_key_where_nothing_is_a_table(tmp_path: Path) -> None:
+    """Of triples alone no tables are set up, and a key is still refused."""
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("Ann\tworks_in\tDesign\n")
+    with pytest.raises(InputError, match="no table is called 'people'\n  nothing was read as a table; --table reads"):
+        build([facts], tmp_path / "facts.kg", options=Options(keys=("people=id",)))
+    assert build([facts], tmp_path / "facts.kg", options=Options()).tables == []

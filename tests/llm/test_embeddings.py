@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from conftest import FILMS
+from kgwalk.kg.names import split_words
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embeddings import CachedEmbedder, entity_file, make_entities, open_entities, split_words
+from kgwalk.llm.embeddings import CachedEmbedder, entity_file, make_entities, open_entities
 from letters import Letters
 
 Stores = Callable[..., StoredGraph]

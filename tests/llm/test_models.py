@@ -127,11 +127,27 @@ def test_a_name_is_looked_for_on_the_hub_which_may_be_a_folder(folder: Path, tmp
     assert offline(code, tmp_path).strip() == str(snapshot)
 
 
+def test_a_larger_model_is_one_file_of_the_hub(tmp_path: Path) -> None:
+    repository = tmp_path / "hub" / "models--Qwen--Qwen2.5-Coder-0.5B-Instruct-GGUF"
+    file = repository / "snapshots" / ("0" * 40) / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"GGUF")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0" * 40)
+    code = "from kgwalk.llm.models import find_model; print(find_model('qwen2.5-coder-0.5b').path)"
+    assert offline(code, tmp_path).strip() == str(file)
+    assert same_model(str(file), "qwen2.5-coder-0.5b")
+    assert not same_model(str(file), "qwen2.5-coder-1.5b")
+
+
 def test_the_engines_are_imported_without_torch(tmp_path: Path) -> None:
     code = (
         "import sys, kgwalk.llm.torch_engine.engine, kgwalk.llm.engine, kgwalk.llm.vllm; print('torch' in sys.modules)"
     )
     assert offline(code, tmp_path).strip() == "False"
+
+
+SHORT = "smollm2-135m, qwen2.5-coder-0.5b, qwen2.5-coder-1.5b"
 
 
 def test_what_was_looked_for_is_said_in_order(tmp_path: Path) -> None:
@@ -149,12 +165,12 @@ def test_what_was_looked_for_is_said_in_order(tmp_path: Path) -> None:
         "and HOME/hub (HF_HOME) has no copy\n"
         "there is no model 'someone/else'. Looked for:\n"
         "  1. a folder or .gguf file someone/else: there is none\n"
-        "  2. a model that comes with kgwalk: smollm2-135m or tiny-random\n"
+        f"  2. a model that kgwalk knows by a short name: {SHORT} or tiny-random\n"
         "  3. someone/else on the hub (https://huggingface.co): HF_HUB_OFFLINE is set, "
         "and HOME/hub (HF_HOME) has no copy\n"
         "there is no model 'no such name'. Looked for:\n"
         "  1. a folder or .gguf file no such name: there is none\n"
-        "  2. a model that comes with kgwalk: smollm2-135m or tiny-random\n"
+        f"  2. a model that kgwalk knows by a short name: {SHORT} or tiny-random\n"
         "  3. the hub: that is no name of a repository, which is owner/name\n"
         "there is no model './none'. Looked for:\n"
         "  1. a folder or .gguf file none: there is none\n"

@@ -57,6 +57,33 @@ def test_the_demo_prints_commands_that_can_be_pasted() -> None:
     assert [shlex.split(line) for line in shown] == [shlex.split(line)[1:] for line in commands]
     block = (ROOT / "docs" / "guides" / "demo.md").read_text().split("<!-- demo -->")[1].split("```")[1]
     assert re.findall(r"^\$ kgwalk (kg .*)$", block, re.MULTILINE) == shown
+    questions = re.findall(r'^asks \d "(.*?)" "(.*?)"', script, re.MULTILINE)
+    assert re.findall(r'^\$ kgwalk ask "(.*)"$', block, re.MULTILINE) == [question for _, question in questions]
+    assert {line for line, _ in questions} <= set(block.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "succeeds"),
+    [
+        (1, "the graph does not say", True),
+        (1, "no answer (turns)", False),  # the same exit code, another answer
+        (1, "error: the graph does not say it", False),  # a part of a line is not enough
+        (0, "the graph does not say", False),
+    ],
+)
+def test_the_demo_succeeds_only_with_the_answer_that_it_expects(
+    code: int, said: str, succeeds: bool, tmp_path: Path
+) -> None:
+    """`kgwalk ask` exits with 1 where the graph does not say, and also where it failed: the demo tells them apart."""
+    script = (ROOT / "examples" / "demo.sh").read_text()
+    functions = re.findall(r"^(?:run|asks)\(\) \{.*?^\}\n", script, re.DOTALL | re.MULTILINE)
+    stub = f"set -eu\nkgwalk() {{ echo '{said}'; return {code}; }}\n" + "".join(functions)
+    asked = stub + 'asks 1 "the graph does not say" "who knows?"\necho on\n'
+    done = subprocess.run(["sh", "-c", asked], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode == 0) is succeeds
+    assert done.stdout.endswith("on\n") is succeeds
+    assert said in done.stdout
+    assert bool(done.stderr) is not succeeds
 
 
 def test_the_folder_of_the_guide_is_a_system(tmp_path: Path) -> None:

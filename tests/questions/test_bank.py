@@ -7,11 +7,12 @@ from collections import Counter, defaultdict
 from dataclasses import FrozenInstanceError
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from kgwalk.questions.bank import MANY, Concept, domain_names, load_bank, read_concepts
+from kgwalk.questions.bank import MANY, Concept, domain_names, load_bank, load_paths, read_concepts, read_paths
 from kgwalk.types import InputError, KgwalkError
 
 LEAST = {"labels": 6, "inverse_labels": 3, "forward": 8, "backward": 8, "forward_nouns": 3, "backward_nouns": 3}
@@ -29,6 +30,15 @@ forward = ["who directed {}?"]
 backward = ["what did {} direct?"]
 forward_nouns = ["the director of {}"]
 backward_nouns = ["the films of {}"]
+"""
+
+
+PATH = """[[path]]
+steps = ["^a-b", "a-c"]
+forward = ["what does {} take?"]
+backward = ["who takes {}?"]
+forward_nouns = ["the courses of {}"]
+backward_nouns = ["the students of {}"]
 """
 
 
@@ -120,6 +130,51 @@ def test_no_label_names_two_relations_between_the_same_kinds() -> None:
         assert {key: sorted(ids) for key, ids in owners.items() if len(ids) > 1} == {}, field
 
 
+def test_a_path_leads_from_kind_to_kind_over_concepts_of_the_bank() -> None:
+    known = {concept.id: concept for concept in load_bank()}
+    steps = Counter(one.steps for path in load_paths() for one in (path, path.turned()))
+    assert [one for one, count in steps.items() if count > 1] == []
+    for path in load_paths():
+        ends = []
+        for step in path.steps:
+            concept = known[step.removeprefix("^")]
+            ends.append((concept.tail, concept.head) if step.startswith("^") else (concept.head, concept.tail))
+        assert all(one[1] == two[0] for one, two in pairwise(ends)), f"{path.steps}: {ends}"
+        for field in PHRASINGS:
+            texts = getattr(path, field)
+            assert len(texts) >= (3 if field.endswith("nouns") else 4), f"{path.steps}: {len(texts)} {field}"
+            assert len(set(map(_plain, texts))) == len(texts), f"{path.steps}: {field} hold a text twice"
+            assert all(re.findall(r"[{}]+", text) == ["{}"] and text.isascii() for text in texts), path.steps
+
+
+def test_a_path_turned_round() -> None:
+    path = next(one for one in load_paths(["school"]) if len(one.steps) == 2)
+    assert path.steps == ("^school-enrolment-student", "school-enrolment-course")
+    back = path.turned()
+    assert back.steps == ("^school-enrolment-course", "school-enrolment-student")
+    assert (back.forward, back.backward_nouns) == (path.backward, path.forward_nouns)
+    assert back.turned() == path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("steps =", "step =", "path 1: unknown key `step`; did you mean `steps`?"),
+        ('["^a-b", "a-c"]', '["^a-b"]', "path 1: `steps` must be two or more ids of concepts"),
+        ('backward = ["who takes {}?"]\n', "", "path 1 lacks `backward`"),
+        ('["who takes {}?"]', '"who takes {}?"', "path 1: `backward` must be a list of texts"),
+    ],
+)
+def test_what_is_wrong_with_a_path(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(ENTRY + PATH, "utf-8")
+    assert [one.steps for one in read_paths(path, "x")] == [("^a-b", "a-c")]
+    assert len(read_concepts(path, "x")) == 1
+    path.write_text(ENTRY + PATH.replace(old, new, 1), "utf-8")
+    with pytest.raises(InputError, match=re.escape(complaint)):
+        read_paths(path, "x")
+
+
 def test_the_bank_lies_in_the_package() -> None:
     """Found as package data, so that an installed kgwalk has it; hatch packs every file below src/kgwalk."""
     folder = files("kgwalk.questions") / "concepts"
@@ -161,9 +216,13 @@ def test_an_unknown_domain() -> None:
         ('["directed_by"]', '"directed_by"', "`labels` must be a list of texts"),
         ('["directed"]', "[1]", "`inverse_labels` must be a list of texts"),
         ('"film"', "3", "`head` must be a text, given 3"),
-        ("[[concept]]", "[[concepts]]", "expected [[concept]] entries and nothing else, but there is `concepts`"),
+        (
+            "[[concept]]",
+            "[[concepts]]",
+            "expected [[concept]] and [[path]] entries and nothing else, but there is `concepts`",
+        ),
         ("[[concept]]", "[[concept]", "x.toml: not TOML: "),
-        ("[[concept]]", "[concept]", "expected [[concept]] entries and nothing else"),
+        ("[[concept]]", "[concept]", "expected [[concept]] and [[path]] entries and nothing else"),
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path: Path, old: str, new: str, complaint: str) -> None:

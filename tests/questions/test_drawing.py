@@ -98,3 +98,37 @@ def test_a_graph_that_was_drawn_from_can_go(tmp_path: Path) -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+ROWS = [
+    ("e1", "student", "Ann"),
+    ("e1", "course", "Algebra"),
+    ("e2", "student", "Ann"),
+    ("e2", "course", "Botany"),
+    ("e3", "student", "Bob"),
+    ("e3", "course", "Algebra"),
+]
+
+
+def test_a_walk_over_rows_ends_at_the_other_thing_of_the_row(tmp_path: Path) -> None:
+    sampler = WalkSampler(store_of(tmp_path, ROWS), MakeSettings(seed=3))
+    walks = {sampler.over_rows() for _ in range(40)}
+    ends = {(walk.topic, walk.end) for walk in walks if walk is not None}
+    assert None not in walks
+    takes = {("Ann", "Algebra"), ("Ann", "Botany"), ("Bob", "Algebra")}
+    assert ends == takes | {(course, student) for student, course in takes}
+    assert {tuple(way.out for way in walk.ways) for walk in walks if walk is not None} == {(False, True)}
+
+
+def test_of_walks_over_rows_those_with_words_are_taken(tmp_path: Path) -> None:
+    facts = [*ROWS, *((f"e{number}", "room", "Hall") for number in (1, 2, 3))]
+    sampler = WalkSampler(store_of(tmp_path, facts), MakeSettings(seed=3))
+    sampler.says_as_one = lambda ways: [way.relation for way in ways] == ["student", "course"]
+    found = [sampler.over_rows() for _ in range(60)]
+    spoken = [walk for walk in found if walk is not None and sampler.says_as_one(walk.ways)]
+    assert len(spoken) > len(found) / 2
+
+
+def test_a_graph_without_rows_has_no_walk_over_them(tmp_path: Path) -> None:
+    sampler = WalkSampler(store_of(tmp_path, HUB), MakeSettings(seed=3))
+    assert sampler.over_rows() is None

@@ -250,6 +250,14 @@ def test_the_words_are_those_that_people_use(firm: StoredGraph) -> None:
         r"what is the price of (?:the )?\w+",
         r"(?:which|list the) employees .* only (?:language|.*)",
         r"(?:average|mean) salary of (?:the )?employees",
+        r"employees (?:with|whose|who) .* between .* and ",  # two bounds
+        r"(?:only one|just one|exactly one|a single|only 1) ",
+        r"since when ",
+        r"(?:in total|together|in all|altogether|combined)$",
+        r"without (?:any|a) |have no .* at all|do(?: not|n't|nt) have (?:any|a single) ",
+        r"(?:in the end|ultimately|finally|eventually|at the very end)",  # the last of a chain
+        r"(?:also indirectly|all the way down|directly or indirectly|including indirect ones)",
+        r"comes up most often among|has the most employees (?:who|that|with|in|of)|do most of ",
     ):
         assert any(re.search(wanted, text) for text in lower), wanted
     assert not [text for text in texts if re.search(r"\{\}|\b(?:the the|None)\b|[\ue000-\uf8ff]|_:p", text)]

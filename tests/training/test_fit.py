@@ -15,16 +15,32 @@ import pytest
 from commands import Cli
 from conftest import FILMS, store_of
 from kgwalk.config.recipe import load_recipe
+from kgwalk.config.run_folder import begin_run
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.data.mixture import load_data
+from kgwalk.demos.demo import RoughTokenizer
+from kgwalk.demos.make import GraphExamples
+from kgwalk.evaluation.evaluate import PREDICTIONS
 from kgwalk.kg.store import StoredGraph
+from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.llm.models import read_adapter
 from kgwalk.training.fit.fit import fit
-from kgwalk.training.fit.plan import GENTLY, FitPlan, FitTime, MachineSpeed, a_walk, plan_for, stage_minutes
+from kgwalk.training.fit.plan import (
+    GENTLY,
+    FitPlan,
+    FitRequest,
+    FitTime,
+    MachineSpeed,
+    a_walk,
+    plan_for,
+    stage_minutes,
+)
 from kgwalk.training.fit.questions import make, rehearsal_sets
-from kgwalk.training.fit.result import First
+from kgwalk.training.fit.result import First, put_examples
 from kgwalk.types import KgwalkError
-from kgwalk.walk.policy import choose_adapter, place_of
+from kgwalk.walk.agent import Agent
+from kgwalk.walk.examples import ENDING, read_examples, write_examples
+from kgwalk.walk.policy import choose_adapter, place_of, protocol_of
 from tiny_models import SIZES  # also: one thread for torch
 
 assert SIZES
@@ -147,7 +163,7 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     more = [value for value in TINY if "lora" not in value]
     weights = (beside / "adapter_model.safetensors").read_bytes()
     options: dict[str, Any] = {"minutes": 0.01, "count": 40, "device": "cpu", "engine": "local"}
-    again = fit(graph, out="again", **options, values=[*more, "sft.batch=1", "sft.minutes=0.0001"])
+    again = fit(graph, out="again", train=True, **options, values=[*more, "sft.batch=1", "sft.minutes=0.0001"])
     assert again["start"] == str(general)
     # it walks nothing rightly, so the rate is the common one for who goes on from an agent; the last weights are taken
     trained = load_recipe(str(tmp_path / "again" / "train" / "recipe.toml")).section("sft")
@@ -175,6 +191,77 @@ def test_a_fit_that_is_stopped_goes_on_and_its_agent_is_found(tmp_path: Path, mo
     assert (tmp_path / "again" / "train" / "adapter" / "adapter_model.safetensors").read_bytes() != weights
     assert read_adapter(beside).base == "tiny-random"
     assert json.loads((beside / "adapter_config.json").read_text())["r"] == 2
+
+    # without a GPU, and unless told to train, a fit shows worked examples to the agent that `ask` would find
+    earlier = tmp_path / f"graph.kg{ENDING}"
+    earlier.write_text("")
+    told.clear()
+    options["minutes"] = 0.5
+    shown = fit(graph, out="shown", **options, values=more, progress=lambda stage, *rest: told.append(stage))
+    assert (shown["start"], shown["trained"], shown["stages"]) == (str(beside), False, {})
+    assert set(told) == {"questions", "before", "after"}
+    made = read_examples(tmp_path / "shown" / "examples.jsonl").examples
+    assert len(made) == shown["questions"]["examples"] > 100
+    asked = {one.question: one for one in load_dataset(tmp_path / "shown" / "questions").questions("train")}
+    assert {one.question for one in made} <= asked.keys()  # none that is held out
+    without, with_some = (
+        sum(row["metrics"]["prompt_tokens"] for row in map(json.loads, path.read_text().splitlines()))
+        for path in (tmp_path / "shown" / which / PREDICTIONS for which in ("before", "after"))
+    )
+    assert with_some > without
+    # a model that knows nothing is helped by nothing: they are not kept, and neither are those of an earlier fit
+    assert shown["examples"] == {"shown": 3, "file": None, "learnt": False}
+    assert shown["notes"][-2:] == [
+        f"worked examples made it no better: F1 on {shown['gain']['n']} questions held out was 0.000 and is 0.000; "
+        "they are not kept",
+        f"{earlier}, of an earlier fit, is removed",
+    ]
+    assert not earlier.exists()
+    assert (beside / "adapter_model.safetensors").read_bytes() == weights
+
+
+def test_examples_that_help_are_put_where_ask_finds_them(tmp_path: Path) -> None:
+    graph = studio(tmp_path)
+    recipe = load_recipe("kgwalk").with_values(["protocol.examples=2"])
+    asked = FitRequest(
+        graph=graph,
+        name="studio",
+        recipe=recipe,
+        path=tmp_path / "run",
+        minutes=3.0,
+        count=100,
+        seed=0,
+        start=tmp_path / "agent",
+        device="cpu",
+        engine="local",
+        smoke=False,
+        train=False,
+        values=(),
+        progress=lambda *told: None,
+    )
+    made, _ = make(graph, "studio", 100, 0, asked.progress)
+    questions = made.questions("train")
+    library = GraphExamples(questions, made.graph_for, protocol_of(recipe)).library(questions[0])
+    with begin_run(asked.path, "fit", {}) as (folder, _):
+        write_examples(folder.file("examples.jsonl"), library.examples)
+        place, notes = put_examples(asked, folder, kept=False)
+    assert (place, notes) == (tmp_path / f"graph.kg{ENDING}", [])
+    agent = Agent(graph, recipe, engine=ScriptedEngine(["<answer>[]</answer>"], tokens=RoughTokenizer()))
+    prompt = agent.ask("who was Film 7 directed by?").episodes[0].prompt
+    shown = [line for line in prompt.splitlines() if line.startswith("e.g. ")]
+    assert len(shown) == 2
+    assert all('"directed_by"' in line for line in shown)
+
+
+def test_making_questions_ends_in_time(tmp_path: Path) -> None:
+    with pytest.raises(KgwalkError, match="0 questions could be made"):
+        make(studio(tmp_path), "studio", 60, 0, lambda *told: None, seconds=0.0)
+
+
+def test_who_has_no_agent_cannot_do_without_training(tmp_path: Path) -> None:
+    for options in ({}, {"smoke": True}, {"recipe": "kg-r1"}):
+        with pytest.raises(KgwalkError, match="they need an agent of the kgwalk protocol: give --start ADAPTER"):
+            fit(studio(tmp_path), out="run", train=False, **options)
 
 
 def test_a_plan_keeps_to_the_time() -> None:

@@ -21,6 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import FILMS, store_of
+from kgwalk.data.dataset import load_dataset
+from kgwalk.demos.make import GraphExamples, ShownExamples
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.llm.grammar import Grammar
 from kgwalk.llm.tokenizers import ByteTokenizer
@@ -28,7 +30,7 @@ from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.systems.kgwalk.turn_grammar import RelationForms, WalkSoFar, turn_rule
 from kgwalk.training.curriculum import MeasuredEpisode, TrainingSet
 from kgwalk.training.rollouts import Walker, worker_count
-from kgwalk.training.workers.messages import IDS, Frames, framed, pack, pack_episode, unpack_episode, unpacked
+from kgwalk.training.workers.messages import IDS, Frames, framed, pack, pack_episode, unpack, unpack_episode, unpacked
 from kgwalk.training.workers.process import RemoteEngine
 from kgwalk.types import (
     Answer,
@@ -194,6 +196,20 @@ def test_a_protocol_of_a_file_is_found_by_a_worker() -> None:
     code = "import sys; from kgwalk.training.workers.messages import unpack; print(unpack(sys.stdin.buffer.read()))"
     done = subprocess.run([sys.executable, "-c", code], input=packed, capture_output=True, check=True, timeout=60)
     assert done.stdout == b"Go(turns=3)\n"
+
+
+def test_worked_examples_are_made_again_by_a_worker() -> None:
+    """Of the questions alone: a question's own is not among its examples, there as here."""
+    data = load_dataset("world")
+    asked = data.questions("dev")[:40]
+    protocol = protocol_named("kgwalk", examples=2)
+    shown = ShownExamples(GraphExamples(asked, data.graph_for, protocol), share=1.0)
+    environments = Environments(data.graph_for, EnvironmentSettings(), Environment, examples=shown)
+    here, there = (one.of(asked[3]).examples for one in (environments, unpack(pack(environments))))
+    assert here is not None
+    assert there == here
+    assert len(there.examples) > 20
+    assert asked[3].question in {there.examples[place].question for place in there.hidden}
 
 
 def test_a_worker_that_is_killed_ends_the_walk_and_is_named(walker: Walker, training_set: TrainingSet) -> None:

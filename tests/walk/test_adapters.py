@@ -211,3 +211,16 @@ def test_an_agent_from_python(films: Path, tiny: Path) -> None:
         agent.ask("who directed Big?")
     with pytest.raises(NoTopic):
         Agent(graph).start("who is the oldest?")  # no model is needed to say so
+
+
+def test_each_size_of_model_has_its_own_shipped_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KGWALK_AGENT")
+    monkeypatch.setattr("kgwalk.walk.policy.files", lambda package: tmp_path)
+    larger = tmp_path / "shipped" / "qwen2.5-coder-0.5b"
+    larger.mkdir(parents=True)
+    for folder in (larger.parent, larger):
+        (folder / "adapter_config.json").write_text("{}")
+    assert shipped() == shipped("smollm2-135m") == larger.parent
+    assert shipped("qwen2.5-coder-0.5b") == larger
+    assert shipped("models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf") == larger
+    assert shipped("qwen2.5-coder-1.5b") == larger.parent  # which says that it was made for another

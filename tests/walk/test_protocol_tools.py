@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from conftest import FILMS, store_of
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.names import split_words
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
-from kgwalk.llm.embeddings import CachedEmbedder, MiniLM, relation_file, split_words
+from kgwalk.llm.embeddings import CachedEmbedder, MiniLM, relation_file
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.systems.graph_rft.plan import PlanError, read_plan
 from kgwalk.systems.kg_hopper.protocol import KgHopper

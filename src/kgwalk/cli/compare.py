@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgwalk.cli.options import JsonOption
 from kgwalk.cli.output import counted, out, print_json, print_table
 from kgwalk.types import KgwalkError
+
+if TYPE_CHECKING:
+    from kgwalk.score.statistics import CalibrationSpread
 
 EXAMPLES = ("kgwalk compare runs/eval-kg-r1-metaqa-test runs/eval-kgwalk-metaqa-test",)
 CALIBRATE_EXAMPLES = (
@@ -92,11 +95,24 @@ def calibrate(
     found = calibrated(runs)
     written = None if dry_run else write_confidence(folder, found.model)
     if json:
-        figures = {"held_out": found.held_out, "likelihood": found.likelihood, "by_graph": found.by_graph}
+        whole = {"held_out": found.held_out, "spread": found.spread, "likelihood": found.likelihood}
+        figures = {**whole, "by_graph": found.by_graph}
         print_json({**figures, "model": found.model.as_json(), "file": None if written is None else str(written)})
         return
     out.print(f"fitted, on graphs left out: {told(found.held_out)}")
+    out.print(f"  {_spread(found.spread)}")
     out.print(f"the likelihood alone:       {told(found.likelihood)}")
     for graph, one in found.by_graph.items():
         out.print(f"  {graph}: {told(one)}")
     out.print("nothing is written" if written is None else f"kept in {written}")
+
+
+def _spread(found: CalibrationSpread) -> str:
+    """
+    >>> _spread({"ece": [0.03, 0.09], "auroc": [0.85, 0.92], "perfect_ece": 0.047})
+    '95% intervals, graphs resampled: ECE 0.030 to 0.090, AUROC 0.850 to 0.920; a perfect one had an ECE of 0.047'
+    """
+    order = "" if found["auroc"] is None else ", AUROC {:.3f} to {:.3f}".format(*found["auroc"])
+    error = "ECE {:.3f} to {:.3f}".format(*found["ece"])
+    perfect = f"a perfect one had an ECE of {found['perfect_ece']:.3f}"
+    return f"95% intervals, graphs resampled: {error}{order}; {perfect}"

@@ -1,4 +1,4 @@
-"""`kgwalk fit`: an agent for a graph, from questions made of it, tested on questions held out."""
+"""`kgwalk fit`: an agent for a graph, by examples or training from questions made of it, tested on others held out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from kgwalk.cli.train import RESUMED, stage_lines
 
 EXAMPLES = (
     "kgwalk fit films.kg",
-    "kgwalk fit films.kg --minutes 120",
+    "kgwalk fit films.kg --minutes 10",
+    "kgwalk fit films.kg --train --minutes 120",
     "kgwalk fit world --smoke",
     "kgwalk fit films.kg --start none --count 3000 -o runs/films --resume",
 )
@@ -26,7 +27,14 @@ def fit(
         Path | None, typer.Option("--output", "-o", "--output-dir", help="The run's folder (default: runs/fit-GRAPH).")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0.1, help="How long it may take, at most (default: 40 on a CPU, 8 on a GPU).")
+        float | None,
+        typer.Option(min=0.1, help="How long it may take, at most (default: 3; of training 8 on a GPU, 40 on a CPU)."),
+    ] = None,
+    train: Annotated[
+        bool | None,
+        typer.Option(
+            "--train/--no-train", help="Learn weights, or make worked examples alone (default: as there is a GPU)."
+        ),
     ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, help="Learn from at most so many questions, if the minutes allow for them.")
@@ -48,13 +56,15 @@ def fit(
     values: ValuesOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Train an agent for a graph, from the graph alone: no labelled question is needed.
+    """An agent for a graph, from the graph alone: no labelled question is needed.
 
-    Questions are made, a small model learns to walk them, and is tested on others that were held out. How much is
-    learnt follows from the minutes and the machine's speed; a slow machine learns less, and ends in time. The agent
-    lands beside the graph, where ask, eval and serve find it; if it walks no better than the one that the fit began
-    from, that one does, unless it comes with kgwalk and is found anyway. Killed at any moment, the same command with
-    --resume goes on; Ctrl-C stops after the step under way, saved.
+    Questions are made. Without a GPU they become worked examples, of which a prompt has those nearest to what is asked:
+    held-out questions are walked without and with them, and in a few minutes it is said whether they help; if so, they
+    are kept beside the graph, where ask, eval and serve find them. With a GPU, or --train, a small model learns to walk
+    the questions, and is tested on others that were held out. How much is learnt follows from the minutes and the
+    machine's speed; a slow machine learns less, and ends in time. The agent lands beside the graph; if it walks no
+    better than the one that the fit began from, that one does, unless it comes with kgwalk and is found anyway. Killed
+    at any moment, the same command with --resume goes on; Ctrl-C stops after the step under way, saved.
     """
     started = time.monotonic()  # imports take seconds
     from kgwalk.cli.options import stored_graph
@@ -74,6 +84,7 @@ def fit(
             start=start,
             device=device,
             smoke=smoke,
+            train=train,
             values=values or [],
             resume=resume,
             force=force,
@@ -97,21 +108,28 @@ def _show(report: dict[str, Any], graph: str) -> None:
     table = Table(title=f"{after['n']:,} questions held out", title_justify="left")
     for column in ("", "n", "F1", "Hits@1", "tokens", "turns"):
         table.add_column(column, justify="right" if column else "left")
-    trained = "after" if report["kept"] == "result" else "after (not kept)"
-    lines = [("before", before), (trained, after)]
+    shown = f"with {report['examples']['shown']} examples"
+    old, new = ("before", "after") if report["trained"] else ("without examples", shown)
+    lines = [(old, before), (new if report["kept"] == "result" else f"{new} (not kept)", after)]
     lines += [(f"  {by} {name}", line) for by, found in after["by"].items() for name, line in found.items()]
     for title, line in lines:
         scores = (f"{line['f1']:.3f}", f"{line['hits_at_1']:.3f}", f"{line['generated_tokens']:.0f}")
         table.add_row(title, f"{line['n']:,}", *scores, f"{line['turns']:.1f}")
     print_table(table)
     gain = report["gain"]
-    out.print(f"on the {gain['n']:,} that both walked, F1 {gain['first']:.3f} before and {gain['second']:.3f} after")
+    words = ("before", "after") if report["trained"] else ("without examples", "with")
+    out.print(
+        f"on the {gain['n']:,} that both walked, F1 {gain['first']:.3f} {words[0]} and {gain['second']:.3f} {words[1]}"
+    )
     _show_time(report)
     if report["smoke"]:  # its agent would walk in circles
         out.print(f"every part runs; `kgwalk fit {graph}` trains an agent to ask", soft_wrap=True)
         return
     out.print(f"agent: {report['adapter']}", soft_wrap=True)
-    named = "" if report["found"] else f" --adapter {report['adapter']}"
+    examples, named = report["examples"], "" if report["found"] else f" --adapter {report['adapter']}"
+    if examples["file"] is not None:
+        out.print(f"examples: {examples['file']}", soft_wrap=True)
+        named += "" if examples["learnt"] else f" --set protocol.examples={examples['shown']}"
     out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --graph {graph}{named}", soft_wrap=True)
 
 

@@ -24,7 +24,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from kgwalk.config.terminal import visible, visible_lines, visible_message
+from kgwalk.config.runtime import visible, visible_lines, visible_message
 from kgwalk.types import Progress
 
 

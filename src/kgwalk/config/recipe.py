@@ -259,7 +259,7 @@ def read_section(
         read_section(Sft, recipe, "sft")
 
     `given` are fields that do not come from the recipe; those that the kind does not have are left out. Keys `apart`
-    are read elsewhere. With `positive`, every number must be above 0.
+    are read elsewhere. With `positive`, every number must be above 0 that has no least of its own.
     """
     known = {entry.name: entry for entry in fields(kind)}  # type: ignore[arg-type]
     made = {name: value for name, value in (given or {}).items() if name in known}
@@ -270,7 +270,8 @@ def read_section(
             continue
         if key not in known:
             raise _unknown_setting(recipe, section, key, known)
-        bounds = {**known[key].metadata, "positive": positive}
+        own = known[key].metadata
+        bounds = {**own, "positive": positive and own.get("least") is None}
         made[key] = _checked(f"{section}.{key}", value, hints[key], bounds)
     for name, entry in known.items():
         if name not in made and entry.default is MISSING and entry.default_factory is MISSING:

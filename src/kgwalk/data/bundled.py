@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
+from kgwalk.config.cache import cache_folder
 from kgwalk.types import KgwalkError, Question
 
 SPLITS = ("train", "dev", "test")
@@ -30,6 +31,19 @@ def world_questions(split: str) -> list[Question]:
 
 
 BUNDLED: dict[str, Callable[[], Path]] = {"world": world_path}
+
+
+def beside(store: Path, ending: str) -> Path:
+    """Where a fit puts what belongs to a graph: beside its store; of a graph that comes with kgwalk, in the cache.
+
+    >>> beside(Path("/graphs/films.kg"), ".agent")
+    PosixPath('/graphs/films.kg.agent')
+    """
+    store = store.resolve()
+    for name, path in BUNDLED.items():
+        if path().resolve() == store:
+            return cache_folder() / "agents" / f"{name}{ending}"
+    return store.with_name(f"{store.name}{ending}")
 
 
 def world_folder() -> Path:

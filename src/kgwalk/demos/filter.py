@@ -144,6 +144,7 @@ class DemoSettings:
     sources: tuple[str, ...] = ("program", "gold", "evidence", "search")  # in order of preference
     styles: tuple[str, ...] = ()  # of the thoughts; empty: all that the protocol's writer has
     wrong: float = setting(0.1, least=0, most=1)  # share of demos with a wrong turn that is taken back
+    more_starts: float = setting(0.0, least=0, most=1)  # share of demos with a topic or kind that is not needed
     filters: tuple[str, ...] = ("length", "format", "answer", "retrieval", "plan")
     answer_f1: float = setting(1.0, least=0, most=1)  # of the filter "answer": the least F1
     per_question: int = setting(1, least=1)  # demos of one question, in other words and styles
@@ -151,6 +152,7 @@ class DemoSettings:
     limit: int | None = setting(None, least=1)  # demos in all
     samples: int = setting(4, least=1)  # of a teacher, for each question
     temperature: float = setting(1.0, least=0)  # of a teacher
+    examples_share: float = setting(0.5, least=0, most=1)  # of the demos, with `protocol.examples`: those with examples
 
     @classmethod
     def of(cls, recipe: Recipe) -> DemoSettings:

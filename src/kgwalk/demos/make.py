@@ -15,9 +15,12 @@ import hashlib
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
+from typing import Any
 
 from kgwalk.config.recipe import unknown
+from kgwalk.data.dataset import GRAPH_ID
 from kgwalk.demos.demo import Demo, RoughTokenizer, messages_of
 from kgwalk.demos.filter import CandidateWalk, DemoSettings, Rejects, lacking, reason_against, web_turns
 from kgwalk.demos.route import (
@@ -28,15 +31,19 @@ from kgwalk.demos.route import (
     route_from_program,
     route_from_search,
     topics_of,
+    with_another_start,
 )
 from kgwalk.demos.voice import Voice
 from kgwalk.demos.writer import WRITERS, Played, Unwritable, Writer, play
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.score.answers import f1, gold_of
 from kgwalk.types import Episode, KgwalkError, Message, Question
 from kgwalk.walk.environment import environment_for
-from kgwalk.walk.policy import ProtocolPolicy
+from kgwalk.walk.examples import MOST as MOST_EXAMPLES
+from kgwalk.walk.examples import ExampleLibrary, WorkedExample
+from kgwalk.walk.policy import NO_THOUGHTS, ProtocolPolicy
 from kgwalk.walk.protocol import Environment, Protocol, Task, Walk
 from kgwalk.walk.rollout import Budget, Watch
 
@@ -62,9 +69,17 @@ def make_demos(
 
     `graph_for` gives the whole graph of a question, in which its route is found; `environment_of` the environment in
     which it is walked, if facts are hidden there. `tokens` is the learner's tokenizer, which decides where observations
-    are cut and how long a demo may be. With a limit, the demos are of a seeded sample of the questions.
+    are cut and how long a demo may be. With a limit, the demos are of a seeded sample of the questions. Where the
+    protocol shows worked examples, a share of the demos has some, of other questions of the same graph.
     """
     rejects = Rejects()
+    if protocol.shows_examples:
+        questions = list(questions)
+        shown = ShownExamples(
+            GraphExamples(questions, graph_for, protocol, seed), (settings or DemoSettings()).examples_share
+        )
+        plain = environment_of or (lambda question: environment_for(graph_for(question), protocol))
+        environment_of = lambda question: replace(plain(question), examples=shown(question))  # noqa: E731
     maker = _DemoMaker(
         protocol,
         settings or DemoSettings(),
@@ -105,6 +120,9 @@ class _DemoMaker:
                 yield demo
 
     def _of(self, question: Question, graph: Graph) -> Iterator[Demo]:
+        chance = _chance(self.seed, question.id, "starts")
+        if chance.random() < self.settings.more_starts:
+            question = with_another_start(question, graph, chance)
         builder = RouteBuilder(question, graph, self.protocol.starts_from_kinds)
         found = self._route(builder)
         if isinstance(found, str):
@@ -205,6 +223,96 @@ class _DemoMaker:
 def _chance(seed: int, *what: object) -> random.Random:
     text = "/".join(map(str, (seed, *what)))
     return random.Random(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()))
+
+
+# Worked examples
+
+
+GraphKey = tuple[object, str]
+
+
+@dataclass
+class GraphExamples:
+    """Worked examples of each graph that questions with programs are asked over: the library of each is made when it is
+    first asked for, of at most `examples.MOST` of its questions, by a seeded draw.
+    """
+
+    questions: Sequence[Question]
+    graph_for: Callable[[Question], Graph]
+    protocol: Protocol
+    seed: int = 0
+    _libraries: dict[GraphKey, ExampleLibrary] = field(default_factory=dict)
+    _known: dict[str, WorkedExample | None] = field(default_factory=dict)  # by the question's id
+
+    def __reduce__(self) -> Any:
+        return GraphExamples, (self.questions, self.graph_for, self.protocol, self.seed)  # a worker makes its own
+
+    @cached_property
+    def _by_graph(self) -> dict[GraphKey, list[Question]]:
+        by_graph: dict[GraphKey, list[Question]] = {}
+        for question in self.questions:
+            if question.extra.get("program"):
+                by_graph.setdefault(_graph_key(question, self.graph_for(question)), []).append(question)
+        return by_graph
+
+    def library(self, question: Question) -> ExampleLibrary:
+        """The examples of the question's graph, its own among them."""
+        graph = self.graph_for(question)
+        key = _graph_key(question, graph)
+        if key not in self._libraries:
+            own = self._by_graph.get(key, [])
+            if len(own) > MOST_EXAMPLES:
+                own = _chance(self.seed, "examples").sample(own, MOST_EXAMPLES)
+            made = (self.example(one) for one in own)
+            self._libraries[key] = ExampleLibrary([example for example in made if example is not None])
+        return self._libraries[key]
+
+    def example(self, question: Question) -> WorkedExample | None:
+        """The question with the calls of its program; None if it has none that its graph can run."""
+        if question.id not in self._known:
+            self._known[question.id] = self._made(question, self.graph_for(question))
+        return self._known[question.id]
+
+    def _made(self, question: Question, graph: Graph) -> WorkedExample | None:
+        builder = RouteBuilder(question, graph, self.protocol.starts_from_kinds)
+        route = route_from_program(builder)
+        if route is None or not route.steps:
+            return None
+        kinds = builder.kinds if self.protocol.starts_from_kinds else None
+        walk = self.protocol.begin(Task(question, builder.topics, kinds=kinds), Environment(graph), len)
+        chance = random.Random(0)
+        writer = WRITERS.named(self.protocol.name)(question, route, walk, graph, Voice(NO_THOUGHTS, chance), chance)
+        calls = writer.calls()
+        named = tuple(kind.name for kind in builder.kinds)
+        return WorkedExample(question.question, tuple(calls), tuple(builder.topics), named) if calls else None
+
+    def others(self, question: Question) -> ExampleLibrary:
+        """The examples of the question's graph that are not about what it asks itself."""
+        own = self.example(question) or WorkedExample(question.question, ())
+        return self.library(question).without(own)
+
+
+def _graph_key(question: Question, graph: Graph) -> GraphKey:
+    """What questions of the same graph have in common: its store and, of a part of it, the part's id."""
+    store = getattr(graph, "store", None)
+    if store is None:
+        return id(graph), ""
+    whole = type(graph) is StoredGraph
+    return str(store.folder.path), "" if whole else str(question.extra.get(GRAPH_ID, question.id))
+
+
+@dataclass(frozen=True)
+class ShownExamples:
+    """The worked examples of a question to learn from: those of others, for a share of the questions. The rest have
+    none, so that who learns from both walks with and without.
+    """
+
+    examples: GraphExamples
+    share: float
+
+    def __call__(self, question: Question) -> ExampleLibrary | None:
+        shown = _chance(self.examples.seed, question.id, "examples").random() < self.share
+        return self.examples.others(question) if shown else None
 
 
 # Demonstrations from a teacher

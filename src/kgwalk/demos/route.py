@@ -9,28 +9,33 @@ answers. All are walked on the graph, so a route's answers are what the graph sa
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 
 from kgwalk.demos.path_search import EdgeSource, FactEdges, FoundChain, GraphEdges, search
 from kgwalk.kg.graph import Graph
-from kgwalk.llm.embeddings import split_words
+from kgwalk.kg.names import split_words
+from kgwalk.kg.store import StoredGraph
 from kgwalk.score.answers import Gold, f1, gold_of
 from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of
-from kgwalk.walk.kinds import Kind, gold_kinds
+from kgwalk.walk.kinds import Kind, gold_kinds, kinds_of
 from kgwalk.walk.language import CORE, CORE_DATED, Sets
 from kgwalk.walk.paths import SIGNS, limiting_set, renumbered
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.sets import Reference, SetError
+from kgwalk.walk.values import value_of
 
 HOPS = ("tail_entities", "head_entities")
 CHOICES = ("argmax", "argmin", "filter")  # arguments: a set, then the relation whose values choose among its members
 COMBINED = ("intersect", "union", "minus")
 MOST_COMBINED = 16  # intersections that are tried for a question
 NONE = "none"  # the `answer_kind` of a question that the graph has no answer to
+ANOTHER_KIND = 0.4  # of starts that are not needed: how many are kinds
+LONGEST_START = 60  # characters of a topic that is not needed
 _SET = re.compile(r"\$(\d{1,6})")
 
 
@@ -120,6 +125,42 @@ def _in_core(step: Call, graph: Graph) -> bool:
 def topics_of(question: Question, graph: Graph) -> list[str]:
     """The topics that the graph has, each once: $1, $2, ... of every route."""
     return [topic for topic in dict.fromkeys(question.topic_entities) if topic in graph]
+
+
+def with_another_start(question: Question, graph: Graph, chance: random.Random) -> Question:
+    """The question with a topic or a kind more than it needs, as a linker finds one now and then; its own program
+    says the same with other numbers. Whoever has only seen starts that are needed uses all that there are.
+    """
+    program = question.extra.get("program")
+    if not isinstance(graph, StoredGraph) or program == []:
+        return question  # all of a kind: the last start is the answer
+    named = question.extra.get("kinds")
+    kinds = [str(name) for name in named] if isinstance(named, list) else []
+    topics = list(question.topic_entities)
+    if chance.random() < ANOTHER_KIND:
+        known = {kind.name for kind in kinds_of(graph).values()} - set(kinds)
+        if not known:
+            return question
+        at = len(topics) + len(kinds)
+        kinds.append(chance.choice(sorted(known)))
+    else:
+        there = graph.live_entities()
+        name = graph.store.entity[there[int(chance.random() * len(there))]]
+        if name in topics or value_of(name) is not None or len(name) > LONGEST_START:
+            return question
+        at = chance.randint(0, len(topics))
+        topics.insert(at, name)
+    extra = {**question.extra, "kinds": kinds} if kinds or named is not None else dict(question.extra)
+    if isinstance(program, list):
+        extra["program"] = [_moved(tool, written, at) for tool, *written in program]
+    return replace(question, topic_entities=topics, extra=extra)
+
+
+def _moved(tool: str, written: Sequence[str], at: int) -> list[str]:
+    """A step of a program with the sets from a place on called by the next number."""
+    step = step_of(tool, written)
+    moved = with_numbers(step, {number: number + (number > at) for number in sets_named(step)})
+    return [tool, *(f"${arg}" if isinstance(arg, int) else arg for arg in moved.args)]
 
 
 @dataclass

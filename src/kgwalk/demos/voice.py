@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgwalk.config.recipe import unknown
-from kgwalk.llm.embeddings import split_words
+from kgwalk.kg.names import split_words
 
 STYLES = ("none", "terse", "plain", "reflective")
 LISTED = 3  # names in a sentence; of more, only the first are given

@@ -83,6 +83,10 @@ class Writer(ABC):
     @abstractmethod
     def script(self) -> Script: ...
 
+    def calls(self) -> list[str]:
+        """The calls of the route as a worked example has them; none where the protocol shows no examples."""
+        return []
+
     # Thoughts on the way
 
     def opening(self) -> str:

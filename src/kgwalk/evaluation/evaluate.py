@@ -51,6 +51,7 @@ from kgwalk.score.judge.verdict import JudgeCost, Verdict, score_from_vector
 from kgwalk.types import Episode, KgwalkError, Progress, Question, Turn, silent
 from kgwalk.walk.confidence import read_confidence
 from kgwalk.walk.environment import (
+    BESIDE,
     Environments,
     EnvironmentSettings,
     environment_settings,
@@ -182,7 +183,13 @@ def _environment_record(recipe: Recipe, environment: EnvironmentSettings, web: W
     if web is None and named != GRAPH and Path(place).exists():
         named = kind + str(Path(place).resolve())  # the same corpus from whatever folder the command is given
     made = asdict(environment) | {"web": named}
-    return {} if made == asdict(EnvironmentSettings()) else {"world": made}
+    if Path(environment.examples).is_file():
+        made["examples"] = str(Path(environment.examples).resolve())
+    if made == asdict(EnvironmentSettings()):
+        return {}
+    if made["examples"] == BESIDE:
+        del made["examples"]  # as in runs from before there were any
+    return {"world": made}
 
 
 def _data_name(dataset: Data) -> Any:

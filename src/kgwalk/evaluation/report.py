@@ -19,9 +19,17 @@ import numpy as np
 from kgwalk.config.run_folder import RESTORE, RunFolder, episode_from, open_run, read_rows
 from kgwalk.data.mixture import DATASET_KEY
 from kgwalk.score.episode import majority, oracle_max, pass_at_k, union
-from kgwalk.score.statistics import Calibration, bootstrap_interval, calibration, cluster_interval, paired_test
+from kgwalk.score.statistics import (
+    Calibration,
+    CalibrationSpread,
+    bootstrap_interval,
+    calibration,
+    calibration_spread,
+    cluster_interval,
+    paired_test,
+)
 from kgwalk.types import Episode, InputError, KgwalkError, Question
-from kgwalk.walk.confidence import Confidence, fitted, seen_in
+from kgwalk.walk.confidence import Confidence, fitted, is_started, seen_in
 
 PREDICTIONS = "predictions.jsonl"
 METRICS = "metrics.json"  # written when all episodes are there
@@ -292,10 +300,13 @@ FEWEST = 50  # walks to fit on: with fewer the weights are noise
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fitted `model`, and how it and the likelihood do on graphs that it was not fitted on, in all and of each."""
+    """A fitted `model`, and how it and the likelihood do on graphs that it was not fitted on, in all and of each;
+    `spread` says how far that may be chance, whole graphs resampled.
+    """
 
     model: Confidence
     held_out: Calibration
+    spread: CalibrationSpread
     likelihood: Calibration
     by_graph: dict[str, Calibration]
 
@@ -303,9 +314,10 @@ class Calibrated:
 def calibrate(folders: Sequence[Path]) -> Calibrated:
     """Fit the probability that an answer is right to the walks of finished evaluations, all of one agent.
 
-    Right is an answer that is just the gold set. Each graph is left out in turn, the others fitted, and the
-    probabilities of its walks are what is measured; the model that is kept is fitted on all of them. Walks without an
-    answer, and those that `kgwalk ask` would have refused, have no confidence.
+    Right is an answer that is just the gold set, the gold table, or the gold number as exactly as that is given
+    (`is_right`). Each graph is left out in turn, the others fitted, and the probabilities of its walks are what is
+    measured; the model that is kept is fitted on all of them. Walks without an answer, and those that `kgwalk ask`
+    would have refused since there is nothing to start from, have no confidence.
     """
     walks = [walk for folder in folders for walk in _walks(open_run(folder))]
     names = [graph for graph, *_ in walks]
@@ -333,7 +345,8 @@ def calibrate(folders: Sequence[Path]) -> Calibrated:
     }
     about = {"questions": len(walks), "graphs": graphs, "held_out": held_out}
     likely = calibration([likelihood for *_, likelihood in walks], rights)
-    return Calibrated(fitted(figures, rights, about), held_out, likely, each)
+    spread = calibration_spread(chances, rights, names)
+    return Calibrated(fitted(figures, rights, about), held_out, spread, likely, each)
 
 
 def _walks(run: RunFolder) -> Iterator[tuple[str, dict[str, float], bool, float]]:
@@ -341,12 +354,30 @@ def _walks(run: RunFolder) -> Iterator[tuple[str, dict[str, float], bool, float]
     check_finished(run)
     settings = run.about["settings"]
     data = Path(str(settings["data"])).name
-    needs_topic = dict(settings.get("protocol") or {}).get("language", "core") == "core"
     for row, episode in whole_episodes(run.file(PREDICTIONS)):
         found = seen_in(episode) if row["metrics"]["answered"] else {}
-        if found and (episode.topics or not needs_topic):
-            graph = row["groups"].get(DATASET_KEY, data)
-            yield graph, found, row["metrics"]["exact_set"] == 1, episode.likelihood or 0.0
+        if found and is_started(episode):
+            yield row["groups"].get(DATASET_KEY, data), found, is_right(row), episode.likelihood or 0.0
+
+
+def is_right(row: PredictionRow) -> bool:
+    """Whether a row's answer is all that was asked for: its set, its table, or its number as exactly as the gold one.
+
+    >>> is_right({"metrics": {"exact_set": 0.0}, "gold": ["76.13"], "answers": ["76.13333333"]})
+    True
+    >>> is_right({"metrics": {"exact_set": 0.0}, "gold": ["76"], "answers": ["76.13333333"]})  # a count is whole
+    False
+    """
+    metrics = row["metrics"]
+    if metrics["exact_set"] == 1 or metrics.get("rows_f1") == 1:
+        return True
+    if len(row["gold"]) != 1 or len(row["answers"]) != 1 or "." not in row["gold"][0]:
+        return False
+    try:
+        digits = len(row["gold"][0].partition(".")[2])
+        return round(float(row["answers"][0]), digits) == float(row["gold"][0])
+    except ValueError:
+        return False
 
 
 # Two evaluations of the same questions

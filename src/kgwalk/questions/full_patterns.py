@@ -10,20 +10,20 @@ changes nothing is no question). Those about whether something is so are in `sta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from kgwalk.demos.path_search import reverse
-from kgwalk.kg.times import parse_time
 from kgwalk.questions.drawing import FORWARDS
 from kgwalk.questions.groups import (
+    FAN,
     NOTHING,
     DrawnGroup,
+    DrawnMeasure,
     Groups,
     bound_between,
     check_changes,
     counting,
-    forward,
     named,
     number_of_value,
     said,
@@ -49,14 +49,15 @@ from kgwalk.questions.plan import (
     PlanBuilder,
     PlanRejected,
 )
-from kgwalk.questions.schema import ID, TRUTHS, askable
-from kgwalk.questions.statement_patterns import negation, persevering, quantifier, unanswerable, verdict, zero
+from kgwalk.questions.schema import ID, TRUTHS
+from kgwalk.questions.statement_patterns import dated, negation, persevering, quantifier, unanswerable, verdict, zero
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.values import DAYS_A_YEAR, difference, quotient
+from kgwalk.walk.values import difference, quotient
 
 TRIES = 12
 ONWARD = 0.15  # the share of superlatives with one more hop
+OF_EVERYTHING = 0.5  # of questions about a kind, where a graph has no types, the share that starts from all things
 OF_KIND_ALONE = 0.05  # the share of questions about a kind that only count it
 ALL_OF_KIND = 0.08  # and of those that ask for all of it
 MOST_OF_KIND = 40  # so many are asked for at once
@@ -89,23 +90,81 @@ def of_a_kind(groups: Groups) -> PlanBuilder:
         if len(group.members) > MOST_OF_KIND:
             raise PlanRejected("too many answers")
         return group.start(groups)[0]
-    if drawn < 0.25:
+    if drawn < 0.18:
         return _reached_from(groups, group)
-    if groups.truths and groups.chance.random() < 0.3:
+    if groups.truths and groups.chance.random() < 0.25:
         return persevering(_being, groups)
-    if drawn < 0.35:
+    if not groups.types and groups.chance.random() < OF_EVERYTHING:
+        return persevering(_of_everything, groups)
+    if drawn < 0.23:
         return _typed(groups, group)
-    if drawn < 0.65:
-        return _superlative(groups, group)
-    builder = _compared(groups, group)
-    if groups.chance.random() < 0.3:
+    if drawn < 0.48:
+        return persevering(_largest, groups)
+    if drawn < 0.6:
+        return persevering(_within, groups)
+    builder = persevering(_beyond, groups)
+    if groups.chance.random() < 0.2:
         builder.call("count", len(builder.sets.made))
     return builder
 
 
+def _largest(groups: Groups) -> PlanBuilder:
+    return _superlative(groups, groups.of_kind())
+
+
+def _beyond(groups: Groups) -> PlanBuilder:
+    """Of a kind, at times of what a relation leads to."""
+    return _compared(groups, groups.of_kind() if groups.chance.random() < 0.75 else groups.valued(of_a_kind=0.0))
+
+
+def _of_everything(groups: Groups) -> PlanBuilder:
+    """The largest package, of a graph that says of nothing that it is a package."""
+    group, way = groups.everything()
+    drawn = groups.chance.random()
+    if drawn < 0.6:
+        measure = groups.measure_of(way.relation)
+        return (_superlative if drawn < 0.3 else _compared)(groups, group, measure)
+    builder, number = group.start(groups)
+    text, numbers = _counts(groups, builder, group, number)
+    counts = sorted(numbers.values(), reverse=True)
+    if counts[0] < 2:
+        raise PlanRejected("a count of one")
+    if drawn < 0.8:
+        return _above_count(groups, builder, group, number, text, counts)
+    k = 1 if drawn < 0.9 else groups.chance.choice((2, 2, 3, 5))
+    if len(set(counts[: k + 1])) <= k:
+        raise PlanRejected("a tie in the order")
+    builder.call(*(("argmax", number, text) if k == 1 else ("top", number, text, str(k))))
+    return builder
+
+
+def _within(groups: Groups) -> PlanBuilder:
+    """Elements found between 1800 and 1805: of a kind, or what a relation leads to."""
+    group = groups.valued(least=6, of_a_kind=0.6)
+    measure = groups.measure(group.members)
+    builder, number = group.start(groups)
+    values = sorted(set(groups.numbers(builder, group.members, measure.text).values()))
+    if len(values) < 5:
+        raise PlanRejected("too few values to compare")
+    at = groups.chance.randrange(1, len(values) - 2)
+    end = groups.chance.randrange(at + 1, min(len(values) - 1, at + 6))
+    low = round_between(values[at - 1], values[at], year=measure.dates)
+    high = round_between(values[end], values[end + 1], year=measure.dates)
+    low, high = (str(int(float(one))) if measure.dates else one for one in (low, high))
+    if float(low) >= float(high) or (measure.dates and any(int(value) == int(high) != value for value in values)):
+        raise PlanRejected("a date inside the year it is compared with")
+    kept = builder.call("filter", number, said(builder, measure), ">=", low)
+    kept = builder.call("filter", kept, measure.text, "<=", high)
+    check_changes(builder, kept, group.members)
+    if groups.chance.random() < 0.25:
+        builder.call("count", kept)
+    return builder
+
+
 def _being(groups: Groups) -> PlanBuilder:
-    """Which elements are radioactive? How many are not? Where that is true or false."""
-    relation, group = groups.chance.choice(groups.truths), groups.of_kind()
+    """Which elements are radioactive? Which of those found in France? Where that is true or false."""
+    relation = groups.chance.choice(groups.truths)
+    group = groups.of_kind() if groups.chance.random() < 0.4 else _holding(groups, relation)
     some = groups.chance.sample(list(group.members), min(len(group.members), FEW))
     if not all(relation in groups.sampler.graph.relations(name) for name in some):
         raise PlanRejected("nothing is true")
@@ -120,8 +179,17 @@ def _being(groups: Groups) -> PlanBuilder:
     return builder
 
 
-def _superlative(groups: Groups, group: DrawnGroup) -> PlanBuilder:
-    measure = groups.measure(group.members)
+def _holding(groups: Groups, relation: str) -> DrawnGroup:
+    """What a relation leads to from a topic, among which is something of which another relation is true or false."""
+    sampler = groups.sampler
+    member = sampler.starts.draw(DirectedRelation(relation, True), groups.chance, sampler.settings.known)
+    walk = sampler.path_to(member, 1, fan=FAN)
+    builder = PlanBuilder(sampler.graph, [walk.topic], sampler.settings)
+    return DrawnGroup(builder.members(builder.follow(1, walk.ways)), None, walk)
+
+
+def _superlative(groups: Groups, group: DrawnGroup, measure: DrawnMeasure | None = None) -> PlanBuilder:
+    measure = measure or groups.measure(group.members)
     builder, number = group.start(groups)
     numbers = groups.numbers(builder, group.members, measure.text)
     tool = groups.chance.choice(("argmax", "argmin"))
@@ -136,8 +204,8 @@ def _superlative(groups: Groups, group: DrawnGroup) -> PlanBuilder:
     return builder
 
 
-def _compared(groups: Groups, group: DrawnGroup) -> PlanBuilder:
-    measure = groups.measure(group.members)
+def _compared(groups: Groups, group: DrawnGroup, measure: DrawnMeasure | None = None) -> PlanBuilder:
+    measure = measure or groups.measure(group.members)
     builder, number = group.start(groups)
     values = sorted(set(groups.numbers(builder, group.members, measure.text).values()))
     bound = bound_between(groups, values, measure.dates)
@@ -179,9 +247,13 @@ def _typed(groups: Groups, group: DrawnGroup) -> PlanBuilder:
 
 def top(groups: Groups) -> PlanBuilder:
     """The five largest countries; the second largest."""
-    group = groups.draw(least=6)
+    return persevering(_top, groups)
+
+
+def _top(groups: Groups) -> PlanBuilder:
+    group = groups.valued(least=5, of_a_kind=0.45)
     builder, number = group.start(groups)
-    if groups.chance.random() < 0.2:
+    if groups.chance.random() < 0.35:
         text, numbers = _counts(groups, builder, group, number)
     else:
         measure = groups.measure(group.members)
@@ -201,7 +273,11 @@ def top(groups: Groups) -> PlanBuilder:
 
 def aggregate(groups: Groups) -> PlanBuilder:
     """The total salary in a department; the average price; the highest altitude."""
-    group = groups.draw(least=3)
+    return persevering(_aggregate, groups)
+
+
+def _aggregate(groups: Groups) -> PlanBuilder:
+    group = groups.valued(least=3, of_a_kind=0.3)
     measure = groups.measure(group.members, dates=False if groups.chance.random() < 0.7 else None)
     tools = ["least", "greatest"]
     averaged = not measure.dates and not _NO_AVERAGE.search(measure.relation)
@@ -218,53 +294,74 @@ def aggregate(groups: Groups) -> PlanBuilder:
 
 
 def by_count(groups: Groups) -> PlanBuilder:
-    """Which department has the most employees? Which have more than five?"""
-    group = groups.draw(least=4, of_a_kind=0.75)
-    chance = groups.chance
-    inside: DrawnGroup | None = None
-    if chance.random() < 0.12:  # the most packages in a section
-        inside = groups.reached()
-    builder, number = group.start(groups, [] if inside is None else inside.topics)
-    within = 0
-    if inside is not None:
-        assert inside.walk is not None
-        within = builder.follow(len(builder.topics), inside.walk.ways)
-    text, numbers = _counts(groups, builder, group, number, within)
+    """Which department has the most employees? Which have more than five, or only one?"""
+    if groups.chance.random() < 0.2:
+        return persevering(_most_inside, groups)
+    group = groups.draw(least=4, of_a_kind=0.65)
+    builder, number = group.start(groups)
+    text, numbers = _counts(groups, builder, group, number)
     counts = sorted(numbers.values())
     if counts[-1] < 2:
         raise PlanRejected("a count of one")
-    if within or chance.random() < 0.55:
-        tool = "argmin" if not within and chance.random() < 0.2 else "argmax"
+    if groups.chance.random() < 0.45:
+        tool = "argmin" if groups.chance.random() < 0.2 else "argmax"
         best = counts[0] if tool == "argmin" else counts[-1]
         if counts.count(best) > 1:
             raise PlanRejected("a superlative of many")
         builder.call(tool, number, text)
         return builder
+    return _above_count(groups, builder, group, number, text, counts)
+
+
+def _above_count(
+    groups: Groups, builder: PlanBuilder, group: DrawnGroup, number: int, text: str, counts: Sequence[float]
+) -> PlanBuilder:
+    chance = groups.chance
     distinct = sorted({int(count) for count in counts if count})
-    comparison = chance.choice((">", ">", ">=", ">=", "<", "="))
+    comparison = chance.choice((">", ">", ">", ">=", ">=", "<", "=", "="))
     if len(distinct) < 2:
         raise PlanRejected(NOTHING)
     low, high = chance.choice(list(pairwise(distinct)))
     bound = low if high <= FEW else int(round_between(low, high))  # more than 50, not more than 53
+    if comparison == "=" and distinct[0] == 1 and chance.random() < 0.6:
+        bound = 1  # only one
     if (comparison == "<" and bound < 2) or (comparison == "=" and bound > FEW):
         raise PlanRejected(NOTHING)
     kept = builder.call("filter", number, text, comparison, str(bound))
     check_changes(builder, kept, group.members)
-    if chance.random() < 0.3:
+    if chance.random() < 0.25:
         builder.call("count", kept)
     return builder
 
 
-def _counts(
-    groups: Groups, builder: PlanBuilder, group: DrawnGroup, number: int, within: int = 0
-) -> tuple[str, dict[str, float]]:
+def _most_inside(groups: Groups) -> PlanBuilder:
+    """Which maintainer has the most packages in a section? Counted are only those of the section."""
+    group = groups.reached()
+    ways = [way for way, share in groups.shares(group.members).items() if share > 0.6 and way.out]
+    assert group.walk is not None
+    ways = [way for way in ways if way in groups.sampler.to_things and way.relation != group.walk.ways[-1].relation]
+    if len(group.members) < 4:
+        raise PlanRejected("no group of the size wanted")
+    builder, number = group.start(groups)
+    way = groups.sampler.choose(sorted(ways))
+    others = builder.call("tail_entities", number, way.relation)
+    text = counting(reverse(way), number)
+    expression = builder.say(text)
+    counts = [float(builder.sets.values(name, expression)[0].text) for name in builder.members(others)]
+    if len(counts) < 2 or max(counts) < 2 or counts.count(max(counts)) > 1:
+        raise PlanRejected("a superlative of many")
+    builder.call("argmax", others, text)
+    return builder
+
+
+def _counts(groups: Groups, builder: PlanBuilder, group: DrawnGroup, number: int) -> tuple[str, dict[str, float]]:
     """A count for each member, as an expression, with what it is."""
     if len(group.members) > 2 * groups.sampler.settings.most_onward:
         raise PlanRejected("goes on from too many")
-    way = groups.counted(group.members, have=0.2 if within else 0.5)
+    way = groups.counted(group.members, have=0.5)
     if group.walk is not None and group.walk.ways[-1] == reverse(way):
         raise PlanRejected("comes back to where it was")
-    text = counting(way, within)
+    text = counting(way)
     expression = builder.say(text)
     found = {name: float(builder.sets.values(name, expression)[0].text) for name in group.members}
     return text, found
@@ -332,7 +429,7 @@ def arithmetic(groups: Groups) -> PlanBuilder:
     return builder
 
 
-# Paths, rows, times
+# Paths and rows
 
 
 def behind(groups: Groups) -> PlanBuilder:
@@ -351,7 +448,11 @@ def behind(groups: Groups) -> PlanBuilder:
 
 
 def repeated(groups: Groups) -> PlanBuilder:
-    """All that X depends on, directly or not; how many there are."""
+    """All that X depends on, directly or not; how many there are; only the last ones."""
+    return persevering(_repeated, groups)
+
+
+def _repeated(groups: Groups) -> PlanBuilder:
     sampler = groups.sampler
     ways = [
         way for way in sampler.first_ways if way in sampler.to_things and len(sampler.starts.both(way.relation)) > 2
@@ -370,95 +471,70 @@ def repeated(groups: Groups) -> PlanBuilder:
     reached = builder.call(tool, 1, text)
     if len(builder.members(reached)) <= len(once) or topic in builder.members(reached):
         raise PlanRejected(NOTHING)
-    if groups.chance.random() < 0.25:
+    drawn = groups.chance.random()
+    if drawn < 0.3:
         builder.call("count", reached)
+    elif drawn < 0.5:  # in the end
+        builder.say(counting(way))
+        last = builder.call("filter", reached, counting(way), "=", "0")
+        check_changes(builder, last, builder.members(reached))
     return builder
 
 
 def table(groups: Groups) -> PlanBuilder:
-    """The people of a department with their email and phone."""
+    """The people of a department with their email and phone; those who earn more than 5000; X and Y."""
+    drawn = groups.chance.random()
+    if drawn < 0.2:
+        return persevering(_table_of_some, groups)
+    if drawn < 0.35:
+        return persevering(_table_of_two, groups)
     group = groups.draw(least=2, most=25, of_a_kind=0.35)
     if len(group.members) > 60:
         raise PlanRejected("too many answers")
+    columns = _columns(groups, group.members, {way.relation for way in group.walk.ways} if group.walk else set())
+    builder, number = group.start(groups)
+    return _tabled(builder, number, columns)
+
+
+def _table_of_some(groups: Groups) -> PlanBuilder:
+    group = groups.valued(least=5, of_a_kind=0.7)
+    measure = groups.measure(group.members)
+    builder = _compared(groups, group, measure)
+    kept = builder.members(len(builder.sets.made))
+    if not 2 <= len(kept) <= 25:
+        raise PlanRejected("too many answers")
+    came = {measure.relation, *({way.relation for way in group.walk.ways} if group.walk else ())}
+    return _tabled(builder, len(builder.sets.made), _columns(groups, kept, came))
+
+
+def _table_of_two(groups: Groups) -> PlanBuilder:
+    group = groups.draw(least=3, most=groups.sampler.settings.most_members)
+    size = groups.chance.choice((2, 2, 3))
+    names = named(groups, group.members, size)
+    builder = PlanBuilder(groups.sampler.graph, names, groups.sampler.settings, topics_answer=True)
+    columns = _columns(groups, names, set())
+    number = builder.call("union", 1, 2)
+    if size == 3:
+        number = builder.call("union", number, 3)
+    return _tabled(builder, number, columns)
+
+
+def _columns(groups: Groups, members: Sequence[str], came: set[str]) -> list[str]:
+    """What two or three columns of a table say of these."""
     schema = groups.sampler.schema.relations
-    ways = [way for way, share in groups.shares(group.members).items() if share >= 0.7 and way.out]
+    ways = [way for way, share in groups.shares(members).items() if share >= 0.7 and way.out]
     names = [way.relation for way in sorted(ways) if schema[way.relation].fan_out < 1.6]
-    came = {way.relation for way in group.walk.ways} if group.walk is not None else set()
     names = [name for name in names if name not in came and schema[name].tail_kinds.get(ID, 0.0) < 0.2]
     size = 3 if len(names) > 2 and groups.chance.random() < 0.3 else 2
     if len(names) < size:
         raise PlanRejected("too few columns")
-    builder, number = group.start(groups)
-    columns = [groups.measure_of(name).text for name in groups.chance.sample(names, size)]
+    return [groups.measure_of(name).text for name in groups.chance.sample(names, size)]
+
+
+def _tabled(builder: PlanBuilder, number: int, columns: Sequence[str]) -> PlanBuilder:
     for column in columns:
         builder.say(column)
     builder.call("table", number, *columns)
-    return builder
-
-
-def dated(groups: Groups) -> PlanBuilder:
-    """When did X play for Y? For whom first, last, before 1990?"""
-    if not groups.sampler.schema.timed:
-        raise PlanRejected("no facts of several times")
-    return persevering(groups.chance.choice((_when, _first_or_last, _before_or_after, _now)), groups)
-
-
-def _dated_facts(groups: Groups) -> tuple[str, DirectedRelation, list[tuple[str, str]]]:
-    """A topic, a relation, and what that leads to with the time of each fact."""
-    sampler = groups.sampler
-    way = sampler.choose(sampler.first_ways)
-    topic = sampler.topic(way)
-    if not way.out and sampler.inverses.said_forwards(way.relation, sampler.graph.relations(topic)):
-        raise PlanRejected(FORWARDS)
-    found = sampler.graph.neighbors(topic, way.relation, out=way.out)
-    times = found.times or [[] for _ in found.names]
-    return topic, way, [(name, one) for name, some in zip(found.names, times, strict=True) for one in some if one]
-
-
-def _when(groups: Groups) -> PlanBuilder:
-    topic, way, facts = _dated_facts(groups)
-    names = [name for name, _ in facts if askable(name) and name != topic]
-    name = groups.chance.choice(names or [""])
-    if not name or sum(other == name for other, _ in facts) > 1:
-        raise PlanRejected("no topic that can be named")
-    builder = PlanBuilder(groups.sampler.graph, [topic, name], groups.sampler.settings)
-    builder.call("when", 1, forward(builder, way), 2)
-    return builder
-
-
-def _first_or_last(groups: Groups) -> PlanBuilder:
-    topic, way, facts = _dated_facts(groups)
-    starts = sorted(parse_time(time)[0] for _, time in facts)
-    tool = groups.chance.choice(("earliest", "latest"))
-    if len(set(starts)) < 2 or starts.count(starts[0] if tool == "earliest" else starts[-1]) > 1:
-        raise PlanRejected("no facts of several times")
-    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
-    builder.call(tool, 1, forward(builder, way))
-    return builder
-
-
-def _before_or_after(groups: Groups) -> PlanBuilder:
-    topic, way, facts = _dated_facts(groups)
-    begun = sorted({int(1970 + parse_time(time)[0] / DAYS_A_YEAR) for _, time in facts})
-    free = [year for year in range(begun[0] + 1, begun[-1]) if year not in begun] if begun else []
-    if not free:  # is May 1995 after 1995?
-        raise PlanRejected("a date inside the year it is compared with")
-    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
-    tool = groups.chance.choice(("before", "after"))
-    builder.call(tool, 1, forward(builder, way), str(groups.chance.choice(free)))
-    return builder
-
-
-def _now(groups: Groups) -> PlanBuilder:
-    """Who is the mayor of X today? Where others were before."""
-    topic, way, facts = _dated_facts(groups)
-    holding = {name for name, time in facts if time.endswith("..")}
-    if not holding or len(holding) == len({name for name, _ in facts}):
-        raise PlanRejected("no facts of several times")
-    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
-    text = f"{way.relation}@now"
-    builder.say(text)
-    builder.call("tail_entities" if way.out else "head_entities", 1, text)
     return builder
 
 

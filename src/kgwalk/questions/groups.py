@@ -26,7 +26,7 @@ from kgwalk.questions.schema import TELLS_NOTHING, TRUTHS, Relation, ValueNode, 
 from kgwalk.questions.wording.bank_lexicon import BankMatch
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.kinds import ALL, OF_TYPE, Kind, kinds_of
+from kgwalk.walk.kinds import ALL, EVERYTHING, OF_TYPE, Kind, kinds_of
 from kgwalk.walk.values import value_of
 
 FEWEST, MOST = 4, 2000  # members of a kind that is asked about
@@ -36,7 +36,10 @@ OF_A_KIND = 0.6  # the share of groups that are all of a kind, where the graph h
 BY_TYPE = 0.75  # the share of kinds that are types, where the graph has types
 RELATIVE = 0.1  # the share of a relation's heads that are tails, from which on it joins things of one kind
 NAMED = 0.8  # the share of a kind's members that a question could name
+OVER_ROWS = 0.3  # the share of groups reached from a topic that are reached over rows, where a graph has rows
 TRIES = 12  # draws of a group
+TIMES_LOOKED_AT = 2  # entities of a relation whose facts are looked at for dates
+FAN = 1.5  # entities that a relation leads to on average, for them to be a group
 NOTHING = "a step changes nothing"
 MOST_KINDS = 400  # of a graph, that are looked at
 
@@ -89,7 +92,7 @@ class Groups:
         return len(self.sampler.starts.both(kind.relation)) > RELATIVE * heads
 
     @cached_property
-    def _types(self) -> list[Kind]:
+    def types(self) -> list[Kind]:
         return [kind for kind in self.kinds if kind.how == OF_TYPE]
 
     def members_of(self, kind: Kind) -> tuple[str, ...]:
@@ -106,8 +109,8 @@ class Groups:
         most = self.sampler.settings.most_onward if most is None else most
         for _ in range(TRIES):
             if self.kinds and self.chance.random() < of_a_kind:
-                typed = self._types and self.chance.random() < BY_TYPE
-                kind = self.chance.choice(self._types if typed else self.kinds)
+                typed = self.types and self.chance.random() < BY_TYPE
+                kind = self.chance.choice(self.types if typed else self.kinds)
                 members = self.members_of(kind)
                 if least <= len(members) <= MOST:
                     return DrawnGroup(members, kind)
@@ -124,14 +127,45 @@ class Groups:
         return self.draw(least=least, of_a_kind=1.0)
 
     def reached(self) -> DrawnGroup:
-        """What one relation leads to from a topic."""
+        """What one relation leads to from a topic, or two over rows: the courses that a student takes."""
         sampler = self.sampler
-        walk = sampler.path(1, to_name=True)
+        over = sampler.over_rows(to_name=True) if self.chance.random() < OVER_ROWS else None
+        walk = over or sampler.path(1, to_name=True)
         builder = PlanBuilder(sampler.graph, [walk.topic], sampler.settings)
         members = builder.members(builder.follow(1, walk.ways))
         if sum(map(askable, members)) < HAVE * len(members):
             raise PlanRejected("no topic that can be named")
         return DrawnGroup(members, None, walk)
+
+    def valued(self, *, least: int = FEWEST, of_a_kind: float = OF_A_KIND) -> DrawnGroup:
+        """A group whose members have values: of a kind, or what leads from a topic to one thing that has some."""
+        sampler = self.sampler
+        ways = [*sampler.valued_things, *(DirectedRelation(relation, True) for relation in sorted(self.value_nodes))]
+        if not ways or self.chance.random() < of_a_kind:
+            return self.draw(least=least, of_a_kind=of_a_kind)
+        for _ in range(TRIES):
+            member = sampler.starts.draw(self.chance.choice(ways), self.chance, sampler.settings.known)
+            try:
+                walk = sampler.path_to(member, 1, fan=FAN)
+                builder = PlanBuilder(sampler.graph, [walk.topic], sampler.settings)
+                members = builder.members(builder.follow(1, walk.ways))
+            except PlanRejected:
+                continue
+            if least <= len(members) <= sampler.settings.most_onward:
+                return DrawnGroup(members, None, walk)
+        raise PlanRejected("no group of the size wanted")
+
+    def everything(self) -> tuple[DrawnGroup, DirectedRelation]:
+        """All that the graph says something of, and a relation with values that only some kind of it has: the packages
+        of a graph that does not call them so.
+        """
+        if self.types or not self.sampler.valued_things:
+            raise PlanRejected("no group of the size wanted")
+        way = self.sampler.choose(self.sampler.valued_things)
+        starts = self.sampler.starts.of(way)
+        if not FEWEST <= len(starts) <= MOST:
+            raise PlanRejected("no group of the size wanted")
+        return DrawnGroup(tuple(map(self.graph.store.entity.__getitem__, starts.tolist())), EVERYTHING), way
 
     def kin(self, name: str) -> list[str]:
         """Things of the same kind as one: those with a relation that few others have."""
@@ -153,8 +187,10 @@ class Groups:
         """The words of the graph's relations."""
         return frozenset(word for name in self.sampler.schema.relations for word in normalise(spaced(name)).split())
 
-    def absent(self, name: str) -> list[str]:
-        """Questions about a thing of this kind that no relation of the graph answers."""
+    def absent(self, name: str, *, near: bool = False) -> list[str]:
+        """Questions about a thing of this kind that no relation of the graph answers; with `near`, those about what
+        comes near to one: the date of birth, where only its place is told.
+        """
         kinds: Counter[str] = Counter()
         for way in self.sampler.around(name):
             found = self._bank.find(way.relation)
@@ -162,14 +198,31 @@ class Groups:
                 kinds[found[0].head if found[1] != way.out else found[0].tail] += 1
         kind = kinds.most_common(1)[0][0] if kinds else ""
         concepts = load_bank() if self._concepts is None else self._concepts
-        asked = [concept for concept in concepts if concept.head == kind and self._is_absent(concept)]
+        lacking = self._is_near if near else self._is_absent
+        asked = [concept for concept in concepts if concept.head == kind and lacking(concept)]
         return [text for concept in asked for text in concept.forward]
+
+    def _words(self, concept: Concept) -> set[str]:
+        words = {word for label in concept.labels + concept.inverse_labels for word in normalise(spaced(label)).split()}
+        return {word for word in words if len(word) > 2} - {"has", "the", "and", "for", concept.head, concept.tail}
 
     def _is_absent(self, concept: Concept) -> bool:
         """Whether no word of a concept's names is among the graph's."""
-        words = {word for label in concept.labels + concept.inverse_labels for word in normalise(spaced(label)).split()}
-        told = {word for word in words if len(word) > 2} - {"has", "the", "and", "for", concept.head, concept.tail}
-        return told.isdisjoint(self._said_words) and concept.tail not in self._said_words
+        return self._words(concept).isdisjoint(self._said_words) and concept.tail not in self._said_words
+
+    def _is_near(self, concept: Concept) -> bool:
+        """Whether a concept shares a word with a relation of the graph, all such relations lead to things, and it asks
+        for a date or a number.
+        """
+        if concept.tail not in ("date", "year", "number") or concept.tail in self._said_words:
+            return False
+        words = self._words(concept)
+        shared = [name for name, own in self._relation_words.items() if not words.isdisjoint(own)]
+        return bool(shared) and all(self.sampler.schema.relations[name].literals < 0.2 for name in shared)
+
+    @cached_property
+    def _relation_words(self) -> dict[str, frozenset[str]]:
+        return {name: frozenset(normalise(spaced(name)).split()) for name in self.sampler.schema.relations}
 
     # What is asked of the members
 
@@ -217,6 +270,18 @@ class Groups:
     @cached_property
     def _valued(self) -> frozenset[DirectedRelation]:
         return frozenset(self.sampler.valued_things)
+
+    @cached_property
+    def timed_ways(self) -> list[DirectedRelation]:
+        """The directed relations whose facts have dates, as far as a few of them show."""
+        sampler = self.sampler
+        found = []
+        for way in sampler.first_ways:
+            names = [sampler.starts.draw(way, self.chance, 0.0) for _ in range(TIMES_LOOKED_AT)]
+            some = (sampler.graph.neighbors(name, way.relation, out=way.out).times or () for name in names)
+            if any(one for times in some for one in times):
+                found.append(way)
+        return found
 
     # True and false
 

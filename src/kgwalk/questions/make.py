@@ -18,12 +18,13 @@ from __future__ import annotations
 import hashlib
 import math
 import random
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from kgwalk.data.folder import STORE, DatasetWriter
 from kgwalk.demos.route import CHOICES
@@ -33,6 +34,7 @@ from kgwalk.questions.bank import Concept
 from kgwalk.questions.drawing import WalkSampler
 from kgwalk.questions.full_patterns import FULL_DRAWS, possible_in_full
 from kgwalk.questions.groups import Groups
+from kgwalk.questions.invented.junctions import RowGraph
 from kgwalk.questions.patterns import DRAWS, possible
 from kgwalk.questions.plan import (
     FULL_PATTERNS,
@@ -50,7 +52,7 @@ from kgwalk.questions.plan import (
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
 from kgwalk.types import Call, KgwalkError, Progress, Question, silent
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.kinds import Kind, kinds_beside
+from kgwalk.walk.kinds import EVERYTHING, Kind, kinds_beside, kinds_of
 from kgwalk.walk.language import Sets
 from kgwalk.walk.paths import renumbered
 from kgwalk.walk.sets import ENTITY, NO, YES, SetError
@@ -63,6 +65,7 @@ BARREN = 100  # draws, plus ten for each wanted question, without any good one: 
 PATIENCE = 3  # good draws for each wanted question, after which a cell is filled without regard to balance
 AGAIN = 4  # every so many times that a plan is drawn it is worded anew: a small graph has no others left
 ANY_SIZE = "any"  # of an answer, where it is not balanced
+STEPWISE = 0.5  # the share of the full language's own questions that hop through rows one by one, not by a path
 ROUNDS = 4  # how often the questions that some cells lack are asked of the others
 
 
@@ -70,6 +73,15 @@ class PlanWording(Protocol):
     """Gives the text of a plan, or None where there is no good wording."""
 
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None: ...
+
+
+@runtime_checkable
+class PathWording(Protocol):
+    """A wording that can tell which walks it has words of their own for."""
+
+    def says_as_one(self, ways: tuple[DirectedRelation, ...]) -> bool:
+        """Whether it has words that ask for several hops as if they were one."""
+        ...
 
 
 def make_questions(
@@ -81,16 +93,19 @@ def make_questions(
     thrown: Counter[str] | None = None,
     progress: Progress = silent,
     concepts: Sequence[Concept] | None = None,
+    rows: RowGraph | None = None,
+    seconds: float = math.inf,
 ) -> list[Question]:
     """At most `settings.count` questions, in random order; fewer where the graph has no more.
 
     `thrown` counts the rejected draws by reason. `concepts` are those of the bank that may be asked for where a graph
-    does not have them; by default all.
+    does not have them; by default all. With `rows`, programs and answers are of that graph, where some of the relations
+    of this one go through rows. After `seconds` it ends with what there is; each kind of question has its part of them.
     """
     settings = settings or MakeSettings()
-    maker = _QuestionMaker(
-        graph, wording, settings, Counter() if thrown is None else thrown, progress, schema, concepts
-    )
+    told = Counter[str]() if thrown is None else thrown
+    maker = _QuestionMaker(graph, wording, settings, told, progress, schema, concepts, rows)
+    maker.end = time.monotonic() + seconds
     made = maker.run()
     random.Random(settings.seed).shuffle(made)
     return [replace(question, id=f"{settings.name}-{at:05}") for at, question in enumerate(made, 1)]
@@ -300,15 +315,20 @@ class _QuestionMaker:
         progress: Progress,
         schema: Schema | None,
         concepts: Sequence[Concept] | None,
+        rows: RowGraph | None,
     ) -> None:
         self.wording, self.settings, self.thrown, self.progress = wording, settings, thrown, progress
         self.sampler = WalkSampler(graph, settings, schema)
-        self.stored, self.groups = graph, Groups(self.sampler, graph, concepts)
+        if isinstance(wording, PathWording):
+            self.sampler.says_as_one = wording.says_as_one
+        self.stored, self.rows = graph if rows is None else rows.graph, rows  # the graph that is walked
+        self.groups = Groups(self.sampler, graph, concepts)
         self.words = random.Random(settings.seed + 1)  # separate: how one plan is worded does not change the next draw
         self.shares = RelationShares(len(self.sampler.schema.relations))
         self.plans: Counter[tuple[object, ...]] = Counter()  # how often each was drawn
         self.texts: set[str] = set()
         self.made: list[Question] = []
+        self.end = math.inf  # by `time.monotonic`
 
     def run(self) -> list[Question]:
         shares = {cell: share for cell, share in self.settings.cells().items() if self._possible(cell[0])}
@@ -319,9 +339,13 @@ class _QuestionMaker:
         quota = partial(drawn_quotas, chance=random.Random(self.settings.seed + 2)) if full else quotas
         wanted = quota(shares, self.settings.count)
         for _ in range(ROUNDS):
-            filled = {cell: shares[cell] for cell, number in wanted.items() if self._fill(cell, number) == number}
+            filled = {}
+            for at, (cell, number) in enumerate(wanted.items()):
+                now = time.monotonic()
+                if self._fill(cell, number, now + (self.end - now) / (len(wanted) - at)) == number:
+                    filled[cell] = shares[cell]
             missing = self.settings.count - len(self.made)
-            if not missing or not filled:
+            if not missing or not filled or time.monotonic() > self.end:
                 break
             wanted = quota(filled, missing)
         return self.made
@@ -329,8 +353,8 @@ class _QuestionMaker:
     def _possible(self, pattern: str) -> bool:
         return possible_in_full(self.groups, pattern) if pattern in FULL_PATTERNS else possible(self.sampler, pattern)
 
-    def _fill(self, kind: tuple[str, int], wanted: int) -> int:
-        """Makes up to `wanted` questions of a pattern and number of hops; returns how many it made."""
+    def _fill(self, kind: tuple[str, int], wanted: int, end: float) -> int:
+        """Makes up to `wanted` questions of a pattern and number of hops until `end`; returns how many it made."""
         pattern, hops = kind
         # a superlative has one answer or a few, whatever the size of its set
         sizes = {"1": 1.0, "2-5": 1.0} if pattern == SUPERLATIVE else self.settings.sizes
@@ -341,7 +365,7 @@ class _QuestionMaker:
         for tried in range(BARREN + TRIES * wanted):
             if cell.enough(PATIENCE):
                 cell.settle()  # some may have no words; then the draws go on
-            if cell.full or (tried >= barren and not cell.offered):
+            if cell.full or (tried >= barren and not cell.offered) or time.monotonic() > end:
                 break
             try:
                 plan, size = self._draw(pattern, hops)
@@ -388,8 +412,37 @@ class _QuestionMaker:
         full = self.settings.language == "full"
         plan = by_mention(plan, text) if full else plan  # as linking finds them
         named = kinds_beside(text, plan.topics, self.stored) if full else None
-        self.made.append(question_of(plan, run_plan(plan, self.sampler.graph), text, named=named))
+        if EVERYTHING in plan.kinds and named and named != [EVERYTHING]:
+            self.thrown["a kind is named where all things are meant"] += 1
+            return False
+        sets = run_plan(plan, self.sampler.graph)
+        if self.rows is not None:
+            walked = self._through_rows(plan, sets, self.rows, named or [])
+            if walked is None:
+                self.thrown["rows lead elsewhere"] += 1
+                return False
+            plan, sets = walked
+        self.made.append(question_of(plan, sets, text, named=named))
         return True
+
+    def _through_rows(
+        self, plan: QuestionPlan, sets: Sets, rows: RowGraph, named: Sequence[Kind]
+    ) -> tuple[QuestionPlan, Sets] | None:
+        """The plan and its sets in the graph that is walked; None where that has other kinds, or other answers."""
+        known = kinds_of(rows.graph).values()
+        if not all(kind in known for kind in plan.kinds):
+            return None
+        if not rows.junctions.passes(plan):
+            return plan, sets
+        stepwise = True if self.words.random() < STEPWISE else None
+        walked = rows.junctions.through(plan, stepwise=stepwise, named=named)
+        try:
+            reached = run_plan(walked, rows.graph)
+        except SetError:
+            return None
+        if plan.answered and set(reached.made[walked.last - 1].members) != set(sets.made[plan.last - 1].members):
+            return None
+        return walked, reached
 
 
 # Balance

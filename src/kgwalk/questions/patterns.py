@@ -35,6 +35,7 @@ LEAST_FAN = 1.5  # entities that the last hop leads to on average, if one of the
 ONWARD = 0.3  # the share of two-hop questions whose last hop comes after the choice or combination
 AT_NODES = 0.6  # the share of time questions of two hops about the times of nameless nodes, if there are some
 BOUNDS = ("<", ">", "<", ">", "<=", ">=")
+THREE = 0.2  # the share of combinations of the full language with a third condition
 COUNTED_BOTH = 0.3  # the share of counts that count an intersection
 
 Draw = Callable[[WalkSampler, int], PlanBuilder]
@@ -54,10 +55,29 @@ def combination(tool: str, sampler: WalkSampler, hops: int) -> PlanBuilder:
     long = hops - onward
     first = sampler.path(long, to_name=True)
     second = sampler.path_to(first.end, sampler.chance.randint(1, min(long, 2)), avoid=first.topic)
+    if long == 1 and not onward and sampler.settings.language == "full" and sampler.chance.random() < THREE:
+        return _three(tool, sampler, first, second)
     builder = PlanBuilder(sampler.graph, [first.topic, second.topic], sampler.settings)
     number = builder.combine(tool, builder.follow(1, first.ways), builder.follow(2, second.ways))
     if onward:
         _onward(sampler, builder, number, first.ways[-1])
+    return builder
+
+
+def _three(tool: str, sampler: WalkSampler, first: SampledWalk, second: SampledWalk) -> PlanBuilder:
+    """Programs written in X for Y with the role Z; or without Z: two conditions, then a third."""
+    for _ in range(TRIES):
+        third = sampler.path_to(first.end, 1, avoid=first.topic)
+        if tool == "minus":  # what the third leads to is taken away, and the end of the first is not there
+            third = SampledWalk(third.ways, (sampler.topic(third.ways[0]), first.end))
+        if third.topic not in (first.topic, second.topic):
+            break
+    builder = PlanBuilder(sampler.graph, [first.topic, second.topic, third.topic], sampler.settings)
+    both = builder.combine("intersect", builder.follow(1, first.ways), builder.follow(2, second.ways))
+    taken = builder.follow(3, third.ways)
+    number = builder.call(tool, both, taken)  # it may be that two conditions are enough: who asks does not know
+    if len(builder.members(number)) in (0, len(builder.members(taken))):
+        raise PlanRejected("a step changes nothing")
     return builder
 
 

@@ -145,9 +145,9 @@ SIZES = ("1", "2-5", "6-20", "more")  # numbers of answers, or of what is counte
 _CORE_SHARES = {CHAIN: 0.51, INTERSECTION: 0.15, UNION: 0.03, DIFFERENCE: 0.05, COUNT: 0.06, SUPERLATIVE: 0.07}
 _CORE_SHARES |= {COMPARISON: 0.06, TIME: 0.07}
 # Half of the full language's questions are those of the core.
-_FULL_SHARES = {KIND: 0.12, GROUP: 0.12, VERDICT: 0.13, WHICH: 0.09, TOP: 0.11, NEGATION: 0.09, AGGREGATE: 0.08}
-_FULL_SHARES |= {UNANSWERABLE: 0.09, AGAINST: 0.03, ARITHMETIC: 0.04, QUANTIFIER: 0.05, ZERO: 0.02, BEHIND: 0.06}
-_FULL_SHARES |= {REPEATED: 0.03, TABLE: 0.06, DATED: 0.06}
+_FULL_SHARES = {KIND: 0.17, GROUP: 0.12, VERDICT: 0.12, WHICH: 0.07, TOP: 0.11, NEGATION: 0.13, AGGREGATE: 0.11}
+_FULL_SHARES |= {UNANSWERABLE: 0.09, AGAINST: 0.02, ARITHMETIC: 0.02, QUANTIFIER: 0.08, ZERO: 0.02, BEHIND: 0.05}
+_FULL_SHARES |= {REPEATED: 0.08, TABLE: 0.07, DATED: 0.08}
 PATTERN_SHARES: Mapping[str, Mapping[str, float]] = {
     "core": _CORE_SHARES,
     "full": _CORE_SHARES | {UNION: 0.06} | _FULL_SHARES,
@@ -489,7 +489,7 @@ def facts_used(plan: QuestionPlan, sets: Sets) -> list[Triple]:
     needed: list[dict[str, None]] = [{} for _ in sets.made]
     needed[plan.last - 1] = dict.fromkeys(sets.made[plan.last - 1].members)
     facts: dict[Triple, None] = {}
-    for number in range(plan.last, len(plan.topics), -1):
+    for number in range(plan.last, plan.starts, -1):
         step, wanted = plan.made_by(number), needed[number - 1]
         assert step is not None
         sources = [arg for arg in step.args if isinstance(arg, int)]

@@ -1,4 +1,5 @@
-"""Patterns about whether something is so: yes or no, what is not so, only and every, and what the graph does not say.
+"""Patterns about whether something is so: yes or no, what is not so, only and every, when it is so, and what the graph
+does not say.
 
     verdict(groups).plan("verdict")              # Did X direct Y?
     negation(groups).plan("negation")            # Which countries are not in Europe?
@@ -12,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kgwalk.demos.path_search import reverse
+from kgwalk.kg.times import parse_time
+from kgwalk.questions.drawing import FORWARDS
 from kgwalk.questions.groups import (
     DrawnGroup,
     Groups,
@@ -29,6 +32,7 @@ from kgwalk.questions.schema import askable
 from kgwalk.questions.wording.verdicts import LACKED
 from kgwalk.types import UnknownName
 from kgwalk.walk.facts import DirectedRelation
+from kgwalk.walk.values import DAYS_A_YEAR
 
 TRIES = 12
 OWN_KIND = 0.75  # of what nothing in the graph has, the share that is asked of such things elsewhere
@@ -43,8 +47,10 @@ def verdict(groups: Groups) -> PlanBuilder:
     yes = groups.chance.random() < 0.5
     if groups.truths and drawn < 0.15:
         return _is_true(groups)
-    if drawn < 0.5:
+    if drawn < 0.45:
         return _is_in(groups, yes)
+    if drawn < 0.5:
+        return persevering(_are_both_in, groups)
     if drawn < 0.65:
         return _overlap(groups, yes)
     if drawn < 0.85:
@@ -65,6 +71,22 @@ def _is_in(groups: Groups, yes: bool) -> PlanBuilder:
         raise PlanRejected("no topic that can be named")
     builder = PlanBuilder(sampler.graph, [walk.topic, other], sampler.settings)
     builder.call("is_in", 2, builder.follow(1, walk.ways))
+    return builder
+
+
+def _are_both_in(groups: Groups) -> PlanBuilder:
+    """Is German official in Belgium and Austria?"""
+    walk = groups.sampler.path(1, to_name=True)
+    builder = PlanBuilder(groups.sampler.graph, [walk.topic], groups.sampler.settings)
+    inside = [name for name in builder.members(builder.follow(1, walk.ways)) if askable(name) and name != walk.topic]
+    others = [name for name in _others(groups, walk.ways[-1], inside) if askable(name) and name != walk.topic]
+    pool = inside if groups.chance.random() < 0.5 else [*inside[:1], *others[:1]]
+    if len(set(pool)) < 2 or any(groups.sampler.schema.relations[way.relation].codes for way in walk.ways):
+        raise PlanRejected("no topic that can be named")
+    names = groups.chance.sample(sorted(set(pool)), 2)
+    builder = PlanBuilder(groups.sampler.graph, [walk.topic, *names], groups.sampler.settings)
+    reached = builder.follow(1, walk.ways)
+    builder.call("is_in", builder.call("union", 2, 3), reached)
     return builder
 
 
@@ -160,8 +182,15 @@ def _lacking(groups: Groups, *, has: bool = False, to_things: bool = True) -> tu
 def negation(groups: Groups) -> PlanBuilder:
     """Countries that are not in Europe; that have no neighbour; none of whose languages is spoken in X."""
     drawn = groups.chance.random()
-    builder = _not_related(groups) if drawn < 0.55 else _without(groups) if drawn < 0.9 else persevering(_none, groups)
-    if groups.chance.random() < 0.25:
+    if drawn < 0.2:
+        builder = _not_related(groups)
+    elif drawn < 0.55:
+        builder = persevering(_not_to, groups)
+    elif drawn < 0.9:
+        builder = persevering(_without, groups)
+    else:
+        builder = persevering(_none, groups)
+    if groups.chance.random() < 0.2:
         builder.call("count", len(builder.sets.made))
     return builder
 
@@ -185,8 +214,30 @@ def _not_related(groups: Groups) -> PlanBuilder:
     return builder
 
 
+def _not_to(groups: Groups) -> PlanBuilder:
+    """Airlines that do not fly from X; packages of a section without X; suppliers that are not from X or Y."""
+    group = groups.draw(of_a_kind=0.35)
+    shares = groups.shares(group.members)
+    ways = sorted(way for way, share in shares.items() if share > 0.5 and way in groups.sampler.to_things)
+    way = groups.sampler.choose(ways)
+    if group.walk is not None and way in (group.walk.ways[-1], reverse(group.walk.ways[-1])):
+        raise PlanRejected("comes back to where it was")
+    ends = [end for name in group.members[:60] for end in _ends(groups, name, way)]
+    pool = sorted({end for end in ends if askable(end)}.difference(group.members, group.topics))
+    size = 2 if len(pool) > 4 and groups.chance.random() < 0.25 else 1
+    if len(pool) < 2:
+        raise PlanRejected("no topic that can be named")
+    names = groups.chance.sample(pool, size)
+    builder, number = group.start(groups, names)
+    last = len(builder.topics)
+    others = builder.call("union", last - 1, last) if size == 2 else last
+    kept = builder.call("none", number, forward(builder, way), others)
+    check_changes(builder, kept, group.members)
+    return builder
+
+
 def _without(groups: Groups) -> PlanBuilder:
-    group = groups.draw()
+    group = groups.draw(of_a_kind=0.35)
     shares = groups.shares(group.members)
     ways = sorted(way for way, share in shares.items() if 0.1 < share < 0.95 and way not in groups.sampler.valued)
     if not ways:
@@ -230,7 +281,10 @@ def _linked(groups: Groups) -> tuple[DrawnGroup, DirectedRelation, DrawnGroup]:
 
 def quantifier(groups: Groups) -> PlanBuilder:
     """Airlines that fly only from X; people who speak all languages of X."""
-    return _only(groups) if groups.chance.random() < 0.5 else persevering(_every, groups)
+    drawn = groups.chance.random()
+    if groups.truths and drawn < 0.3:
+        return persevering(_only_true, groups)
+    return persevering(_only, groups) if drawn < 0.75 else persevering(_every, groups)
 
 
 def persevering(draw: Callable[[Groups], PlanBuilder], groups: Groups) -> PlanBuilder:
@@ -255,6 +309,24 @@ def _only(groups: Groups) -> PlanBuilder:
     kept = builder.call("only", number, text, len(builder.topics))
     some = [name for name in group.members if topic in _ends(groups, name, way)]
     check_changes(builder, kept, some)
+    return builder
+
+
+def _only_true(groups: Groups) -> PlanBuilder:
+    """Which series have only radioactive elements?"""
+    sampler, relation = groups.sampler, groups.chance.choice(groups.truths)
+    member = sampler.starts.draw(DirectedRelation(relation, True), groups.chance, sampler.settings.known)
+    way = reverse(sampler.choose([one for one in sampler.around(member) if one in sampler.to_things]))
+    group = groups.of_kind()
+    if groups.shares(group.members).get(way, 0.0) < 0.5 or sampler.fan(way) < 1.3:
+        raise PlanRejected("no way to go on")
+    builder, number = group.start(groups)
+    text = forward(builder, way)
+    reached = builder.call("tail_entities", number, text)
+    builder.say(relation)
+    true = builder.call("filter", reached, relation, "=", groups.truth_of(relation))
+    kept = builder.call("only", number, text, true)
+    check_changes(builder, kept, group.members)
     return builder
 
 
@@ -299,6 +371,137 @@ def zero(groups: Groups) -> PlanBuilder:
     return builder
 
 
+# When it is so
+
+
+def dated(groups: Groups) -> PlanBuilder:
+    """When did X play for Y? For whom first, last, before 1990?"""
+    if not groups.sampler.schema.timed:
+        raise PlanRejected("no facts of several times")
+    (draw,) = groups.chance.choices(list(_DATED), list(_DATED.values()))
+    return persevering(draw, groups)
+
+
+def _dated_facts(groups: Groups) -> tuple[str, DirectedRelation, list[tuple[str, str]]]:
+    """A topic, a relation, and what that leads to with the time of each fact."""
+    sampler = groups.sampler
+    way = sampler.choose(groups.timed_ways)
+    topic = sampler.topic(way)
+    if not way.out and sampler.inverses.said_forwards(way.relation, sampler.graph.relations(topic)):
+        raise PlanRejected(FORWARDS)
+    found = sampler.graph.neighbors(topic, way.relation, out=way.out)
+    times = found.times or [[] for _ in found.names]
+    return topic, way, [(name, one) for name, some in zip(found.names, times, strict=True) for one in some if one]
+
+
+def _when(groups: Groups) -> PlanBuilder:
+    topic, way, facts = _dated_facts(groups)
+    names = [name for name, _ in facts if askable(name) and name != topic]
+    name = groups.chance.choice(names or [""])
+    if not name or sum(other == name for other, _ in facts) > 1:
+        raise PlanRejected("no topic that can be named")
+    builder = PlanBuilder(groups.sampler.graph, [topic, name], groups.sampler.settings)
+    builder.call("when", 1, forward(builder, way), 2)
+    return builder
+
+
+def _first_or_last(groups: Groups) -> PlanBuilder:
+    topic, way, facts = _dated_facts(groups)
+    starts = sorted(parse_time(time)[0] for _, time in facts)
+    tool = groups.chance.choice(("earliest", "latest"))
+    if len(set(starts)) < 2 or starts.count(starts[0] if tool == "earliest" else starts[-1]) > 1:
+        raise PlanRejected("no facts of several times")
+    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
+    builder.call(tool, 1, forward(builder, way))
+    return builder
+
+
+def _before_or_after(groups: Groups) -> PlanBuilder:
+    topic, way, facts = _dated_facts(groups)
+    begun = sorted({int(1970 + parse_time(time)[0] / DAYS_A_YEAR) for _, time in facts})
+    free = [year for year in range(begun[0] + 1, begun[-1]) if year not in begun] if begun else []
+    if not free:  # is May 1995 after 1995?
+        raise PlanRejected("a date inside the year it is compared with")
+    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
+    tool = groups.chance.choice(("before", "after"))
+    builder.call(tool, 1, forward(builder, way), str(groups.chance.choice(free)))
+    return builder
+
+
+def _now(groups: Groups) -> PlanBuilder:
+    """Who is the mayor of X today? Where others were before."""
+    topic, way, facts = _dated_facts(groups)
+    holding = {name for name, time in facts if time.endswith("..")}
+    if not holding or len(holding) == len({name for name, _ in facts}):
+        raise PlanRejected("no facts of several times")
+    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
+    reached = _hop_now(builder, 1, way)
+    if len(holding) > 1 and groups.chance.random() < 0.5:
+        builder.call("count", reached)
+    return builder
+
+
+def _hop_now(builder: PlanBuilder, source: int, way: DirectedRelation) -> int:
+    text = f"{way.relation}@now"
+    builder.say(text)
+    return builder.call("tail_entities" if way.out else "head_entities", source, text)
+
+
+def _now_and_on(groups: Groups) -> PlanBuilder:
+    """The languages of the countries that use X today; the currency today where they speak X."""
+    sampler = groups.sampler
+    topic, way, facts = _dated_facts(groups)
+    holding = {name for name, time in facts if time.endswith("..")}
+    if not holding or len(holding) == len({name for name, _ in facts}):
+        raise PlanRejected("no facts of several times")
+    if groups.chance.random() < 0.5:
+        builder = PlanBuilder(sampler.graph, [topic], sampler.settings)
+        reached = _hop_now(builder, 1, way)
+        ways = sampler.onward(groups.chance.choice(sorted(holding)), way)
+        builder.hop(reached, sampler.choose([one for one in ways if one in sampler.to_things]), 1)
+        return builder
+    walk = sampler.path_to(topic, 1)
+    if walk.ways[0].relation == way.relation:
+        raise PlanRejected("comes back to where it was")
+    builder = PlanBuilder(sampler.graph, [walk.topic], sampler.settings)
+    _hop_now(builder, builder.follow(1, walk.ways), way)
+    return builder
+
+
+def _since(groups: Groups) -> PlanBuilder:
+    """Since when has X had Y? Where that is so until today."""
+    topic, way, facts = _dated_facts(groups)
+    names = [name for name, time in facts if time.endswith("..") and askable(name) and name != topic]
+    name = groups.chance.choice(names or [""])
+    if not name or sum(other == name for other, _ in facts) > 1:
+        raise PlanRejected("no topic that can be named")
+    builder = PlanBuilder(groups.sampler.graph, [topic, name], groups.sampler.settings)
+    text = f"start({'^' * (not way.out)}{way.relation} in $2)"
+    builder.say(text)
+    builder.call("least", 1, text)
+    return builder
+
+
+def _earlier(groups: Groups) -> PlanBuilder:
+    """Who had X earlier, Y or Z?"""
+    topic, way, facts = _dated_facts(groups)
+    times = dict(facts)
+    names = [name for name in times if askable(name) and name != topic and sum(one == name for one, _ in facts) == 1]
+    if len(names) < 2:
+        raise PlanRejected("no topic that can be named")
+    one, two = groups.chance.sample(names, 2)
+    if parse_time(times[one])[0] == parse_time(times[two])[0]:
+        raise PlanRejected("a tie in the order")
+    builder = PlanBuilder(groups.sampler.graph, [topic, one, two], groups.sampler.settings, topics_answer=True)
+    text = f"start({'^' * way.out}{way.relation} in $1)"
+    builder.say(text)
+    builder.call(groups.chance.choice(("argmin", "argmin", "argmax")), builder.call("union", 2, 3), text)
+    return builder
+
+
+_DATED = {_when: 2, _first_or_last: 3, _before_or_after: 2, _now: 3, _now_and_on: 4, _since: 2, _earlier: 2}
+
+
 # What the graph does not say
 
 
@@ -313,6 +516,11 @@ def unanswerable(groups: Groups) -> PlanBuilder:
         builder.asked = way
         return builder
     name = sampler.topic(sampler.choose(sampler.first_ways))
+    near = groups.absent(name, near=True) if groups.chance.random() < 0.5 else []
+    if near:
+        builder = PlanBuilder(sampler.graph, [name], sampler.settings, topics_answer=True)
+        builder.meant = groups.chance.choice(near)
+        return builder
     absent = groups.absent(name)
     if absent and groups.chance.random() < OWN_KIND:
         builder = PlanBuilder(sampler.graph, [name], sampler.settings, topics_answer=True)

@@ -57,6 +57,18 @@ class Calibration(TypedDict):
     above_90_right: float | None
 
 
+class CalibrationSpread(TypedDict):
+    """How far chance moves a calibration: 95% intervals of `ece` and `auroc` where whole clusters are resampled (None
+    without a right and a wrong one), and `perfect_ece`, the mean error of chances that hold exactly what they promise.
+
+    Few answers in a bin are never just as often right as promised, so an error near `perfect_ece` is none.
+    """
+
+    ece: list[float]
+    auroc: list[float] | None
+    perfect_ece: float
+
+
 def calibration(chances: Sequence[float], right: Sequence[bool]) -> Calibration:
     """
     >>> found = calibration([0.95, 0.95, 0.35, 0.35], [True, True, True, False])
@@ -77,6 +89,30 @@ def calibration(chances: Sequence[float], right: Sequence[bool]) -> Calibration:
         "auroc": _auroc(chance_N, right_N),
         "above_90": int(high_N.sum()),
         "above_90_right": float(right_N[high_N].mean()) if high_N.any() else None,
+    }
+
+
+def calibration_spread(
+    chances: Sequence[float], right: Sequence[bool], clusters: Sequence[str], *, draws: int = 1_000, seed: int = 0
+) -> CalibrationSpread:
+    """
+    >>> spread = calibration_spread([0.95] * 20 + [0.05] * 20, [True] * 20 + [False] * 20, ["a", "b"] * 20)
+    >>> [round(end, 3) for end in spread["ece"]], spread["auroc"], 0.02 < spread["perfect_ece"] < 0.06
+    ([0.05, 0.05], [1.0, 1.0], True)
+    """
+    chance_N, right_N, name_N = np.asarray(chances), np.asarray(right), np.asarray(clusters)
+    places = [np.flatnonzero(name_N == name) for name in np.unique(name_N)]
+    rng = np.random.default_rng(seed)
+    drawn: list[Calibration] = []
+    for _ in range(draws):
+        at = np.concatenate([places[place] for place in rng.integers(0, len(places), len(places))])
+        drawn.append(calibration(chance_N[at].tolist(), right_N[at].tolist()))
+    perfect = [calibration(chances, (rng.random(len(chance_N)) < chance_N).tolist())["ece"] for _ in range(draws)]
+    orders = [one["auroc"] for one in drawn if one["auroc"] is not None]
+    return {
+        "ece": np.quantile([one["ece"] for one in drawn], [0.025, 0.975]).tolist(),
+        "auroc": np.quantile(orders, [0.025, 0.975]).tolist() if orders else None,
+        "perfect_ece": float(np.mean(perfect)),
     }
 
 

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import uvicorn
 
-from kgwalk.config.terminal import VisibleFormatter, log_visibly, visible_message
+from kgwalk.config.runtime import VisibleFormatter, log_visibly, visible_message
 from kgwalk.kg.graph import Graph
 from kgwalk.serve.app import App, create_app
 from kgwalk.serve.engine import check_engine

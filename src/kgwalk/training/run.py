@@ -17,6 +17,8 @@ from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.config.run_folder import RESTORE, RunFolder, begin_run, open_run, read_object, write_json
 from kgwalk.data.dataset import Data
 from kgwalk.data.mixture import evenly
+from kgwalk.demos.filter import DemoSettings
+from kgwalk.demos.make import GraphExamples, ShownExamples
 from kgwalk.evaluation.evaluate import chosen
 from kgwalk.score.judge.judge import Judge, JudgeSettings, opened_judge
 from kgwalk.score.judge.kinds import case_of
@@ -147,16 +149,25 @@ class TrainingRun:
 
     @cached_property
     def training_environments(self) -> Environments:
-        """What training walks in: the same, but [train] may set the share of questions over an incomplete graph."""
+        """What training walks in: the same, but [train] may set the share of questions over an incomplete graph, and
+        worked examples, where the protocol shows some, are those of other questions to learn from.
+        """
         environments = self.environments
-        if self.incomplete is None:
+        shows = bool(self.protocol.shows_examples)
+        if self.incomplete is None and not shows:
             return environments
+        settings = environments.settings
         return Environments(
             environments.graph_for,
-            replace(environments.settings, share=self.incomplete),
+            settings if self.incomplete is None else replace(settings, share=self.incomplete),
             environments.base,
             environments.web,
+            self._shown_examples() if shows else None,
         )
+
+    def _shown_examples(self) -> ShownExamples:
+        examples = GraphExamples(self.questions, self.dataset.graph_for, self.protocol, self.seed)
+        return ShownExamples(examples, DemoSettings.of(self.recipe).examples_share)
 
     @cached_property
     def training_set(self) -> TrainingSet:

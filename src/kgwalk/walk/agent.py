@@ -34,7 +34,15 @@ from kgwalk.kg.store import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine
 from kgwalk.types import AnswerForm, Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
 from kgwalk.walk.confidence import Confidence, read_confidence
-from kgwalk.walk.environment import environment_for, environment_settings, opened_web, with_ranker, with_ranker_of
+from kgwalk.walk.environment import (
+    BESIDE,
+    environment_for,
+    environment_settings,
+    opened_web,
+    with_examples,
+    with_ranker,
+    with_ranker_of,
+)
 from kgwalk.walk.facts import nearest_facts
 from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import Mention, link, nearest
@@ -187,12 +195,15 @@ class Agent:
         return self
 
     def _rank(self, *places: str | Path | None) -> None:
-        """Searches rank by the recipe's `world.ranker`; "trained" is the one in the adapter's or the model's folder."""
-        folder = environment_settings(with_ranker_of(self.recipe, *places)).ranker
+        """Searches rank by the recipe's `world.ranker`; "trained" is the one in the adapter's or the model's folder.
+        Worked examples are those that its `world.examples` names.
+        """
+        settings = environment_settings(with_ranker_of(self.recipe, *places))
         self._place = given = self._given
-        if folder != NONE:
+        if settings.ranker != NONE or settings.examples != BESIDE:
             environment = given if isinstance(given, Environment) else environment_for(given, self.protocol)
-            self._place = with_ranker(environment, folder)
+            environment = with_examples(environment, settings.examples)
+            self._place = environment if settings.ranker == NONE else with_ranker(environment, settings.ranker)
 
     def start(self, question: str, topics: Sequence[str] | None = None) -> Start:
         """Where a walk would start; NoTopic where it cannot."""

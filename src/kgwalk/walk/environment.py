@@ -20,11 +20,13 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from kgwalk.config.recipe import Recipe, read_section, setting
+from kgwalk.data.bundled import beside
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.kg.views import incomplete
 from kgwalk.llm.embeddings import CachedEmbedder, Embedder, MiniLM, installed_minilm
 from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.walk.examples import ENDING, ExampleLibrary, read_examples
 from kgwalk.walk.protocol import Environment, Protocol
 from kgwalk.walk.ranking import RANKER_CARD
 from kgwalk.walk.web.search import GRAPH, NONE, WebSearch, open_web
@@ -36,10 +38,17 @@ _of_store: WeakKeyDictionary[Store, Embedder] = WeakKeyDictionary()
 
 
 def environment_for(graph: Graph, protocol: Protocol) -> Environment:
-    """The graph, with an embedder if the protocol ranks by meaning and one is installed; else letters decide.
+    """The graph, with an embedder if the protocol ranks by meaning and one is installed; else letters decide. With the
+    worked examples that lie beside the graph, if the protocol shows some.
 
     The model is loaded once a process, and the vectors are kept for each store.
     """
+    if protocol.shows_examples:
+        return replace(_embedding(graph, protocol), examples=_library_of(graph))
+    return _embedding(graph, protocol)
+
+
+def _embedding(graph: Graph, protocol: Protocol) -> Environment:
     if not protocol.by_meaning or installed_minilm() is None or not _has_torch():
         return Environment(graph)
     if not isinstance(graph, StoredGraph):
@@ -49,6 +58,21 @@ def environment_for(graph: Graph, protocol: Protocol) -> Environment:
     return Environment(graph, embed=_of_store[graph.store])
 
 
+def _library_of(graph: Graph) -> ExampleLibrary | None:
+    """The worked examples beside a graph; None where there are none, or it is elsewhere."""
+    store: Store | None = getattr(graph, "store", None)
+    path = None if store is None else beside(Path(store.folder.path), ENDING)
+    return None if path is None or not path.is_file() else read_examples(path)
+
+
+def with_examples(environment: Environment, named: str) -> Environment:
+    """The environment with the worked examples that `world.examples` names, in place of those beside the graph."""
+    if named == BESIDE:
+        return environment
+    return replace(environment, examples=None if named == NONE else read_examples(named))
+
+
+BESIDE = "beside"  # of `world.examples`
 TRAINED = "trained"  # of `world.ranker`
 
 
@@ -102,11 +126,14 @@ class EnvironmentSettings:
     # for searches that rank entities: the folder of a trained ranker (`kgwalk rank train`), "none" to rank by text, or
     # "trained": the one that a run's stage rank has trained, which lies with its adapter; without one, by text
     ranker: str = "none"
+    # worked examples for a protocol that shows some (`protocol.examples`): "beside", those that `kgwalk fit` put beside
+    # the graph, "none", or a file of them
+    examples: str = BESIDE
 
 
 class Environments:
     """The environment of any question. `graph_for` gives a question's whole graph, `base` a graph with what else the
-    walker's tools use.
+    walker's tools use, `examples` the worked examples of a question in place of those of its graph.
     """
 
     def __init__(
@@ -115,14 +142,20 @@ class Environments:
         settings: EnvironmentSettings,
         base: Callable[[Graph], Environment],
         web: WebSearch | None = None,
+        examples: Callable[[Question], ExampleLibrary | None] | None = None,
     ) -> None:
         self.graph_for, self.settings, self.base, self.web = graph_for, settings, base, web
+        self.examples = examples
         self._kept: OrderedDict[tuple[str, tuple[Triple, ...]], Environment] = OrderedDict()
         # by the graph's identity, which is not given to another: an environment keeps its graph alive
         self._whole: OrderedDict[int, Environment] = OrderedDict()
         self._lock = threading.Lock()  # a server's threads ask too
 
     def of(self, question: Question) -> Environment:
+        environment = self._of(question)
+        return environment if self.examples is None else replace(environment, examples=self.examples(question))
+
+    def _of(self, question: Question) -> Environment:
         graph = self.graph_for(question)
         crucial = crucial_facts(question)
         if not crucial or not hides(question.id, self.settings):
@@ -168,6 +201,7 @@ class Environments:
 
     def _made(self, graph: Graph) -> Environment:
         environment = replace(self.base(graph), web=self.web or self._own_web(graph))
+        environment = with_examples(environment, self.settings.examples)
         ranker = self.settings.ranker
         return environment if ranker in (NONE, TRAINED) else with_ranker(environment, ranker)
 

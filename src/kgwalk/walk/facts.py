@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kgwalk.kg.graph import Graph, with_nearest
-from kgwalk.llm.embeddings import Embedder, split_words
+from kgwalk.kg.names import split_words
+from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Question, Triple, UnknownEntity
 from kgwalk.walk.ranking import Candidate, rank
 from kgwalk.walk.tagged_text import escape, escape_name, quote, split_arguments, unescape

@@ -258,7 +258,7 @@ def starts_in(question: str, graph: Graph) -> tuple[list[Mention], list[Kind]]:
 
 
 def _is_class(name: str, graph: Graph) -> bool:
-    kind = kinds_of(graph).get(_singular(_plain(_last(name)).split())) if isinstance(graph, StoredGraph) else None
+    kind = kinds_of(graph).get(_singular(_plain(class_name(name)).split())) if isinstance(graph, StoredGraph) else None
     return kind is not None and kind.value == name
 
 
@@ -348,7 +348,8 @@ def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], gr
     """What is compared with a topic, where that is all that is said of it: "who earns more than Felix Kraus"."""
     starts = {one.start for one in mentions if one.candidates[0].name in topics}
     than = [at for at in range(1, len(text.words) - 1) if text.words[at].plain == "than"]
-    if len(topics) != 1 or not any(text.words[at + 1 + text.function[at + 1]].start in starts for at in than):
+    named = [at + 1 + text.function[at + 1] for at in than]  # "than Felix", "than the Wren"; nothing after "than the"
+    if len(topics) != 1 or not any(text.words[at].start in starts for at in named if at < len(text.words)):
         return []
     return [kind for kind in kinds_of(graph).values() if kind.how == OF_TYPE and kind.fact(graph, topics[0])][:1]
 
@@ -485,7 +486,7 @@ def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kin
         words = _plain(relation)
         if is_type(relation):
             values = store.entity.several(ends(number, False).tolist())
-            yield from (Kind(_last(value), OF_TYPE, relation, value) for value in values)
+            yield from (Kind(class_name(value), OF_TYPE, relation, value) for value in values)
             yield from _called_alike(relation, values)
             continue
         if _AGENTS.match(words):
@@ -554,7 +555,7 @@ def _things(store: Store, ends: I64) -> bool:
     return bool(names) and values <= MOST_VALUES * len(names)
 
 
-def _last(name: str) -> str:
+def class_name(name: str) -> str:
     """The last part of an address: `http://example.org/Product` is called Product."""
     return re.split(r"[/#]", name.rstrip("/#"))[-1] if "://" in name else name
 

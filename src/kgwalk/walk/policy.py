@@ -11,6 +11,7 @@ The adapter that walks is the one asked for, else the one beside the graph, else
 
     films.kg          a store
     films.kg.agent    its adapter, where `kgwalk fit films.kg` puts it
+    films.kg.examples.jsonl    its worked examples (walk/examples.py), where the fit puts them
 
 A bundled graph has its adapter in the cache. The shipped one lies in this package (`shipped/`); KGWALK_AGENT names
 another folder in its place, or `none`. An adapter that was found, not asked for, is taken only if it fits: it has
@@ -28,12 +29,11 @@ from pathlib import Path
 from typing import Any
 from typing import Protocol as Interface
 
-from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import Parts, Recipe, imported, read_section, setting
-from kgwalk.data.bundled import BUNDLED
+from kgwalk.data.bundled import beside
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling, takes_adapter
-from kgwalk.llm.models import Adapter, is_adapter, read_adapter, same_model
+from kgwalk.llm.models import LARGER, Adapter, is_adapter, known_as, read_adapter, same_model
 from kgwalk.types import EngineError, Episode, KgwalkError, SecondLook, Turn
 from kgwalk.walk.confidence import Confidence, best_of
 from kgwalk.walk.environment import environment_for, environment_settings
@@ -277,12 +277,12 @@ def choose_adapter(asked: str | None, store: Path | None, recipe: Recipe, *, mod
     if asked == NONE:
         return Choice()
     if asked is not None:
-        return Choice(read_adapter(asked_for(asked)))
+        return Choice(read_adapter(asked_for(asked, model)))
     protocol = recipe.section("protocol").get("name")
     if protocol is None:
         return Choice()
     words: list[str] = []
-    for folder, called in _places(store):
+    for folder, called in _places(store, model):
         if not is_adapter(folder):
             continue
         if not takes_adapter(engine):  # asked last: it imports the engine
@@ -296,16 +296,8 @@ def choose_adapter(asked: str | None, store: Path | None, recipe: Recipe, *, mod
 
 
 def place_of(store: Path) -> Path:
-    """Where the agent of a graph lies, or would: beside its store; of a graph that comes with kgwalk, in the cache.
-
-    >>> place_of(Path("/graphs/films.kg"))
-    PosixPath('/graphs/films.kg.agent')
-    """
-    store = store.resolve()
-    for name, path in BUNDLED.items():
-        if path().resolve() == store:
-            return cache_folder() / "agents" / f"{name}{BESIDE}"
-    return store.with_name(f"{store.name}{BESIDE}")
+    """Where the agent of a graph lies, or would."""
+    return beside(store, BESIDE)
 
 
 def store_of(graph: Graph) -> Path | None:
@@ -314,8 +306,10 @@ def store_of(graph: Graph) -> Path | None:
     return None if store is None else Path(store.folder.path)
 
 
-def shipped() -> Path | None:
-    """The folder of the agent that comes with kgwalk, or that KGWALK_AGENT names; None where there is none."""
+def shipped(model: str | None = None) -> Path | None:
+    """The folder of the agent that comes with kgwalk for a model (None: the default one), or that KGWALK_AGENT names;
+    None where there is none. Of a model that none comes for it is the default's, which then says that it does not fit.
+    """
     named = os.environ.get(VARIABLE, "").strip()
     if named == NONE:
         return None
@@ -325,26 +319,27 @@ def shipped() -> Path | None:
             raise KgwalkError(f"{VARIABLE} is {named}, which is no adapter's folder; unset it, or set it to {NONE}")
         return folder
     own = Path(str(files("kgwalk.walk"))) / "shipped"
-    return own if is_adapter(own) else None
+    larger = own / known_as(model) if model is not None and known_as(model) in LARGER else own
+    return next((folder for folder in (larger, own) if is_adapter(folder)), None)
 
 
-def asked_for(adapter: str) -> Path:
-    """The folder that is meant: the shipped agent by its word, any other by its path."""
+def asked_for(adapter: str, model: str | None = None) -> Path:
+    """The folder that is meant: the shipped agent of a model by its word, any other by its path."""
     if adapter != SHIPPED:
         return Path(adapter)
-    folder = shipped()
+    folder = shipped(model)
     if folder is None:
         raise KgwalkError("no agent comes with this kgwalk; give an adapter's folder, or leave the option out")
     return folder
 
 
-def _places(store: Path | None) -> list[tuple[Path, str]]:
+def _places(store: Path | None, model: str | None) -> list[tuple[Path, str]]:
     """Where to look, and what to call what is there."""
     places = []
     if store is not None:
-        beside = place_of(store)
-        places.append((beside, f"{beside}, beside the graph"))
-    general = shipped()
+        own = place_of(store)
+        places.append((own, f"{own}, beside the graph"))
+    general = shipped(model)
     if general is not None:
         places.append((general, "the one that comes with kgwalk" if not os.environ.get(VARIABLE) else str(general)))
     return places

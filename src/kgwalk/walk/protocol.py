@@ -20,6 +20,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.llm.embeddings import Embedder
 from kgwalk.llm.grammar import Grammar
 from kgwalk.types import Answer, AnswerForm, Call, Document, Malformed, Message, Question, Step, Triple
+from kgwalk.walk.examples import ExampleLibrary
 from kgwalk.walk.facts import path_to
 from kgwalk.walk.kinds import Kind
 from kgwalk.walk.ranking import Ranker
@@ -36,6 +37,7 @@ class Environment:
     embed: Embedder | None = None  # texts are ranked by meaning with it, by their letters without
     ranker: Ranker | None = None  # of candidate entities; without one, their texts are ranked
     complete: bool = True  # the graph has all that the question needs; False: some of it was hidden on purpose
+    examples: ExampleLibrary | None = None  # questions of the graph with their calls, for a protocol that shows some
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class Protocol(ABC):
     def starts_from_kinds(self) -> bool:
         """Whether a walk can start from all of a kind, so that a question need not name an entity."""
         return False
+
+    @property
+    def shows_examples(self) -> int:
+        """How many worked examples a prompt has, at most, where the graph has some."""
+        return 0
 
     @abstractmethod
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> Walk:
@@ -152,14 +159,17 @@ class Listing:
     most: int | None = None  # show no more than this, however much room there is
     entities: bool = False  # the items are entities (and count as shown), not relations or other text
     notes: Sequence[str] = ()  # beside each item, e.g. its dates
+    asides: Sequence[str] = ()  # beside each item, where all of them fit
     layout: Callable[[list[str]], str] | None = None  # how the items are set, if not one after the other
     documents: Sequence[Document] = ()  # what the items are, if they are documents
 
-    def render(self, limit: int) -> str:
+    def render(self, limit: int, *, asides: bool = True) -> str:
         shown = self.items[: self.shown(limit)]
         texts = [escape_name(item) for item in shown]
         if self.notes:
             texts = [f"{text}{note}" for text, note in zip(texts, self.notes, strict=False)]
+        if self.asides and asides:
+            texts = [f"{text}{aside}" for text, aside in zip(texts, self.asides, strict=False)]
         if self.layout is not None:
             texts = [self.layout(texts)] if texts else []
         left_out = (len(self.items) if self.total is None else self.total) - len(shown)
@@ -190,23 +200,25 @@ class Observation:
     error: str | None = None
     triples: Sequence[Triple] = field(default_factory=tuple)
 
-    def render(self, limit: int) -> str:
-        return self.opening + "\n".join(listing.render(limit) for listing in self.listings) + self.closing
+    def render(self, limit: int, *, asides: bool = True) -> str:
+        shown = (listing.render(limit, asides=asides) for listing in self.listings)
+        return self.opening + "\n".join(shown) + self.closing
 
     def fit(self, count: Callable[[str], int], most: int) -> FittedText:
         """The text within `most` tokens, its closing tag included, and what is left in it."""
         longest = max((len(listing.items) for listing in self.listings), default=0)
-        text = self.render(longest)
-        if count(text) <= most:
-            return self._fitted(text, longest)
+        for asides in (True, False):
+            text = self.render(longest, asides=asides)
+            if count(text) <= most:
+                return self._fitted(text, longest)
         low, high = 0, longest  # the most items of each listing that fit
         while low < high:
             middle = (low + high + 1) // 2
-            if count(self.render(middle)) <= most:
+            if count(self.render(middle, asides=False)) <= most:
                 low = middle
             else:
                 high = middle - 1
-        text = self.render(low)
+        text = self.render(low, asides=False)
         return self._fitted(text, low) if count(text) <= most else FittedText(self._cut(count, most), [], [])
 
     def _fitted(self, text: str, limit: int) -> FittedText:

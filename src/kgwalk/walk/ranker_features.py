@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import normalise
-from kgwalk.llm.embeddings import split_words
+from kgwalk.kg.names import normalise, split_words
 from kgwalk.walk.facts import DirectedRelation, directed_relations
 from kgwalk.walk.ranking import Candidate
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from kgwalk.kg.find import similarity
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import normalise
-from kgwalk.llm.embeddings import Embedder, split_words
+from kgwalk.kg.names import normalise, split_words
+from kgwalk.llm.embeddings import Embedder
 from kgwalk.types import Triple
 
 F64 = npt.NDArray[np.float64]

@@ -18,7 +18,9 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import ShortNames
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import AnswerForm, Neighbors, Triple, UnknownName
+from kgwalk.walk.ahead import Outlook
 from kgwalk.walk.kinds import Kind, is_type, names_class
+from kgwalk.walk.name_lookup import NAMES, last_words
 from kgwalk.walk.paths import (
     AGGREGATES,
     COUNTED,
@@ -122,6 +124,7 @@ class NamedSets:
         self.made += [NamedSet(tuple(kind.members(graph)), {}, (), kind=kind) for kind in kinds]
         self._parsed: dict[str, Expression] = {}
         self._views: dict[str, Graph] = {}  # by date
+        self.outlook = Outlook(graph, self.shown, self._real)
         self._inside: dict[int, frozenset[str]] = {}  # the members of sets that values are limited to
 
     def get(self, reference: Reference) -> tuple[NamedSet, tuple[int, ...]]:
@@ -180,7 +183,8 @@ class NamedSets:
 
         With `values` a relation to nodes that only hold a value is listed as the paths to what they hold
         (`price/amount, price/currency`): a model that sees `price` alone cannot know how to go on. In the full
-        language, where a walk can start from a kind, what leads to a thing's class is not offered.
+        language, where a walk can start from a kind, what leads to a thing's class is not offered, nor a name that is
+        a fact of a thing with itself (the first column of a table).
         """
         result = []
         names = self.made[number - 1].members[:RELATIONS_OF]
@@ -191,6 +195,8 @@ class NamedSets:
                 for relation in self._relations(name, out):
                     counts[relation] += 1
                     first.setdefault(relation, name)
+            if self.empty:
+                counts = Counter({one: n for one, n in counts.items() if not self._names_itself(first[one], one)})
             ranked = sorted(counts, key=lambda relation: (-counts[relation], relation))
             if out and self.empty:
                 ranked = [relation for relation in ranked if not names_class(self.graph, relation)]
@@ -203,6 +209,9 @@ class NamedSets:
                 shown = [one for name, some in zip(shown, paths, strict=True) for one in some or [name]]
             result.append(shown)
         return result[0], result[1]
+
+    def _names_itself(self, name: str, relation: str) -> bool:
+        return last_words(relation) in NAMES and list(self._neighbors(self.graph, name, relation, True, 2)) == [name]
 
     def _held(self, name: str, relation: str) -> list[str]:
         """The relations of a node that holds a value: one fact leads to it, and what it leads to leads nowhere and is a

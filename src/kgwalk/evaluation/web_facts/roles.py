@@ -24,9 +24,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import normalise
+from kgwalk.kg.names import normalise, split_words
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.embeddings import split_words
 from kgwalk.walk.name_lookup import GraphNames, RemoteNames, Stored
 from kgwalk.walk.question_words import FUNCTION_WORDS, KINDS, Text, stem
 

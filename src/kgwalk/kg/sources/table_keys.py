@@ -129,7 +129,8 @@ def _column_called(said: str, table: Table, name: str) -> Column:
 def _unknown(said: str, what: str, name: str, known: Sequence[str]) -> InputError:
     near = get_close_matches(name, known, 1)
     maybe = f"; did you mean {near[0]!r}?" if near else ""
-    return InputError(f"--key {said}: no {what} is called {name!r}{maybe}", hint=f"there are {', '.join(known)}")
+    hint = f"there are {', '.join(known)}" if known else "nothing was read as a table; --table reads TSV and CSV so"
+    return InputError(f"--key {said}: no {what} is called {name!r}{maybe}", hint=hint)
 
 
 # Keys

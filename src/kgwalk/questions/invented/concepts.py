@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgwalk.kg.names import normalise
-from kgwalk.questions.bank import Concept
+from kgwalk.questions.bank import Concept, load_paths
 from kgwalk.questions.invented.values import LITERALS, fitting, wider
 from kgwalk.types import KgwalkError, Question
 
@@ -214,10 +214,11 @@ def abbreviated(words: Sequence[str], chance: random.Random) -> list[str]:
 # Choosing concepts
 
 # How a schema grows, and the share of each move: by a concept between the same kinds as one that is there ("near"), one
-# that leads on, one with values, or, after a concept that tells where something happens, one that tells where that is.
-_MOVES = {"near": 0.39, "on": 0.37, "value": 0.16, "where": 0.08}
+# that leads on, one with values, after a concept that tells where something happens one that tells where that is, or
+# one that completes a path with one that is there: the courses of the enrolments of students ("path").
+_MOVES = {"near": 0.39, "on": 0.31, "value": 0.14, "where": 0.07, "path": 0.09}
 # The same for a graph made of tables, where a row has many columns with values.
-_TABLE_MOVES = {"near": 0.12, "on": 0.33, "value": 0.5, "where": 0.05}
+_TABLE_MOVES = {"near": 0.1, "on": 0.25, "value": 0.4, "where": 0.05, "path": 0.2}
 _TABLE_STYLES = ("snake", "snake", "camel", "word")  # how columns are called
 _MOST_BETWEEN = 9  # concepts between the same two kinds, at most
 _HOME, _WANTED = 8.0, 8.0  # weights of the graph's own domains, and of wanted concepts
@@ -231,6 +232,7 @@ _ORDINARY = (
     *("place-river-length", "sport-player-goals"),
 )
 _ORDINARY_WEIGHT = 20.0
+_ON_PATHS = 3.0  # weight of concepts on a path of the bank: rows that join two things
 _GENERIC = "generic"  # the domain of relations between any kinds, whose share is bounded
 _GENERIC_SHARE = 0.06
 _MOVES_EACH = 15  # moves tried for each concept that is wanted
@@ -270,6 +272,13 @@ class ConceptPool:
         self.uses: Counter[str] = Counter()  # graphs that had a concept, by its id
         self._by_head: dict[str, list[Concept]] = defaultdict(list)
         self._by_tail: dict[str, list[Concept]] = defaultdict(list)
+        self.partners: dict[str, set[str]] = defaultdict(set)  # ids of concepts on a path together with another's
+        for path in load_paths():
+            ids = [step.removeprefix("^") for step in path.steps]
+            for one in ids:
+                self.partners[one] |= set(ids) - {one}
+        # domains with such paths between concepts that are there
+        self.row_domains = sorted({one.domain for one in concepts if self.partners[one.id] & self.entries.keys()})
         for concept in concepts:
             self._by_head[concept.head].append(concept)
             self._by_tail[concept.tail].append(concept)
@@ -349,6 +358,10 @@ class _SchemaDraft:
             places = [one.tail for one in self.placed if one.concept.where]
             kind = self.chance.choice(places) if places else kind
             options = [one for one in self.pool.of_kind(kind, head=True) if one.where]
+        elif move == "path":
+            ids = {other for one in self.placed for other in self.pool.partners[one.concept.id]}
+            options = [entry.concept for id, entry in self.pool.entries.items() if id in ids]
+            kind = ""
         elif move == "value":
             options = [one for one in self.pool.of_kind(kind, head=True) if one.tail in LITERALS]
         else:
@@ -366,6 +379,7 @@ class _SchemaDraft:
             * (_WANTED if one.id in self.wanted else 1.0)
             * (_PLACES if one.where else 1.0)
             * (_LIKE if one.head == one.tail else 1.0)
+            * (_ON_PATHS if self.pool.partners[one.id] else 1.0)
             * (_ORDINARY_WEIGHT if one.id in _ORDINARY else 1.0)
             / (1 + self.pool.uses[one.id]) ** 1.5
             for one in options

@@ -28,7 +28,7 @@ from kgwalk.questions.invented.values import LATER, SYMMETRIC, Span, ValueStyle,
 from kgwalk.questions.invented.words import CLOSED_KINDS
 from kgwalk.questions.plan import HOPS, QuestionPlan, way_of
 from kgwalk.questions.wording.bank_lexicon import BankLexicon
-from kgwalk.questions.wording.english import DATE
+from kgwalk.questions.wording.english import DATE, plural
 from kgwalk.questions.wording.lexicon import Templates
 from kgwalk.questions.wording.relation_names import read_name
 from kgwalk.questions.wording.values import spoken_units
@@ -185,8 +185,9 @@ def random_time(span: Span, chance: random.Random, *, lasting: float = 0.0) -> s
 
 
 _TYPED = 0.7  # the share of graphs that say of each thing what kind it is
+_EXPORTED = 0.6  # the share of graphs made of tables whose kinds are called as their files are
 _TYPE_LABELS = ("type", "rdf:type", "is_a", "instance of", "isA", "kind", "instance_of", "a")
-_VALUE_NODES = (0.0, 0.0, 0.5, 0.9)  # shares of a graph's numbers that are nodes of their own
+_VALUE_NODES = (0.0, 0.6, 0.9)  # shares of a graph's numbers that are nodes of their own
 _AMOUNTS = ("amount", "value", "hasValue", "numeric_value", "amount", "figure")
 _UNITS = ("unit", "unit", "hasUnit", "unit_code")
 
@@ -202,19 +203,22 @@ class ValueNodes:
     money: str  # its one currency
     type: str
     capital: bool  # Film, not film
+    tables: bool = False  # films: kinds are the names of tables
 
     @classmethod
     def of(cls, chance: random.Random, *, tables: bool = False) -> ValueNodes:
         """`tables`: a cell holds its value itself, and the table's name is the kind of its rows."""
         typed = chance.choice(_TYPE_LABELS) if tables or chance.random() < _TYPED else ""
+        exported = tables and chance.random() < _EXPORTED
         return cls(
             0.0 if tables else chance.choice(_VALUE_NODES),
             chance.choice(_AMOUNTS),
             chance.choice(_UNITS),
             chance.choice(("currency", "currency", "hasCurrency")),
             chance.choice(("EUR", "USD", "GBP", "CHF", "euro", "US dollar")),
-            typed,
+            "is_a" if exported else typed,
             chance.random() < 0.6,
+            exported,
         )
 
     @property
@@ -223,6 +227,8 @@ class ValueNodes:
         return frozenset({self.amount, self.unit, self.currency})
 
     def type_of(self, kind: str) -> str:
+        if self.tables:
+            return plural(kind).replace(" ", "_")
         return kind.title() if self.capital else kind
 
     def facts(self, concept: Concept, head: str, label: str, value: str, node: str) -> list[Triple]:
@@ -300,6 +306,9 @@ class InventedLexicon:
         )
         bare = self._plain.concept_nouns.nouns(concept, not end.head)
         return Templates(questions, nouns, kind, bare=bare, where=() if end.head else concept.where)
+
+    def through(self, ways: tuple[DirectedRelation, ...]) -> Templates | None:
+        return self._plain.through(ways)
 
     def value_words(self, relation: str) -> tuple[str, ...]:
         if relation in self._time_labels:

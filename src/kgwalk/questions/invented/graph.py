@@ -47,19 +47,23 @@ from kgwalk.questions.invented.facts import (
     passes_value_nodes,
     random_time,
 )
+from kgwalk.questions.invented.junctions import Junctions, RowGraph, RowTables, chosen_for_rows
 from kgwalk.questions.invented.names import Namer, NamingStyle
 from kgwalk.questions.invented.values import HAPPENS, LASTS, SYMMETRIC, Span, ValueStyle
-from kgwalk.questions.invented.words import TRUTH_WORDS
+from kgwalk.questions.invented.words import truth_words
 from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings, QuestionPlan
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import KgwalkError, Progress, Question, Triple, silent
-from kgwalk.walk.kinds import OF_TYPE
+from kgwalk.walk.facts import DirectedRelation
+from kgwalk.walk.kinds import ALL, OF_TYPE
 from kgwalk.walk.paths import SIGNS, PathError, parse
 
 _OF_A_TIME = 0.75  # the share of relations that hold for a time that get a mediator node, in graphs with such nodes
 _WITH_TRUTHS = 0.5  # the share of graphs of the full language with relations that are true or false
-_LASTING = 0.25  # the share of dated facts that still hold, in graphs of the full language
+_CATALOGUES = 0.4  # of graphs of the full language that are no tables, the share with as many values
+_LASTING = 0.35  # the share of dated facts that still hold, in graphs of the full language
+_WITH_ROWS = 0.8  # the share of graphs made of tables with rows between two things
 _TIMED_NODES = 0.8  # the share of those whose mediator nodes have that time
 _Writer = Callable[[str, str, str], list[Triple]]  # a fact's triples, from its head, tail and time
 
@@ -73,6 +77,7 @@ class InventedSettings:
     domains: tuple[int, int] = (1, 4)
     dated: float = 0.0  # the share of relations whose facts have a time
     language: str = "core"  # with "full" some have types, and values behind nodes
+    rows: float = 0.4  # the share of graphs with a domain that has rows joining two things: enrolments, bookings
     tables: float = 0.5  # the share of graphs of the full language that look like tables: rows with many values
 
     def __post_init__(self) -> None:
@@ -95,6 +100,10 @@ class InventedGraph:
     values: frozenset[str] = frozenset()  # ...and those from there to the value and its unit
     truths: frozenset[str] = frozenset()  # labels whose values are true and false
     currency: str = ""  # of all amounts of money, where nodes tell it
+    # The facts that questions are drawn from, where they are not those of the graph: without rows between two things
+    asked: list[Triple] | None = None
+    junctions: Junctions = field(default_factory=lambda: Junctions({}))
+    columns: dict[str, Concept] = field(default_factory=dict)  # of rows, by the label that leads to a concept's tail
 
     @property
     def key(self) -> str:
@@ -113,11 +122,14 @@ def make_invented_graph(
 ) -> InventedGraph:
     """One graph. `wanted` concepts, by id, come up more often; no label has one of the `banned` keys."""
     home = chance.sample(pool.domains, min(len(pool.domains), chance.randint(*settings.domains)))
+    if pool.row_domains and chance.random() < settings.rows:
+        home[0] = chance.choice(pool.row_domains)
     tables = settings.language == "full" and chance.random() < settings.tables
     style = LabelStyle.of_tables(chance) if tables else LabelStyle.of(chance)
     shares = _RelationMix(0.0, 0.0, 0.0, 0.0) if tables else _RelationMix.of(style, chance)
     count = round(_skewed(settings.relations, chance) / (1 + 0.7 * shares.both))  # few relations have values
-    placed = pool.choose(max(count, 3), home, chance, wanted, tables=tables)
+    valued = tables or (settings.language == "full" and chance.random() < _CATALOGUES)
+    placed = pool.choose(max(count, 3), home, chance, wanted, tables=valued)
     labels = style if tables else LabelStyle.of(chance)
     maker = _GraphMaker(
         pool, labels, namer.style(chance), ValueStyle.of(chance), chance, shares, frozenset(banned), tables=tables
@@ -194,9 +206,10 @@ class _GraphMaker:
         ends = {label: end for label, end in self.ends.items() if label in used}
         times = {label: at for label, at in self.times.items() if label in used}
         values = self.value_nodes.labels if self.value_nodes is not None else frozenset[str]()
+        rows = self._rows(list(facts), {one.concept.id: one for one in placed}, meanings)
         return InventedGraph(
             number,
-            list(facts),
+            list(facts) if rows is None else rows[1],
             meanings,
             ends,
             times,
@@ -204,7 +217,26 @@ class _GraphMaker:
             values,
             frozenset(fact.relation for fact in told),
             self.value_nodes.money if self.value_nodes is not None and self.nodes else "",
+            None if rows is None else list(facts),
+            Junctions({}) if rows is None else Junctions(rows[0].paths, rows[0].kinds),
+            {} if rows is None else {column: one.concept for column, one in rows[0].columns.items()},
         )
+
+    def _rows(
+        self, facts: list[Triple], placed: Mapping[str, PlacedConcept], meanings: Mapping[str, tuple[Concept, bool]]
+    ) -> tuple[RowTables, list[Triple]] | None:
+        """The facts of a graph made of tables with some relations as rows of their own; None where there are none."""
+        if not self.tables or self.value_nodes is None or self.chance.random() > _WITH_ROWS:
+            return None
+        timed = {fact.relation for fact in facts if fact.time}
+        labels = {label: placed[one.id] for label, (one, back) in meanings.items() if not back and label not in timed}
+        chosen, single = chosen_for_rows(labels, self.chance)
+        taken = {label_key(fact.relation) for fact in facts} | self.keys | self.banned
+        tables = RowTables(
+            self.chance, lambda label: label_key(label) not in taken, self.value_nodes.type, self.style.main == "camel"
+        )
+        made = tables.shared(single, tables.written(chosen, facts), self.value_nodes.type_of)
+        return (tables, made) if tables.paths else None
 
     def _truths(self, drawn: Mapping[str, Sequence[InventedEntity]]) -> list[Triple]:
         """Facts that are true or false of every thing of a kind or two, in some graphs of the full language."""
@@ -213,8 +245,9 @@ class _GraphMaker:
             return []
         yes, no = chance.choice((("true", "false"), ("true", "false"), ("yes", "no"), ("True", "False")))
         facts: list[Triple] = []
-        for kind in chance.sample(sorted(drawn), min(len(drawn), chance.choice((1, 2, 2, 3)))):
-            words = [*(["is"] * (chance.random() < 0.3)), *chance.choice(TRUTH_WORDS).split()]
+        kinds = [kind for kind in sorted(drawn) if truth_words(kind)]
+        for kind in chance.sample(kinds, min(len(kinds), chance.choice((1, 2, 2, 3)))):
+            words = [*(["is"] * (chance.random() < 0.3)), *chance.choice(truth_words(kind)).split()]
             camel = self.style.main == "camel"
             label = words[0] + "".join(map(str.title, words[1:])) if camel else "_".join(words)
             if label_key(label) in self.keys or label in self.meanings or label in self.ends:
@@ -399,7 +432,7 @@ class InventedWording:
     """
 
     def __init__(self, invented: InventedGraph, noise: float, left_out: frozenset[str] = frozenset()) -> None:
-        lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times, invented.currency)
+        self._lexicon = lexicon = InventedLexicon(invented.meanings, invented.ends, invented.times, invented.currency)
         self._known = invented.meanings.keys() | invented.ends.keys() | invented.times.keys() | invented.values
         self._known |= invented.truths
         self._nodes, self._values = invented.nodes, invented.values
@@ -409,9 +442,12 @@ class InventedWording:
             words: [Wording(lexicon, level=level, noise=words) for level in LEVELS] for words in (0.0, NOISY_WORDS)
         }
 
+    def says_as_one(self, ways: tuple[DirectedRelation, ...]) -> bool:
+        return self._lexicon.through(ways) is not None
+
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
         named = [way.relation for way in plan.ways()]
-        named += [kind.relation for kind in plan.kinds if kind.how != OF_TYPE]
+        named += [kind.relation for kind in plan.kinds if kind.how not in (OF_TYPE, ALL)]
         if not all(relation in self._known for relation in named):
             return None
         if not passes_mediators(plan, self._ends, self._time_labels):
@@ -477,7 +513,12 @@ def ask_about(
     )
     with tempfile.TemporaryDirectory(prefix="kgwalk-invented-") as folder:
         graph = store_of(invented.facts, Path(folder))
-        return make_questions(graph, wording, wanted, thrown=thrown, concepts=concepts)
+        if invented.asked is None:
+            return make_questions(graph, wording, wanted, thrown=thrown, concepts=concepts)
+        rows = RowGraph(graph, invented.junctions)
+        with tempfile.TemporaryDirectory(prefix="kgwalk-invented-") as other:
+            drawn = store_of(invented.asked, Path(other))
+            return make_questions(drawn, wording, wanted, thrown=thrown, concepts=concepts, rows=rows)
 
 
 def store_of(facts: Sequence[Triple], folder: Path) -> StoredGraph:
@@ -495,6 +536,8 @@ def with_concepts(question: Question, invented: InventedGraph, unseen: frozenset
     assert isinstance(program, list)
     known = {label: concept.id for label, (concept, _) in invented.meanings.items()}
     known |= {label: end.concept.id for label, end in invented.ends.items()}
+    known |= {label: concept.id for label, concept in invented.columns.items()}
+    known |= {hops[0].relation: known[label] for label, hops in invented.junctions.paths.items() if len(hops) == 1}
     concepts = list(dict.fromkeys(known[part] for part in _relations_of(program, invented) if part in known))
     extra: dict[str, Any] = {GRAPH_ID: invented.key, "concepts": concepts, "unseen": not unseen.isdisjoint(concepts)}
     return replace(question, extra=question.extra | extra)

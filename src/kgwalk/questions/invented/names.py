@@ -95,6 +95,7 @@ _PATTERNS: dict[str, str] = {
     "software": "{Word} | {word}-{noun} | lib{word} | {Noun}{Noun} | {Word} {two} | {word}.js | {CODE} | py{word} | "
     "{Word}DB | {noun}_{noun}",
     "product": "{Word} {two} | {Word} Pro | {CODE}-{two} | {Noun}{Word} | {Word} {Adj} | {family} {Noun} {roman}",
+    "version": "{word} {two}.{two} | {word} {two}.{two}.{two} | {Word} v{two} | {word}-{year}.{two}",
     "site": "{word}.com | {noun}{noun}.org | {Word} | {word}hub.net",
     "user": "{noun}{two} | {adj}_{noun} | {word}_{two} | x{word}x",
     "law": "{Place} {Noun} Act | {Noun} Protection Act {year} | {family} v. {family} | {family} v. {Place} | "
@@ -127,7 +128,7 @@ PATTERNS = {family: tuple(patterns.split(" | ")) for family, patterns in _PATTER
 
 _KINDS = {
     "staff": "employee, customer, driver, patient, tenant, landlord, guest, student, borrower, lawyer, doctor, "
-    "estate agent",
+    "estate agent, teacher, programmer, researcher, inspector, viewer",
     "person": "person, player, racing driver, saint, agent, creator, namesake, owner",
     "character": "character, pet, mascot",
     "deity": "deity, mythology",
@@ -136,8 +137,8 @@ _KINDS = {
     "surname": "family name",
     "dynasty": "family, dynasty",
     "country": "country, empire, continent, fictional universe",
-    "city": "city, place, office",
-    "room": "room",
+    "city": "city, place, office, port",
+    "room": "room, hall",
     "region": "region, district, constituency, diocese, wine region, time zone, oil field, mine, farm, cemetery, "
     "community, national park, archipelago",
     "water": "river, lake, sea",
@@ -147,10 +148,10 @@ _KINDS = {
     "magazine, journal, tv channel, radio station, stock exchange, industry, space agency, theatre, supplier, carrier, "
     "hotel chain, energy supplier",
     "organization": "organization, group, library, museum, court, legislature, cabinet, orchestra, military unit, "
-    "airline alliance, coalition, conference, prison",
+    "airline alliance, coalition, conference, prison, funding agency, club",
     "team": "team, racing team, fictional team, league",
     "crew": "work team",
-    "university": "university",
+    "university": "university, school",
     "party": "political party",
     "band": "band",
     "work": "film, book, tv series, episode, game, play, opera, musical, ballet, book series, film series, "
@@ -167,23 +168,25 @@ _KINDS = {
     "election": "election",
     "award": "award, award category",
     "building": "building, stadium, bridge, airport, station, dam, monument, place of worship, power station, road, "
-    "railway line, pipeline, nuclear reactor",
-    "vehicle": "ship, aircraft, vehicle, rocket, spacecraft, weapon, engine, processor",
+    "railway line, pipeline, nuclear reactor, building site",
+    "vehicle": "plane model, transit line, machine, ship, aircraft, vehicle, rocket, spacecraft, weapon, engine, "
+    "processor",
     "species": "animal, plant, species, taxon, bird, crop, animal breed, livestock, fruit, plant family, host species, "
     "parasite, invasive species, pest, grape variety, cheese",
     "chemical": "chemical, material, mineral, chemical element, metal, alloy, gemstone, solvent, pollutant, "
     "fertilizer, nutrient, particle, fabric, soil",
     "drug": "drug, vaccine, perfume",
     "disease": "disease, pathogen",
+    "version": "package release",
     "gene": "gene, protein, chromosome, vulnerability, benchmark",
     "star": "star, planet, moon, galaxy, celestial body, constellation",
     "software": "software, programming language, operating system, software package, web browser, browser engine, "
-    "machine learning model, platform, network protocol, file format, service",
+    "machine learning model, platform, network protocol, file format, service, repository",
     "product": "product, product line, device, invention, accessory, battery, garment, instrument",
     "site": "website",
     "user": "username",
     "law": "law, court case, licence",
-    "food": "food, dish, drink, wine, agricultural product, animal product, commodity",
+    "food": "recipe, food, dish, drink, wine, agricultural product, animal product, commodity",
     "language": "language, dialect, constructed language, language family, writing system, ethnic group, cuisine",
     "faith": "religion, ideology, art movement, literary movement, architectural style",
     "currency": "currency, unit, stock index",
@@ -191,9 +194,12 @@ _KINDS = {
     "idea": "theorem, conjecture, scientific theory, physical law, mathematical constant, phenomenon, physical law, "
     "concept, field of mathematics",
     "record": "order, order line, invoice, shipment, trip, flight, ticket, booking, visit, loan, meter, sample, "
-    "museum object",
+    "museum object, enrolment, port call, line stop, issue, commit, requirement, sensor, reading, alarm, grant, "
+    "permit, inspection, candidacy, contract, membership, prescription, appointment, admission, review, viewer rating, "
+    "rental, "
+    "bank account, air route, work shift, certificate, appearance, transfer, recipe line, exam",
     "depot": "warehouse, depot",
-    "department": "department",
+    "department": "department, ward, research topic",
     "task": "task",
     "part": "part",
     "property": "property",

@@ -22,13 +22,16 @@ LITERALS = ("year", "date", "number", "text")
 # Words of a concept's id that place its date at the end of a span; other dates are at the beginning.
 _ENDS = (
     *("end", "deathdate", "last", "split", "extinct", "eruption", "deadline"),
-    *("shipped", "due", "arrived", "resolved", "returned", "checkout"),
+    *("shipped", "due", "arrived", "resolved", "returned", "checkout", "expires", "closed"),
 )
 # What a company keeps records of is of recent years: the first year of each kind, and how many years there are.
 _RECENT: dict[str, tuple[int, int]] = {
     kind: years
     for kinds, years in (
         ("order, order line, invoice, shipment, trip, flight, ticket, booking, visit, loan, task, project", (2015, 10)),
+        ("enrolment, exam, port call, issue, commit, package release, reading, alarm, inspection, rental", (2016, 9)),
+        ("prescription, appointment, admission, review, viewer rating, work shift, certificate, permit", (2016, 9)),
+        ("grant, contract, membership, sensor, appearance, transfer, candidacy", (2008, 17)),
         ("vehicle, meter, match, court case", (2001, 24)),
         ("employee", (1958, 42)),
         ("software, software package", (1984, 41)),
@@ -150,6 +153,36 @@ _RANGES: dict[str, tuple[float, float, int]] = {
     "servings": (1, 12, 0),
     "dish time": (5, 180, 0),
     "insured": (2_000, 40_000_000, 0),
+    "enrolment grade": (31, 100, 0),
+    "student year": (1, 13, 0),
+    "exam duration": (30, 240, 0),
+    "tonnes": (40, 90_000, 0),
+    "ship length": (18, 400, 0),
+    "berths": (2, 60, 0),
+    "line stop number": (1, 40, 0),
+    "transit line length": (3, 90, 1),
+    "comments": (1, 180, 0),
+    "lines": (1, 5_000, 0),
+    "package release size": (8, 90_000, 0),
+    "reading value": (0.2, 900, 1),
+    "power": (0.5, 900, 1),
+    "grant amount": (5_000, 4_000_000, 0),
+    "contract amount": (2_000, 9_000_000, 0),
+    "votes": (40, 900_000, 0),
+    "fee": (15, 900, 0),
+    "admission days": (1, 40, 0),
+    "beds": (4, 60, 0),
+    "review score": (1, 5, 0),
+    "viewer rating points": (1, 10, 0),
+    "rental price": (30, 2_500, 2),
+    "bank account amount": (5, 250_000, 2),
+    "air route distance": (120, 14_000, 0),
+    "weekly": (1, 70, 0),
+    "plane model seats": (19, 520, 0),
+    "hours": (3, 12, 0),
+    "minutes": (1, 90, 0),
+    "transfer price": (50_000, 90_000_000, 0),
+    "grams": (2, 1_500, 0),
     "copies": (1, 40, 0),
 }
 _HEIGHTS = {"person": (1.4, 2.2, 2), "building": (9, 800, 0), "plant": (0.1, 90, 1), "mountain": (300, 8_900, 0)}
@@ -173,7 +206,7 @@ _MONEY = frozenset(
         "credit",
         "rent",
     )
-) | {"damages", "insured"}
+) | {"damages", "insured", "fee"}
 _UNITS = {
     "height": "metre", "depth": "metre", "elevation": "metre", "length": "kilometre", "diameter": "kilometre",
     "star distance": "light year", "trip distance": "kilometre", "flight distance": "mile", "mileage": "kilometre",
@@ -184,7 +217,9 @@ _UNITS = {
     "warranty": "month", "lifespan": "year", "point": "degree Celsius", "high": "degree Celsius",
     "temperature": "kelvin", "rainfall": "millimetre", "reading": "kilowatt hour", "power station capacity": "megawatt",
     "warehouse capacity": "pallet", "software package size": "kilobyte", "discount": "percent", "turnout": "percent",
-    "unemployment": "percent", "alcohol": "percent", "yield": "tonne per hectare",
+    "ship length": "metre", "exam duration": "minute", "tonnes": "tonne", "power": "kilowatt", "hours": "hour",
+    "air route distance": "kilometre", "package release size": "kilobyte", "admission days": "day",
+    "minutes": "minute", "grams": "gram", "unemployment": "percent", "alcohol": "percent", "yield": "tonne per hectare",
 }  # fmt: skip
 
 _TEXTS: dict[str, tuple[str, ...]] = {
@@ -390,6 +425,11 @@ NARROWER: dict[str, tuple[str, ...]] = {
     "celestial body": ("star", "planet"),
     "material": ("chemical", "material"),
     "term": ("word",),
+    "teacher": ("teacher", "person"),
+    "programmer": ("programmer", "person"),
+    "researcher": ("researcher", "person"),
+    "viewer": ("viewer", "person"),
+    "funding agency": ("funding agency", "organization"),
 } | {kind: (kind, also) for also, kinds in _ALSO.items() for kind in kinds.split(", ")}
 _NOT_THINGS = frozenset(
     {*LITERALS, *CLOSED_KINDS, "word", "letter", "class", "property", "purpose", "symbol", "given name"}

@@ -323,17 +323,72 @@ CLOSED_KINDS: dict[str, tuple[str, ...]] = {
         "data scientist, office assistant, team leader, controller, technician, intern",
         "skill": "Excel, negotiation, Python, bookkeeping, forklift driving, welding, SQL, public speaking, Spanish, "
         "first aid, project planning, copywriting",
+        "issue state": "open, closed, in review, stale, needs information, merged, duplicate",
+        "issue label": "bug, enhancement, documentation, question, good first issue, security, performance, regression",
+        "severity": "minor, warning, major, critical, information only",
+        "measured quantity": "temperature, pressure, humidity, vibration, flow, oil level, noise, voltage",
+        "inspection result": "passed, failed, passed with remarks, follow-up needed, postponed",
+        "permit type": "demolition, new building, scaffolding, tree felling, road closure, blasting, sign, extension",
+        "school subject": "mathematics, history, biology, geography, physics, French, music, chemistry, economics",
+        "fare zone": "zone A, zone B, zone C, zone D, zone E, zone F, zone G",
         "outcome": "settled, dismissed, won, lost, appealed, withdrawn, still pending",
         "package category": "utils, libs, games, admin, devel, net, science, fonts, python, sound, text",
         "spectral class": "class O, class B, class A, class F, class G, class K, class M",
     }.items()
 }
 
-# What may be true or false of a thing.
-TRUTH_WORDS = (
-    "active", "discontinued", "electric", "certified", "public", "private", "listed", "approved", "seasonal", "organic",
-    "portable", "licensed", "insured", "endangered", "protected", "edible", "toxic", "radioactive", "magnetic",
-    "imported", "taxable", "refundable", "wheelchair accessible", "open source", "free", "remote", "verified",
-    "archived", "paid", "urgent", "foldable", "waterproof", "vegan", "automatic", "digital", "classified", "inhabited",
-    "navigable", "fortified", "retired", "accredited", "fragile", "flammable", "recyclable", "nocturnal", "soluble",
-)  # fmt: skip
+# What may be true or false of a thing, by its kind or the last word of that. Of other kinds nothing is.
+TRUTH_WORDS: dict[str, tuple[str, ...]] = {
+    kind: tuple(words.split(", "))
+    for kinds, words in {
+        "film, book, song, album, game, series, magazine, newspaper, painting, play, podcast, episode, poem": (
+            "award winning, out of print, restored, digital, controversial, translated, archived, banned"
+        ),
+        "food, dish, ingredient, drink, beverage, cheese, wine, beer, recipe, meal": (
+            "vegan, organic, seasonal, gluten free, edible raw, spicy, vegetarian, halal"
+        ),
+        "animal, species, bird, breed, fish, mammal, pet": "endangered, nocturnal, domesticated, venomous, extinct",
+        "plant, crop, flower, tree, fruit": "edible, evergreen, poisonous, organic, invasive, protected, perennial",
+        "element, compound, substance, mineral, gemstone, isotope, material, metal, drug, chemical": (
+            "radioactive, toxic, magnetic, flammable, soluble, synthetic, conductive, hazardous, recyclable"
+        ),
+        "person, employee, customer, student, patient, driver, player, supplier, vendor, client, author, agent": (
+            "active, retired, insured, verified, certified, licensed, vaccinated, full time, remote"
+        ),
+        "company, bank, brand, shop, store, hospital, school, university, museum, hotel, restaurant, organization": (
+            "public, private, listed, accredited, certified, wheelchair accessible, nonprofit, family owned, open"
+        ),
+        "product, part, item, article, device, bike, vehicle, car, machine, tool, component, instrument": (
+            "electric, discontinued, portable, waterproof, foldable, imported, refundable, fragile, recyclable, taxable"
+        ),
+        "order, invoice, ticket, task, shipment, booking, loan, trip, flight, project, contract, delivery": (
+            "paid, urgent, approved, refundable, archived, cancelled, overdue, insured, confidential"
+        ),
+        "software, package, library, service, website, dataset, repository, application, server": (
+            "open source, free, deprecated, maintained, archived, digital, verified, public, encrypted"
+        ),
+        "city, town, village, country, region, island, place, park, lake, river, mountain, beach, district": (
+            "inhabited, protected, navigable, fortified, coastal, accessible, landlocked, walkable"
+        ),
+        "building, stadium, station, airport, bridge, castle, church, house, warehouse, room, tower": (
+            "listed, wheelchair accessible, heated, fortified, automatic, renovated, public, inhabited"
+        ),
+        "law, document, court case, patent, paper, article, standard": (
+            "classified, public, approved, archived, peer reviewed, binding, expired"
+        ),
+        "star, planet, galaxy, moon, constellation": "visible, inhabited, ringed, explored, magnetic",
+        "team, club, league, match, race": "professional, international, sold out, undefeated, televised",
+        "disease, symptom, treatment, gene, protein": "contagious, hereditary, chronic, approved, reportable, curable",
+        "language, word": "endangered, tonal, official, extinct, standardized",
+    }.items()
+    for kind in kinds.split(", ")
+}
+
+
+def truth_words(kind: str) -> tuple[str, ...]:
+    """What may be true or false of a thing of this kind.
+
+    >>> truth_words("book")[1], truth_words("software package")[0], truth_words("blood type")
+    ('out of print', 'open source', ())
+    """
+    return TRUTH_WORDS.get(kind) or TRUTH_WORDS.get(kind.split(" ")[-1], ())

@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 
 from kgwalk.kg.names import normalise
-from kgwalk.questions.bank import Concept, load_bank
+from kgwalk.questions.bank import Concept, ConceptPath, load_bank, load_paths
 from kgwalk.questions.invented.values import MONEY, NARROWER, is_money, unit_of
 from kgwalk.questions.wording.english import (
     DATE,
@@ -42,7 +42,9 @@ from kgwalk.questions.wording.values import spoken_units
 from kgwalk.walk.facts import DirectedRelation
 
 # Words that show that a label is no noun.
-_NO_NOUNS = word_set("can may must cannot not also or came had has began inside nearby open previously formerly")
+_NO_NOUNS = word_set(
+    "can may must cannot not also or came had has began inside nearby open previously formerly until since"
+)
 # Participles that may stand before a noun: "adopted child".
 _ADJECTIVES = word_set("adopted armed associated featured given intended named protected spoken supported sacred")
 LONGEST_BARE = 3  # words of a noun that can stand before another: "X's place of birth"
@@ -65,6 +67,10 @@ class BankLexicon:
             concept, turned = self.concepts[way.relation]
             self._made[way] = concept_templates(way, concept, turned, self.concept_nouns)
         return self._made[way]
+
+    def through(self, ways: tuple[DirectedRelation, ...]) -> Templates | None:
+        matches = [self.concepts.get(way.relation) for way in ways]
+        return path_templates(ways, matches, self.concept_nouns)
 
     def value_words(self, relation: str) -> tuple[str, ...]:
         concept, turned = self.concepts[relation]
@@ -89,6 +95,7 @@ class ConceptNouns:
         self.concepts = {concept.id: concept for concept in concepts}
         self._called: Counter[str] = Counter()  # concepts that a noun may mean
         self._alone: dict[str, bool] = {}
+        self._joined: dict[frozenset[str], bool] = {}
         for concept in self.concepts.values():
             self._called.update(_called(concept))
 
@@ -100,6 +107,26 @@ class ConceptNouns:
         everyday = (noun for noun in (concept.nouns if forward else concept.inverse_nouns) if noun not in own)
         free = (noun for noun in everyday if self._called[singular(noun)] < 2 and (told or singular(noun) != reached))
         return (*own, *free)
+
+    @cached_property
+    def questions(self) -> frozenset[str]:
+        """All questions of the graph's concepts, in lower case and without their last sign."""
+        texts = (text for concept in self.concepts.values() for text in concept.forward + concept.backward)
+        return frozenset(text.lower().rstrip("?. ") for text in texts)
+
+    def rivalled(self, path: ConceptPath) -> bool:
+        """Whether the graph has another path that is asked for in the same words."""
+        others = (one for one in _paths().values() if one.steps != path.steps and set(one.forward) & set(path.forward))
+        return any(all(step.removeprefix("^") in self.concepts for step in one.steps) for one in others)
+
+    def joined(self, one: str, other: str) -> bool:
+        """Whether a relation joins these two kinds directly, in either direction; not one between any things."""
+        ends = frozenset((one, other))
+        if ends not in self._joined:
+            kinds = [(concept.head, concept.tail) for concept in self.concepts.values()]
+            pairs = kinds + [(tail, head) for head, tail in kinds]
+            self._joined[ends] = any(_same(one, head) and _same(other, tail) for head, tail in pairs)
+        return self._joined[ends]
 
     def alone(self, concept: Concept) -> bool:
         """Whether no other relation joins the same two kinds."""
@@ -119,6 +146,11 @@ def _alike(one: Concept, two: Concept) -> bool:
     """Whether two concepts may join the same kinds, in either direction."""
     (a, b), (c, d) = ((_may_be(concept.head), _may_be(concept.tail)) for concept in (one, two))
     return (_meet(a, c) and _meet(b, d)) or (_meet(a, d) and _meet(b, c))
+
+
+def _same(one: str, two: str) -> bool:
+    """Whether two kinds are one, or one of them is a narrower word for the other: a student is a person."""
+    return one == two or one in NARROWER.get(two, ()) or two in NARROWER.get(one, ())
 
 
 @cache
@@ -154,6 +186,36 @@ def concept_templates(
         own.plain_bare or bare_nouns(concept, forward),
         concept.where if forward else (),
     )
+
+
+@cache
+def _paths() -> dict[tuple[str, ...], ConceptPath]:
+    """The bank's paths in both directions, by their steps."""
+    return {one.steps: one for path in load_paths() for one in (path, path.turned())}
+
+
+def path_templates(
+    ways: Sequence[DirectedRelation], matches: Sequence[ConceptMatch | None], known: ConceptNouns
+) -> Templates | None:
+    """The bank's templates for several hops that people speak of as one; `matches` are the concepts of the hops.
+
+    None where a relation of the graph joins the two ends directly, or another path is asked for alike: the words would
+    mean that one.
+    """
+    steps: list[str] = []
+    ends: list[str] = []
+    for way, match in zip(ways, matches, strict=True):
+        if match is None:
+            return None
+        concept, turned = match
+        forward = way.out != turned
+        steps.append(concept.id if forward else f"^{concept.id}")
+        ends += (concept.head, concept.tail) if forward else (concept.tail, concept.head)
+    path = _paths().get(tuple(steps))
+    if path is None or known.joined(ends[0], ends[-1]) or known.rivalled(path):
+        return None
+    questions = tuple(text for text in path.forward if text.lower().rstrip("?. ") not in known.questions)
+    return Templates(questions, path.forward_nouns, ends[-1])
 
 
 def _speaks(name: RelationName, ends: Ends) -> bool:

@@ -4,23 +4,27 @@
 
 Also how times are worded: "Who governed X in 2009?", "the first governor of X". In graphs like Freebase a term of
 office is a nameless node with a start and an end, or a date. The hop that leaves the node says what it is about, and
-the time follows. Called by `speaker`, which words one hop at a time.
+the time follows. In the full language facts have dates of their own: "since when does X play for Y". Called by
+`speaker`, which words one hop at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgwalk.demos.route import CHOICES
-from kgwalk.questions.plan import HOPS, way_of
-from kgwalk.questions.wording.english import VAGUE, is_place, several
-from kgwalk.questions.wording.phrases import HEADLESS, Phrase, fill, fits, is_many
+from kgwalk.questions.plan import DATED, HOPS, QuestionPlan, way_of
+from kgwalk.questions.wording.english import VAGUE, a, is_person, is_place, is_plural, plural, several, singular
+from kgwalk.questions.wording.lexicon import Templates
+from kgwalk.questions.wording.phrases import HEADLESS, PLURAL_ASKED, Phrase, fill, fits, is_many
+from kgwalk.questions.wording.verdicts import statements
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
 
 if TYPE_CHECKING:
-    from kgwalk.questions.wording.speaker import Speaker
+    from kgwalk.questions.wording.speaker import Speaker, Weighted
 
 
 _ON = ("continent", "island", "planet")  # "on" these, "in" other places
@@ -46,6 +50,25 @@ def chain_of(speaker: Speaker, call: Call) -> SpokenChain | None:
             ways.append(way)
         number = speaker.sources(step)[0]
     return SpokenChain(number, tuple(ways[::-1]), last)
+
+
+MOST_STEPS = 3  # hops of a path that are worded as one
+
+
+def through_of(speaker: Speaker, call: Call) -> tuple[Templates, Phrase] | None:
+    """Templates that word the last hops as one, and what they start from: "Which courses does X take?".
+
+    Not at level 0, which speaks of each relation by its name.
+    """
+    chain = chain_of(speaker, call) if speaker.level else None
+    if chain is None:
+        return None
+    for count in range(min(len(chain.ways), MOST_STEPS), 1, -1):
+        templates = speaker.lexicon.through(chain.ways[-count:])
+        inner = None if templates is None else _before(speaker, chain.last, count)
+        if templates is not None and inner is not None:
+            return templates, inner
+    return None
 
 
 def bare_of(speaker: Speaker, chain: SpokenChain) -> list[tuple[str, ...]]:
@@ -248,3 +271,173 @@ def phrase_with_term(phrase: Phrase, when: str) -> Phrase | None:
             return None
         text = f"the {when} {phrase.text.removeprefix('the ')}"
     return Phrase(text, phrase.many, phrase.kind, hops=phrase.hops)
+
+
+# When something was so
+
+
+_PAST_ASKED = re.compile(
+    r"(?:(?:in |at )?(?:which|what|who|whom|where).* (?:did|was|were) |who [a-z]+ed )", re.IGNORECASE
+)
+
+
+_NOW = ("now", "today", "at the moment", "currently", "these days", "at present", "right now", "nowadays")
+
+
+def dated_question(speaker: Speaker) -> str | None:
+    call = speaker.plan.steps[-1]
+    if len(speaker.plan.steps) > 1 and call.tool in ("argmin", "argmax"):
+        return _earlier(speaker, call)
+    if call.tool in HOPS or call.tool in ("count", "minus"):  # the start is left out of its own relatives
+        return _now(speaker)
+    way, known = _dated_way(speaker.plan, call), speaker.phrase(1)
+    if known is None:
+        return None
+    if call.tool in ("when", "least"):
+        other = speaker.phrase(2)
+        assert other is not None
+        begun = _since if call.tool == "least" else _when
+        found = statements(speaker, way, known, other)
+        return speaker.choose([(weight * share, text) for weight, one in found for share, text in begun(one)])
+    questions = [text for text in speaker.templates(way).at(speaker.level).questions if fits(text, known)]
+    options: Weighted = []
+    if call.tool in ("earliest", "latest"):
+        word = "first" if call.tool == "earliest" else speaker.chance.choice(("last", "most recently"))
+        options = [(1, f"{fill(text, known).rstrip('?. ')} {word}?") for text in questions if _PAST_ASKED.match(text)]
+        word = "first" if call.tool == "earliest" else speaker.chance.choice(("last", "latest", "most recent"))
+        for noun in speaker.templates(way).at(speaker.level).bare[:3]:
+            one = singular(noun)
+            options += [
+                (1, f"What was the {word} {one} of {known.text}?"),
+                (speaker.level, f"{known.text}'s {word} {one}"),
+                (0.7, f"Which {one} did {known.text} have {'first' if word == 'first' else 'last'}?"),
+                (0.7 * speaker.level, f"what {one} did {known.text} {'first' if word == 'first' else 'last'} have"),
+                (0.5, f"Which was the {'original' if word == 'first' else word} {one} of {known.text}?"),
+                (0.5 * speaker.level, f"{word} {one} {known.text} had"),
+            ]
+        return speaker.choose(options)
+    when = f"{call.tool} {speaker.mark(str(call.args[2]))}"
+    options = [(1, with_term(fill(text, known), when, front=False)) for text in questions]
+    return speaker.choose([(weight, text) for weight, text in options if text])
+
+
+def _now(speaker: Speaker) -> str | None:
+    """By the facts that hold now: "who is the mayor of X today", "how many countries use X now", "which languages are
+    spoken in the countries that use X now".
+    """
+    steps = [step for step in speaker.plan.steps if step.tool in HOPS]
+    known, when = speaker.phrase(1), speaker.chance.choice(_NOW)
+    if known is None:
+        return None
+    inner = known
+    for step in steps[:-1]:
+        way, now = _way_at(speaker.plan, step)
+        noun = speaker.noun(way, inner)
+        if noun is None or (now and not noun.text.rstrip().endswith(inner.text)):
+            return None
+        inner = Phrase(f"{noun.text} {when}", noun.many, noun.kind, hops=1) if now else noun
+    way, now = _way_at(speaker.plan, steps[-1])
+    questions = [fill(text, inner) for text in speaker.templates(way).at(speaker.level).questions if fits(text, inner)]
+    if speaker.plan.steps[-1].tool == "count":
+        asked = [PLURAL_ASKED.match(text) for text in questions]
+        questions = [f"How many {it[1]} {it[2]}" for it in asked if it and is_plural(it[1]) and it[1] != "ones"]
+        for one in speaker.templates(way).at(speaker.level).bare[:2]:
+            questions += [
+                f"How many {plural(one)} does {inner.text} have?",
+                f"number of {plural(one)} of {inner.text}",
+            ]
+    if not questions:
+        return None
+    text = speaker.chance.choice(questions)
+    return with_term(text, when, front=False) if now else text
+
+
+def _way_at(plan: QuestionPlan, step: Call) -> tuple[DirectedRelation, bool]:
+    """The relation of a hop, and whether only the facts count that hold now."""
+    expression = plan.expressions.get(str(step.args[1]))
+    if expression is None:
+        return way_of(step), False
+    hop = expression.path[0][0]
+    return DirectedRelation(hop.relation, hop.out == (step.tool == "tail_entities")), bool(hop.at)
+
+
+def _earlier(speaker: Speaker, call: Call) -> str | None:
+    """Which of two it was first, or last, that something was so of: "who had X earlier, Y or Z"."""
+    way = _dated_way(speaker.plan, call)
+    known, *two = (speaker.phrase(at) for at in (1, 2, 3))
+    nouns = [singular(noun) for noun in speaker.templates(DirectedRelation(way.relation, not way.out)).at(1).bare]
+    if known is None or any(one is None for one in two):
+        return None
+    y, z = (one.text for one in two if one is not None)
+    first = call.tool == "argmin"
+    word, late = ("first", "earlier") if first else ("last", "later")
+    person = is_person(speaker.templates(DirectedRelation(way.relation, not way.out)).kind)
+    who = "Who" if person else "Which"
+    options: Weighted = []
+    for noun in nouns[:3]:
+        options += [
+            (2, f"{who} was {a(noun)} of {known.text} {late}, {y} or {z}?"),
+            (1, f"{who} came {word} as {noun} of {known.text}: {y} or {z}?"),
+            (speaker.level, f"{y} or {z}, which was {known.text}'s {noun} {late}"),
+            (1, f"Of {y} and {z}, {who.lower()} was the {late} {noun} of {known.text}?"),
+            (1, f"{who} became {noun} of {known.text} {word}, {y} or {z}?"),
+        ]
+    for noun in [singular(one) for one in speaker.templates(way).at(1).bare][:2]:
+        options += [
+            (2, f"{who} had {known.text} as {noun} {late}, {y} or {z}?"),
+            (1, f"{who} got {known.text} as {noun} {word}: {y} or {z}?"),
+            (speaker.level, f"{y} or {z}, who had {known.text} as {noun} {word}"),
+        ]
+    return speaker.choose(options)
+
+
+def _dated_way(plan: QuestionPlan, call: Call) -> DirectedRelation:
+    hop = plan.expressions[str(call.args[1])].path[0][0]
+    return DirectedRelation(hop.relation, hop.out)
+
+
+_BEGUN: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("Does ", ("When did ",), ("Since when does ", "Since when did ")),
+    ("Did ", ("When did ",), ("Since when did ", "From when on did ")),
+    ("Is it true that", (), ()),
+    ("Is ", ("When was ",), ("Since when is ", "Since when has it been that ")),
+    ("Was ", ("When was ",), ("Since when was ",)),
+    ("Has ", (), ("Since when has ",)),
+)
+
+
+def _when(statement: str) -> list[tuple[float, str]]:
+    """
+    >>> _when("Does X play for Y?"), _when("Is Y the capital of X?")
+    ([(1.0, 'When did X play for Y?')], [(1.0, 'When was Y the capital of X?')])
+    """
+    for start, then, _ in _BEGUN:
+        if statement.startswith(start):
+            return [(1.0, f"{one}{statement[len(start) :]}") for one in then]
+    return []
+
+
+def _since(statement: str) -> list[tuple[float, str]]:
+    """
+    >>> _since("Does X play for Y?")[0], _since("Is Y the capital of X?")[1]
+    ((1.0, 'Since when does X play for Y?'), (0.5, 'how long has Y been the capital of X, since when?'))
+    """
+    for start, _, since in _BEGUN:
+        if statement.startswith(start) and since:
+            rest = statement[len(start) :]
+            made = [(1.0, f"{since[0]}{rest}")]
+            if start == "Is " and len(words := rest.rstrip("?").split(" ", 1)) > 1 and words[0] != "the":
+                made.append((0.5, f"how long has {words[0]} been {words[1]}, since when?"))
+                made.append((1.0, f"Since when has {words[0]} been {words[1]}?"))
+            elif start == "Does " and len(words := rest.split(" have ", 1)) > 1:
+                made += [
+                    (2.0, f"Since when has {words[0]} had {words[1]}"),
+                    (1.0, f"since when {words[0]} had {words[1]}"),
+                ]
+            elif start in ("Does ", "Did "):
+                made.append((0.7, f"{since[1]}{rest}"))
+            return made
+    return []
+
+
+QUESTIONS: dict[str, Callable[[Speaker], str | None]] = {DATED: dated_question}

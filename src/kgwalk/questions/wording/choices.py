@@ -23,6 +23,7 @@ from kgwalk.questions.wording import measures
 from kgwalk.questions.wording.english import (
     VAGUE,
     VALUES,
+    base,
     is_participle,
     is_person,
     is_plural,
@@ -37,7 +38,7 @@ from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, parts
 from kgwalk.questions.wording.relation_names import read_name
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.kinds import OF_TYPE, TAILS, Kind
+from kgwalk.walk.kinds import ALL, OF_TYPE, TAILS, Kind
 
 if TYPE_CHECKING:
     from kgwalk.questions.wording.speaker import Speaker, Weighted
@@ -78,7 +79,20 @@ def kind_phrase(speaker: Speaker, kind: Kind) -> Phrase | None:
     return None if noun is None else Phrase(f"the {plural(noun)}", True, noun)
 
 
+def _noun_of_all(speaker: Speaker) -> str | None:
+    """What those of all things are called that have what the question asks for."""
+    text = next((str(step.args[1]) for step in speaker.plan.steps if len(step.args) > 1), "")
+    expression = speaker.plan.expressions.get(text)
+    if expression is None:
+        return None
+    hop = expression.path[0][0]
+    kind = speaker.templates(DirectedRelation(hop.relation, not hop.out)).kind
+    return None if kind in VAGUE or kind in VALUES or not kind else kind
+
+
 def kind_noun(speaker: Speaker, kind: Kind) -> str | None:
+    if kind.how == ALL:
+        return _noun_of_all(speaker)
     name = kind.name.rsplit("/", 1)[-1].rsplit("#", 1)[-1].rsplit(":", 1)[-1]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").strip()
     noun = singular(words if words.isupper() and len(words) < 5 else words.lower())
@@ -259,7 +273,7 @@ def top_question(speaker: Speaker) -> str | None:
 
 
 def _nth(speaker: Speaker, group: GroupWords, ranked: Ranked, k: int) -> str | None:
-    adjective, value, _, _ = ranked
+    adjective, value, _, did = ranked
     nth = _ORDINALS[k] if speaker.chance.random() < 0.75 else f"{k}{ {2: 'nd', 3: 'rd'}.get(k, 'th') }"
     options: Weighted = []
     if group.one:
@@ -272,6 +286,15 @@ def _nth(speaker: Speaker, group: GroupWords, ranked: Ranked, k: int) -> str | N
                 (2 * speaker.level, f"{nth} {adjective} {group.one}"),
             ]
             options += [(1, f"Which is the {nth} {adjective} {group.one}?")]
+        if did.endswith(" first"):
+            said = did.removesuffix(" first")
+            verb, _, rest = said.partition(" ")
+            to = f"be {rest}" if verb in ("was", "is") else f"{base(verb)} {rest}".rstrip()
+            options += [
+                (3, f"What was the {nth} {group.one} to {to}?"),
+                (2, f"Which {group.one} {said} {nth}?"),
+                (1.5 * speaker.level, f"{nth} {group.one} to {to}"),
+            ]
         if not options and value:
             options.append((1, f"Which {group.one} has the {nth} {value}?"))
     elif value:
@@ -298,6 +321,8 @@ def kind_question(speaker: Speaker) -> str | None:
     if call.tool in ("argmax", "argmin"):
         group = group_words(speaker, source)
         return None if group is None else speaker.choose(_superlatives(speaker, group, call))
+    if call.tool == "top":
+        return top_question(speaker)
     if call.tool == "filter":
         return _being(speaker, call, count=False) if _of_truths(call) else _filtered(speaker, call)
     if call.tool == "intersect":
@@ -400,13 +425,13 @@ def _onward(speaker: Speaker, call: Call) -> str | None:
 
 def _filtered(speaker: Speaker, call: Call, *, count: bool = False) -> str | None:
     """A kind's members with a value above some bound, or how many they are."""
-    group = group_words(speaker, speaker.sources(call)[0])
+    way = count_way(speaker, str(call.args[1]))
+    found = measures.condition_of(speaker, call) if way is None else None  # two bounds are one condition
+    group = group_words(speaker, speaker.sources(call)[0] if found is None else found.source)
     if group is None:
         return None
-    way = count_way(speaker, str(call.args[1]))
     if way is not None:
         return _counted_bound(speaker, call, group, way, count=count)
-    found = measures.condition_of(speaker, call)
     if found is None or not group.many:
         return None
     if count:
@@ -440,6 +465,9 @@ def _counted_bound(
     things = words.things if bound != "1" else singular(words.things)
     number = _NUMERALS[int(bound)] if int(bound) <= 10 and speaker.chance.random() < 0.5 else bound
     than = f"{speaker.chance.choice(_BOUNDS[comparison])} {number} {things}"
+    if (comparison, bound) == ("=", "1"):
+        words_for_one = ("only one", "just one", "exactly one", "a single", "only 1", "no more and no less than one")
+        than = f"{speaker.chance.choice(words_for_one)} {things}"
     if count:
         if not group.many:
             return None
@@ -464,14 +492,30 @@ def by_count_question(speaker: Speaker) -> str | None:
     expression = speaker.plan.expressions[str(call.args[1])]
     if expression.among is None:
         return speaker.choose(_superlatives(speaker, group, call))
-    inside = group_words(speaker, expression.among)
-    hop = expression.path[0][0]
-    words = counted(speaker, DirectedRelation(hop.relation, hop.out))
-    if inside is None or words is None:
+    return _most_inside(speaker, DirectedRelation(expression.path[0][0].relation, True), expression.among)
+
+
+def _most_inside(speaker: Speaker, way: DirectedRelation, among: int) -> str | None:
+    """ "Which maintainer has the most packages in libs?": what most of a group have in common."""
+    inside, templates = group_words(speaker, among), speaker.templates(way)
+    nouns = [one for one in templates.at(speaker.level).bare if not is_plural(one)]
+    if inside is None or not (nouns or templates.kind not in VAGUE):
         return None
-    which = f"Which {group.one}" if group.one else f"Which of {group.the}"
-    options: Weighted = [(1, f"{which} has the most {words.things} among {inside.the}?")]
-    options += [(2, f"{which} {words.does} the most of {inside.the}?")] * (words.verb != "have")
+    noun = speaker.chance.choice(nouns) if nouns else templates.kind
+    options: Weighted = [
+        (1, f"Which {noun} comes up most often among {inside.the}?"),
+        (1, f"Which {noun} do most of {inside.the} have?"),
+        (speaker.level, f"most common {noun} of {inside.the}"),
+        (1, f"What is the most frequent {noun} among {inside.the}?"),
+    ]
+    if inside.many:
+        options += [
+            (3, f"Which {noun} has the most {inside.many}?"),
+            (2 * speaker.level, f"{noun} with the most {inside.many}"),
+            (1, f"Who is the {noun} of the most {inside.many}?") if is_person(templates.kind) else (0, ""),
+            (1, f"Which {noun} has the largest number of {inside.many}?"),
+            (speaker.level, f"which {noun} got the most {inside.many}"),
+        ]
     return speaker.choose(options)
 
 

@@ -13,11 +13,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgwalk.questions.plan import AGAINST, AGGREGATE, ARITHMETIC, BEHIND, REPEATED, TABLE, WHICH
-from kgwalk.questions.wording.choices import count_way, counted, group_words, ranked_words
-from kgwalk.questions.wording.english import is_person, is_plural, plural, third
-from kgwalk.questions.wording.measures import comparative, of_one, value_noun, words_for
-from kgwalk.questions.wording.phrases import as_many, fill, fits, parts
+from kgwalk.questions.wording.choices import GroupWords, count_way, counted, group_words, ranked_words
+from kgwalk.questions.wording.english import a, base, is_person, is_plural, plural, singular, third
+from kgwalk.questions.wording.measures import (
+    amount,
+    bound_phrase,
+    comparative,
+    in_words,
+    of_one,
+    value_noun,
+    words_for,
+)
+from kgwalk.questions.wording.phrases import PLURAL_ASKED, Phrase, as_many, fill, fits, parts
 from kgwalk.questions.wording.values import VERBS
+from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
 
 if TYPE_CHECKING:
@@ -92,12 +101,12 @@ def which_question(speaker: Speaker) -> str | None:
     if words.did:
         options += [(3, f"{which} {words.did}, {two}?"), (1, f"{which} {words.did}: {two}?")]
     if words.value:
-        a = "" if words.value.startswith(("more ", "fewer ")) else "the "
+        the = "" if words.value.startswith(("more ", "fewer ")) else "the "
         options += [
-            (2, f"{which} has {a}{words.value}, {two}?"),
-            (1, f"Does {two} have {a}{words.value}?"),
-            (0.7, f"Which of {texts[0]} and {texts[1]} has {a}{words.value}?"),
-            (speaker.level, f"{two}: which has {a}{words.value}"),
+            (2, f"{which} has {the}{words.value}, {two}?"),
+            (1, f"Does {two} have {the}{words.value}?"),
+            (0.7, f"Which of {texts[0]} and {texts[1]} has {the}{words.value}?"),
+            (speaker.level, f"{two}: which has {the}{words.value}"),
         ]
     return speaker.choose(options)
 
@@ -110,12 +119,12 @@ def against_question(speaker: Speaker) -> str | None:
     if group is None or words is None or other is None:
         return None
     which = f"Which {group.many}" if group.many else f"Which of {group.the}"
-    a = "" if words.value.startswith(("more ", "fewer ")) else "an " if words.value[0] in "aeiou" else "a "
-    options: Weighted = [(2, f"{which} have {a}{words.value} than {other.text}?")]
+    an = "" if words.value.startswith(("more ", "fewer ")) else "an " if words.value[0] in "aeiou" else "a "
+    options: Weighted = [(2, f"{which} have {an}{words.value} than {other.text}?")]
     options += [(2, f"{which} are {words.adjective} than {other.text}?")] * bool(words.adjective)
     options += [(2, f"{which} {_plural_verb(words.did)} than {other.text}?")] * bool(words.did)
     if group.many and speaker.level:
-        options += [(1, f"{group.many} with {a}{words.value} than {other.text}")]
+        options += [(1, f"{group.many} with {an}{words.value} than {other.text}")]
         options += [(1, f"{group.many} {words.adjective} than {other.text}")] * bool(words.adjective)
     return speaker.choose(options)
 
@@ -161,6 +170,66 @@ def arithmetic_question(speaker: Speaker) -> str | None:
     return speaker.choose(options)
 
 
+def comparison_question(speaker: Speaker, call: Call) -> str | None:
+    """Whether a value is above another, or above a bound: "Is X larger than Y?", "Does X cost more than 50 euros?"."""
+    text = str(speaker.plan.steps[0].args[1])
+    more, known = call.args[1] == ">", speaker.phrase(1)
+    words, found = compared_words(speaker, text, more), value_noun(speaker, text)
+    if words is None or found is None or known is None:
+        return None
+    (noun, timed), x = found, known.text
+    if len(speaker.plan.topics) > 1:
+        other = speaker.phrase(2)
+        assert other is not None
+        y = other.text
+        options: Weighted = [(2, f"Is {x} {words.adjective} than {y}?")] * bool(words.adjective)
+        aan = "" if words.value.startswith(("more ", "fewer ")) else "an " if words.value[0] in "aeiou" else "a "
+        options += [(1.5, f"Does {x} have {aan}{words.value} than {y}?")]
+        options += [(1, f"Is the {noun} of {x} {words.value.split(' ')[0]} than that of {y}?")]
+        if words.did.startswith("was "):
+            options.append((2, f"Was {x} {words.did.removeprefix('was ')} than {y}?"))
+        elif words.did.startswith("has "):
+            options.append((2, f"Does {x} have {words.did.removeprefix('has ')} than {y}?"))
+        elif words.did.split(" ")[0] in VERBS:
+            verb, _, rest = words.did.partition(" ")
+            options.append((3, f"Does {x} {VERBS[verb]} {rest} than {y}?"))
+        return speaker.choose(options)
+    bound = str(call.args[2])
+    mark = speaker.mark(bound) if timed else amount(speaker, text, noun, bound)
+    wording = words_for(speaker, text, noun)
+    if timed:
+        when = "after" if more else "before"
+        did = wording.did
+        options = [(1, f"Is the {noun} of {x} {when} {mark}?")]
+        if did.startswith("were "):
+            options.append((3, f"Was {x} {did.removeprefix('were ')} {when} {mark}?"))
+        elif did.startswith("are "):
+            options.append((3, f"Is {x} {did.removeprefix('are ')} {when} {mark}?"))
+        elif did:
+            options.append(
+                (
+                    3,
+                    f"Did {x} {base(did.split(' ')[0])} {' '.join(did.split(' ')[1:])} {when} {mark}?".replace(
+                        "  ", " "
+                    ),
+                )
+            )
+        return speaker.choose(options)
+    than = speaker.chance.choice(
+        ("above", "over", "more than", "higher than") if more else ("below", "under", "less than")
+    )
+    options = [(2, f"Is the {noun} of {x} {than} {mark}?"), (speaker.level, f"is {x}'s {noun} {than} {mark}")]
+    if wording.counted:
+        number = speaker.mark(in_words(bound, speaker.chance))
+        options.append((2, f"Does {x} have {'more' if more else 'fewer'} than {number} {wording.counted}?"))
+    beyond = bound_phrase(speaker, wording, ">" if more else "<", mark)
+    if beyond.startswith("are "):
+        options.append((2, f"Is {x} {beyond.removeprefix('are ')}?"))
+    elif beyond:
+        options.append((2, f"Does {x} {beyond}?"))
+    return speaker.choose(options)
+
+
 # Sums and rows
 
 
@@ -183,15 +252,35 @@ def aggregate_question(speaker: Speaker) -> str | None:
         (3, f"What is the {word} {noun} {among} {group.the}?"),
         (1.5 * speaker.level, f"{word} {noun} {among if among == 'of' else 'of'} {of}"),
     ]
+    verb = "" if timed else words_for(speaker, str(call.args[1]), noun).verb
     if call.tool == "sum":
-        options += [(2, f"How many {things} do {group.the} have in total?")] * bool(things)
+        ending = speaker.chance.choice(("in total", "together", "all together", "in all", "altogether", "combined"))
+        options += [(3, f"How many {things} do {group.the} have {ending}?")] * bool(things)
+        options += [(2 * speaker.level, f"how many {things} are there in {group.the} {ending}")] * bool(things)
+        options += [(3, f"How much do {group.the} {verb} {ending}?")] * bool(verb)
+        options += [(2 * speaker.level, f"what do {group.the} {verb} {ending}")] * bool(verb)
         options += [
             (1, f"What do the {plural(noun)} of {group.the} add up to?"),
             (speaker.level, f"sum of {plural(noun)} of {of}"),
+            (1, f"How much {noun} do {group.the} have {ending}?") if not things else (0, ""),
+            (1, f"What is the {noun} of all {group.many} {ending}?") if group.many else (0, ""),
+            (speaker.level, f"{noun} of {of} {ending}"),
+            (1, f"Add up the {noun} of {group.the}."),
+            (speaker.level, f"what does it come to if you sum the {noun} over {group.the}"),
+            (speaker.level, f"overall {noun} of {of}"),
         ]
     elif call.tool == "average":
-        options += [(1, f"What is the {noun} of {group.the} on average?")]
-        options += [(1, f"How many {things} do {group.the} have on average?")] * bool(things)
+        ending = speaker.chance.choice(("on average", "on average", "on the average", "typically, on average"))
+        options += [(1, f"What is the {noun} of {group.the} {ending}?")]
+        options += [(1, f"How many {things} do {group.the} have {ending}?")] * bool(things)
+        options += [(3, f"How much do {group.the} {verb} {ending}?")] * bool(verb)
+        options += [(2 * speaker.level, f"what does {a(group.one)} {verb} {ending}")] * bool(verb and group.one)
+        options += [
+            (1, f"On average, what is the {noun} of {a(group.one)}?") if group.one else (0, ""),
+            (speaker.level, f"avg {noun} of {of}"),
+            (speaker.level, f"mean {noun} for {of}"),
+            (1, f"Work out the average {noun} over {group.the}."),
+        ]
     else:
         options += [(1, f"Of {group.the}, what is the {word} {noun}?")]
     return speaker.choose(options)
@@ -206,9 +295,17 @@ def column_noun(speaker: Speaker, text: str) -> str | None:
     return None if not nouns else nouns[0] if speaker.level == 0 else speaker.chance.choice(nouns[:3])
 
 
+def _names(speaker: Speaker) -> GroupWords | None:
+    """The topics in a row: "X, Y and Z"."""
+    names = [phrase.text for at in range(1, len(speaker.plan.topics) + 1) if (phrase := speaker.phrase(at)) is not None]
+    text = f"{', '.join(names[:-1])} and {names[-1]}"
+    return GroupWords(text, text, "", "")
+
+
 def table_question(speaker: Speaker) -> str | None:
     call = speaker.plan.steps[-1]
-    group = group_words(speaker, speaker.sources(call)[0])
+    made = speaker.plan.made_by(speaker.sources(call)[0])
+    group = _names(speaker) if made and made.tool == "union" else group_words(speaker, speaker.sources(call)[0])
     columns = [column_noun(speaker, str(arg)) for arg in call.args[1:]]
     nouns = [noun for noun in columns if noun is not None]
     if group is None or len(nouns) < len(columns) or len(set(nouns)) < len(nouns):
@@ -253,44 +350,101 @@ def behind_question(speaker: Speaker) -> str | None:
 
 
 _INDIRECTLY = (
-    "directly or indirectly",
-    "directly or not",
+    *("directly or indirectly", "directly or not", "all the way", "at any level", "directly and indirectly"),
+    *("also indirectly", "all the way down", "however many steps it takes", "including indirect ones", "step by step"),
+)
+_TOGETHER = ("all together", "in total", "directly or indirectly", "counting indirect ones", "in all", "at any level")
+_FINALLY = (
     "in the end",
-    "all the way",
-    "at any level",
-    "directly and indirectly",
+    "ultimately",
+    "at the very end",
+    "finally",
+    "when all is done",
+    "as the last step",
+    "eventually",
 )
 
 
 def repeated_question(speaker: Speaker) -> str | None:
-    """All that a relation leads to again and again."""
+    """All that a relation leads to again and again, how many that are, or only the last of them."""
     call = speaker.plan.steps[0]
     hop = speaker.plan.expressions[str(call.args[1])].path[0][0]
     way, inner = DirectedRelation(hop.relation, call.tool == "tail_entities"), speaker.phrase(1)
     if inner is None:
         return None
-    how = speaker.chance.choice(_INDIRECTLY)
     noun = speaker.noun(way, inner)
     many = None if noun is None else as_many(noun)
+    many = many if many is not None and many.many else None
+    questions = [text for text in speaker.templates(way).at(speaker.level).questions if fits(text, inner)]
+    questions = [fill(text, inner).rstrip("?. ") for text in questions if not text.lower().startswith(("tell", "name"))]
     bare = [plural(one) for one in speaker.templates(way).at(speaker.level).bare if is_plural(plural(one))]
-    count = speaker.plan.steps[-1].tool == "count"
+    last = speaker.plan.steps[-1].tool
+    if last == "filter":
+        return speaker.choose(_last_ones(speaker, inner, questions, bare))
+    return speaker.choose((_all_counted if last == "count" else _all_reached)(speaker, inner, many, questions, bare))
+
+
+def _all_reached(
+    speaker: Speaker, inner: Phrase, many: Phrase | None, questions: list[str], bare: list[str]
+) -> Weighted:
+    how = speaker.chance.choice(_INDIRECTLY)
+    options: Weighted = [(1.0, f"{text}, {how}?") for text in questions if not text.lower().startswith("who")]
+    options += [(0.7, f"{text} {how}?") for text in questions if text.lower().startswith("who")]
+    if many is not None:
+        options += [(2, f"What are all of {many.text}, {how}?"), (1, f"List {many.text}, {how}.")]
+        options += [(speaker.level, f"{many.text}, {how}"), (1, f"Name {many.text}, and not only the direct ones.")]
+        if bare:
+            options.append((1.5, f"List {many.text}, their {speaker.chance.choice(bare)}, and so on."))
+    for things in bare[:2]:
+        options += [
+            (1, f"What are all the direct and indirect {things} of {inner.text}?"),
+            (speaker.level, f"all {things} of {inner.text} in the end, also indirectly"),
+            (speaker.level, f"everything among {inner.text}'s {things}, {how}"),
+            (0.7, f"Give me the {things} of {inner.text} and the {things} of those and so on."),
+        ]
+    return options
+
+
+def _all_counted(
+    speaker: Speaker, inner: Phrase, many: Phrase | None, questions: list[str], bare: list[str]
+) -> Weighted:
+    how = speaker.chance.choice(_TOGETHER)
     options: Weighted = []
-    if many is not None and many.many:
+    if many is not None:
         found = parts(many.text)
-        if count:
-            clear = found is not None and found.head not in ("those", "ones", "all")
-            described = f"{found.head} {found.rest}" if found is not None and clear else ""
-            options += [(2, f"How many {described} are there, {how}?")] * bool(described)
-            options += [(1, f"Count {many.text}, {how}.")]
-        else:
-            options += [(2, f"What are all of {many.text}, {how}?"), (1, f"List {many.text}, {how}.")]
-            if bare:
-                options.append((1.5, f"List {many.text}, their {speaker.chance.choice(bare)}, and so on."))
-    if not count:
-        for question in speaker.templates(way).at(speaker.level).questions:
-            if fits(question, inner) and not question.lower().startswith(("who", "tell", "name")):
-                options.append((1.0, f"{fill(question, inner).rstrip('?. ')}, {how}?"))
-    return speaker.choose(options)
+        clear = found is not None and found.head not in ("those", "ones", "all")
+        described = f"{found.head} {found.rest}" if found is not None and clear else ""
+        options += [(2, f"How many {described} are there, {how}?")] * bool(described)
+        options += [(speaker.level, f"number of {described} {how}")] * bool(described)
+        options += [(1, f"Count {many.text}, {how}.")]
+    for text in questions:
+        asked = PLURAL_ASKED.match(text)
+        if asked and is_plural(asked[1]) and asked[1] != "ones":
+            options += [(1.5, f"How many {asked[1]} {asked[2]} {how}?")]
+    for things in bare[:2]:
+        options += [
+            (1, f"How many {things} does {inner.text} have {how}?"),
+            (speaker.level, f"how many direct and indirect {things} does {inner.text} have"),
+            (speaker.level, f"total number of {things} of {inner.text}, also the indirect ones"),
+        ]
+    return options
+
+
+def _last_ones(speaker: Speaker, inner: Phrase, questions: list[str], bare: list[str]) -> Weighted:
+    """Those from which it leads no further: "What does X decay to in the end?"."""
+    how = speaker.chance.choice(_FINALLY)
+    options: Weighted = [(1.0, f"{text} {how}?") for text in questions]
+    for things in bare[:2]:
+        one = singular(things)
+        options += [
+            (1, f"What is the last {one} of {inner.text} down the line?"),
+            (1, f"Which {things} of {inner.text} are at the very end of the chain?"),
+            (speaker.level, f"final {one} of {inner.text}"),
+            (1, f"Which direct or indirect {things} of {inner.text} have no {things} themselves?"),
+            (speaker.level, f"{things} of {inner.text} all the way to the end, only the last ones"),
+            (1, f"Following {things} from {inner.text} to the end, where does it stop?"),
+        ]
+    return options
 
 
 QUESTIONS: dict[str, Callable[[Speaker], str | None]] = {

@@ -253,7 +253,8 @@ _PEOPLE = word_set(
     "graduate inductee vacationer impressionist lyricist monarch pilot politician prisoner staff combatant "
     "contributor builder architect choreographer sculptor ambassador ancestor boyfriend girlfriend fiance "
     "lover mentor pupil rival rector laureate people personnel crew cast parents offspring customer patient tenant "
-    "landlord guest borrower lawyer salesperson assignee reporter requester buyer boss"
+    "landlord guest borrower lawyer salesperson assignee reporter requester buyer boss "
+    "programmer researcher inspector viewer"
 ) - {"developer", "owner", "manufacturer", "character"}
 _PLACES = word_set(
     "place location birthplace city town village country state province region county district area residence "

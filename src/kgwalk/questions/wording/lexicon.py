@@ -74,6 +74,10 @@ class Lexicon(Protocol):
         """The templates of a directed relation; empty ones where there are no words for it."""
         ...
 
+    def through(self, ways: tuple[DirectedRelation, ...]) -> Templates | None:
+        """Templates that word several hops as one: a student's courses, over the enrolments; None without any."""
+        ...
+
     def value_words(self, relation: str) -> tuple[str, ...]:
         """Nouns for what a relation with values measures: "population". Empty for other relations."""
         ...

@@ -26,7 +26,7 @@ from kgwalk.questions.wording.english import (
     third,
     word_set,
 )
-from kgwalk.questions.wording.phrases import Phrase, PhraseParts, as_many, fill, fits, parts
+from kgwalk.questions.wording.phrases import PLURAL_ASKED, Phrase, PhraseParts, as_many, fill, fits, parts
 from kgwalk.questions.wording.values import VERBS, ValueWords, value_words
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
@@ -296,7 +296,11 @@ def condition_of(speaker: Speaker, call: Call) -> Condition | None:
         pair = _between(speaker, (str(before.args[2]), str(before.args[3])), (comparison, value))
         if pair is None or before.args[1] != relation:
             return None
-        return _compared(speaker.sources(before)[0], noun, pair, wording if timed else None)
+        found_words = _compared(speaker.sources(before)[0], noun, pair, wording if timed else None)
+        if timed or not wording.verb or pair.startswith(("in ", "of ")):
+            return found_words
+        who = "who" if is_person(holder_kind(speaker, relation)) else "that"
+        return found_words._replace(did=f"{wording.verb} {pair}", done=f"{who} {wording.verb} {pair}")
     if not timed and wording.counted and comparison in _COUNTS and speaker.chance.random() < 0.6:
         number = speaker.mark(in_words(value, speaker.chance))
         having = f"{speaker.chance.choice(_COUNTS[comparison])} {number} {wording.counted}"
@@ -370,8 +374,13 @@ def _compared(source: int, noun: str, than: str, wording: ValueWords | None) -> 
 
 
 def _between(speaker: Speaker, one: tuple[str, str], two: tuple[str, str]) -> str | None:
-    """`>= 1999` and `< 2000` are the year 1999."""
+    """`>= 1999` and `< 2000` are the year 1999; `>= 1800` and `<= 1805` are between the two."""
     low, high = sorted((one, two), key=lambda bound: bound[0], reverse=True)
+    if (low[0], high[0]) == (">=", "<="):
+        start, end = speaker.mark(low[1]), speaker.mark(high[1])
+        return speaker.choose(
+            [(3, f"between {start} and {end}"), (1, f"from {start} to {end}"), (0.5, f"of {start} to {end}")]
+        )
     if (low[0], high[0]) != (">=", "<") or not low[1].isdigit() or not high[1].isdigit():
         return None
     first, last = int(low[1]), int(high[1]) - 1
@@ -456,14 +465,14 @@ def count_question(speaker: Speaker, call: Call) -> str | None:
 
 def _how_many(speaker: Speaker, made: Call) -> list[tuple[float, str]]:
     """ "Which films did {} direct?" as "How many films did {} direct?"; "How many children does {} have?"."""
-    inner = speaker.phrase(speaker.sources(made)[0])
+    through = speaker.through(made)
+    inner = speaker.phrase(speaker.sources(made)[0]) if through is None else through[1]
     if inner is None:
         return []
-    questions, _, bare = speaker.templates(way_of(made)).at(speaker.level)
+    questions, _, bare = (speaker.templates(way_of(made)) if through is None else through[0]).at(speaker.level)
     found: list[tuple[float, str]] = []
     for question in questions:
-        # "what stands before {}" opens with a verb, so after "what" a helping verb must follow the noun
-        opened = re.match(r"(?:which|what(?= \w+ (?:do|did|does|are|were|have|has|is|was)\b)) (\w+) ", question, re.I)
+        opened = PLURAL_ASKED.match(question)
         if opened and is_plural(opened[1]) and opened[1] != "ones" and fits(question, inner):
             found.append((1.0, f"How many {fill(question, inner).split(' ', 1)[1]}"))
     for noun in bare:

@@ -13,7 +13,13 @@ from collections.abc import Mapping, Sequence
 
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.schema import MOSTLY, Relation, Schema
-from kgwalk.questions.wording.bank_lexicon import BankMatch, ConceptMatch, ConceptNouns, concept_templates
+from kgwalk.questions.wording.bank_lexicon import (
+    BankMatch,
+    ConceptMatch,
+    ConceptNouns,
+    concept_templates,
+    path_templates,
+)
 from kgwalk.questions.wording.english import (
     DATE,
     NUMBER,
@@ -94,6 +100,11 @@ class NameLexicon:
         if way not in self._made:
             self._made[way] = self._make(way)
         return self._made[way]
+
+    def through(self, ways: tuple[DirectedRelation, ...]) -> Templates | None:
+        if self._kinds.mixed:
+            return None
+        return path_templates(ways, [self.concept_of(way.relation) for way in ways], self._concept_nouns)
 
     def value_words(self, relation: str) -> tuple[str, ...]:
         if not self.schema[relation].valued:

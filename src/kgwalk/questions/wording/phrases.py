@@ -339,3 +339,9 @@ def _verb_like(word: str) -> bool:
         "lives",
         "goes",
     )
+
+
+# "what stands before {}" opens with a verb, so after "what" a helping verb must follow the noun
+PLURAL_ASKED = re.compile(
+    r"(?:which|what(?= \w+ (?:do|did|does|are|were|have|has|is|was)\b)) (\w+) (.*)", re.IGNORECASE
+)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kgwalk.llm.embeddings import split_words as split_words
+from kgwalk.kg.names import split_words as split_words
 from kgwalk.questions.wording.english import singular, word_set
 from kgwalk.questions.wording.values import split_unit
 from kgwalk.walk.web.graph_corpus import VERBS

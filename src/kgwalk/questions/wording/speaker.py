@@ -25,6 +25,7 @@ from kgwalk.walk.facts import DirectedRelation
 
 # Weight of wording a chain in nouns alone, by its number of hops; a question around a phrase has the weight 5.
 POSSESSIVE = (1.2, 3.5, 6.0)
+THROUGH = 0.75  # the share of phrases over rows that do not speak of the rows
 FIRST_MARK = 0xE000  # private use characters: no template has them
 
 Weighted = list[tuple[float, str]]
@@ -53,6 +54,9 @@ class Wording:
         if not 0 <= noise <= 1:
             raise KgwalkError(f"noise {noise} is no share of words: give 0 to 1")
         self.lexicon, self.level, self.noise, self.noisy_names = lexicon, level, noise, noisy_names
+
+    def says_as_one(self, ways: tuple[DirectedRelation, ...]) -> bool:
+        return self.lexicon.through(ways) is not None
 
     def say(self, plan: QuestionPlan, chance: random.Random) -> str | None:
         """The plan's question; None where there is no good wording for it."""
@@ -105,6 +109,10 @@ class Speaker:
     def templates(self, way: DirectedRelation) -> Templates:
         return self.lexicon.templates(way)
 
+    def through(self, call: Call) -> tuple[Templates, Phrase] | None:
+        """Templates that word the last hops as one, and what they start from."""
+        return chains.through_of(self, call)
+
     # Noun phrases
 
     def phrase(self, number: int) -> Phrase | None:
@@ -125,7 +133,9 @@ class Speaker:
 
     def noun(self, way: DirectedRelation, inner: Phrase, *, whole: bool = False) -> Phrase | None:
         """A phrase for what a relation leads to from `inner`. With `whole`, it has a head noun that more may follow."""
-        templates = self.templates(way)
+        return self.noun_by(self.templates(way), inner, whole=whole)
+
+    def noun_by(self, templates: Templates, inner: Phrase, *, whole: bool = False) -> Phrase | None:
         _, nouns, bare = templates.at(self.level)
         fitting = [text for text in nouns if fits(text, inner) and (not whole or parts(text))]
         options: Weighted = [(_weight(text, inner), text) for text in fitting]
@@ -217,6 +227,11 @@ def source_of(speaker: Speaker, call: Call) -> tuple[Phrase, str] | None:
 def hop_phrase(speaker: Speaker, call: Call) -> Phrase | None:
     if speaker.templates(way_of(call)).silent:
         return speaker.phrase(speaker.sources(call)[0])
+    through = speaker.through(call)
+    if through is not None and speaker.chance.random() < THROUGH:
+        made = speaker.noun_by(*through)
+        if made is not None:
+            return made
     found = source_of(speaker, call)
     made = None if found is None else speaker.noun(way_of(call), found[0])
     if found is None or made is None or not found[1]:
@@ -243,6 +258,9 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
             ways.append((weight, lambda: chains.possessive(speaker, chain, nouns)))
             ways.append((0.6 * speaker.level, lambda: chains.keywords(speaker, chain, nouns)))
         ways.append((8.0 * (len(chain.ways) > 1), lambda: chains.implied(speaker, chain)))
+        through = speaker.through(call)
+        if through is not None:
+            ways.append((25.0, lambda: _asked(speaker, through[0].questions, through[1])))
     if speaker.level > 1 and len(inner.text) > 1 and not when:  # a name is one mark
         ways.append((0.8, lambda: chains.stepwise(speaker, questions, inner)))
     text = first_worded(speaker, ways)
@@ -295,6 +313,7 @@ QUESTIONS: dict[str, Callable[[Speaker, Call], str | None]] = {
 }
 # Of the patterns of the full language: each is worded as a whole.
 ASKED: dict[str, Callable[[Speaker], str | None]] = {
+    **chains.QUESTIONS,
     **choices.QUESTIONS,
     **comparisons.QUESTIONS,
     **verdicts.QUESTIONS,

@@ -1,6 +1,6 @@
-"""How statements are worded: yes or no, what is not so, only so or always so, when it was so, and what is not known.
+"""How statements are worded: yes or no, what is not so, only so or always so, and what is not known.
 
-    "Did X direct Y?", "Which films were not directed by X?", "airlines that fly only from X", "When did X play for Y?"
+    "Did X direct Y?", "Which films were not directed by X?", "airlines that fly only from X"
 
 The words come from the templates of a relation, turned into a statement: "Which films did {} direct?" becomes "Did {}
 direct Y?", and "the films directed by {}" becomes "were not directed by {}". Called by `speaker`.
@@ -13,19 +13,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kgwalk.questions.plan import (
-    DATED,
-    HOPS,
     NEGATION,
     QUANTIFIER,
     UNANSWERABLE,
     VERDICT,
     ZERO,
-    QuestionPlan,
     way_of,
 )
 from kgwalk.questions.wording import measures
 from kgwalk.questions.wording.choices import GroupWords, counted, group_words
-from kgwalk.questions.wording.comparisons import compared_words
+from kgwalk.questions.wording.comparisons import comparison_question
 from kgwalk.questions.wording.english import (
     PARTICIPLES,
     a,
@@ -37,10 +34,8 @@ from kgwalk.questions.wording.english import (
     singular,
     word_set,
 )
-from kgwalk.questions.wording.measures import amount, bound_phrase, in_words, value_noun, words_for
 from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, parts
 from kgwalk.questions.wording.relation_names import read_name
-from kgwalk.questions.wording.values import VERBS
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
 
@@ -98,11 +93,11 @@ def verdict_question(speaker: Speaker) -> str | None:
         made = plan.made_by(speaker.sources(call)[1])
         while made is not None and made.tool == "minus":  # the start is left out of its own relatives
             made = plan.made_by(speaker.sources(made)[0])
-        known, other = (
-            (None, speaker.phrase(2)) if made is None else (speaker.phrase(speaker.sources(made)[0]), speaker.phrase(2))
-        )
+        known, other = None if made is None else speaker.phrase(speaker.sources(made)[0]), speaker.phrase(2)
         if made is None or known is None or other is None:
             return None
+        if len(plan.topics) > 2:
+            return _both_so(speaker, way_of(made), known)
         return speaker.choose(statements(speaker, way_of(made), known, other))
     if call.tool == "overlap":
         return _shared(speaker)
@@ -111,7 +106,21 @@ def verdict_question(speaker: Speaker) -> str | None:
         return _any(speaker)
     if call.args[1] == "=":
         return _is_true(speaker)
-    return _compared(speaker, call)
+    return comparison_question(speaker, call)
+
+
+def _both_so(speaker: Speaker, way: DirectedRelation, known: Phrase) -> str | None:
+    """Whether a relation leads to two things: "Did X direct both Y and Z?"."""
+    marks = [phrase.text for at in (2, 3) if (phrase := speaker.phrase(at)) is not None]
+    two = speaker.chance.choice(("{} and {}", "both {} and {}", "{} as well as {}")).format(*marks)
+    options = []
+    for weight, text in statements(speaker, way, known, Phrase("{}", name="{}")):
+        if text.startswith(("Is {}", "Is the ", "Is it", "Was {}")):  # "Are Y and Z among the films of X?"
+            many = text.removeprefix("Is {} one of ").removeprefix("Is {} among ")
+            options += [(weight, f"Are {two.replace('{}', '')} among {many}")] * (many != text)
+        elif text.count("{}") == 1:
+            options.append((weight, text.replace("{}", two)))
+    return speaker.choose(options)
 
 
 def _shared(speaker: Speaker) -> str | None:
@@ -164,65 +173,6 @@ def _is_true(speaker: Speaker) -> str | None:
     return speaker.choose([(3, f"Is {known.text} {said}?"), (1, f"Is it true that {known.text} is {said}?")])
 
 
-def _compared(speaker: Speaker, call: Call) -> str | None:
-    text = str(speaker.plan.steps[0].args[1])
-    more, known = call.args[1] == ">", speaker.phrase(1)
-    words, found = compared_words(speaker, text, more), value_noun(speaker, text)
-    if words is None or found is None or known is None:
-        return None
-    (noun, timed), x = found, known.text
-    if len(speaker.plan.topics) > 1:
-        other = speaker.phrase(2)
-        assert other is not None
-        y = other.text
-        options: Weighted = [(2, f"Is {x} {words.adjective} than {y}?")] * bool(words.adjective)
-        aan = "" if words.value.startswith(("more ", "fewer ")) else "an " if words.value[0] in "aeiou" else "a "
-        options += [(1.5, f"Does {x} have {aan}{words.value} than {y}?")]
-        options += [(1, f"Is the {noun} of {x} {words.value.split(' ')[0]} than that of {y}?")]
-        if words.did.startswith("was "):
-            options.append((2, f"Was {x} {words.did.removeprefix('was ')} than {y}?"))
-        elif words.did.startswith("has "):
-            options.append((2, f"Does {x} have {words.did.removeprefix('has ')} than {y}?"))
-        elif words.did.split(" ")[0] in VERBS:
-            verb, _, rest = words.did.partition(" ")
-            options.append((3, f"Does {x} {VERBS[verb]} {rest} than {y}?"))
-        return speaker.choose(options)
-    bound = str(call.args[2])
-    mark = speaker.mark(bound) if timed else amount(speaker, text, noun, bound)
-    wording = words_for(speaker, text, noun)
-    if timed:
-        when = "after" if more else "before"
-        did = wording.did
-        options = [(1, f"Is the {noun} of {x} {when} {mark}?")]
-        if did.startswith("were "):
-            options.append((3, f"Was {x} {did.removeprefix('were ')} {when} {mark}?"))
-        elif did.startswith("are "):
-            options.append((3, f"Is {x} {did.removeprefix('are ')} {when} {mark}?"))
-        elif did:
-            options.append(
-                (
-                    3,
-                    f"Did {x} {base(did.split(' ')[0])} {' '.join(did.split(' ')[1:])} {when} {mark}?".replace(
-                        "  ", " "
-                    ),
-                )
-            )
-        return speaker.choose(options)
-    than = speaker.chance.choice(
-        ("above", "over", "more than", "higher than") if more else ("below", "under", "less than")
-    )
-    options = [(2, f"Is the {noun} of {x} {than} {mark}?"), (speaker.level, f"is {x}'s {noun} {than} {mark}")]
-    if wording.counted:
-        number = speaker.mark(in_words(bound, speaker.chance))
-        options.append((2, f"Does {x} have {'more' if more else 'fewer'} than {number} {wording.counted}?"))
-    beyond = bound_phrase(speaker, wording, ">" if more else "<", mark)
-    if beyond.startswith("are "):
-        options.append((2, f"Is {x} {beyond.removeprefix('are ')}?"))
-    elif beyond:
-        options.append((2, f"Does {x} {beyond}?"))
-    return speaker.choose(options)
-
-
 # What is not so
 
 
@@ -244,9 +194,13 @@ class _Clauses:
             if found is not None and "{}" in found.rest and found.rest.count("{}") == 1:
                 self.rests.append(found.rest)
 
-    def negated(self) -> list[str]:
-        """ "were not directed by {}", "do not border {}", "did {} not direct" (asked at once)."""
+    def negated(self, *, never: bool = False) -> list[str]:
+        """ "were not directed by {}", "do not border {}", "did {} not direct" (asked at once); "never ordered {}"."""
         made = [text for rest in self.rests for text in [_negated(rest)] if text]
+        for rest in self.rests if never else ():
+            found = _RELATIVE.fullmatch(rest)
+            if found is not None and found[1] not in _AUX and _is_past(found[1]):
+                made += [f"never {found[1]} {found[2]}", f"have never {found[1]} {found[2]}"]
         return list(dict.fromkeys(made))
 
     def with_word(self, word: str) -> list[str]:
@@ -311,6 +265,9 @@ def negation_question(speaker: Speaker) -> str | None:
         return _not_related(speaker, call, group, count)
     if call.tool == "filter":
         return _without(speaker, call, group, count)
+    others = plan.made_by(speaker.sources(call)[1])
+    if others is None or others.tool == "union":
+        return _not_to(speaker, call, group, count)
     return _none(speaker, call, group, count)
 
 
@@ -352,11 +309,102 @@ def _not_related(speaker: Speaker, call: Call, group: GroupWords, count: bool) -
     return speaker.choose(options)
 
 
+def _not_to(speaker: Speaker, call: Call, group: GroupWords, count: bool) -> str | None:
+    """Those that a relation does not lead to a name, or to either of two: "airlines that don't fly from X or Y"."""
+    hop = speaker.plan.expressions[str(call.args[1])].path[0][0]
+    made = speaker.plan.made_by(speaker.sources(call)[1])
+    numbers = [speaker.sources(call)[1]] if made is None else speaker.sources(made)
+    names = [phrase.text for number in numbers if (phrase := speaker.phrase(number)) is not None]
+    either = " or ".join(names)
+    that, options = _that(group), list[tuple[float, str]]()
+    for clause in _Clauses(speaker, DirectedRelation(hop.relation, not hop.out)).negated(never=True):
+        text = _spoken(speaker, clause).replace("{}", either)
+        asked = text.startswith("did ") and names[0] in text.split(" ")[1]
+        options += _asked(speaker, group, text, count, listed="" if asked else f"{that} {text}")
+    templates = speaker.templates(DirectedRelation(hop.relation, hop.out))
+    bare = [singular(noun) for noun in templates.at(speaker.level).bare]
+    for noun in bare[:2]:
+        clauses = (
+            (f"do not have {either} as {noun}", f"without {either} as {noun}"),
+            (f"have a {noun} other than {either}", f"whose {noun} is not {either}"),
+            (f"do not count {either} among their {plural(noun)}", f"{that} do not have {either} as {a(noun)}"),
+        )
+        for clause, listed in clauses[:1] if len(names) > 1 else clauses[::2]:
+            some = _asked(speaker, group, _spoken(speaker, clause), count, listed=_spoken(speaker, listed))
+            options += [(0.5 * weight, text) for weight, text in some]
+    return speaker.choose(options)
+
+
+_SHORT = (("do not ", "don't ", "dont "), ("did not ", "didn't ", "didnt "), ("are not ", "aren't ", "arent "),
+          ("were not ", "weren't ", "werent "))  # fmt: skip
+
+
+def _spoken(speaker: Speaker, clause: str) -> str:
+    """A clause with its "not" as people say or type it."""
+    drawn = speaker.chance.random()
+    for full, short, typed in _SHORT if speaker.level else ():
+        if full in clause and drawn < 0.6:
+            return clause.replace(full, short if drawn < 0.4 else typed, 1)
+    return clause
+
+
+_NOBODY = re.compile(rf"(what|who|which [a-z]+) ([a-z]+(?: [a-z]+)?(?: {_TO})?) \{{\}}\??", re.IGNORECASE)
+
+
+def _nothing(speaker: Speaker, way: DirectedRelation) -> list[str]:
+    """ "nothing depends on" and "nobody manages": from "What depends on {}?" and "Who manages {}?"."""
+    made = []
+    for question in speaker.templates(way).at(speaker.level).questions:
+        found = _NOBODY.fullmatch(question)
+        if found is None or found[2].split(" ")[0] in ("is", "are", "was", "were", "has", "have", "do", "does", "did"):
+            continue
+        who = found[1].lower()
+        if who in ("what", "who"):
+            made.append(f"{'nothing' if who == 'what' else 'nobody'} {found[2]}")
+        elif not is_plural(who.split(" ")[1]):
+            made.append(f"no {who.split(' ')[1]} {found[2]}")
+    return made
+
+
 def _without(speaker: Speaker, call: Call, group: GroupWords, count: bool) -> str | None:
     hop = speaker.plan.expressions[str(call.args[1])].path[0][0]
-    words = counted(speaker, DirectedRelation(hop.relation, hop.out))
+    way = DirectedRelation(hop.relation, hop.out)
+    words = counted(speaker, way)
+    nothing = _nothing(speaker, way)
+    if nothing and (words is None or speaker.chance.random() < 0.5):
+        clause = speaker.chance.choice(nothing)
+        many = group.many or f"of {group.the}"
+        if count:
+            return speaker.choose([(1, f"How many {many} are there that {clause}?"), (1, f"number of {many} {clause}")])
+        return speaker.choose(
+            [
+                (1, f"Which {many} are there that {clause}?"),
+                (1, f"List the {many} that {clause}.") if group.many else (0, ""),
+                (1 + speaker.level, f"{many} that {clause}") if group.many else (0, ""),
+                (1, f"Is there anything among {group.the} that {clause}?"),
+            ]
+        )
     if words is None:
         return None
+    that = _that(group)
+    if words.verb == "have" and speaker.chance.random() < 0.6:
+        things, one = words.things, singular(words.things)
+        options = []
+        for clause, listed in (
+            (f"have no {things} at all", f"without any {things}"),
+            (f"do not have any {things}", f"{that} do not have any {things}"),
+            (f"have zero {things}", f"with zero {things}"),
+            (f"do not have a single {one}", f"without a single {one}"),
+            (f"are without {a(one)}", f"without {a(one)}"),
+            (f"lack {a(one)}", f"with no {one}"),
+            (f"have never had {a(one)}", f"{that} never had {a(one)}"),
+        ):
+            options += _asked(speaker, group, _spoken(speaker, clause), count, listed=_spoken(speaker, listed))
+        return speaker.choose(options)
+    if words.helps == "did" and speaker.chance.random() < 0.5:
+        clause = f"never {words.do} {speaker.chance.choice(('any', 'a single'))} "
+        clause += words.things if clause.endswith("any ") else singular(words.things)
+        return speaker.choose(_asked(speaker, group, clause, count, listed=f"{that} {clause}"))
     if words.verb == "have":
         options = _asked(speaker, group, f"have no {words.things}", count, listed=f"without {words.things}")
         options += _asked(
@@ -401,10 +449,15 @@ def quantifier_question(speaker: Speaker) -> str | None:
     bare = [noun for noun in speaker.templates(way).at(speaker.level).bare if is_plural(plural(noun))]
     options: Weighted = []
     if call.tool == "only":
+        if speaker.plan.made_by(other) is not None:
+            return _only_true(speaker, group, way, other)
         topic = speaker.phrase(other)
         if topic is None:
             return None
-        for clause in back.with_word("only"):
+        clauses = back.with_word("only")
+        if speaker.chance.random() < 0.4:
+            clauses = back.with_word(speaker.chance.choice(("nothing but", "just", "exclusively", "solely"))) or clauses
+        for clause in clauses:
             text = clause.replace("{}", topic.text)
             options += [
                 (2 * weight, asked)
@@ -439,71 +492,28 @@ def quantifier_question(speaker: Speaker) -> str | None:
     return speaker.choose(options)
 
 
+def _only_true(speaker: Speaker, group: GroupWords, way: DirectedRelation, other: int) -> str | None:
+    """ "Which series have only radioactive elements?": all that it leads to is so."""
+    made, words = speaker.plan.made_by(other), counted(speaker, way)
+    assert made is not None
+    true = " ".join(word for word in read_name(str(made.args[1])).words if word not in ("is", "has", "was"))
+    if words is None or not true:
+        return None
+    that, options = _that(group), list[tuple[float, str]]()
+    for clause, listed in (
+        (f"{words.do} only {true} {words.things}", f"{that} {words.do} only {true} {words.things}"),
+        (f"{words.do} nothing but {true} {words.things}", f"with only {true} {words.things}"),
+        (f"have {words.things} that are all {true}", f"whose {words.things} are all {true}"),
+        (f"{words.do} {words.things} that are {true} without exception", f"with {true} {words.things} only"),
+        (f"{words.do} exclusively {true} {words.things}", f"where all {words.things} are {true}"),
+    ):
+        kept = listed if words.verb == "have" or "with" not in listed else ""
+        options += _asked(speaker, group, clause, False, listed=kept)
+    return speaker.choose(options)
+
+
 def zero_question(speaker: Speaker) -> str | None:
     return measures.count_question(speaker, speaker.plan.steps[-1])
-
-
-# When
-
-
-_PAST_ASKED = re.compile(
-    r"(?:(?:in |at )?(?:which|what|who|whom|where).* (?:did|was|were) |who [a-z]+ed )", re.IGNORECASE
-)
-
-
-def dated_question(speaker: Speaker) -> str | None:
-    from kgwalk.questions.wording.chains import with_term  # chains needs the speaker's own modules
-
-    call = speaker.plan.steps[-1]
-    way, known = _dated_way(speaker.plan, call), speaker.phrase(1)
-    if known is None:
-        return None
-    if call.tool == "when":
-        other = speaker.phrase(2)
-        assert other is not None
-        asked = [(weight, _when(text)) for weight, text in statements(speaker, way, known, other)]
-        return speaker.choose([(weight, text) for weight, text in asked if text])
-    questions = [text for text in speaker.templates(way).at(speaker.level).questions if fits(text, known)]
-    options: Weighted = []
-    if call.tool in ("earliest", "latest"):
-        word = "first" if call.tool == "earliest" else speaker.chance.choice(("last", "most recently"))
-        options = [(1, f"{fill(text, known).rstrip('?. ')} {word}?") for text in questions if _PAST_ASKED.match(text)]
-        word = "first" if call.tool == "earliest" else speaker.chance.choice(("last", "latest", "most recent"))
-        for noun in speaker.templates(way).at(speaker.level).bare[:3]:
-            options += [
-                (1, f"What was the {word} {singular(noun)} of {known.text}?"),
-                (speaker.level, f"{known.text}'s {word} {singular(noun)}"),
-            ]
-        return speaker.choose(options)
-    if call.tool in HOPS:  # by the facts that hold now
-        when = speaker.chance.choice(("now", "today", "at the moment", "currently", "these days", "at present", "now"))
-    else:
-        when = f"{call.tool} {speaker.mark(str(call.args[2]))}"
-    options = [(1, with_term(fill(text, known), when, front=False)) for text in questions]
-    return speaker.choose([(weight, text) for weight, text in options if text])
-
-
-def _dated_way(plan: QuestionPlan, call: Call) -> DirectedRelation:
-    hop = plan.expressions[str(call.args[1])].path[0][0]
-    return DirectedRelation(hop.relation, hop.out)
-
-
-def _when(statement: str) -> str:
-    """
-    >>> _when("Does X play for Y?"), _when("Is Y the capital of X?")
-    ('When did X play for Y?', 'When was Y the capital of X?')
-    """
-    for now, then in (
-        ("Does ", "did "),
-        ("Did ", "did "),
-        ("Is it true that", ""),
-        ("Is ", "was "),
-        ("Was ", "was "),
-        ("Has ", ""),
-    ):
-        if statement.startswith(now):
-            return f"When {then}{statement[len(now) :]}" if then else ""
-    return ""
 
 
 # What the graph does not say
@@ -555,6 +565,5 @@ QUESTIONS: dict[str, Callable[[Speaker], str | None]] = {
     NEGATION: negation_question,
     QUANTIFIER: quantifier_question,
     ZERO: zero_question,
-    DATED: dated_question,
     UNANSWERABLE: unanswerable_question,
 }

@@ -65,6 +65,9 @@ class KgwalkWriter(Writer):
         names = self.walk.sets.made[last - 1].members
         yield WrittenTurn(Kgwalk.render(Answer((last,)), self.verdict(names), self._spoken_of()))
 
+    def calls(self) -> list[str]:
+        return [self._written(step, "") for step in self.route.steps]
+
     def opening(self) -> str:
         """Short: a turn of this protocol has few tokens."""
         return outline(self.route.steps) if self.voice.style == "reflective" else super().opening()

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from weakref import WeakKeyDictionary
 
+from kgwalk.config.recipe import setting
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.llm.grammar import Grammar
@@ -41,7 +42,7 @@ from kgwalk.walk.kinds import Kind, starting_kinds
 from kgwalk.walk.language import Sets, line_of, tools
 from kgwalk.walk.paths import VALUE
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
-from kgwalk.walk.sets import SetError
+from kgwalk.walk.sets import NamedSet, SetError
 from kgwalk.walk.tagged_text import escape_around, escape_name, quote, read_answer, split_arguments
 
 _THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
@@ -65,8 +66,10 @@ class Kgwalk(Protocol):
     the end of their names, as far as it tells them apart. `language` says which calls there are: "core", those that the
     first agents learnt, or "full", all of them, where a set may be empty. With `documented` the prompt says what each
     call does; an agent that has learnt the calls needs their names alone, and is five times as short to tell. With
+    `ahead` each relation is listed with what lies behind it, so many relations at most (`walk.ahead`). With
     `constrain` an engine that can lets a model write only calls that parse, of relations that exist and sets that were
-    made (`turn_grammar`); with `thoughts` a thought may come first.
+    made (`turn_grammar`); with `thoughts` a thought may come first. Of a graph with a library of worked examples
+    (`kgwalk.walk.examples`) the prompt has at most `examples` of them before the question, the nearest to it.
     """
 
     name = "kgwalk"
@@ -78,15 +81,21 @@ class Kgwalk(Protocol):
     short: bool = True
     language: str = "core"
     documented: bool = True
+    ahead: int = setting(0, least=0)
     constrain: bool = True
     thoughts: bool = True
+    examples: int = setting(0, least=0, most=8)
 
     @property
     def starts_from_kinds(self) -> bool:
         return self.language == "full"
 
+    @property
+    def shows_examples(self) -> int:
+        return self.examples
+
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> KgwalkWalk:
-        return KgwalkWalk(task, environment, protocol=self)
+        return KgwalkWalk(task, environment, protocol=self, count=count)
 
     @staticmethod
     def render(step: Step, think: str = "", spoken_of: Iterable[str] = ()) -> str:
@@ -209,6 +218,7 @@ def tools_text(language: str, dated: bool, documented: bool = True) -> str:
 @dataclass
 class KgwalkWalk(Walk):
     protocol: Kgwalk = Kgwalk()
+    count: Callable[[str], int] = len  # the tokens of a text
     sets: Sets = field(init=False)
     answered: dict[str, int] = field(default_factory=dict)  # the set that each answer was a member of
     called: dict[Call, int] = field(default_factory=dict)  # the set that each call made
@@ -230,9 +240,15 @@ class KgwalkWalk(Walk):
 
     def prompt(self) -> list[Message]:
         start = [self._show(number).render(self.protocol.relations) for number in range(1, len(self.sets.made) + 1)]
-        asked = "\n".join([self.task.asked, *start])
+        asked = "\n".join([*self._examples(), self.task.asked, *start])
         calls = tools_text(self.protocol.language, self.dated, self.protocol.documented)
         return [Message("system", SYSTEM.replace("{tools}", calls)), Message("user", asked)]
+
+    def _examples(self) -> list[str]:
+        library, most = self.environment.examples, self.protocol.examples
+        if library is None or not most:
+            return []
+        return library.lines(self.task.question.question, self.task.topics, len(self.sets.made), most, self.count)
 
     def grammar(self, *, answer: bool) -> Grammar | None:
         if not self.protocol.constrain:
@@ -277,7 +293,7 @@ class KgwalkWalk(Walk):
         made = self.sets.made[number - 1]
         leaving, entering = self.sets.relations_around(number, values=self.protocol.language == "full")
         self.listed |= dict.fromkeys([*leaving, *entering])
-        kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
+        leaving_notes, entering_notes, kind = self._look_ahead(made, leaving, entering)
         lead = f"${number} = {len(made)}{kind}: " if made.members else f"${number} = 0{made.hint and '; '}{made.hint}"
         members = Listing(lead, made.members, most=self.protocol.names, entities=True)
         if made.rows:
@@ -287,12 +303,26 @@ class KgwalkWalk(Walk):
             ]
             members = written(lead, first, rows, separator="\n", total=len(made))
         listings = [
-            Listing("-> ", leaving, most=self.protocol.relations),
-            Listing("<- ", entering, most=self.protocol.relations),
+            Listing("-> ", leaving, most=self.protocol.relations, asides=leaving_notes),
+            Listing("<- ", entering, most=self.protocol.relations, asides=entering_notes),
         ]
         shown = [made.came[name] for name in made.members[: self.protocol.names] if name in made.came]
         # a set without relations around it (a count, a date) needs no empty lines
         return Observation("", "", [members, *(part for part in listings if part.items)], triples=shown)
+
+    def _look_ahead(
+        self, made: NamedSet, leaving: Sequence[str], entering: Sequence[str]
+    ) -> tuple[list[str], list[str], str]:
+        """What lies behind the relations that leave and enter a set, and what its members are, where that is shown."""
+        kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
+        if not self.protocol.ahead or not isinstance(self.environment.graph, StoredGraph):
+            return [], [], kind  # of a graph elsewhere, every look would be a request
+        most = self.protocol.relations
+        around = [(name, True) for name in leaving[:most]] + [(name, False) for name in entering[:most]]
+        notes = self.sets.outlook.notes(made.members, around, self.protocol.ahead)
+        if made.kind is None and (shared := self.sets.outlook.class_of(made.members)):
+            kind = f" {escape_name(shared)}"
+        return notes[: len(leaving[:most])], notes[len(leaving[:most]) :], kind
 
     def _error(self, message: str) -> Observation:
         told = self.tell(f"error: {message}")

@@ -1,1 +1,1 @@
-"""`kgwalk fit`: a graph in, an agent trained for it out."""
+"""`kgwalk fit`: a graph in, an agent for it out, by worked examples or by training."""

@@ -1,8 +1,13 @@
-"""`kgwalk fit`: a graph in, an agent for it out, trained on questions made from the graph.
+"""`kgwalk fit`: a graph in, an agent for it out, helped by questions made from the graph.
 
     fit("films.kg", out="runs/fit-films")
 
+Where there is no GPU to train on, the questions become worked examples for the agent that there is
+(`kgwalk.walk.examples`); held-out ones, walked with and without examples, say whether these help. Training is as
+follows; an agent that has learnt with examples is trained and walks with them.
+
     run/questions   the questions that were made, a dataset over the graph
+    run/examples.jsonl    those to learn from as worked examples, where the prompt shows some
     run/worlds      questions about invented graphs, if the fit goes on from an agent: what it must not forget
     run/plan.json   how fast the machine is, and what that leaves time for
     run/time.json   what the time was used for, and the minutes that each stage was given
@@ -13,11 +18,12 @@
 
 The adapter is put where `ask --graph` looks for it (walk/adapters), unless it is the one shipped with kgwalk. What is
 done is not done again, so a fit that is resumed goes on where it stopped. If training made the agent no better on the
-held-out questions, or perhaps only by chance, the weights stay as they were.
+held-out questions, or perhaps only by chance, the weights stay as they were; so with examples, which then are not kept.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 import time as clock
 from collections.abc import Collection, Iterator, Sequence
@@ -30,21 +36,29 @@ from kgwalk.config.recipe import Recipe, load_recipe, read_section
 from kgwalk.config.run_folder import RESTORE, RunFolder, begin_run, read_object
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.dataset import Dataset
+from kgwalk.demos.make import GraphExamples
 from kgwalk.evaluation.report import METRICS
 from kgwalk.kg.store import StoredGraph
-from kgwalk.llm.models import adapter_scale, check_base, find_model, read_adapter, same_model
+from kgwalk.llm.models import adapter_scale, check_base, find_model, is_adapter, read_adapter, same_model
 from kgwalk.score.rewards import RewardFunction
+from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.training.fit.plan import (
     AFTER,
     ASKED,
     BEFORE,
+    BOTH,
     CONVERTED,
+    EXAMPLE_MINUTES,
+    EXAMPLE_QUESTIONS,
+    EXAMPLES,
     LEAST_BEFORE,
     LEAST_EVAL,
     LOADED,
+    MAKING,
     MARGIN,
     MINUTES,
     MOST_BEFORE,
+    MOST_TEST,
     PLAN,
     QUESTIONS,
     ROOM,
@@ -64,13 +78,22 @@ from kgwalk.training.fit.plan import (
     stage_minutes,
     walks_within,
 )
-from kgwalk.training.fit.questions import INVENTED, make, rehearsal_count, rehearsal_sets, write, write_rehearsal
+from kgwalk.training.fit.questions import (
+    INVENTED,
+    MadeData,
+    make,
+    rehearsal_count,
+    rehearsal_sets,
+    write,
+    write_rehearsal,
+)
 from kgwalk.training.fit.result import Took, Walks, reported
 from kgwalk.training.pipeline import TrainSettings, train
 from kgwalk.training.run import ADAPTER
 from kgwalk.training.settings import GrpoSettings, ModelSettings, SftSettings, check_device, check_recipe
 from kgwalk.types import KgwalkError, Progress, silent
-from kgwalk.walk.policy import NONE, asked_for, shipped
+from kgwalk.walk.examples import SHOWN, WorkedExample, write_examples
+from kgwalk.walk.policy import NONE, asked_for, place_of, protocol_of, shipped, walked_as_learnt
 
 ALL = ("demos", "sft", "grpo", "eval")  # stages whose settings a fit reads, whichever it trains by
 FEW = {"cpu": 16, "cuda": 128}  # walks, to see how long one takes: enough to tell, and to fill a GPU
@@ -103,18 +126,21 @@ def fit(
     device: str = "auto",
     engine: str = "auto",
     smoke: bool = False,
+    train: bool | None = None,
     values: Sequence[str] = (),
     resume: bool = False,
     force: bool = False,
     progress: Progress = silent,
     started: float | None = None,
 ) -> dict[str, Any]:
-    """Train an agent for a graph without a single labelled question; the result is what `kgwalk fit --json` prints.
+    """An agent for a graph without a single labelled question; the result is what `kgwalk fit --json` prints.
 
-    It takes at most `minutes` (40 on a CPU, 8 on a GPU), unless they are too few for anything, counted from `started`
-    (`time.monotonic`) if given. It learns from at most `count` questions. `start` is an adapter's folder, `shipped` or
-    `none`; by default it is the shipped agent if that is of the recipe's model. `engine` walks the held-out questions,
-    and is the one that `ask` would use. `resume` goes on with the fit in `out`.
+    It takes at most `minutes` (3 without training; 40 of training on a CPU, 8 on a GPU), unless they are too few for
+    anything, counted from `started` (`time.monotonic`) if given. It learns from at most `count` questions. `start` is
+    an adapter's folder, `shipped` or `none`; by default it is the shipped agent if that is of the recipe's model, and
+    without training the one that `ask` would find. `train` says whether weights are learnt; by default they are on a
+    GPU, and where there is no agent that could be shown examples. `engine` walks the held-out questions, and is the one
+    that `ask` would use. `resume` goes on with the fit in `out`.
     """
     started = clock.monotonic() if started is None else started
     check_device(device)
@@ -126,22 +152,29 @@ def fit(
     )
     chosen = chosen.with_values(values)
     check(chosen, read_section(TrainSettings, chosen, "train").stages)
+    kind, store = kind_of(device), Path(graph.store.folder.path)
     begin = start_of(start, chosen)
+    learns = trains(train, begin, chosen, gpu=kind == "cuda", smoke=smoke)
     if begin is not None:
-        chosen = chosen.with_values([*as_wide(begin), *values])
-    kind = kind_of(device)
+        if not learns and start is None:
+            begin = found_beside(store, chosen) or begin
+        chosen = walked_as_learnt(chosen.with_values([*as_wide(begin), *values]), begin)
+    if not learns and not protocol_of(chosen).shows_examples:
+        chosen = chosen.with_values([f"protocol.examples={SHOWN}"])
+    minutes_of, questions_of = (MINUTES, QUESTIONS) if learns else ({kind: EXAMPLE_MINUTES}, {kind: EXAMPLE_QUESTIONS})
     asked = FitRequest(
         graph=graph,
-        name=name or Path(graph.store.folder.path).name.removesuffix(".kg"),
+        name=name or store.name.removesuffix(".kg"),
         recipe=chosen,
         path=Path(out),
-        minutes=MINUTES[kind] if minutes is None else minutes,
-        count=QUESTIONS[kind] if count is None else count,
+        minutes=minutes_of[kind] if minutes is None else minutes,
+        count=questions_of[kind] if count is None else count,
         seed=seed,
         start=begin,
         device=device,
         engine="local" if smoke else engine,
         smoke=smoke,
+        train=learns,
         values=tuple(values),
         progress=progress,
     )
@@ -160,11 +193,13 @@ def _carry_out(asked: FitRequest, started: float, *, resume: bool, force: bool) 
         plan, data = FitPlan(**prepared["plan"]), Dataset(asked.name, folder.file(ASKED))
         with time.part(BEFORE):
             first = _walked(asked, folder, data, plan, time, BEFORE)
-        with time.part("training"):
-            trained = _trained(asked, folder, data, prepared, first["metrics"]["f1"], time)
+        stages: dict[str, Any] = {}
+        if asked.train:
+            with time.part("training"):
+                stages = _trained(asked, folder, data, prepared, first["metrics"]["f1"], time)["stages"]
         with time.part(AFTER):
             second = _walked(asked, folder, data, plan, time, AFTER)
-        return reported(asked, folder, prepared, first, second, trained["stages"], time)
+        return reported(asked, folder, prepared, first, second, stages, time)
 
 
 def _read_plan(file: Path) -> dict[str, Any]:
@@ -193,9 +228,17 @@ def _undone_if_refused(folder: RunFolder) -> Iterator[None]:
 def _prepare(asked: FitRequest, folder: RunFolder, time: FitTime) -> None:
     """Make the questions, measure the machine, and plan how many questions there is time for."""
     with time.part("questions"):
-        made, about = make(asked.graph, asked.name, asked.count, asked.seed, asked.progress)
+        seconds = math.inf if asked.train else MAKING * time.left
+        made, about = make(
+            asked.graph, asked.name, asked.count, asked.seed, asked.progress, language=asked.language, seconds=seconds
+        )
     if asked.smoke:
         speed, plan, planned = None, SMOKE, {}
+    elif not asked.train:
+        train, dev, test = (len(made.questions(split)) for split in ("train", "dev", "test"))
+        test = min(test, MOST_TEST)
+        plan = FitPlan(train, dev, test, before=test, batch=0, steps=0, seconds=60 * asked.minutes)
+        speed, planned = None, dict[str, float]()
     else:
         asked.progress("speed", 0, 1, {})
         with time.part("speed"):
@@ -208,15 +251,28 @@ def _prepare(asked: FitRequest, folder: RunFolder, time: FitTime) -> None:
         plan = plan.within({split: len(made.questions(split)) for split in made.splits()})
         planned = {"preparing": round(prepared, 1), **parts_of(plan, speed, **case)}
     # More than planned: the time budget ends the training, and the machine may turn out faster than measured.
-    train_size = plan.train if asked.smoke else max(plan.train, min(asked.count, ROOM * plan.train))
-    rehearsed = 0 if asked.start is None else rehearsal_count(train_size)
+    fixed = asked.smoke or not asked.train
+    train_size = plan.train if fixed else max(plan.train, min(asked.count, ROOM * plan.train))
+    rehearsed = 0 if asked.start is None or not asked.train else rehearsal_count(train_size)
     if rehearsed:
         with time.part(INVENTED):
-            write_rehearsal(folder.path, rehearsed, asked.seed, asked.progress)
-    write(made.limited({"train": train_size - rehearsed, "dev": plan.dev, "test": plan.test}), folder.file(ASKED))
+            write_rehearsal(folder.path, rehearsed, asked.seed, asked.progress, asked.language)
+    made = made.limited({"train": train_size - rehearsed, "dev": plan.dev, "test": plan.test})
+    write(made, folder.file(ASKED))
+    if asked.examples:
+        with time.part("examples"):
+            about |= {"examples": write_examples(folder.file(EXAMPLES), _examples(asked, made))}
     measured = None if speed is None else asdict(speed)
     about |= {INVENTED: rehearsed} if rehearsed else {}
     folder.write(PLAN, {"questions": about, "speed": measured, "plan": asdict(plan), "planned": planned})
+
+
+def _examples(asked: FitRequest, made: MadeData) -> Sequence[WorkedExample]:
+    """The questions to learn from as worked examples; those held out are not among them."""
+    questions = made.questions("train")
+    return (
+        GraphExamples(questions, made.graph_for, protocol_of(asked.recipe), asked.seed).library(questions[0]).examples
+    )
 
 
 def _trained(
@@ -273,20 +329,29 @@ def _stage_settings(
 def _walked(
     asked: FitRequest, folder: RunFolder, data: Dataset, plan: FitPlan, time: FitTime, which: str
 ) -> dict[str, Any]:
-    """Walk the held-out questions, or as many as there is time for; `which` is before or after training."""
+    """Walk the held-out questions, or as many as there is time for; `which` is before or after training, and without or
+    with worked examples.
+    """
     before = which == BEFORE
-    adapter, most = (asked.start, plan.before) if before else (folder.file(TRAINED) / ADAPTER, plan.test)
+    if before or not asked.train:
+        adapter, most = asked.start, plan.before if before else time.known(BEFORE)
+    else:
+        adapter, most = folder.file(TRAINED) / ADAPTER, plan.test
+    examples = NONE if before or not asked.examples else str(folder.file(EXAMPLES).resolve())
     few = min(most, LEAST_BEFORE if before and asked.start is None else FEW[kind_of(asked.device)])
     done = folder.file(which) / METRICS
     if done.exists() and (report := read_object(done, "n", "metrics"))["n"] == time.known(which):
         return report
 
     def decide(each: float) -> int:
-        seconds = MOST_BEFORE * 60 * asked.minutes if before else few * each + time.left / MARGIN
+        if before and not asked.train:
+            seconds = (few * each + time.left) / BOTH
+        else:
+            seconds = MOST_BEFORE * 60 * asked.minutes if before else few * each + time.left / MARGIN
         return int(time.decided(which, walks_within(seconds, each, few, most)))
 
     walks = Walks(
-        recipe=asked.recipe,
+        recipe=asked.recipe.with_values([f"world.examples={examples}"] if asked.examples else []),
         data=data,
         engine=asked.engine,
         adapter=adapter,
@@ -328,6 +393,28 @@ def start_of(asked: str | Path | None, recipe: Recipe) -> Path | None:
         check_base(adapter, model)
     fits = same_model(adapter.base, model) and adapter.protocol in ("", recipe.section("protocol").get("name"))
     return folder if asked is not None or fits else None
+
+
+def trains(asked: bool | None, start: Path | None, recipe: Recipe, *, gpu: bool, smoke: bool) -> bool:
+    """Whether weights are learnt: as `asked`, else on a GPU, and where worked examples would be shown to nobody."""
+    shown = start is not None and isinstance(protocol_of(recipe), Kgwalk)
+    if asked is None:
+        return gpu or smoke or not shown
+    if not asked and (smoke or not shown):
+        raise KgwalkError(
+            "without training there are only worked examples, and they need an agent of the kgwalk protocol: give "
+            "--start ADAPTER, or leave --no-train out"
+        )
+    return asked
+
+
+def found_beside(store: Path, recipe: Recipe) -> Path | None:
+    """The agent beside the graph, if it fits the recipe's model and protocol."""
+    place = place_of(store)
+    if not is_adapter(place):
+        return None
+    adapter, model = read_adapter(place), read_section(ModelSettings, recipe, "model").name
+    return place if same_model(adapter.base, model) and adapter.protocol == Kgwalk.name else None
 
 
 def as_wide(start: Path) -> list[str]:

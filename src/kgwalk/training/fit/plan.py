@@ -35,6 +35,7 @@ from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft
 from kgwalk.training.updater import Processes, Updater
 from kgwalk.types import Flat, KgwalkError, Progress, silent
+from kgwalk.walk.policy import protocol_of
 
 MEASURING = 0.1  # of the time for the walks before training, and as much for those after
 RAMBLES = 12  # times what a trained model writes: an untrained one uses all turns, and fills each
@@ -410,12 +411,18 @@ def _timed(work: Callable[[], object], run: TrainingRun) -> float:
 
 MINUTES = {"cpu": 40.0, "cuda": 8.0}
 QUESTIONS = {"cpu": 1500, "cuda": 8000}  # to learn from, at most, unless told
+# Without training: worked examples alone. Of the minutes, at most a third is for making them.
+EXAMPLE_MINUTES, EXAMPLE_QUESTIONS, MAKING = 3.0, 600, 1 / 3
+BOTH = 2.5  # times the walks without examples: these, and the same with examples, whose prompts are longer
 PLAN, REPORT, ASKED, TRAINED, BEFORE, AFTER = "plan.json", "fit.json", "questions", "train", "before", "after"
+EXAMPLES = "examples.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitRequest:
-    """What was asked for, resolved. `start` is an adapter to go on from."""
+    """What was asked for, resolved. `start` is an adapter to go on from. Without `train` its weights stay as they are,
+    and worked examples are made for it.
+    """
 
     graph: StoredGraph
     name: str
@@ -428,8 +435,19 @@ class FitRequest:
     device: str
     engine: str
     smoke: bool
+    train: bool
     values: tuple[str, ...]  # of the recipe, as the user gave them: they win over the plan's
     progress: Progress
+
+    @property
+    def language(self) -> str:
+        """The walking language that the agent speaks, or will."""
+        return "full" if protocol_of(self.recipe).starts_from_kinds else "core"
+
+    @property
+    def examples(self) -> int:
+        """How many worked examples a prompt has."""
+        return protocol_of(self.recipe).shows_examples
 
     @property
     def store(self) -> Path:
@@ -447,6 +465,7 @@ class FitRequest:
             "seed": self.seed,
             "start": None if self.start is None else str(self.start.resolve()),
             "smoke": self.smoke,
+            "train": self.train,
         }
 
 

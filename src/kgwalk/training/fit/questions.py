@@ -19,10 +19,10 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.bank import load_bank
-from kgwalk.questions.invented.graph import InventedDataSettings, write_invented
+from kgwalk.questions.invented.graph import InventedDataSettings, InventedSettings, write_invented
 from kgwalk.questions.make import SHARES, make_questions, split_key, split_questions, write_dataset
 from kgwalk.questions.plan import MakeSettings
-from kgwalk.questions.schema import survey
+from kgwalk.questions.schema import survey, types_of
 from kgwalk.questions.wording.name_lexicon import NameLexicon
 from kgwalk.questions.wording.speaker import Wording
 from kgwalk.types import KgwalkError, Progress, Question
@@ -65,8 +65,20 @@ class MadeData:
         return MadeData(self.name, self.graph, {split: own[: most[split]] for split, own in self.by_split.items()})
 
 
-def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progress) -> tuple[MadeData, dict[str, Any]]:
-    """Questions in splits, about `count` of them to learn from, and counts of what was made and thrown away."""
+def make(
+    graph: StoredGraph,
+    name: str,
+    count: int,
+    seed: int,
+    progress: Progress,
+    *,
+    language: str = "core",
+    seconds: float = math.inf,
+) -> tuple[MadeData, dict[str, Any]]:
+    """Questions in splits, about `count` of them to learn from, and counts of what was made and thrown away.
+
+    Their programs are in the walking language that the agent speaks. After `seconds` there are as many as there are.
+    """
     schema = survey(graph)
     if schema.facts < FACTS:
         few = "1 fact" if schema.facts == 1 else f"{schema.facts} facts"
@@ -77,9 +89,10 @@ def make(graph: StoredGraph, name: str, count: int, seed: int, progress: Progres
     thrown: Counter[str] = Counter()
     questions = make_questions(
         graph,
-        Wording(NameLexicon(schema), noise=NOISE),
-        MakeSettings(count=max(MADE, math.ceil(count / SHARES["train"])), seed=seed, name=name),
+        Wording(NameLexicon(schema, types=types_of(graph, schema) if language == "full" else None), noise=NOISE),
+        MakeSettings(count=max(MADE, math.ceil(count / SHARES["train"])), seed=seed, name=name, language=language),
         schema=schema,
+        seconds=seconds,
         thrown=thrown,
         progress=lambda what, done, total, figures={}, /: progress("questions", done, total or done),
     )
@@ -124,11 +137,17 @@ def rehearsal_count(questions: int) -> int:
     return min(round(SHARE * questions), MOST)
 
 
-def write_rehearsal(run: Path, questions: int, seed: int, progress: Progress) -> None:
+def write_rehearsal(run: Path, questions: int, seed: int, progress: Progress, language: str = "core") -> None:
     """Write so many questions about invented graphs into a run's folder; a few less where a graph has too few."""
     graphs = math.ceil(questions / PER_GRAPH)
     settings = InventedDataSettings(
-        worlds=graphs, per_world=math.ceil(questions / graphs), seed=seed, dev=0.0, test=0.0
+        worlds=graphs,
+        per_world=math.ceil(questions / graphs),
+        seed=seed,
+        dev=0.0,
+        test=0.0,
+        world=InventedSettings(language=language),
+        questions=MakeSettings(language=language),
     )
     write_invented(
         run / INVENTED,

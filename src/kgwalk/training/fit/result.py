@@ -18,17 +18,19 @@ from typing import Any, NamedTuple
 
 from kgwalk.config.recipe import Recipe, read_section
 from kgwalk.config.run_folder import RunFolder
+from kgwalk.data.bundled import beside
 from kgwalk.data.dataset import Data
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.report import compare
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, open_engine
-from kgwalk.llm.models import is_adapter
+from kgwalk.llm.models import is_adapter, read_adapter
 from kgwalk.training.checkpoint import copy_files, whole_or_not
-from kgwalk.training.fit.plan import AFTER, BEFORE, REPORT, TRAINED, FitPlan, FitRequest, FitTime
+from kgwalk.training.fit.plan import AFTER, BEFORE, EXAMPLES, REPORT, TRAINED, FitPlan, FitRequest, FitTime
 from kgwalk.training.run import ADAPTER
 from kgwalk.training.settings import ModelSettings
-from kgwalk.types import Progress, Question
+from kgwalk.types import KgwalkError, Progress, Question
+from kgwalk.walk.examples import ENDING, read_examples, write_examples
 from kgwalk.walk.policy import place_of, shipped
 
 SHOWN = ("f1", "hits_at_1", "hit_any", "retrieval_rate", "generated_tokens", "turns")
@@ -51,13 +53,17 @@ def reported(
     gain = compare(folder.file(BEFORE), folder.file(AFTER))["metrics"]["f1"]
     kept = asked.start is not None and not is_better(gain)
     trained = folder.file(TRAINED)
-    source, card = (asked.start, None) if kept and asked.start else (trained / ADAPTER, trained / CARD)
+    stays = asked.start is not None and (kept or not asked.train)
+    source, card = (asked.start, None) if stays and asked.start else (trained / ADAPTER, trained / CARD)
     if asked.smoke:
         place, words = source, [NOWHERE]
+    elif not asked.train:  # nothing is new but the examples
+        place, words = source, []
     elif source == shipped():  # it is found where it is, and so is a newer one
         place, words = source, _others(source, asked.store)
     else:
         place, words = _put(source, card, asked.store)
+    examples, more = (None, []) if asked.smoke else put_examples(asked, folder, kept=kept)
     plan = FitPlan(**prepared["plan"])
     report = {
         "graph": asked.name,
@@ -66,7 +72,14 @@ def reported(
         "adapter": str(place),
         "found": not asked.smoke and _found(place, asked.store),  # by `ask --graph`, without --adapter
         "start": None if asked.start is None else str(asked.start),
-        "kept": "start" if kept else "result",  # whose weights the adapter has
+        "kept": "start" if kept else "result",  # whose weights the adapter has; or whether examples are shown
+        "trained": asked.train,
+        # at most so many in a prompt, and where they lie; `learnt`: the agent shows them without being told
+        "examples": {
+            "shown": asked.examples,
+            "file": None if examples is None else str(examples),
+            "learnt": bool(read_adapter(source).learnt.get("examples")),
+        },
         **prepared,
         "before": _scores(first),
         "after": _scores(second) | {"by": {name: second["by"][name] for name in BY if name in second["by"]}},
@@ -74,7 +87,11 @@ def reported(
         "stages": stages,
         "minutes": asked.minutes,
         "used": time.used,
-        "notes": [*_notes(plan, stages, gain, minutes=asked.minutes, spent=time.spent, kept=kept), *words],
+        "notes": [
+            *_notes(plan, stages, gain, minutes=asked.minutes, spent=time.spent, kept=kept, trained=asked.train),
+            *words,
+            *more,
+        ],
         "seconds": round(time.spent, 1),
     }
     folder.write(REPORT, report)
@@ -98,10 +115,10 @@ def _found(place: Path, store: Path) -> bool:
 
 
 def _others(agent: Path, store: Path) -> list[str]:
-    beside = place_of(store)
-    if beside == agent or not is_adapter(beside):
+    own = place_of(store)
+    if own == agent or not is_adapter(own):
         return []
-    return [f"{beside}, of another fit, is left where it is, and found before the agent that comes with kgwalk"]
+    return [f"{own}, of another fit, is left where it is, and found before the agent that comes with kgwalk"]
 
 
 def _put(source: Path, card: Path | None, store: Path) -> tuple[Path, list[str]]:
@@ -112,12 +129,31 @@ def _put(source: Path, card: Path | None, store: Path) -> tuple[Path, list[str]]
     place = place_of(store)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with whole_or_not(place, "the adapter", f"it lies in {source}") as beside:
-            copy_files(source, beside, without=[])
+        with whole_or_not(place, "the adapter", f"it lies in {source}") as copied:
+            copy_files(source, copied, without=[])
             if card is not None:
-                shutil.copyfile(card, beside / CARD)
+                shutil.copyfile(card, copied / CARD)
     except PermissionError as error:
         return source, [f"{place} cannot be written ({error.strerror}): give --adapter {source} to ask"]
+    return place, []
+
+
+def put_examples(asked: FitRequest, folder: RunFolder, *, kept: bool) -> tuple[Path | None, list[str]]:
+    """Copy the worked examples beside the graph if they helped; returns where they are, and notes for the report.
+
+    Those of an earlier fit, which were tried for the agent of that time, go if these do not help this one.
+    """
+    place, made = beside(asked.store, ENDING), folder.file(EXAMPLES)
+    if kept or not asked.examples:
+        if asked.train or not place.exists():
+            return None, []
+        place.unlink()
+        return None, [f"{place}, of an earlier fit, is removed"]
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_examples(place, read_examples(made).examples)
+    except (KgwalkError, OSError) as error:
+        return made, [f"{place} cannot be written ({error}): give --set world.examples={made} to ask"]
     return place, []
 
 
@@ -127,11 +163,18 @@ def _scores(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _notes(
-    plan: FitPlan, stages: Mapping[str, Any], gain: Mapping[str, Any], *, minutes: float, spent: float, kept: bool
+    plan: FitPlan,
+    stages: Mapping[str, Any],
+    gain: Mapping[str, Any],
+    *,
+    minutes: float,
+    spent: float,
+    kept: bool,
+    trained: bool = True,
 ) -> list[str]:
     """What was left out or cut short, and why. `spent` is in seconds; `kept` says that the start's weights stay."""
     found = []
-    if not plan.steps:
+    if not plan.steps and trained:
         found.append(f"no GRPO: {minutes:g} minutes do not allow for enough steps on this machine")
     if plan.seconds > 60 * minutes:
         found.append(f"the least that makes sense should take {plan.seconds / 60:.1f} minutes on this machine")
@@ -141,9 +184,12 @@ def _notes(
         found.append(f"it took {spent / 60:.1f} minutes instead of {minutes:g}")
     if kept:
         luck = f", or by luck alone (p = {gain['p']:.2f})" if gain["second"] > gain["first"] else ""
+        what, rest = ("training", "the weights that it started from are kept")
+        if not trained:
+            what, rest = "worked examples", "they are not kept"
         found.append(
-            f"training made it no better{luck}: F1 on {gain['n']:,} questions held out was {gain['first']:.3f} and is "
-            f"{gain['second']:.3f}; the weights that it started from are kept"
+            f"{what} made it no better{luck}: F1 on {gain['n']:,} questions held out was {gain['first']:.3f} and is "
+            f"{gain['second']:.3f}; {rest}"
         )
     return found
 

@@ -305,7 +305,8 @@ class _Packer(pickle.Pickler):
             return open_graph, (thing.store.folder.path,)
         if isinstance(thing, Environments):
             web = None if thing.web is None or thing.settings.web in (NONE, GRAPH) else thing.settings.web
-            return _environments, (thing.graph_for, thing.settings, thing.base, thing.web if web is None else None, web)
+            own = thing.web if web is None else None
+            return _environments, (thing.graph_for, thing.settings, thing.base, own, web, thing.examples)
         if type(thing) is HfTokenizer:
             return _tokens, (thing.hf, sorted(thing.end_ids))
         if isinstance(thing, type) and thing.__module__.endswith(
@@ -330,8 +331,10 @@ def unpack(data: bytes) -> Any:
     return pickle.loads(data)
 
 
-def _environments(graph_for: Any, settings: Any, base: Any, web: Any, web_name: str | None) -> Environments:
-    return Environments(graph_for, settings, base, web if web_name is None else open_web(web_name))
+def _environments(
+    graph_for: Any, settings: Any, base: Any, web: Any, web_name: str | None, examples: Any
+) -> Environments:
+    return Environments(graph_for, settings, base, web if web_name is None else open_web(web_name), examples)
 
 
 def _tokens(hf: Any, end_ids: list[int]) -> HfTokenizer:

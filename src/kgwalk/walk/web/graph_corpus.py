@@ -26,8 +26,8 @@ from typing import NamedTuple
 import orjson
 
 from kgwalk.config.cache import cache_folder, exclusive
+from kgwalk.kg.names import split_words
 from kgwalk.kg.store import Store, StoredGraph
-from kgwalk.llm.embeddings import split_words
 from kgwalk.types import Document, KgwalkError, Progress, StoreError, silent
 from kgwalk.walk.web.corpus import LocalCorpus
 from kgwalk.walk.web.search import GRAPH

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from kgwalk.config.recipe import unknown
-from kgwalk.kg.names import normalise
-from kgwalk.llm.embeddings import split_words
+from kgwalk.kg.names import normalise, split_words
 from kgwalk.types import Document, KgwalkError, RemoteError
 from kgwalk.walk.tagged_text import escape
 

@@ -1,0 +1,178 @@
+"""What lies behind a relation: of what class the things are that it leads to, and which relations go on from there.
+
+    -> supplier_id (suppliers: city, country, ^ships_to), replaced_by (alike)
+    <- dest (flights: carrier, origin, tailnum), origin (as dest)
+
+A model that reads `dest` alone cannot know that an airline lies one step behind a flight: it takes another relation, or
+says that the graph does not know. Tables of a company are like that, where a row joins two things and has no name that
+anyone asks for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kgwalk.kg.graph import Graph
+from kgwalk.types import UnknownName
+from kgwalk.walk.kinds import class_name, names_class
+from kgwalk.walk.name_lookup import NAMES as NAMING
+from kgwalk.walk.name_lookup import last_words
+from kgwalk.walk.tagged_text import escape_name
+from kgwalk.walk.values import value_of
+
+LOOKED_AT = 6  # things behind a relation that are asked for theirs
+ASKED = 12  # members of a set that are asked where a relation leads
+NEAREST = 32  # neighbours of one member that these are chosen from
+CLASSES = 2  # names of classes that are shown
+NAMES = 40  # names behind all relations of a set together: a thing with many relations shows fewer behind each
+LEAST = 3  # names behind a relation that are worth showing
+SHARED = 3  # relations that things without a class have in common, at least, to be alike
+SAME = 0.7  # and the share of relations
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What is behind one relation: relations to things, then to values, then those that enter, written `^so`; of each
+    sort the most shared first.
+    """
+
+    classes: tuple[str, ...] = ()
+    relations: tuple[str, ...] = ()
+
+    def like(self, other: Behind) -> bool:
+        """Whether the things are of the same sort: of the same classes, or where there are none, most relations of
+        the one are relations of the other (a thing may lack some).
+        """
+        if self.classes or other.classes:
+            return self.classes == other.classes
+        mine, theirs = set(self.relations), set(other.relations)
+        return len(mine & theirs) >= max(SHARED, SAME * min(len(mine), len(theirs)))
+
+    def note(self, most: int) -> str:
+        """How a listing says it, with at most so many relations.
+
+        >>> Behind(("flights",), ("carrier", "origin", "^leg")).note(2)
+        ' (flights: carrier, origin)'
+        """
+        relations = ", ".join(map(escape_name, self.relations[:most]))
+        classes = " or ".join(map(escape_name, self.classes[:CLASSES]))
+        return f" ({': '.join(filter(None, (classes, relations)))})" if relations else ""
+
+
+@dataclass
+class Outlook:
+    """Looks behind the relations of one graph. `called` is how a walk calls a relation, `real` the way back."""
+
+    graph: Graph
+    called: Callable[[str], str] = str
+    real: Callable[[str], str] = str
+    _class: dict[str, bool] = field(default_factory=dict)  # of relations: whether it leads to a thing's class
+    _naming: dict[str, bool] = field(default_factory=dict)
+    _things: dict[str, bool] = field(default_factory=dict)
+
+    def notes(self, members: Sequence[str], around: Sequence[tuple[str, bool]], most: int) -> list[str]:
+        """What is behind each relation around a set, as its listing says it; `around` has relations and directions.
+
+        What is like the set itself, or like what another relation of the listing leads to, is said in a word.
+        """
+        own = self._sort(members)
+        first: list[tuple[str, Behind]] = []
+        notes: list[str | Behind] = []
+        for relation, out in around:
+            behind = self.behind(members, relation, out)
+            twin = next((name for name, one in first if one.like(behind)), None)
+            if behind.relations and own.like(behind):
+                notes.append(" (alike)")
+            elif behind.relations and twin is not None:
+                notes.append(f" (as {escape_name(twin)})")
+            else:
+                first += [(relation, behind)] if behind.relations else []
+                notes.append(behind)
+        each = min(most, NAMES // len(first)) if first else 0
+        if each < min(LEAST, most):
+            return ["" for _ in notes]
+        return [one if isinstance(one, str) else one.note(each) for one in notes]
+
+    def behind(self, members: Sequence[str], relation: str, out: bool) -> Behind:
+        """Of a relation by the name that it has in the walk; nothing of a path, which says itself where it leads."""
+        there: list[str] = []
+        relation = self.real(relation)
+        for name in spread(members, ASKED):
+            there += spread(self._neighbors(name, relation, out), LOOKED_AT)
+            if len(there) > ASKED:
+                break
+        return self._sort(list(dict.fromkeys(there)), (relation, not out))
+
+    def _sort(self, names: Sequence[str], back: tuple[str, bool] = ("", True)) -> Behind:
+        """What some things are, and the relations around them but the one that leads back."""
+        classes: Counter[str] = Counter()
+        things: Counter[str] = Counter()
+        values: Counter[str] = Counter()
+        entering: Counter[str] = Counter()
+        for name in spread(names, LOOKED_AT):
+            if value_of(name) is not None:
+                continue
+            leaving = self._relations(name, True)
+            classes.update(self._classes(name, leaving))
+            for one in leaving:
+                if not self._is_class(one) and not self._is_naming(one) and back != (one, True):
+                    (things if self._to_thing(name, one) else values)[one] += 1
+            entering.update(
+                one for one in self._relations(name, False) if not self._is_naming(one) and back != (one, False)
+            )
+        onward = [self.called(one) for some in (things, values) for one in _ranked(some)]
+        return Behind(tuple(_ranked(classes)), (*onward, *(f"^{self.called(one)}" for one in _ranked(entering))))
+
+    def _to_thing(self, name: str, relation: str) -> bool:
+        """Whether a relation leads to something that leads on; decided once, by the first thing that has it."""
+        if relation not in self._things:
+            ends = self._neighbors(name, relation)[:1]
+            self._things[relation] = any(value_of(end) is None and self._relations(end, True) for end in ends)
+        return self._things[relation]
+
+    def class_of(self, members: Sequence[str]) -> str:
+        """The class that the first members share, if they do."""
+        of_each = [set(self._classes(name, self._relations(name, True))) for name in members[:LOOKED_AT]]
+        shared = sorted(set.intersection(*of_each)) if of_each else []
+        return shared[0] if len(shared) == 1 else ""
+
+    def _classes(self, name: str, relations: Iterable[str]) -> list[str]:
+        named = [one for relation in relations if self._is_class(relation) for one in self._neighbors(name, relation)]
+        return [class_name(one) for one in named]
+
+    def _is_class(self, relation: str) -> bool:
+        if relation not in self._class:
+            self._class[relation] = names_class(self.graph, relation)
+        return self._class[relation]
+
+    def _is_naming(self, relation: str) -> bool:
+        if relation not in self._naming:
+            self._naming[relation] = last_words(relation) in NAMING
+        return self._naming[relation]
+
+    def _relations(self, name: str, out: bool) -> list[str]:
+        try:
+            return self.graph.relations(name, out=out)
+        except UnknownName:  # a count
+            return []
+
+    def _neighbors(self, name: str, relation: str, out: bool = True) -> list[str]:
+        try:
+            return list(self.graph.neighbors(name, relation, out=out, limit=NEAREST).names)
+        except UnknownName:
+            return []
+
+
+def spread(names: Sequence[str], most: int) -> Sequence[str]:
+    """At most so many of the names, from all over them: the first few of a table may be of one sort.
+
+    >>> spread("abcdefghi", 3)
+    ['a', 'd', 'g']
+    """
+    return names if len(names) <= most else [names[at * len(names) // most] for at in range(most)]
+
+
+def _ranked(counts: Counter[str]) -> list[str]:
+    return sorted(counts, key=lambda name: (-counts[name], name))
