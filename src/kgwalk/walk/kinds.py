@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -148,7 +149,7 @@ def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, in
     while at < len(text.words):
         for last in range(min(at + LONGEST, len(text.words)) - 1, at - 1, -1):
             start, end = text.span(at, last)
-            kind = _called(_singular(word.plain for word in text.words[at : last + 1]), known, _is_noun(text, at, last))
+            kind = known.called(_singular(word.plain for word in text.words[at : last + 1]), _is_noun(text, at, last))
             free = all(end <= low or high <= start for low, high in taken)
             if kind is not None and free and not (at == last and text.words[at].plain in FUNCTION_WORDS):
                 if kind not in (one.kind for one in found):
@@ -165,31 +166,67 @@ def _is_noun(text: Text, first: int, last: int) -> bool:
     return singular(word) != word or before in _BEFORE_A_NOUN or _EST.search(before) is not None
 
 
-def _called(name: str, known: Mapping[str, Kind], noun: bool = True) -> Kind | None:
-    """The kind that a name in the singular means: by itself, or if it is a `noun` by another word for it (clients are
-    customers), as the end or the beginning of just one kind's name (lines are order lines).
+class KnownKinds(dict[str, "Kind"]):
+    """The kinds of a graph by name, normalised and in the singular, and by what else may be said for them. All is read
+    once: a graph like Freebase has thousands, and a question asks for each of its words.
     """
-    if name in known or not noun:
-        return known.get(name) or _misspelt(name, known)
-    others = [known[other] for other in same_kind(name) if other in known]
-    ending = [kind for plain, kind in known.items() if plain.endswith(f" {name}") and (kind.value or kind.how == TAILS)]
-    for how in (OF_TYPE, TAILS) if any(kind.how == OF_TYPE for kind in known.values()) else ():
-        if len(found := [kind for kind in ending if kind.how == how]) == 1:
-            return found[0]
-        if found := [kind for kind in others if kind.how == how]:
-            return found[0]
-    made = [kind for kind in known.values() if kind.how == TAILS and _is_agent(name, kind)]
-    if made:
-        return made[0]
-    begun = [kind for plain, kind in known.items() if plain.startswith(f"{name} ") and kind.how == OF_TYPE]
-    return begun[0] if len(begun) == 1 else _misspelt(name, known)
 
+    @cached_property
+    def classes(self) -> list[tuple[str, Kind]]:
+        return [(plain, kind) for plain, kind in self.items() if kind.how == OF_TYPE]
 
-def _is_agent(name: str, kind: Kind) -> bool:
-    """Whether a noun is who does what a relation says: designers, of designed_by."""
-    verb = _AGENTS.match(_plain(kind.relation))
-    said = verb is not None and name.endswith(("er", "or")) and _IRREGULAR.get(verb[1], stem(verb[1]))
-    return bool(said) and stem(name) == said
+    @cached_property
+    def ending(self) -> dict[str, list[Kind]]:
+        """By the last words of a name of several: lines are order lines."""
+        found: dict[str, list[Kind]] = {}
+        for plain, kind in self.items():
+            words = plain.split(" ")
+            for at in range(1, len(words) if kind.value or kind.how == TAILS else 0):
+                found.setdefault(" ".join(words[at:]), []).append(kind)
+        return found
+
+    @cached_property
+    def beginning(self) -> dict[str, list[Kind]]:
+        found: dict[str, list[Kind]] = {}
+        for plain, kind in self.classes:
+            words = plain.split(" ")
+            for at in range(1, len(words)):
+                found.setdefault(" ".join(words[:at]), []).append(kind)
+        return found
+
+    @cached_property
+    def agents(self) -> dict[str, Kind]:
+        """By the stem of who does what a relation says: designers, of designed_by."""
+        found: dict[str, Kind] = {}
+        for kind in self.values():
+            if kind.how == TAILS and (verb := _AGENTS.match(_plain(kind.relation))) is not None:
+                found.setdefault(_IRREGULAR.get(verb[1], stem(verb[1])), kind)
+        return found
+
+    def called(self, name: str, noun: bool = True) -> Kind | None:
+        """The kind that a name in the singular means: by itself, or if it is a `noun` by another word for it (clients
+        are customers), as the end or the beginning of just one kind's name (lines are order lines).
+        """
+        if name in self or not noun:
+            return self.get(name) or self.misspelt(name)
+        others = [self[other] for other in same_kind(name) if other in self]
+        for how in (OF_TYPE, TAILS) if self.classes else ():
+            if len(found := [kind for kind in self.ending.get(name, ()) if kind.how == how]) == 1:
+                return found[0]
+            if found := [kind for kind in others if kind.how == how]:
+                return found[0]
+        if name.endswith(("er", "or")) and (maker := self.agents.get(stem(name))) is not None:
+            return maker
+        begun = self.beginning.get(name, ())
+        return begun[0] if len(begun) == 1 else self.misspelt(name)
+
+    def misspelt(self, name: str) -> Kind | None:
+        """The class whose name is spelt nearly so: "goverment". Not what is a word of its own."""
+        if len(name) < ALIKE_LETTERS or " " in name or name in FUNCTION_WORDS or is_usual(name):
+            return None
+        near = [(OSA.normalized_similarity(name, plain), kind) for plain, kind in self.classes]
+        best = max(near, key=lambda entry: entry[0], default=(0.0, None))
+        return best[1] if best[0] >= ALIKE else None
 
 
 # Participles from which the noun cannot be read by its ending: written by a writer
@@ -205,24 +242,15 @@ _IRREGULAR |= {
 }
 
 
-def _misspelt(name: str, known: Mapping[str, Kind]) -> Kind | None:
-    """The class whose name is spelt nearly so: "goverment". Not what is a word of its own."""
-    if len(name) < ALIKE_LETTERS or " " in name or name in FUNCTION_WORDS or is_usual(name):
-        return None
-    near = [(OSA.normalized_similarity(name, plain), kind) for plain, kind in known.items() if kind.how == OF_TYPE]
-    best = max(near, key=lambda entry: entry[0], default=(0.0, None))
-    return best[1] if best[0] >= ALIKE else None
+_KINDS: WeakKeyDictionary[Store | StoredGraph, KnownKinds] = WeakKeyDictionary()
 
 
-_KINDS: WeakKeyDictionary[Store | StoredGraph, dict[str, Kind]] = WeakKeyDictionary()
-
-
-def kinds_of(graph: StoredGraph) -> dict[str, Kind]:
+def kinds_of(graph: StoredGraph) -> KnownKinds:
     """Every kind of a graph by its name, normalised and in the singular; read once. A view has those of its facts."""
     whole = type(graph) is StoredGraph
     known = _KINDS.get(graph.store if whole else graph)
     if known is None:
-        known = _KINDS[graph.store if whole else graph] = {}
+        known = _KINDS[graph.store if whole else graph] = KnownKinds()
         relations, ends = _all_of_store(graph.store) if whole else _all_of_view(graph)
         listed = _listed(graph.store, relations, ends)
         for kind in sorted(listed, key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
@@ -233,7 +261,7 @@ def kinds_of(graph: StoredGraph) -> dict[str, Kind]:
 
 def kind_named(name: str, graph: Graph) -> Kind | None:
     """The kind of a name, as a question or a program writes it."""
-    known = kinds_of(graph) if isinstance(graph, StoredGraph) else {}
+    known = kinds_of(graph) if isinstance(graph, StoredGraph) else KnownKinds()
     plain = _singular(_plain(name).split())
     kind = known.get(plain) or known.get(f"{plain} by") or (EVERYTHING if plain == THING else None)
     return Kind(_plain(name), TAILS, name) if kind is None and known and graph.has_relation(name) else kind
