@@ -19,8 +19,12 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
 from kgwalk.demos.route import CHOICES
+from kgwalk.kg.build import build
+from kgwalk.kg.sources.source import Options
+from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented.concepts import PlacedConcept
 from kgwalk.questions.invented.names import NamingStyle, spelled
@@ -382,3 +386,12 @@ def _leaves(step: Call, entered: MediatorEnd, ends: Mapping[str, MediatorEnd]) -
     if end is None or end.enters(way_of(step)):
         return False
     return end.concept is entered.concept and end.head != entered.head
+
+
+def store_of(facts: Sequence[Triple], folder: Path) -> StoredGraph:
+    """A store of these facts, built in a folder."""
+    source = folder / "facts.tsv"
+    timed = any(fact.time for fact in facts)
+    source.write_text("".join("\t".join(fact if timed else fact[:3]) + "\n" for fact in facts), "utf-8")
+    build([source], folder / "graph.kg", options=Options(header=False))
+    return open_graph(folder / "graph.kg")

@@ -23,9 +23,6 @@ from typing import Any
 
 from kgwalk.data.dataset import GRAPH_ID
 from kgwalk.data.folder import DatasetWriter
-from kgwalk.kg.build import build
-from kgwalk.kg.sources.source import Options
-from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.questions.bank import Concept
 from kgwalk.questions.invented.concepts import (
     ConceptPool,
@@ -46,6 +43,7 @@ from kgwalk.questions.invented.facts import (
     passes_mediators,
     passes_value_nodes,
     random_time,
+    store_of,
 )
 from kgwalk.questions.invented.junctions import Junctions, RowGraph, RowTables, chosen_for_rows
 from kgwalk.questions.invented.names import Namer, NamingStyle
@@ -519,15 +517,6 @@ def ask_about(
         with tempfile.TemporaryDirectory(prefix="kgwalk-invented-") as other:
             drawn = store_of(invented.asked, Path(other))
             return make_questions(drawn, wording, wanted, thrown=thrown, concepts=concepts, rows=rows)
-
-
-def store_of(facts: Sequence[Triple], folder: Path) -> StoredGraph:
-    """A store of these facts, built in a folder."""
-    source = folder / "facts.tsv"
-    timed = any(fact.time for fact in facts)
-    source.write_text("".join("\t".join(fact if timed else fact[:3]) + "\n" for fact in facts), "utf-8")
-    build([source], folder / "graph.kg", options=Options(header=False))
-    return open_graph(folder / "graph.kg")
 
 
 def with_concepts(question: Question, invented: InventedGraph, unseen: frozenset[str]) -> Question:
