@@ -186,8 +186,10 @@ class NamedSets:
         language, where a walk can start from a kind, what leads to a thing's class is not offered, nor a name that is
         a fact of a thing with itself (the first column of a table).
         """
-        result = []
-        names = self.made[number - 1].members[:RELATIONS_OF]
+        made, result = self.made[number - 1], []
+        if made.counts or made.answer_kind == BOOLEAN:
+            return [], []  # a number or a "no" that was worked out is no thing, though one may be called so
+        names = made.members[:RELATIONS_OF]
         for out in (True, False):
             first: dict[str, str] = {}
             counts: Counter[str] = Counter()
