@@ -30,7 +30,7 @@ from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.linking import Mention, link
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.name_lookup import ALIKE, ALIKE_LETTERS, TYPE_RELATIONS, Stored, is_naming, is_unknown
+from kgwalk.walk.name_lookup import ALIKE, ALIKE_LETTERS, CONSIDERED, TYPE_RELATIONS, Stored, is_naming, is_unknown
 from kgwalk.walk.name_lookup import last_words as _plain
 from kgwalk.walk.question_words import (
     FUNCTION_WORDS,
@@ -382,18 +382,42 @@ def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], gr
     return [kind for kind in kinds_of(graph).values() if kind.how == OF_TYPE and kind.fact(graph, topics[0])][:1]
 
 
-def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
+def _mixed(kind: Kind, topics: Sequence[str], graph: StoredGraph) -> bool:
     """Whether a relation leads to a topic from things of the kind and from others, so that the kind tells them apart.
 
-    Italy is the country of suppliers and of customers: "Italian suppliers" takes the kind.
+    Italy is the country of suppliers and of customers: "Italian suppliers" takes the kind. So do the sculptures of a
+    museum that has none: museums hold paintings and sculptures. Nor need the relation lead to the topic itself:
+    "cubist sculptures" are of artists of Cubism, who make both.
     """
     for topic in topics:
-        for relation in graph.relations(topic, out=False) if topic in graph else ():
-            heads = graph.neighbors(topic, relation, out=False, limit=SAMPLED).names
-            of_kind = {kind.fact(graph, head) is not None for head in heads}
-            if len(of_kind) == 2:
-                return True
+        entering = list(graph.relations(topic, out=False)) if topic in graph else []
+        direct = [_comes_from(kind, relation, topic, graph) for relation in entering]
+        if any(len(of_kind) == 2 for of_kind in direct):
+            return True
+        if any(True in of_kind for of_kind in direct) or not Stored(graph).few:
+            continue
+        for relation in entering[:CONSIDERED]:
+            for head in graph.neighbors(topic, relation, out=False, limit=1).names:
+                behind = [_comes_from(kind, one, head, graph) for one in graph.relations(head, out=False)[:CONSIDERED]]
+                if any(len(of_kind) == 2 for of_kind in behind):
+                    return True
     return False
+
+
+def _comes_from(kind: Kind, relation: str, topic: str, graph: StoredGraph) -> set[bool]:
+    """Whether a relation comes from things of the kind, from others, or both: to the topic, and to anything."""
+    heads = graph.neighbors(topic, relation, out=False, limit=SAMPLED).names
+    of_kind = {kind.fact(graph, head) is not None for head in heads}
+    if len(of_kind) == 2 or type(graph) is not StoredGraph or not Stored(graph).few:
+        return of_kind
+    known = _SOME_HEADS.setdefault(graph.store, {})
+    if relation not in known:
+        ends = _ends(graph.store, graph.store.relation_number(relation) or 0, True)
+        known[relation] = graph.store.entity.several(ends[:: len(ends) // SAMPLED + 1].tolist())
+    return of_kind | {kind.fact(graph, head) is not None for head in known[relation]}
+
+
+_SOME_HEADS: WeakKeyDictionary[Store, dict[str, list[str]]] = WeakKeyDictionary()  # some heads of each relation
 
 
 def _is_asked(text: Text, one: MentionedKind, found: Sequence[MentionedKind]) -> bool:
