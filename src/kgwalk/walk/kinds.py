@@ -50,6 +50,7 @@ SAMPLED = 50  # ends of a relation that are looked at: numbers and dates make no
 MOST_VALUES = 0.2  # the share of values among them from which on they make none
 OWN_VALUES = 0.7  # the share of values that are one thing's alone from which on they make no kind
 LONGEST = 4  # words of a kind's name
+MOST_SPELT = 200  # kinds that a question's words are compared with letter by letter, beside the classes
 # Words around the noun in a relation's name: has_part leads to parts, employee_of comes from employees.
 _LEADS_TO, _COMES_FROM = re.compile(r"^(?:has|have|had|is) (.+)$"), re.compile(r"^(.+) (?:of|for|in|at)$")
 _KEY = re.compile(r"^(.+) (?:id|key|code|no|nr|number|ref)$")
@@ -220,11 +221,16 @@ class KnownKinds(dict[str, "Kind"]):
         begun = self.beginning.get(name, ())
         return begun[0] if len(begun) == 1 else self.misspelt(name)
 
+    @cached_property
+    def _spelt(self) -> list[tuple[str, Kind]]:
+        """The classes, and what relations lead to where these are few."""
+        return list(self.items()) if len(self) <= MOST_SPELT else self.classes
+
     def misspelt(self, name: str) -> Kind | None:
         """The class whose name is spelt nearly so: "goverment". Not what is a word of its own."""
         if len(name) < ALIKE_LETTERS or " " in name or name in FUNCTION_WORDS or is_usual(name):
             return None
-        near = [(OSA.normalized_similarity(name, plain), kind) for plain, kind in self.classes]
+        near = [(OSA.normalized_similarity(name, plain), kind) for plain, kind in self._spelt]
         best = max(near, key=lambda entry: entry[0], default=(0.0, None))
         return best[1] if best[0] >= ALIKE else None
 

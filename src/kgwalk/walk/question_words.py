@@ -272,7 +272,11 @@ def singular_name(name: str) -> str:
     ['country', 'sales person', 'noble gas', 'disc brake', 'status']
     """
     before, _, last = name.rpartition(" ")
-    return f"{before} {singular(last)}".strip()
+    one = last[:-1] if _CODES.fullmatch(last) else singular(last)
+    return f"{before} {one}".strip()
+
+
+_CODES = re.compile(r"[a-z]+\d+s")  # several of a code: P1s
 
 
 _NUMBERS = "one two three four five six seven eight nine ten eleven twelve"

@@ -36,10 +36,12 @@ _SPELT = (
 _SPELT += rf"|(?:{'|'.join(_TENS.split())})-(?:{_ONE_WORD})|{_ONE_WORD}"
 _DECADE = rf"(?:the )?(?:19|20)?\d0'?s|the ({'|'.join(_DECADES)})"
 # "june 2024", "1 jan 2025", "March 3rd, 1999"
-_MONTH_NAMES = "january february march april may june july august september october november december".split()
+_MONTH_NAMES = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
 _MONTHS = {short: at for at, name in enumerate(_MONTH_NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
 _MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\.?"
-_DATED = rf"(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?{_MONTH}(?: (?P<day_after>\d{{1,2}})(?:st|nd|rd|th)?)?(?:,| of)?"
+_DATED = (
+    rf"(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?{_MONTH}(?: (?P<day_after>\d{{1,2}})(?:st|nd|rd|th)?)?(?:,| of)?"
+)
 _DATED += r" (?P<year>\d{4})"
 _TWELVE = r"\d{1,2}(?::\d\d)? ?[ap]\.?m\b\.?|noon|midnight"
 # A word that is no number before or after is one with it: N10156, uranium-238, 2nd. A unit may be joined: 100kg, 50%.
