@@ -30,8 +30,16 @@ from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.linking import Mention, link
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.name_lookup import ALIKE, ALIKE_LETTERS, CONSIDERED, TYPE_RELATIONS, Stored, is_naming, is_unknown
+from kgwalk.walk.name_lookup import (
+    ALIKE,
+    ALIKE_LETTERS,
+    CONSIDERED,
+    TYPE_RELATIONS,
+    Stored,
+    is_naming,
+)
 from kgwalk.walk.name_lookup import last_words as _plain
+from kgwalk.walk.name_matches import is_unknown
 from kgwalk.walk.question_words import (
     FUNCTION_WORDS,
     SAME_PROPERTY,
@@ -40,6 +48,7 @@ from kgwalk.walk.question_words import (
     is_usual,
     same_kind,
     singular_name,
+    spellings,
     stem,
 )
 from kgwalk.walk.values import value_of
@@ -210,7 +219,7 @@ class KnownKinds(dict[str, "Kind"]):
         """
         if name in self or not noun:
             return self.get(name) or self.misspelt(name)
-        others = [self[other] for other in same_kind(name) if other in self]
+        others = [self[other] for other in (*spellings(name), *same_kind(name)) if other in self]
         for how in (OF_TYPE, TAILS) if self.classes else ():
             if len(found := [kind for kind in self.ending.get(name, ()) if kind.how == how]) == 1:
                 return found[0]
@@ -317,7 +326,7 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
     found = kinds_in(question, graph, taken=taken)
     conditions = {one.candidates[0].name for one in mentions if not one.common}  # e-bikes, of all bikes
     if topics:
-        needed = any(word.plain in _OVER_ALL or _EST.search(word.plain) for word in text.words)
+        needed = any(_is_over_all(text, at) for at in range(len(text.words)))
         chosen = [
             one
             for one in found
@@ -376,6 +385,13 @@ _WORDS_SAY_PEOPLE = """
     who whom whose people person everybody everyone somebody anyone staff worker colleague
 """
 _SAY_PEOPLE = frozenset(_WORDS_SAY_PEOPLE.split())
+
+
+def _is_over_all(text: Text, at: int) -> bool:
+    """Whether a word makes a condition of all of a kind: "not", "most", "cheapest", "over 100"."""
+    plain = text.words[at].plain
+    bound = plain in ("over", "above", "under", "below") and at + 1 < len(text.words) and text.digits[at + 1]
+    return bound or plain in _OVER_ALL or _EST.search(plain) is not None
 
 
 def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], graph: StoredGraph) -> list[Kind]:

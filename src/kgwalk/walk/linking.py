@@ -32,6 +32,12 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found
 from kgwalk.walk.name_lookup import (
     ALIKE_LETTERS,
+    GraphNames,
+    RankedName,
+    RemoteNames,
+    Stored,
+)
+from kgwalk.walk.name_matches import (
     BEFORE_A_NAME,
     COMMON,
     FAIR,
@@ -42,10 +48,6 @@ from kgwalk.walk.name_lookup import (
     SHARES_WORDS,
     STRONG,
     WEAK,
-    GraphNames,
-    RankedName,
-    RemoteNames,
-    Stored,
     WeighedMatch,
     choose,
     is_unknown,
@@ -127,7 +129,8 @@ _PARTS_OF_THE_WORLD = {"south", "north", "east", "west", "central", "latin", "ea
 
 def equal_names(text: Text, names: GraphNames) -> Iterator[WeighedMatch]:
     for first, last in names.stretches(text):
-        word = text.function[first] and not text.capital[first]
+        the_us = text.words[first].plain == "us" and first > 0 and text.words[first - 1].plain == "the"
+        word = text.function[first] and not text.capital[first] and not the_us
         if first == last and (word or _says_how_many(text, first)) and (first, last) not in text.quoted:
             continue
         match = _equal_name(text, names, first, last) or _other_form(text, names, first, last)

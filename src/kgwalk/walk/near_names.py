@@ -20,6 +20,11 @@ from kgwalk.kg.names import normalise
 from kgwalk.walk.name_lookup import (
     ALIKE,
     ALIKE_LETTERS,
+    TITLES,
+    GraphNames,
+    RankedName,
+)
+from kgwalk.walk.name_matches import (
     BEFORE_A_NAME,
     COMMON,
     FAIR,
@@ -29,9 +34,6 @@ from kgwalk.walk.name_lookup import (
     PART_OF_NAME,
     SHARES_WORDS,
     STRONG,
-    TITLES,
-    GraphNames,
-    RankedName,
     WeighedMatch,
     alike_names,
     holding,
@@ -128,8 +130,16 @@ def _of_kind(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> It
         plain, kind = text.words[at].plain, text.words[at + 1].plain
         if text.function[at] or stem(kind) not in names.class_words or stem(plain) in names.class_words:
             continue
-        if not overlapping(known, at, at) and (named := names.of_kind(plain, kind)):
+        if not overlapping(known, at, at) and (
+            named := names.of_kind(plain, kind) or _short_of_kind(names, plain, kind)
+        ):
             yield WeighedMatch(at, at, *text.span(at, at), named, STRONG, text.size(at, at), OF_KIND)
+
+
+def _short_of_kind(names: GraphNames, plain: str, kind: str) -> list[RankedName]:
+    """The initials of a name without its last word, which is said: MLK school."""
+    short = names.short_for(plain + kind[:1]) if len(plain) > 1 else []
+    return [one for one in short if normalise(one.found.name).split()[-1] == kind]
 
 
 def _unknown(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> Iterator[tuple[int, int]]:
@@ -257,7 +267,7 @@ def _near_name(
     if one_word and names.few and not text.cased and is_usual(plain):
         alike = []  # islands are not a misspelt Iceland
     ranked = holds + alike if one_word else alike + holds
-    if not ranked and unknown and one_word and names.few and len(plain) > 3 and capital:
+    if not ranked and unknown and one_word and names.few and len(plain) > 2 and capital:
         ranked = names.begun(plain) or names.begun(singular_name(plain))  # coop: cooperation
     if not ranked and unknown and one_word and names.few:
         ranked = holds = [one for one in names.with_word_like(plain) if _fits_beside(text, names, first, one)]

@@ -303,6 +303,13 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     (r"os$", "oes"),
     (r"is(?=(?:e|ed|ing|ation)\b)", "iz"),
 )
+# as addresses and departments are shortened
+_SPELLINGS += (
+    (r"(?<= )st$", "street"),
+    (r"(?<= )rd$", "road"),
+    (r"(?<= )ave?$", "avenue"),
+    (r"(?<= )dept$", "department"),
+)
 _SPELLINGS += ((r"or\b", "our"), (r"ense\b", "ence"), (r"ter\b", "tre"), (r"iz(?=(?:e|ed|ing|ation)\b)", "is"))
 
 

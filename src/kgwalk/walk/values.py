@@ -36,7 +36,20 @@ _SPELT = (
 _SPELT += rf"|(?:{'|'.join(_TENS.split())})-(?:{_ONE_WORD})|{_ONE_WORD}"
 _DECADE = rf"(?:the )?(?:19|20)?\d0'?s|the ({'|'.join(_DECADES)})"
 # "june 2024", "1 jan 2025", "March 3rd, 1999"
-_MONTH_NAMES = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
+_MONTH_NAMES = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
 _MONTHS = {short: at for at, name in enumerate(_MONTH_NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
 _MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\.?"
 _DATED = (
