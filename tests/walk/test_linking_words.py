@@ -164,3 +164,57 @@ def test_a_graph_with_many_figures_has_few_names(store: Callable[..., StoredGrap
 def test_values_as_people_write_them(question: str, expected: list[float]) -> None:
     read = [value_of(value) for value in values_in(question)]
     assert [value.number for value in read if value is not None] == expected
+
+
+CLINIC = [
+    ("Martin Price", "is_a", "doctor"),
+    ("Martin Price", "price", "90"),
+    ("Irene Castellanos", "is_a", "doctor"),
+    ("Intensive Care Unit", "is_a", "ward"),
+    ("Information Security", "is_a", "team"),
+    ("Database Administration", "is_a", "team"),
+    ("Database Administration", "lead", "Irene Castellanos"),
+    ("SRV-019", "is_a", "server"),
+    ("SRV-019", "system", "Windows Server 2019"),
+    ("SRV-020", "is_a", "server"),
+    ("SRV-020", "system", "Windows Server 2022"),
+    ("INC-1", "is_a", "incident"),
+    ("INC-1", "status", "open"),
+    ("INC-1", "priority", "P1"),
+    ("INC-1", "opened_on", "2024-03-01"),
+    ("Head", "is_a", "sculpture"),
+    ("Head", "held_by", "House of Light"),
+    ("Swan", "is_a", "painting"),
+    ("Swan", "held_by", "Rhine Gallery"),
+    ("Wharf Street", "is_a", "street"),
+    ("Martin Luther King School", "is_a", "school"),
+]
+
+
+@pytest.fixture(scope="module")
+def clinic() -> Iterator[StoredGraph]:
+    with memory_folder() as folder:
+        yield store_of(folder, CLINIC)
+
+
+@pytest.mark.parametrize(
+    ("question", "things", "kinds"),
+    [
+        ("when did dr price start here", ["Martin Price"], []),  # a last name that is a word of its own
+        ("pager of castelanos", ["Irene Castellanos"], []),  # misspelt
+        ("how many beds on the icu", ["Intensive Care Unit"], []),
+        ("who is in infosec", ["Information Security"], []),
+        ("who is in the database team", ["Database Administration"], []),
+        ("is SRV-019 one of the windows servers", ["SRV-019", "Windows Server 2019", "Windows Server 2022"], []),
+        ("who looks after SRV-099", [], []),  # no misspelt SRV-019
+        ("open P1s", ["open", "P1"], []),
+        ("how many sculptures does the rhine galery have", ["Rhine Gallery"], ["sculpture"]),  # none; it holds the Swan
+        ("what is in wharf st", ["Wharf Street"], []),
+        ("how many kids go to MLK school", ["Martin Luther King School"], []),
+    ],
+)
+def test_names_in_short_misspelt_and_before_what_they_are(
+    clinic: StoredGraph, question: str, things: list[str], kinds: list[str]
+) -> None:
+    mentions, found = starts_in(question, clinic)
+    assert (topics(mentions), [kind.name for kind in found]) == (things, kinds)

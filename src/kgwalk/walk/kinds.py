@@ -30,16 +30,31 @@ from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question, Triple, UnknownName
 from kgwalk.walk.linking import Mention, link
 from kgwalk.walk.linking import topics as topics_of
-from kgwalk.walk.name_lookup import ALIKE, ALIKE_LETTERS, TYPE_RELATIONS, Stored, is_naming, is_unknown
+from kgwalk.walk.name_lookup import (
+    ALIKE,
+    ALIKE_LETTERS,
+    CONSIDERED,
+    TYPE_RELATIONS,
+    Stored,
+    is_naming,
+)
 from kgwalk.walk.name_lookup import last_words as _plain
+from kgwalk.walk.name_matches import is_unknown
 from kgwalk.walk.question_words import (
+    AFTER_WHICH_A_NAME,
+    ASKED_AFTER,
+    COUNTED,
     FUNCTION_WORDS,
+    OVER_ALL,
     SAME_PROPERTY,
+    SAY_PEOPLE,
     WHO,
     Text,
+    is_noun,
     is_usual,
     same_kind,
     singular_name,
+    spellings,
     stem,
 )
 from kgwalk.walk.values import value_of
@@ -50,6 +65,7 @@ SAMPLED = 50  # ends of a relation that are looked at: numbers and dates make no
 MOST_VALUES = 0.2  # the share of values among them from which on they make none
 OWN_VALUES = 0.7  # the share of values that are one thing's alone from which on they make no kind
 LONGEST = 4  # words of a kind's name
+MOST_SPELT = 200  # kinds that a question's words are compared with letter by letter, beside the classes
 # Words around the noun in a relation's name: has_part leads to parts, employee_of comes from employees.
 _LEADS_TO, _COMES_FROM = re.compile(r"^(?:has|have|had|is) (.+)$"), re.compile(r"^(.+) (?:of|for|in|at)$")
 _KEY = re.compile(r"^(.+) (?:id|key|code|no|nr|number|ref)$")
@@ -149,7 +165,7 @@ def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, in
     while at < len(text.words):
         for last in range(min(at + LONGEST, len(text.words)) - 1, at - 1, -1):
             start, end = text.span(at, last)
-            kind = known.called(_singular(word.plain for word in text.words[at : last + 1]), _is_noun(text, at, last))
+            kind = known.called(_singular(word.plain for word in text.words[at : last + 1]), is_noun(text, at, last))
             free = all(end <= low or high <= start for low, high in taken)
             if kind is not None and free and not (at == last and text.words[at].plain in FUNCTION_WORDS):
                 if kind not in (one.kind for one in found):
@@ -158,12 +174,6 @@ def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, in
                 break
         at += 1
     return found
-
-
-def _is_noun(text: Text, first: int, last: int) -> bool:
-    """Whether words stand as a noun does, in the plural or after an article: not "routes that stop in Kiel"."""
-    before, word = text.words[first - 1].plain if first else "", text.words[last].plain
-    return singular(word) != word or before in _BEFORE_A_NOUN or _EST.search(before) is not None
 
 
 class KnownKinds(dict[str, "Kind"]):
@@ -209,7 +219,7 @@ class KnownKinds(dict[str, "Kind"]):
         """
         if name in self or not noun:
             return self.get(name) or self.misspelt(name)
-        others = [self[other] for other in same_kind(name) if other in self]
+        others = [self[other] for other in (*spellings(name), *same_kind(name)) if other in self]
         for how in (OF_TYPE, TAILS) if self.classes else ():
             if len(found := [kind for kind in self.ending.get(name, ()) if kind.how == how]) == 1:
                 return found[0]
@@ -224,24 +234,15 @@ class KnownKinds(dict[str, "Kind"]):
         """The class whose name is spelt nearly so: "goverment". Not what is a word of its own."""
         if len(name) < ALIKE_LETTERS or " " in name or name in FUNCTION_WORDS or is_usual(name):
             return None
-        near = [(OSA.normalized_similarity(name, plain), kind) for plain, kind in self.classes]
+        spelt = self.items() if len(self) <= MOST_SPELT else self.classes
+        near = [(OSA.normalized_similarity(name, plain), kind) for plain, kind in spelt]
         best = max(near, key=lambda entry: entry[0], default=(0.0, None))
         return best[1] if best[0] >= ALIKE else None
 
 
-# Participles from which the noun cannot be read by its ending: written by a writer
+# Written by a writer: participles from which the noun cannot be read
 _IRREGULAR = {"written": "writ", "made": "mak", "built": "build", "led": "lead", "sung": "sing", "taught": "teach"}
-_IRREGULAR |= {
-    "driven": "driv",
-    "sold": "sell",
-    "held": "hold",
-    "won": "win",
-    "drawn": "draw",
-    "run": "run",
-    "owned": "own",
-}
-
-
+_IRREGULAR |= {"driven": "driv", "sold": "sell", "held": "hold", "won": "win", "drawn": "draw", "run": "run"}
 _KINDS: WeakKeyDictionary[Store | StoredGraph, KnownKinds] = WeakKeyDictionary()
 
 
@@ -311,7 +312,7 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
     found = kinds_in(question, graph, taken=taken)
     conditions = {one.candidates[0].name for one in mentions if not one.common}  # e-bikes, of all bikes
     if topics:
-        needed = any(word.plain in _OVER_ALL or _EST.search(word.plain) for word in text.words)
+        needed = any(_is_over_all(text, at) for at in range(len(text.words)))
         chosen = [
             one
             for one in found
@@ -339,37 +340,15 @@ def linked(question: str, graph: Graph) -> list[Mention]:
 
 _LINKED: WeakKeyDictionary[Graph, tuple[str, list[Mention]]] = WeakKeyDictionary()
 MOST_NAMED, MOST_BESIDE = 3, 2  # kinds handed over without topics, and with some: each is a line of the prompt
-# Words by which a condition is about all of a kind, not only about what a topic leads to: "customers who never ...",
-# "parts that cost more than the bell", "the department with the most people in Utrecht"
-_WORDS_OVER_ALL = """
-    not no never none nobody nothing without except nor neither dont doesnt didnt arent isnt wasnt werent
-    hasnt havent cannot cant t only than all every each per most least fewest both average total outside excluding
-    besides lacking missing unlike non
-"""
-_OVER_ALL = frozenset(_WORDS_OVER_ALL.split())
 _EST = re.compile(r"..(?:est|iest)$")
-_WORDS_COUNTED = """
-    many number count average total sum mean list all every each any
-"""
-_COUNTED = frozenset(_WORDS_COUNTED.split())
-_WORDS_ASKED_AFTER = """
-    which what whose of all each every per many any list show
-"""
-_ASKED_AFTER = frozenset(_WORDS_ASKED_AFTER.split())
-# A name that is not in the graph stands after these: "which airlines fly to tokyo"
-_WORDS_BEFORE_A_NAME = """
-    did does do to from of by in at
-"""
-_WORDS_BEFORE_A_NOUN = """
-    which what the a an each every any our your no most least best next last first second third
-"""
-_BEFORE_A_NOUN = frozenset(_WORDS_BEFORE_A_NOUN.split())
-_BEFORE_A_NAME = frozenset(_WORDS_BEFORE_A_NAME.split())
 _WHO = ("who", "whom", "whos")
-_WORDS_SAY_PEOPLE = """
-    who whom whose people person everybody everyone somebody anyone staff worker colleague
-"""
-_SAY_PEOPLE = frozenset(_WORDS_SAY_PEOPLE.split())
+
+
+def _is_over_all(text: Text, at: int) -> bool:
+    """Whether a word makes a condition of all of a kind: "not", "most", "cheapest", "over 100"."""
+    plain = text.words[at].plain
+    bound = plain in ("over", "above", "under", "below") and at + 1 < len(text.words) and text.digits[at + 1]
+    return bound or plain in OVER_ALL or _EST.search(plain) is not None
 
 
 def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], graph: StoredGraph) -> list[Kind]:
@@ -382,18 +361,47 @@ def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], gr
     return [kind for kind in kinds_of(graph).values() if kind.how == OF_TYPE and kind.fact(graph, topics[0])][:1]
 
 
-def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
+def _mixed(kind: Kind, topics: Sequence[str], graph: StoredGraph) -> bool:
     """Whether a relation leads to a topic from things of the kind and from others, so that the kind tells them apart.
 
-    Italy is the country of suppliers and of customers: "Italian suppliers" takes the kind.
+    Italy is the country of suppliers and of customers: "Italian suppliers" takes the kind. So do the sculptures of a
+    museum that has none: museums hold paintings and sculptures. Nor need the relation lead to the topic itself:
+    "cubist sculptures" are of artists of Cubism, who make both.
     """
     for topic in topics:
-        for relation in graph.relations(topic, out=False) if topic in graph else ():
-            heads = graph.neighbors(topic, relation, out=False, limit=SAMPLED).names
-            of_kind = {kind.fact(graph, head) is not None for head in heads}
-            if len(of_kind) == 2:
-                return True
+        entering = list(graph.relations(topic, out=False)) if topic in graph else []
+        direct = [_comes_from(kind, relation, topic, graph) for relation in entering]
+        if any(len(of_kind) == 2 for of_kind in direct):
+            return True
+        if any(True in of_kind for of_kind in direct) or not Stored(graph).few:
+            continue
+        heads = [head for one in entering for head in graph.neighbors(topic, one, out=False, limit=1).names]
+        behind = {one for head in heads[:CONSIDERED] for one in graph.relations(head, out=False)}
+        if any(len(_comes_from_at_all(kind, relation, graph)) == 2 for relation in behind):
+            return True
     return False
+
+
+def _comes_from(kind: Kind, relation: str, topic: str, graph: StoredGraph) -> set[bool]:
+    """Whether a relation comes from things of the kind, from others, or both: to the topic, and to anything."""
+    anywhere = _comes_from_at_all(kind, relation, graph)
+    heads = [] if len(anywhere) == 2 else graph.neighbors(topic, relation, out=False, limit=SAMPLED).names
+    return anywhere | {kind.fact(graph, head) is not None for head in heads}
+
+
+def _comes_from_at_all(kind: Kind, relation: str, graph: StoredGraph) -> set[bool]:
+    """The same of some facts of the relation, looked at once; nothing where there are too many to look through."""
+    if type(graph) is not StoredGraph or not Stored(graph).few:
+        return set()
+    known = _COMES_FROM_KIND.setdefault(graph.store, {})
+    if (kind, relation) not in known:
+        ends = _ends(graph.store, graph.store.relation_number(relation) or 0, True)
+        heads = graph.store.entity.several(ends[:: len(ends) // SAMPLED + 1].tolist())
+        known[kind, relation] = {kind.fact(graph, head) is not None for head in heads}
+    return known[kind, relation]
+
+
+_COMES_FROM_KIND: WeakKeyDictionary[Store, dict[tuple[Kind, str], set[bool]]] = WeakKeyDictionary()
 
 
 def _is_asked(text: Text, one: MentionedKind, found: Sequence[MentionedKind]) -> bool:
@@ -403,7 +411,7 @@ def _is_asked(text: Text, one: MentionedKind, found: Sequence[MentionedKind]) ->
     after = next((other for other in found if one.end + 1 == other.start and other.kind.how == OF_TYPE), None)
     if one.kind.how != OF_TYPE and after is not None:
         return False  # "deprecated functions"
-    if one.first == 0 or text.words[one.first - 1].plain in _ASKED_AFTER:
+    if one.first == 0 or text.words[one.first - 1].plain in ASKED_AFTER:
         return True
     before = next((other for other in found if other.end + 1 == one.start), None)
     return before is not None and _is_asked(text, before, [])
@@ -429,7 +437,7 @@ def _names_something_else(
         if known or not _may_name(text, names, at):
             continue
         last = at + 1 == len(text.words) or text.function[at + 1] or is_unknown(text, names, at + 1)
-        if text.words[at - 1].plain in _BEFORE_A_NAME and last:
+        if text.words[at - 1].plain in AFTER_WHICH_A_NAME and last:
             return True
     return False
 
@@ -459,11 +467,11 @@ def _implied(text: Text, graph: StoredGraph) -> list[Kind]:
     names = Stored(graph)
     if typed and names.few and any(_may_name(text, names, at) for at in range(len(words))):
         return []  # about something that is not there
-    if typed and not _SAY_PEOPLE.isdisjoint(words) and (people := _people(text, graph)):
+    if typed and not SAY_PEOPLE.isdisjoint(words) and (people := _people(text, graph)):
         return people
     if not typed:
         plural = any(len(word) > 3 and word not in FUNCTION_WORDS and singular(word) != word for word in words)
-        counts = any(word in _COUNTED or word in _OVER_ALL or _EST.search(word) for word in words)
+        counts = any(word in COUNTED or word in OVER_ALL or _EST.search(word) for word in words)
         return [EVERYTHING] if plural or counts else []
     stems = _spoken(text)
     spoken_of = [(len(stems & _relation_stems(kind, graph)), -at) for at, kind in enumerate(typed[:SAMPLED])]

@@ -32,19 +32,22 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found
 from kgwalk.walk.name_lookup import (
     ALIKE_LETTERS,
+    GraphNames,
+    RankedName,
+    RemoteNames,
+    Stored,
+)
+from kgwalk.walk.name_matches import (
     BEFORE_A_NAME,
     COMMON,
     FAIR,
     FAR_BETTER,
     INFLECTED,
+    OF_KIND,
     PART_OF_NAME,
     SHARES_WORDS,
     STRONG,
     WEAK,
-    GraphNames,
-    RankedName,
-    RemoteNames,
-    Stored,
     WeighedMatch,
     choose,
     is_unknown,
@@ -126,7 +129,8 @@ _PARTS_OF_THE_WORLD = {"south", "north", "east", "west", "central", "latin", "ea
 
 def equal_names(text: Text, names: GraphNames) -> Iterator[WeighedMatch]:
     for first, last in names.stretches(text):
-        word = text.function[first] and not text.capital[first]
+        the_us = text.words[first].plain == "us" and first > 0 and text.words[first - 1].plain == "the"
+        word = text.function[first] and not text.capital[first] and not the_us
         if first == last and (word or _says_how_many(text, first)) and (first, last) not in text.quoted:
             continue
         match = _equal_name(text, names, first, last) or _other_form(text, names, first, last)
@@ -232,8 +236,11 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         return COMMON, "a unit"
     if _says_of_what(text, names, first, last, best):
         return COMMON, "a relation of a name"
+    if _is_condition(text, names, first, last, best):
+        return FAIR, "a value of it"
     if _says_a_relation(text, names, content):
         telling = len(content) > 2 or (len(content) == 2 and best.rank < names.well_connected // FAR_BETTER)
+        telling = telling or _says_several(text, names, content)
         return (FAIR if telling else COMMON), "words of relations"
     if text.cased and any(capital) and len(content) > 1:
         return FAIR, "some capitals"
@@ -252,6 +259,27 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
 
 def _says_a_relation(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
     return all(stem(text.words[at].plain) in names.said_words for at in places)
+
+
+def _says_several(text: Text, names: GraphNames, content: Sequence[int]) -> bool:
+    """Whether no one relation or class has these words: a team lead, where there are teams and each has a lead."""
+    return names.few and len(content) > 1 and not names.one_relation({stem(text.words[at].plain) for at in content})
+
+
+def _is_condition(text: Text, names: GraphNames, first: int, last: int, best: RankedName) -> bool:
+    """Whether a value stands as an adjective does: "open tickets", "which tickets are still open"."""
+    if not names.few or first != last or names.is_thing(best) or text.digits[first]:
+        return False
+    before = text.words[first - 1].plain if first else ""
+    after = text.words[last + 1].plain if last + 1 < len(text.words) else ""
+    ends = not after or (text.function[last + 1] and after not in ("of", "by"))
+    if before in _IS and ends:
+        return True
+    kind = stem(after) in names.class_words and stem(after) != stem(text.words[last].plain)
+    return kind or (bool(after) and not ends and bool(names.equal(singular_name(after))))  # open P1s
+
+
+_IS = {"is", "are", "was", "were", "still", "currently", "not", "be", "been", "now"}
 
 
 def _says_of_what(text: Text, names: GraphNames, first: int, last: int, best: RankedName) -> bool:
@@ -291,7 +319,8 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
     named = next(filter(None, (names.equal(name) for name in forms if name != plain)), [])
     if not named:
         return _written_as_one(text, names, first, last)
-    common = _says_a_relation(text, names, content) or names.is_class(named[0])
+    relation = _says_a_relation(text, names, content) and not _says_several(text, names, content)
+    common = relation or names.is_class(named[0])
     if common or text.digits[first] or (len(content) == 1 and is_common(text.words[content[0]].plain)):
         level = COMMON
     elif len(content) == 1:
@@ -317,9 +346,10 @@ def _part_of_one(text: Text, names: GraphNames, first: int, last: int) -> Weighe
 def _is_abbreviation(text: Text, names: GraphNames, at: int) -> bool:
     """Whether a word in small letters can be no word: hr, cs."""
     plain = text.words[at].plain
-    if plain in ("mr", "mrs", "ms", "dr"):
+    if text.cased or not 1 < len(plain) < 5 or not is_unknown(text, names, at):
         return False
-    return not text.cased and 1 < len(plain) < 5 and not _VOWEL.search(plain) and is_unknown(text, names, at)
+    said = at > 0 and len(plain) > 2 and text.words[at - 1].plain in ("the", *BEFORE_A_NAME)  # on the icu
+    return said or not _VOWEL.search(plain)
 
 
 _VOWEL = re.compile(r"[aeiouy\d]")
@@ -458,6 +488,8 @@ def _in_context(
     "Maria", of whom there are two, is the one with a salary if that is asked for, and the one in Berlin if it is named.
     """
     named = _of_its_people(text, names, match, names.meant(match.named))
+    if match.why == OF_KIND:
+        return named, len(named)
     part = match.why == PART_OF_NAME or len(named) > len(match.named)
     if not names.few or not part or len(named) == 1:
         return named, 1

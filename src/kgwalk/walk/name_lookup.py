@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from kgwalk.kg.graph import Graph
@@ -92,6 +93,18 @@ class GraphNames(Protocol):
         """The only entity whose name has these words in this order, and others."""
         ...
 
+    def with_word_like(self, word: str) -> list[RankedName]:
+        """Entities whose names are or have a word that is spelt nearly so, or begin as its parts do: infosec."""
+        ...
+
+    def of_kind(self, word: str, kind: str) -> list[RankedName]:
+        """What things of a kind are or have, by the first word of its name: the sales team, of a Sales Department."""
+        ...
+
+    def one_relation(self, stems: Collection[str]) -> bool:
+        """Whether one relation or class has all these words."""
+        ...
+
     def keyed(self, key: str, said: str) -> list[RankedName]:
         """The rows of tables with this key, of the table that is said if it is one."""
         ...
@@ -130,6 +143,7 @@ class _Known(NamedTuple):
     classes: list[str]
     class_words: frozenset[str]
     told_apart: dict[str, list[int]]  # normalised label or other name to the entities that have it
+    said: list[frozenset[str]]  # the stems of each relation and class
 
 
 _KNOWN: WeakKeyDictionary[Store, _Known] = WeakKeyDictionary()
@@ -138,6 +152,7 @@ _INITIALS: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 
 _WITH: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 _SQUEEZED: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
+_WORDS: WeakKeyDictionary[Store, dict[str, list[str]]] = WeakKeyDictionary()  # of names, by their first letters
 
 
 def _known(store: Store) -> _Known:
@@ -148,8 +163,16 @@ def _known(store: Store) -> _Known:
         classes = _classes(store, relations) if few else []
         labels = _told_apart(store)
         _add_other_names(labels, store, relations if few else ())
+        if few:
+            _add_codes(labels, store)
         known = _KNOWN[store] = _Known(
-            few, _stems(relations), _relation_words(relations), classes, _stems(classes), labels
+            few,
+            _stems(relations),
+            _relation_words(relations),
+            classes,
+            _stems(classes),
+            labels,
+            [_stems([name]) for name in (*relations, *classes)] if few else [],
         )
     return known
 
@@ -224,6 +247,21 @@ def _add_other_names(labels: dict[str, list[int]], store: Store, relations: Sequ
                         labels[plain].append(number)
 
 
+def _add_codes(labels: dict[str, list[int]], store: Store) -> None:
+    """The source's ids that are codes of letters and figures, as people write them: app-03, pt1001."""
+    ids = store.entity_id
+    for number, own in enumerate(ids.several(range(len(ids))) if ids is not None else ()):
+        code = re.split(r"[/#]", own)[-1]
+        if own.startswith('"') or not _CODE.fullmatch(code) or code == store.entity[number]:
+            continue
+        for plain in {normalise(code), normalise(code).replace(" ", "")}:
+            if number not in labels.setdefault(plain, []):
+                labels[plain].append(number)
+
+
+_CODE = re.compile(r"(?=.*[A-Za-z])(?=.*\d)[A-Za-z\d]+(?:[-_.]?[A-Za-z\d]+)?")
+
+
 def _parts(words: Sequence[str]) -> set[str]:
     """Up to four words of a longer name, side by side; none of what is no name but a text."""
     if len(words) > LONGEST_NAME:
@@ -243,7 +281,7 @@ class Stored:
     def __init__(self, graph: StoredGraph) -> None:
         self._graph, self._store = graph, graph.store
         known = _known(graph.store)
-        self.few, self._own_words, self.relation_words, self.classes, self.class_words, self._told_apart = known
+        self.few, self._own_words, self.relation_words, self.classes, self.class_words, self._told_apart, _ = known
         # A shop's "novel" may be a genre: where names are few, only its own words are no names.
         self.said_words = self._own_words if self.few else self.relation_words
         self.well_connected = max(WELL_CONNECTED, int(WELL_CONNECTED_SHARE * len(graph.store.entity)))
@@ -290,14 +328,67 @@ class Stored:
                 _SQUEEZED[store].setdefault(normalise(name).replace(" ", ""), []).append(number)
         return _SQUEEZED[store]
 
-    def only_with(self, words: str) -> list[RankedName]:
+    @property
+    def _with(self) -> dict[str, list[int]]:
         store = self._store
         if store not in _WITH:
             _WITH[store] = {}
             for number, name in enumerate(store.entity.several(range(len(store.entity)))):
                 for part in _parts(normalise(name).split()):
                     _WITH[store].setdefault(part, []).append(number)
-        found = _WITH[store].get(words, ())
+        return _WITH[store]
+
+    def with_word_like(self, word: str) -> list[RankedName]:
+        store = self._store
+        if store not in _WORDS:
+            _WORDS[store] = {}
+            for name in (*self._squeezed, *self._with):
+                if " " not in name and not any(map(str.isdigit, name)):
+                    _WORDS[store].setdefault(name[:1], []).append(name)
+        begun = [] if word in self._with else _WORDS[store].get(word[:1], [])
+        once = _once(word)
+        doubled = [other for other in begun if _once(other) == once] if len(word) > 2 else []
+        like = doubled or (
+            [entry[0] for entry in process.extract(word, begun, scorer=OSA.normalized_similarity, score_cutoff=NEARLY)]
+            if len(word) > ALIKE_LETTERS
+            else []
+        )
+        like = doubled or [other for other in like if stem(other) not in self.relation_words and not is_usual(other)]
+        numbers = {n for other in like for n in (*self._squeezed.get(other, ()), *self._with.get(other, ()))}
+        if begun and not numbers and len(word) > ALIKE_LETTERS:
+            numbers = {n for n in self._begun_with(word[:2]) if _blends(word, normalise(store.entity[n]).split())}
+        found = [self._fuzzy(number) for number in sorted(numbers) if self._has(number)]
+        return found if len(found) <= MOST_SO_NAMED else []
+
+    def _begun_with(self, letters: str) -> Iterable[int]:
+        """Names of several words that begin with these letters."""
+        return (n for part, ns in self._with.items() if " " not in part and part.startswith(letters) for n in ns)
+
+    def of_kind(self, word: str, kind: str) -> list[RankedName]:
+        found = [self._fuzzy(number) for number in self._with.get(word, ())[:CONSIDERED] if self._has(number)]
+        begun = [one for one in found if normalise(one.found.name).split()[0] == word]
+        of_it = [one for one in begun if stem(kind) in _stems(self.types(one) or self._types_of_heads(one))]
+        return of_it if len(of_it) <= MOST_SO_NAMED else []
+
+    def _types_of_heads(self, one: RankedName) -> set[str]:
+        """What the things are that have a value; nothing of what has facts itself."""
+        heads = [
+            head
+            for relation in self._relations(one.rank, out=False)
+            if not is_naming(last_words(relation)) and not self.is_thing(one)
+            for head in self._graph.neighbors(one.found.name, relation, out=False, limit=1).names
+        ]
+        return {
+            name
+            for head in heads
+            for name in self.types(RankedName(self._store.entity_number(head) or 0, replace(one.found, name=head)))
+        }
+
+    def one_relation(self, stems: Collection[str]) -> bool:
+        return any(said.issuperset(stems) for said in _known(self._store).said)
+
+    def only_with(self, words: str) -> list[RankedName]:
+        found = self._with.get(words, ())
         return [self._fuzzy(number) for number in found if self._has(number)] if len(found) == 1 else []
 
     def begun(self, letters: str) -> list[RankedName]:
@@ -433,6 +524,15 @@ class RemoteNames:
     def only_with(self, words: str) -> list[RankedName]:
         return []
 
+    def with_word_like(self, word: str) -> list[RankedName]:
+        return []
+
+    def of_kind(self, word: str, kind: str) -> list[RankedName]:
+        return []
+
+    def one_relation(self, stems: Collection[str]) -> bool:
+        return False
+
     def keyed(self, key: str, said: str) -> list[RankedName]:
         return []
 
@@ -461,101 +561,35 @@ def _promise(text: Text, first: int, last: int) -> tuple[int, int, float]:
     return -capitals, function, -text.size(first, last)
 
 
-# Parts of a question that may mean a name
-
-COMMON, WEAK, FAIR, STRONG = 1, 2, 3, 4  # how much speaks for it
-PART_OF_NAME, SHARES_WORDS, INFLECTED = "part of the name", "shares words", "in the singular or plural"  # why
-# Times that a name must be better connected, by rank, to be meant by its beginning or end alone: "lincoln".
-FAR_BETTER = 20
-# Before the one letter or the small word that is a name: "written in c", "who works in sales"
-BEFORE_A_NAME = frozenset({"in", "of", "with", "for", "on", "by", "from", "about", "to", "language"})
-
-
-@dataclass(frozen=True, slots=True)
-class WeighedMatch:
-    """A stretch of the question with the entities that may be meant, and how much speaks for that."""
-
-    first: int  # words
-    last: int
-    start: int  # characters
-    end: int
-    named: list[RankedName]  # best first
-    level: int
-    size: float
-    why: str
-
-    @property
-    def weight(self) -> tuple[int, float, bool, int, int]:
-        best = self.named[0]
-        return (self.level, self.size, best.found.how == "exact", -best.rank, -self.start)
-
-
-def choose(matches: Iterable[WeighedMatch]) -> list[WeighedMatch]:
-    """The best matches that do not overlap, best first."""
-    chosen: list[WeighedMatch] = []
-    for match in sorted(matches, key=lambda match: match.weight, reverse=True):
-        if all(match.end <= other.start or other.end <= match.start for other in chosen):
-            chosen.append(match)
-    return chosen
-
-
-def overlapping(matches: Iterable[WeighedMatch], first: int, last: int) -> list[WeighedMatch]:
-    return [match for match in matches if match.first <= last and first <= match.last]
-
-
-def of_relations(text: Text, names: GraphNames, places: Iterable[int]) -> bool:
-    """Whether these words are all words of relations or classes."""
-    return all(stem(text.words[at].plain) in names.relation_words for at in places)
-
-
-def is_unknown(text: Text, names: GraphNames, at: int) -> bool:
-    plain = text.words[at].plain
-    if text.function[at] or text.digits[at] or text.words[at].size < 1 or is_usual(plain):
-        return False
-    return stem(plain) not in names.relation_words and stem(plain) not in names.class_words
-
-
 # How like words are to a name
 
 # A near spelling: letters right, of ten. One typo in five letters is 0.8, two in ten as well.
 ALIKE = 0.8
 ALIKE_LETTERS = 5  # of a shorter word one typo leaves too little
+NEARLY = 0.85  # for a word of a name, which there are more of
+TITLES = frozenset(
+    {"mr", "mrs", "ms", "miss", "dr", "prof", "professor", "sir", "herr", "frau", "mme", "doctor", "nurse"}
+)
+TITLES |= {"councillor", "councilwoman", "councilman", "mayor", "senator", "president", "minister", "judge", "captain"}
 
 
-def alike_names(plain: str, near: Iterable[RankedName], least: float) -> list[RankedName]:
-    """Names spelt nearly so, the most alike first."""
-    if len(plain) < ALIKE_LETTERS:
-        return []
-    scored = [(_alike(plain, normalise(one.found.name)), one) for one in near]
-    scored = [entry for entry in scored if entry[0] >= least]
-    return [one for _, one in sorted(scored, key=lambda entry: (-entry[0], entry[1].rank))]
+def _once(word: str) -> str:
+    """A word without its doubled letters, which people leave out: galery.
+
+    >>> _once("gallery") == _once("galery"), _once("eggs")
+    (True, 'egs')
+    """
+    return re.sub(r"([a-z])\1+", r"\1", word)
 
 
-def holding(plain: str, near: Iterable[RankedName], anywhere: bool = False) -> list[RankedName]:
-    """Names that have all these words and more, the best connected first; one word first or last, or `anywhere`."""
-    words = plain.split()
-    if len(plain) < 3:
-        return []
-    held = []
-    for one in near:
-        name = normalise(one.found.name).split()
-        if len(name) > len(words):
-            if len(words) == 1 and words[0] not in (name[0], name[-1]) and not (anywhere and len(plain) > 3):
-                continue
-            missing = set(words) - set(name)
-            if not missing or (len(missing) < len(words) and all(_misspelt(word, name) for word in missing)):
-                held.append((len(missing), one.rank, one))
-    return [one for *_, one in sorted(held)]
+def _blends(word: str, parts: Sequence[str]) -> bool:
+    """Whether a word is made of the beginnings of several.
 
-
-def _misspelt(word: str, name: Iterable[str]) -> bool:
-    if len(word) < ALIKE_LETTERS or is_usual(word):
-        return False
-    return any(OSA.normalized_similarity(word, other) >= ALIKE for other in name)
-
-
-def _alike(plain: str, name: str) -> float:
-    """The share of letters that are right, in this order of words or by alphabet."""
-    in_order = OSA.normalized_similarity(plain, name)
-    by_alphabet = OSA.normalized_similarity(" ".join(sorted(plain.split())), " ".join(sorted(name.split())))
-    return max(in_order, 0.95 * by_alphabet)
+    >>> _blends("infosec", ["information", "security"]), _blends("infosec", ["information", "desk"])
+    (True, False)
+    """
+    if not parts:
+        return not word
+    longest = next((at for at, pair in enumerate(zip(word, parts[0], strict=False)) if pair[0] != pair[1]), None)
+    most = min(len(word), len(parts[0])) if longest is None else longest
+    return any(_blends(word[size:], parts[1:]) for size in range(most, 1, -1))

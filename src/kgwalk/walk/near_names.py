@@ -20,16 +20,20 @@ from kgwalk.kg.names import normalise
 from kgwalk.walk.name_lookup import (
     ALIKE,
     ALIKE_LETTERS,
+    TITLES,
+    GraphNames,
+    RankedName,
+)
+from kgwalk.walk.name_matches import (
     BEFORE_A_NAME,
     COMMON,
     FAIR,
     FAR_BETTER,
     INFLECTED,
+    OF_KIND,
     PART_OF_NAME,
     SHARES_WORDS,
     STRONG,
-    GraphNames,
-    RankedName,
     WeighedMatch,
     alike_names,
     holding,
@@ -89,6 +93,8 @@ def near_names(text: Text, names: GraphNames, chosen: Sequence[WeighedMatch]) ->
                 match = _near_name(text, names, first, last, bold=not inside and not run.whole)
             if match is not None:
                 found.append(match)
+    found += _titled(text, names, [*equal, *found])
+    found += _of_kind(text, names, [*equal, *found])
     surely = any(match.level == STRONG and any(text.upper[match.first : match.last + 1]) for match in equal)
     for first, last in _unknown(text, names, [*chosen, *found]):
         mixed = not all(is_unknown(text, names, at) for at in range(first, last + 1))
@@ -106,13 +112,43 @@ def _begins(text: Text, match: WeighedMatch) -> bool:
     return normalise(match.named[0].found.name).split()[0] == text.words[match.first].plain
 
 
+def _titled(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> Iterator[WeighedMatch]:
+    """Who is called by a title and the last name, be that a word of its own or misspelt: "dr price", "prof. Rossy"."""
+    for at in range(1, len(text.words) if names.few else 0):
+        plain = text.words[at].plain
+        if text.words[at - 1].plain not in TITLES or text.function[at] or overlapping(known, at, at):
+            continue
+        named = [one for one in names.near(plain) if normalise(one.found.name).split()[-1:] == [plain]]
+        named = [one for one in named or names.with_word_like(plain) if names.is_thing(one)]
+        if named:
+            yield WeighedMatch(at, at, *text.span(at, at), named, STRONG, text.size(at, at), PART_OF_NAME)
+
+
+def _of_kind(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> Iterator[WeighedMatch]:
+    """The first word of a name before what the thing is, or what has it: "the database team", "windows servers"."""
+    for at in range(len(text.words) - 1 if names.few else 0):
+        plain, kind = text.words[at].plain, text.words[at + 1].plain
+        if text.function[at] or stem(kind) not in names.class_words or stem(plain) in names.class_words:
+            continue
+        if not overlapping(known, at, at) and (
+            named := names.of_kind(plain, kind) or _short_of_kind(names, plain, kind)
+        ):
+            yield WeighedMatch(at, at, *text.span(at, at), named, STRONG, text.size(at, at), OF_KIND)
+
+
+def _short_of_kind(names: GraphNames, plain: str, kind: str) -> list[RankedName]:
+    """The initials of a name without its last word, which is said: MLK school."""
+    short = names.short_for(plain + kind[:1]) if len(plain) > 1 else []
+    return [one for one in short if normalise(one.found.name).split()[-1] == kind]
+
+
 def _unknown(text: Text, names: GraphNames, known: Sequence[WeighedMatch]) -> Iterator[tuple[int, int]]:
     """Runs of words that are in no match, and neither common nor of a relation: what else than names could they be?"""
     if not names.few:  # among many names there is one like any word
         return
     places = range(len(text.words))
     free = [not overlapping(known, at, at) for at in places]
-    unknown = [free[at] and is_unknown(text, names, at) and len(text.words[at].plain) > 3 for at in places]
+    unknown = [free[at] and is_unknown(text, names, at) and len(text.words[at].plain) > 2 for at in places]
     # A misspelt word with those beside it first: "budget committe", of which only one word is unknown.
     for first, last in _runs(free[at] and not text.function[at] and not text.digits[at] for at in places):
         if last - first in (1, 2) and any(unknown[first : last + 1]) and not all(unknown[first : last + 1]):
@@ -125,6 +161,8 @@ def _worth_searching(text: Text, names: GraphNames, weak: Iterable[WeighedMatch]
     telling = [at for at in range(first, last + 1) if not text.function[at] and not text.digits[at]]
     if not telling or of_relations(text, names, telling):
         return False
+    if names.few and last + 1 < len(text.words) and text.hyphen_after[last] and text.digits[last + 1]:
+        return False  # SRV of SRV-099
     return not any(match.first <= first and last <= match.last for match in weak)
 
 
@@ -229,8 +267,10 @@ def _near_name(
     if one_word and names.few and not text.cased and is_usual(plain):
         alike = []  # islands are not a misspelt Iceland
     ranked = holds + alike if one_word else alike + holds
-    if not ranked and unknown and one_word and names.few and len(plain) > 3 and capital:
+    if not ranked and unknown and one_word and names.few and len(plain) > 2 and capital:
         ranked = names.begun(plain) or names.begun(singular_name(plain))  # coop: cooperation
+    if not ranked and unknown and one_word and names.few:
+        ranked = holds = [one for one in names.with_word_like(plain) if _fits_beside(text, names, first, one)]
     if not ranked:
         return None
     why = PART_OF_NAME if holds and ranked[0] is holds[0] else "near spelling"

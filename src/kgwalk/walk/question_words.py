@@ -272,7 +272,11 @@ def singular_name(name: str) -> str:
     ['country', 'sales person', 'noble gas', 'disc brake', 'status']
     """
     before, _, last = name.rpartition(" ")
-    return f"{before} {singular(last)}".strip()
+    one = last[:-1] if _CODES.fullmatch(last) else singular(last)
+    return f"{before} {one}".strip()
+
+
+_CODES = re.compile(r"[a-z]+\d+s")  # several of a code: P1s
 
 
 _NUMBERS = "one two three four five six seven eight nine ten eleven twelve"
@@ -298,6 +302,13 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     (r"tre\b", "ter"),
     (r"os$", "oes"),
     (r"is(?=(?:e|ed|ing|ation)\b)", "iz"),
+)
+# as addresses and departments are shortened
+_SPELLINGS += (
+    (r"(?<= )st$", "street"),
+    (r"(?<= )rd$", "road"),
+    (r"(?<= )ave?$", "avenue"),
+    (r"(?<= )dept$", "department"),
 )
 _SPELLINGS += ((r"or\b", "our"), (r"ense\b", "ence"), (r"ter\b", "tre"), (r"iz(?=(?:e|ed|ing|ation)\b)", "is"))
 
@@ -494,13 +505,27 @@ def _table(rows: str) -> list[list[str]]:
     return [row.split() for row in re.split(r"[|\n]", rows) if row.strip()]
 
 
-_SAME_KIND, _WHO, _SAME_PROPERTY = (Path(__file__).parent / "kind_words.txt").read_text(encoding="utf-8").split("\n\n")
+_SAME_KIND, _WHO, _SAME_PROPERTY, _BESIDE = (
+    (Path(__file__).parent / "kind_words.txt").read_text(encoding="utf-8").split("\n\n")
+)
 WHO = tuple(_WHO.split())
 SAME_PROPERTY = _table(_SAME_PROPERTY)
+# Words that stand beside a kind, a row each: those by which a condition is about all of a kind, not only about what a
+# topic leads to ("customers who never ..."); that count; after which a kind is asked for; before a noun; before a name,
+# which may be one that is not in the graph ("which airlines fly to tokyo"); that speak of people.
+OVER_ALL, COUNTED, ASKED_AFTER, BEFORE_A_NOUN, AFTER_WHICH_A_NAME, SAY_PEOPLE = map(
+    frozenset, map(str.split, _BESIDE.strip().splitlines())
+)
 _KIND_WORDS: dict[str, list[str]] = {}
 for _row in _table(_SAME_KIND):
     for _word in _row:
         _KIND_WORDS.setdefault(_word, []).extend(other for other in _row if other != _word)
+
+
+def is_noun(text: Text, first: int, last: int) -> bool:
+    """Whether words stand as a noun does, in the plural or after an article: not "routes that stop in Kiel"."""
+    before, word = text.words[first - 1].plain if first else "", text.words[last].plain
+    return singular(word) != word or before in BEFORE_A_NOUN or re.search("..est$", before) is not None
 
 
 def same_kind(name: str) -> list[str]:

@@ -35,12 +35,33 @@ _SPELT = (
 )
 _SPELT += rf"|(?:{'|'.join(_TENS.split())})-(?:{_ONE_WORD})|{_ONE_WORD}"
 _DECADE = rf"(?:the )?(?:19|20)?\d0'?s|the ({'|'.join(_DECADES)})"
+# "june 2024", "1 jan 2025", "March 3rd, 1999"
+_MONTH_NAMES = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+_MONTHS = {short: at for at, name in enumerate(_MONTH_NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
+_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\.?"
+_DATED = (
+    rf"(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?{_MONTH}(?: (?P<day_after>\d{{1,2}})(?:st|nd|rd|th)?)?(?:,| of)?"
+)
+_DATED += r" (?P<year>\d{4})"
 _TWELVE = r"\d{1,2}(?::\d\d)? ?[ap]\.?m\b\.?|noon|midnight"
 # A word that is no number before or after is one with it: N10156, uranium-238, 2nd. A unit may be joined: 100kg, 50%.
 _JOINED = rf"{_FIGURES}(?:[a-z]{{1,3}}|%|°[cf]?)"
 _VALUE = re.compile(
-    rf"(?<![\w.])(?<![\w]-)(?:(?P<clock>{_TWELVE})|\d{{1,2}}:\d\d(?::\d\d)?|\d{{4}}-\d\d(?:-\d\d)?|(?P<decade>{_DECADE})"
-    rf"|(?P<joined>{_JOINED})|{_FIGURES}(?:{_SCALE})?|(?P<spelt>{_SPELT}))(?![\w:-]|\.\d)",
+    rf"(?<![\w.])(?<![\w]-)(?:(?P<dated>{_DATED})|(?P<clock>{_TWELVE})|\d{{1,2}}:\d\d(?::\d\d)?|\d{{4}}-\d\d(?:-\d\d)?"
+    rf"|(?P<decade>{_DECADE})|(?P<joined>{_JOINED})|{_FIGURES}(?:{_SCALE})?|(?P<spelt>{_SPELT}))(?![\w:-]|\.\d)",
     re.IGNORECASE,
 )
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.IGNORECASE)
@@ -233,6 +254,8 @@ def values_in(text: str) -> list[str]:
     ['22:00', '-3', '20']
     >>> values_in("twenty of two hundred above 2.5k or 100kg, in the nineties or the 2010s, the 2nd of a dozen")
     ['20', '200', '2.5k', '100kg', '1990', '2010', '12']
+    >>> values_in("since June 2024, before 1 jan 2025, on March 3rd, 1999, may 5 of them")
+    ['2024-06', '2025-01-01', '1999-03-03', '5']
     """
     return [value for match in _VALUE.finditer(text) if (value := _figures(match)) is not None]
 
@@ -240,6 +263,10 @@ def values_in(text: str) -> list[str]:
 def _figures(match: re.Match[str]) -> str | None:
     """A value in figures; None for what is none after all, such as 2nd."""
     words = match[0].rstrip(",").casefold()
+    if match["dated"]:
+        day = match["day"] or match["day_after"]
+        month = f"{match['year']}-{_MONTHS[match['month'].casefold()]:02}"
+        return f"{month}-{int(day):02}" if day else month
     if match["clock"]:
         return _clock(words)
     if match["decade"]:
