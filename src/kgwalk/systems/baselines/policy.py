@@ -1,13 +1,13 @@
 """The baselines that walk without a protocol, and the random walk, their floor; importing this file registers them all.
 
-`POLICIES` imports `policy.py` of every system's folder, as `PROTOCOLS` imports `protocol.py`; the oracle and Think-on-Graph
-have files of their own. A policy is a dataclass: `engine`, `budget` and `sampling` are given by the caller, its other
-fields are keys of a recipe's [policy].
+`POLICIES` imports `policy.py` of every system's folder, as `PROTOCOLS` imports `protocol.py`; the oracle and
+Think-on-Graph have files of their own. A policy is a dataclass: `engine`, `budget` and `sampling` are given by
+the caller, its other fields are keys of a recipe's [policy].
 
-The random walk goes from a random topic along random facts; where it ends is the answer.
-Every fact of an entity is as likely as any other, in either direction, and the walk may turn back. So it is right as
-often as the graph's shape makes it by chance: what a system scores is to be read against that. Of the question only the
-number of hops is used.
+The random walk goes from a random topic along random facts; where it ends is the answer. Every fact of an
+entity is as likely as any other, in either direction, and the walk may turn back. So it is right as often as the
+graph's shape makes it by chance: what a system scores is to be read against that. Of the question only the number of
+hops is used.
 """
 
 from __future__ import annotations
