@@ -307,6 +307,7 @@ class ReportTable:
     columns: list[str]
     rows: list[list[Value]]
     on_page: bool = True  # some are for the CSV file alone: every step of a training
+    folded: bool = False  # a figure shows it; the numbers open on a click
 
 
 @dataclass(frozen=True)
@@ -379,7 +380,8 @@ def _table_html(table: ReportTable) -> str:
     note = f'<p class="note">and {more:,} lines more; --csv writes them all</p>' if more > 0 else ""
     title = escaped(table.title)
     inside = f"<table><caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    return f'<div class="scroll" role="region" tabindex="0" aria-label="{title}">{inside}</div>{note}'
+    whole = f'<div class="scroll" role="region" tabindex="0" aria-label="{title}">{inside}</div>{note}'
+    return f"<details><summary>{title}: the numbers</summary>{whole}</details>" if table.folded else whole
 
 
 def _columns(table: ReportTable) -> list[list[Value]]:
@@ -391,7 +393,7 @@ def _shown(cell: Value) -> str:
         return f"{_number(cell.value)} <small>{_number(cell.low)} to {_number(cell.high)}</small>"
     if cell is None:
         return ""
-    return escaped(cell) if isinstance(cell, str) else _number(cell)
+    return escaped(cell).replace("_", "_<wbr>") if isinstance(cell, str) else _number(cell)
 
 
 def _number(value: float) -> str:

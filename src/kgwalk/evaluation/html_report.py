@@ -332,7 +332,7 @@ def _by_group(runs: Sequence[Evaluated]) -> Iterator[Section]:
         chart = bar_chart(f"F1 by {title}", [bar for bar in bars if bar is not None], labels)
         section.figures.append(ReportFigure(name, chart))
         columns = [title, "run", "n", *(name.replace("_", " ") for name in ACCURACY)]
-        section.tables.append(ReportTable(name, f"By {title}", columns, rows))
+        section.tables.append(ReportTable(name, f"By {title}", columns, rows, folded=True))
     if section.figures:
         yield section
 
