@@ -111,7 +111,7 @@ def test_the_report_of_two_evaluations(films: Path) -> None:
     paired = next(row for row in tables["compared-second-against-first"].rows if row[0] == "f1")
     expected = compare(first, second)["metrics"]["f1"]
     assert paired[1:4] == [5, expected["first"], expected["second"]]
-    assert paired[5] == expected["p"]
+    assert paired[5] == f"{expected['p']:.4f}"
     page = loads_nothing(report.html())
     for text in ("first, second", "Accuracy by group", "second against first", "Cost", "1 gained", "right answer:"):
         assert text in page.text

@@ -103,14 +103,23 @@ def thinned(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> l
     return [(sum(x for x, _ in block) / len(block), sum(y for _, y in block) / len(block)) for block in blocks]
 
 
-def line_chart(title: str, curves: Sequence[Curve], runs: Sequence[str], *, x: str = "step", height: int = 230) -> str:
-    """Curves over a common axis, which need not begin at 0."""
+def line_chart(
+    title: str,
+    curves: Sequence[Curve],
+    runs: Sequence[str],
+    *,
+    x: str = "step",
+    span: Sequence[float] = (),
+    height: int = 230,
+) -> str:
+    """Curves over a common axis, which need not begin at 0; what is in `span` lies on it too."""
     drawn = [Curve(curve.run, thinned(curve.points)) for curve in curves if curve.points]
     every = [point for curve in drawn for point in curve.points]
     if not every:
         raise ValueError(f"{title}: a chart needs a point")
     x_ticks = _within(min(at for at, _ in every), max(at for at, _ in every))
-    y_ticks = ticks(min(value for _, value in every), max(value for _, value in every), 4)
+    values = [*span, *(value for _, value in every)]
+    y_ticks = ticks(min(values), max(values), 4)
     plane = _Plane(x_ticks, y_ticks, height)
     parts = [*plane.axes(x)]
     for curve in drawn:

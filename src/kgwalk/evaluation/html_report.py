@@ -71,6 +71,7 @@ CURVES = {
     "seconds": "Seconds a step",
 }
 COSTS = ("generated_tokens", "prompt_tokens", "total_tokens", "turns", "calls", "seconds")
+_WITHIN = ("before", "after", "train", "eval")  # runs inside the folder of a run
 _BARS = 40  # of one figure
 _CHANGED = 5  # questions that a comparison shows each way
 _CSS = Path(__file__).with_name("report.css")
@@ -123,7 +124,7 @@ def _inside(folder: RunFolder) -> Iterator[RunFolder]:
         )
     if folder.kind == "train":
         yield folder
-    for name in ("before", "after", "train", "eval"):
+    for name in _WITHIN:
         if (folder.file(name) / "run.json").exists():
             inner = open_run(folder.file(name))
             if inner.kind == "train" or inner.file(METRICS).exists():
@@ -133,12 +134,12 @@ def _inside(folder: RunFolder) -> Iterator[RunFolder]:
 def _labels(paths: Sequence[Path]) -> dict[Path, str]:
     """The shortest ends of the paths that tell them apart.
 
-    >>> list(_labels([Path("/a/one/eval"), Path("/a/two/eval"), Path("/a/three")]).values())
-    ['one/eval', 'two/eval', 'three']
+    >>> list(_labels([Path("/a/x/run"), Path("/a/y/run"), Path("/a/three"), Path("/a/three/eval")]).values())
+    ['x/run', 'y/run', 'three', 'three/eval']
     """
     labels = {}
     for path in paths:
-        for depth in range(1, len(path.parts) + 1):
+        for depth in range(2 if path.name in _WITHIN else 1, len(path.parts) + 1):
             label = "/".join(path.parts[-depth:])
             if sum(other.parts[-depth:] == path.parts[-depth:] for other in paths) == 1:
                 break
@@ -369,7 +370,7 @@ def _errors(runs: Sequence[Evaluated]) -> Section:
                 count = run.report[key].get(name, {}).get("n", 0)
                 rows.append([name, run.label, count, count / len(run.rows)])
                 bars.append(Bar(name, at, count / len(run.rows), note=f"{count:,}"))
-        section.tables.append(ReportTable(key, title, columns, rows))
+        section.tables.append(ReportTable(key, title, columns, rows, folded=key == "errors"))
         if key == "errors":
             section.figures.append(ReportFigure(key, bar_chart(title, bars, labels, most=None)))
     return section
@@ -405,7 +406,7 @@ def _web(runs: Sequence[Evaluated]) -> Section:
     for name, title in (("f1", "F1 by share of facts hidden"), ("web_used", "Share of walks that used the web")):
         if len({drop for each in points[name].values() for drop, _ in each}) > 1:
             curves = [Curve(at, sorted(each)) for at, each in enumerate(points[name].values())]
-            svg = line_chart(title, curves, list(points[name]), x="share of facts hidden")
+            svg = line_chart(title, curves, list(points[name]), x="share of facts hidden", span=(0, 1))
             section.figures.append(ReportFigure(slug(f"web {name}"), svg))
     return section
 
@@ -417,7 +418,7 @@ def _compared(first: Evaluated, second: Evaluated) -> Section:
     except KgwalkError as why:
         return Section(title, f"They cannot be paired: {why}")
     rows: list[list[Value]] = [
-        [name, one["n"], one["first"], one["second"], Estimate(one["difference"], *one["interval"]), one["p"]]
+        [name, one["n"], one["first"], one["second"], Estimate(one["difference"], *one["interval"]), f"{one['p']:.4f}"]
         for name, one in found["metrics"].items()
     ]
     columns = ["metric", "questions", first.label, second.label, "difference", "p"]
