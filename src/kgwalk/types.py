@@ -278,6 +278,55 @@ turn_index=[-1, -1, 0, 0, -1, 1], constraints=[])
                 flat.turn_index.extend([number] * len(ids))
         return flat
 
+    def _repr_html_(self) -> str:
+        """The walk as a notebook shows it."""
+        return transcript_html(self)
+
+
+def escaped(text: str) -> str:
+    """Text as HTML and SVG show it: never markup, and without characters that are not shown or reorder others.
+
+    >>> escaped('<img src=x onerror="alert(1)"> & \\x1b\\u202e')
+    '&lt;img src=x onerror=&quot;alert(1)&quot;&gt; &amp; \ufffd\ufffd'
+    """
+    import html
+
+    return html.escape(text.translate(_UNSEEN))
+
+
+# control characters but tab and new line, marks of direction, halves of pairs: U+FFFD stands for each
+_UNSEEN = dict.fromkeys(
+    [*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
+) | dict.fromkeys([*range(0xD800, 0xE000), 0xFFFE, 0xFFFF], "\ufffd")
+_PRE = "white-space:pre-wrap;overflow-wrap:anywhere;margin:.2em 0"
+_MASKED = f"{_PRE};opacity:.7"  # what the model was told: no loss is taken there
+
+
+def transcript_html(episode: Episode, notes: Sequence[str] = (), longest: int = 4_000) -> str:
+    """A walk as HTML that stands in any page: what the model was told is grey, `notes` stand beside its turns.
+
+    Names and texts are escaped, and cut after so many characters.
+    """
+
+    def told(text: str, style: str, name: str) -> str:
+        cut = f"... ({len(text) - longest:,} characters more)" if len(text) > longest else ""
+        return f'<pre class="{name}" style="{style}">{escaped(text[:longest])}{cut}</pre>' if text else ""
+
+    parts = [f"<p><b>{escaped(episode.question.question)}</b></p>"]
+    if episode.prompt:
+        prompt = told(episode.prompt, _MASKED, "kgwalk-masked")
+        parts.append(f"<details><summary>the prompt, {len(episode.prompt_ids):,} tokens</summary>{prompt}</details>")
+    for at, turn in enumerate(episode.turns):
+        wrong = "" if turn.ok else f" · {escaped(turn.error or 'malformed')}"
+        note = f" · {escaped(notes[at])}" if at < len(notes) else ""
+        parts.append(f"<p style='margin:.6em 0 0'><small>turn {at + 1}{wrong}{note}</small></p>")
+        parts.append(told(turn.text, _PRE, "kgwalk-own") + told(turn.observation, _MASKED, "kgwalk-masked"))
+    answer = escaped(", ".join(episode.answers)) or "none"
+    sure = "" if episode.confidence is None or not episode.answers else f" · confidence {episode.confidence:.2f}"
+    why = "" if episode.failure is None else f" · {escaped(episode.failure)}"
+    parts.append(f"<p>answer: <b>{answer}</b><small> · {escaped(episode.stop)}{sure}{why}</small></p>")
+    return f'<div class="kgwalk-walk">{"".join(parts)}</div>'
+
 
 class Progress(Protocol):
     """Told how far a piece of work is: `what` is done, so many of `total` (None: unknown), and `figures` so far."""

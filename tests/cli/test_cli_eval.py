@@ -19,9 +19,10 @@ import pytest
 
 from commands import Cli
 from films_questions import QUESTIONS, SCRIPT, TURNS, write_films
-from kgwalk.cli.eval import grouped, show
+from kgwalk.cli.eval import show
 from kgwalk.config.run_folder import read_rows
 from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.evaluation.report import grouped
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.score.judge.judge import reply_to
 from kgwalk.score.judge.kinds import BUILDERS

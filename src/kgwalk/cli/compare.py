@@ -1,4 +1,4 @@
-"""`kgwalk compare` and `kgwalk calibrate`: two evaluations paired, and the confidence that evaluations teach."""
+"""`kgwalk compare`, `kgwalk report` and `kgwalk calibrate`: evaluations paired, runs as a page, confidence."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import JsonOption
-from kgwalk.cli.output import counted, out, print_json, print_table
+from kgwalk.cli.options import ForceOption, JsonOption
+from kgwalk.cli.output import counted, out, print_json, print_table, size
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
     from kgwalk.score.statistics import CalibrationSpread
 
 EXAMPLES = ("kgwalk compare runs/eval-kg-r1-metaqa-test runs/eval-kgwalk-metaqa-test",)
+REPORT_EXAMPLES = (
+    "kgwalk report runs/eval-kgwalk-world-test",
+    "kgwalk report runs/eval-kg-r1-metaqa-test runs/eval-kgwalk-metaqa-test -o compared.html",
+    "kgwalk report runs/kgwalk-world -o training.html --svg figures --csv tables",
+)
 CALIBRATE_EXAMPLES = (
     "kgwalk calibrate runs/eval-kgwalk-metaqa-dev runs/eval-kgwalk-mine-dev",
     "kgwalk calibrate runs/eval-* --adapter my.kg.agent",
@@ -65,6 +70,37 @@ def _examples(title: str, rows: list[dict[str, Any]], most: int) -> None:
     for row in rows[:most]:
         before, after = row["f1"]
         out.print(f"  {before:.2f} -> {after:.2f}  {row['id']}  {row['question']}")
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of `kgwalk eval`, `kgwalk train` or `kgwalk fit`.")
+    ],
+    file: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
+    svg: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write each figure here as SVG too.")] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="And as PNG (pip install 'kgwalk\\[png]').")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write each table here as CSV too.")] = None,
+    episodes: Annotated[int, typer.Option(min=0, help="How many walks to show, of all runs together.")] = 12,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Write runs as one HTML file: scores with intervals, groups, calibration, errors, curves, cost, and walks to read.
+
+    The file loads nothing: it opens from disk, on a phone, in light and dark. Several evaluations stand side by side,
+    each paired with the first. A report that is there already is written anew; any other file only with --force.
+    """
+    from kgwalk.evaluation.html_report import make_report, write_report
+
+    written = write_report(make_report(runs, episodes=episodes), file, svg=svg, png=png, csv=csv, force=force)
+    if json:
+        print_json(written)
+        return
+    out.print(f"{file}: {counted(len(written['runs']), 'run')}, {size(written['bytes'])}")
+    for kind, folder in (("svg", svg), ("png", png), ("csv", csv)):
+        if folder is not None:
+            out.print(f"{folder}: {counted(len(written[kind]), 'file')}")
 
 
 def calibrate(

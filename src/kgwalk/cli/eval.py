@@ -28,18 +28,6 @@ from kgwalk.types import Progress
 if TYPE_CHECKING:
     from kgwalk.data.dataset import Dataset
 
-# The metrics as the screen shows them, in this order; a name that ends in _ stands for all that begin with it.
-GROUPS = {
-    "answers": ("f1", "precision", "recall", "hits_at_1", "exact_set", "accuracy", "rows_f1"),
-    "lenient": ("hit_any", "hit_substring", "em_token"),
-    "retrieval": ("retrieval_",),
-    "exploration": ("exploration_",),
-    "judge": ("judge_",),
-    "web": ("web_",),
-    "cost": ("generated_tokens", "prompt_tokens", "total_tokens", "turns", "calls", "seconds"),
-    "sureness": ("confidence", "likelihood"),
-    "trouble": ("invalid_calls", "malformed", "answered", "failed"),
-}
 COLUMNS = ("n", "f1", "precision", "recall", "hits_at_1", "retrieval_rate", "generated_tokens", "turns")
 GOES_ON = "goes on from there"  # what the command does that was stopped
 _TOGETHER = ("union", "majority", "oracle_max")
@@ -246,6 +234,8 @@ def told(found: Mapping[str, Any]) -> str:
 def _metrics(report: dict[str, Any]) -> Any:
     from rich.table import Table
 
+    from kgwalk.evaluation.report import grouped
+
     runs = f", {report['runs']} runs each" if report["runs"] > 1 else ""
     table = Table(title=f"{counted(report['n'], 'question')}{runs}", title_justify="left")
     clusters = report.get("clusters")
@@ -263,22 +253,6 @@ def _metrics(report: dict[str, Any]) -> Any:
             table.add_row("" if at else group, f"{name}{of}", _number(values[name]), *low_high)
         table.add_section()
     return table
-
-
-def grouped(values: dict[str, float]) -> dict[str, list[str]]:
-    """The names of the metrics that there are, in groups and in a readable order; none is left out.
-
-    >>> grouped({"turns": 2.0, "judge_f1": 1.0, "f1": 1.0, "sparkle": 1.0, "judge_recall": 1.0})
-    {'answers': ['f1'], 'judge': ['judge_f1', 'judge_recall'], 'cost': ['turns'], 'other': ['sparkle']}
-    """
-    found: dict[str, list[str]] = {}
-    for group, wanted in GROUPS.items():
-        for want in wanted:
-            begins = want.endswith("_")
-            found.setdefault(group, []).extend(n for n in values if n == want or (begins and n.startswith(want)))
-    taken = {name for names in found.values() for name in names}
-    found["other"] = [name for name in values if name not in taken]
-    return {group: names for group, names in found.items() if names}
 
 
 def _several(values: dict[str, float]) -> Any:

@@ -24,6 +24,7 @@ COMMANDS = (
     "ask",
     "eval",
     "compare",
+    "report",
     "calibrate",
     "train",
     "fit",
@@ -39,10 +40,11 @@ COMMANDS = (
     "bench",
 )
 
-SHARED = {"calibrate": "compare"}
+SHARED = {"calibrate": "compare", "report": "compare"}
 
 # Packages that commands import and the base install lacks, with the extra that brings each.
 EXTRAS = {"torch": "local", "transformers": "local", "accelerate": "local", "peft": "local", "safetensors": "local"}
+EXTRAS |= {"resvg_py": "png"}
 OF_GRAPHS = ("build", "info", "relations", "query", "find", "verify", "export", "subgraphs")  # after `kgwalk kg`
 ASKING = ("ask", "serve")  # commands that take their graph as an option, not as an argument
 

@@ -33,6 +33,8 @@ from kgwalk.walk.confidence import Confidence, fitted, is_started, seen_in
 
 PREDICTIONS = "predictions.jsonl"
 METRICS = "metrics.json"  # written when all episodes are there
+STEP_METRICS = "metrics.jsonl"  # of a stage of training: a row a step
+STEP_EPISODES = "episodes.jsonl"  # and some of the walks of each step
 PredictionRow = dict[str, Any]
 EpisodeKey = tuple[int, int]  # a question's place in its split, and which of its runs
 
@@ -50,9 +52,25 @@ GROUPED = (
 )
 _NUMBERS = (*GROUPED, "answered", "failed")
 
+ACCURACY = ("f1", "exact_set", "hits_at_1")  # the columns of `accuracy_by`
+ANSWER_KIND = "answer kind"  # the table by what was asked for: names, a number, a table, yes or no
+
 WITH_INTERVAL = ("f1", "precision", "recall", "hits_at_1", "hit_any", "exact_set", "accuracy", "retrieval_rate")
 JUDGED = "judge_"  # a judge's metrics begin with it, and have intervals as well
 Means = dict[str, float]
+
+# The metrics as people are shown them, in this order; a name that ends in _ stands for all that begin with it.
+GROUPS = {
+    "answers": ("f1", "precision", "recall", "hits_at_1", "exact_set", "accuracy", "rows_f1"),
+    "lenient": ("hit_any", "hit_substring", "em_token"),
+    "retrieval": ("retrieval_",),
+    "exploration": ("exploration_",),
+    "judge": ("judge_",),
+    "web": ("web_",),
+    "cost": ("generated_tokens", "prompt_tokens", "total_tokens", "turns", "calls", "seconds"),
+    "sureness": ("confidence", "likelihood"),
+    "trouble": ("invalid_calls", "malformed", "answered", "failed"),
+}
 
 
 def finish(folder: RunFolder, rows: Sequence[PredictionRow], **more: Any) -> dict[str, Any]:
@@ -137,18 +155,54 @@ def _clustered(questions: dict[int, list[PredictionRow]], means: dict[int, Means
 
 
 def _tables(questions: dict[int, list[PredictionRow]], means: dict[int, Means]) -> dict[str, dict[str, Any]]:
-    members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for number, rows in questions.items():
-        for table, line in rows[0]["groups"].items():
-            members[table][line].append(number)
+    members = _members(questions)
     # rows of an older version have no metrics of the web
     names = [*GROUPED, *(["web_used"] if all("web_used" in one for one in means.values()) else [])]
     return {
         table: {
             line: {"n": len(numbers)} | {name: float(np.mean([means[n][name] for n in numbers])) for name in names}
-            for line, numbers in sorted(lines.items(), key=lambda entry: _order(entry[0]))
+            for line, numbers in lines.items()
         }
         for table, lines in members.items()
+    }
+
+
+def _members(questions: dict[int, list[PredictionRow]]) -> dict[str, dict[str, list[int]]]:
+    """The questions of each line of each table, the lines in order."""
+    members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for number, rows in questions.items():
+        for table, line in rows[0]["groups"].items():
+            members[table][line].append(number)
+    return {table: dict(sorted(lines.items(), key=lambda entry: _order(entry[0]))) for table, lines in members.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScore:
+    """The questions of one line of a table: how many, and for each of `ACCURACY` the mean, low and high."""
+
+    n: int
+    scores: dict[str, tuple[float, float, float]]
+
+
+def accuracy_by(rows: Sequence[PredictionRow]) -> dict[str, dict[str, GroupScore]]:
+    """Accuracy by hops, type and the other groups of an evaluation, and by the kind of answer, with 95% intervals.
+
+    An interval of a few questions that are all alike has no width; that is no proof, so `n` belongs beside it.
+    """
+    questions = by_question(rows)
+    for several in questions.values():
+        kind = several[0].get("answer_kind", "entity")
+        several[0] = several[0] | {"groups": several[0]["groups"] | {ANSWER_KIND: str(kind)}}
+    means = {number: _means(several) for number, several in questions.items()}
+
+    def scored(numbers: list[int]) -> GroupScore:
+        values = {name: [means[number][name] for number in numbers] for name in ACCURACY}
+        found = {name: (float(np.mean(each)), *bootstrap_interval(each)) for name, each in values.items()}
+        return GroupScore(len(numbers), found)
+
+    return {
+        table: {line: scored(numbers) for line, numbers in lines.items()}
+        for table, lines in _members(questions).items()
     }
 
 
@@ -156,6 +210,22 @@ def _order(line: str) -> tuple[int, str]:
     """Numbers by size, then texts."""
     digits = line.split("-")[0].rstrip("+")
     return (int(digits), line) if digits.isdecimal() and len(digits) < 10 else (1 << 40, line)
+
+
+def grouped(values: dict[str, float]) -> dict[str, list[str]]:
+    """The names of the metrics that there are, in groups and in a readable order; none is left out.
+
+    >>> grouped({"turns": 2.0, "judge_f1": 1.0, "f1": 1.0, "sparkle": 1.0, "judge_recall": 1.0})
+    {'answers': ['f1'], 'judge': ['judge_f1', 'judge_recall'], 'cost': ['turns'], 'other': ['sparkle']}
+    """
+    found: dict[str, list[str]] = {}
+    for group, wanted in GROUPS.items():
+        for want in wanted:
+            begins = want.endswith("_")
+            found.setdefault(group, []).extend(n for n in values if n == want or (begins and n.startswith(want)))
+    taken = {name for names in found.values() for name in names}
+    found["other"] = [name for name in values if name not in taken]
+    return {group: names for group, names in found.items() if names}
 
 
 def _several(questions: dict[int, list[PredictionRow]], runs: int) -> dict[str, float]:
@@ -185,11 +255,14 @@ def _question(row: PredictionRow) -> Question:
 
 def _calibration(rows: Sequence[PredictionRow]) -> dict[str, Any]:
     """Whether `confidence` can be relied on, over all walks with an answer; nothing where no walk has one."""
+    chances, right = chances_of(rows)
+    return {"calibration": calibration(chances, right)} if chances else {}
+
+
+def chances_of(rows: Sequence[PredictionRow]) -> tuple[list[float], list[bool]]:
+    """The confidence of each walk with an answer, and whether that was right."""
     sure = [row for row in rows if row["metrics"]["answered"] and "confidence" in row["metrics"]]
-    if not sure:
-        return {}
-    chances = [row["metrics"]["confidence"] for row in sure]
-    return {"calibration": calibration(chances, [row["metrics"]["exact_set"] == 1 for row in sure])}
+    return [row["metrics"]["confidence"] for row in sure], [row["metrics"]["exact_set"] == 1 for row in sure]
 
 
 def _shares(values: Iterable[str]) -> dict[str, Any]:

@@ -69,6 +69,15 @@ class CalibrationSpread(TypedDict):
     perfect_ece: float
 
 
+class ReliabilityBin(TypedDict):
+    """The `n` chances of one bin of a reliability diagram: their mean, the share that was `right`, and its interval."""
+
+    n: int
+    chance: float
+    right: float
+    interval: list[float]
+
+
 def calibration(chances: Sequence[float], right: Sequence[bool]) -> Calibration:
     """
     >>> found = calibration([0.95, 0.95, 0.35, 0.35], [True, True, True, False])
@@ -79,7 +88,7 @@ def calibration(chances: Sequence[float], right: Sequence[bool]) -> Calibration:
     one wrong, two are in order and one is a tie.
     """
     chance_N, right_N = np.asarray(chances, np.float64), np.asarray(right, bool)
-    bin_N = np.minimum((chance_N * BINS).astype(int), BINS - 1)
+    bin_N = _bins(chance_N)
     gaps = [abs(float((right_N[bin_N == at] - chance_N[bin_N == at]).sum())) for at in range(BINS)]
     high_N = chance_N > HIGH
     return {
@@ -90,6 +99,29 @@ def calibration(chances: Sequence[float], right: Sequence[bool]) -> Calibration:
         "above_90": int(high_N.sum()),
         "above_90_right": float(right_N[high_N].mean()) if high_N.any() else None,
     }
+
+
+def reliability(chances: Sequence[float], right: Sequence[bool]) -> list[ReliabilityBin]:
+    """The bins of `calibration` that hold a chance, from low to high.
+
+    >>> [(one["n"], one["chance"], one["right"]) for one in reliability([0.95, 0.95, 0.35, 0.35], [1, 1, 1, 0])]
+    [(2, 0.35, 0.5), (2, 0.95, 1.0)]
+    """
+    chance_N, right_N = np.asarray(chances, np.float64), np.asarray(right, np.float64)
+    bin_N = _bins(chance_N)
+    return [
+        {
+            "n": int((bin_N == at).sum()),
+            "chance": float(chance_N[bin_N == at].mean()),
+            "right": float(right_N[bin_N == at].mean()),
+            "interval": list(bootstrap_interval(right_N[bin_N == at].tolist())),
+        }
+        for at in np.unique(bin_N)
+    ]
+
+
+def _bins(chance_N: Float64Array) -> npt.NDArray[np.int64]:
+    return np.minimum((chance_N * BINS).astype(np.int64), BINS - 1)
 
 
 def calibration_spread(

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from kgwalk.config.run_folder import RowFile, episode_row
+from kgwalk.evaluation.report import STEP_EPISODES
 from kgwalk.llm.engine import Sampling
 from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
 from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
@@ -33,7 +34,6 @@ from kgwalk.training.settings import GrpoSettings
 from kgwalk.training.updater import Updater, rate
 from kgwalk.types import Episode, Flat, KgwalkError, StopReason
 
-EPISODES = "episodes.jsonl"
 WATCHED = ("f1", "hits_at_1", "retrieval_rate", "answered", "invalid_calls", "generated_tokens", "turns")
 PARTS = ("rollout", "reward", "pack", "update", "optimiser", "sync")  # of a step, for its seconds
 UNPAID = Rewarded([], 0.0)  # for an episode that is left out: no reward function is asked about it
@@ -103,7 +103,7 @@ class Grpo:
         with clock.host("pack"):
             sequences = _sequences(good, found)
         numbers = self._learn(number, sequences)
-        self._record(number, groups)
+        self._record(number, groups, good, found)
         written = sum(self.updater.processes.gathered([w.episode.generated_tokens for w in everyone]))
         seconds = clock.read(*PARTS)
         return {
@@ -235,7 +235,9 @@ class Grpo:
         failed = sum(gathered([sum(not one.episode.trainable for one in walked)]))
         return means | {"episodes": float(len(rows)), "dropped_groups": float(dropped), "left_out": float(failed)}
 
-    def _record(self, number: int, groups: list[list[Rollout]]) -> None:
+    def _record(
+        self, number: int, groups: list[list[Rollout]], trained: list[list[Rollout]], found: AdvantageResult
+    ) -> None:
         """Tell the curriculum the rewards and what was answered, and write a few episodes for people to read."""
         own = []
         for group in filter(None, groups):
@@ -246,12 +248,14 @@ class Grpo:
         if not self.updater.processes.main or not self.settings.episodes:
             return
         if not self._recorded:  # steps after the checkpoint, before a kill, are run again
-            keep_rows(self.folder / EPISODES, lambda row: row["step"] < number)
+            keep_rows(self.folder / STEP_EPISODES, lambda row: row["step"] < number)
             self._recorded = True
-        with RowFile(self.folder / EPISODES) as rows:
-            for one in [group[0] for group in groups[: self.settings.episodes]]:
+        with RowFile(self.folder / STEP_EPISODES) as rows:
+            for group, kept, values in list(zip(groups, trained, found.values, strict=True))[: self.settings.episodes]:
+                one = group[0]
+                credit = {"advantages": values[0]} if kept and kept[0] is one else {}  # none if it was left out
                 rewarded = {"turns": one.rewarded.turns, "whole": one.rewarded.whole, "parts": one.rewarded.parts}
-                rows.add({"step": number, "rewards": rewarded, "episode": episode_row(one.episode)})
+                rows.add({"step": number, "rewards": rewarded, **credit, "episode": episode_row(one.episode)})
 
     def _state(self) -> dict[str, Any]:
         return {"curriculum": self.curriculum.state()}

@@ -31,11 +31,11 @@ import torch
 from kgwalk.config.cache import cannot_write
 from kgwalk.config.recipe import unknown
 from kgwalk.config.run_folder import RESTORE, RowFile, read_rows
+from kgwalk.evaluation.report import STEP_METRICS
 from kgwalk.training.checkpoint import Checkpoints
 from kgwalk.training.updater import Diverged, Processes, Updater
 from kgwalk.types import InputError, KgwalkError, Progress, silent
 
-METRICS = "metrics.jsonl"
 SINKS = ("none", "tensorboard", "wandb", "trackio")
 Metrics = dict[str, float]
 STEP, VALIDATION, SAVE = "step", "validation", "save"
@@ -351,7 +351,7 @@ class Tracking:
     def __init__(self, folder: Path, stage: str, *, report_to: str = "tensorboard", after: int = 0) -> None:
         check_tracker(report_to)
         self.folder, self.stage = folder, stage
-        path = folder / METRICS
+        path = folder / STEP_METRICS
         keep_rows(path, lambda row: row.get("stage") != stage or row["step"] <= after)
         self._rows = RowFile(path)
         self._sink = _sink(report_to, folder, stage, after)

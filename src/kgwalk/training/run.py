@@ -20,13 +20,14 @@ from kgwalk.data.mixture import evenly
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import GraphExamples, ShownExamples
 from kgwalk.evaluation.evaluate import chosen
+from kgwalk.evaluation.report import STEP_METRICS
 from kgwalk.score.judge.judge import Judge, JudgeSettings, opened_judge
 from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.curriculum import TrainingSet
 from kgwalk.training.grpo import Judged, no_verdicts
-from kgwalk.training.loop import METRICS, TimeBudget, step_rows
+from kgwalk.training.loop import TimeBudget, step_rows
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
 from kgwalk.training.settings import GrpoSettings, ModelSettings
@@ -234,9 +235,9 @@ class TrainingRun:
         """End a stage that was planned to have `steps`: its best weights become the model's and the run's result."""
         place = self.folder.file(stage)
         if self.processes.main:
-            rows = [row for row in step_rows(place / METRICS) if row.get("stage") == stage]
+            rows = [row for row in step_rows(place / STEP_METRICS) if row.get("stage") == stage]
             if not rows:
-                raise KgwalkError(f"{place / METRICS} has no row of the stage {stage}; {RESTORE}")
+                raise KgwalkError(f"{place / STEP_METRICS} has no row of the stage {stage}; {RESTORE}")
             validated = [row for row in rows if "eval_f1" in row]
             best = max(validated, key=lambda row: (row["eval_f1"], row["step"]), default=None)
             self._publish(_result(place))

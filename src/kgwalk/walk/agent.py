@@ -32,7 +32,18 @@ from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine
-from kgwalk.types import AnswerForm, Episode, KgwalkError, Question, StopReason, Triple, Turn, UnknownEntity
+from kgwalk.types import (
+    AnswerForm,
+    Episode,
+    KgwalkError,
+    Question,
+    StopReason,
+    Triple,
+    Turn,
+    UnknownEntity,
+    escaped,
+    transcript_html,
+)
 from kgwalk.walk.confidence import Confidence, read_confidence
 from kgwalk.walk.environment import (
     BESIDE,
@@ -75,6 +86,7 @@ EVEN = 0.5  # of a fitted probability: below it an answer is more likely wrong t
 NOTE = "the model was not sure of this walk; it may well be wrong"
 SAYS_NOT = "the graph does not say"
 NOT_SAID = "none"  # the kind of an answer that says so, as of a question
+_SHOWN, _FACTS = 20, 4  # answers that a notebook shows, and facts of each
 
 
 def _unwatched(episode: Episode, turn: Turn | None) -> None:
@@ -402,6 +414,24 @@ class AskResult:
         if least is None or not self.answers:
             return False
         return self.confidence is None or self.confidence < least
+
+    def _repr_html_(self) -> str:
+        """The answer as a notebook shows it: the first of its names with the facts behind each, then the walk."""
+        shown = self.form.rows or [[name] for name in self.answers]
+        lines = []
+        for row in shown[:_SHOWN]:
+            facts = "; ".join(" → ".join(fact[:3]) for fact in self.evidence.get(row[0], [])[:_FACTS])
+            cells = "".join(f"<td><b>{escaped(cell)}</b></td>" for cell in row)
+            lines.append(f"<tr>{cells}<td><small>{escaped(facts)}</small></td></tr>")
+        more = f"<p>and {len(shown) - _SHOWN:,} more</p>" if len(shown) > _SHOWN else ""
+        said = f"<table>{''.join(lines)}</table>{more}" if lines else f"<p>{SAYS_NOT}</p>"
+        if not lines and self.stop is not StopReason.answered:
+            said = f"<p>no answer: {escaped(self.failure or self.stop)}</p>"
+        sure = "" if self.confidence is None else f"<p><small>confidence {self.confidence:.2f}</small></p>"
+        note = "" if self.note is None else f"<p>{escaped(self.note)}</p>"
+        walks = "".join(transcript_html(episode) for episode in self.episodes[:1])
+        walk = f"<details><summary>the walk, {self.turns} turns</summary>{walks}</details>" if walks else ""
+        return f"<div><p>{escaped(self.question)}</p>{said}{sure}{note}{walk}</div>"
 
 
 def as_json(asked: AskResult, *, limit: int | None = None, least: float | None = None) -> dict[str, Any]:
