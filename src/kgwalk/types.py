@@ -163,6 +163,7 @@ class Turn:
     seconds: float = 0.0
     documents: list[Document] = field(default_factory=list)  # of a web search, as far as they were shown
     constraint: Constraint | None = None  # None: the model could write anything. Not written to files
+    made: tuple[int, int] | None = None  # the number and the size of the set that the call made. Not written to files
 
 
 class Constraint(NamedTuple):

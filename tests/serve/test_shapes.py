@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from kgwalk.serve import chat, graph_routes, shapes
-from kgwalk.serve.agent import read_ask
 from kgwalk.serve.api import model_of
+from kgwalk.serve.ask import read_ask
 from kgwalk.serve.reading import ItemError, MissingField, RequestReader, taken_apart
 
 READERS: dict[Any, RequestReader[Any]] = {

@@ -1,15 +1,15 @@
-"""The agent behind the server, with bounds on its use; POST /v1/ask and GET /v1/models.
+"""The agent behind the server, with bounds on its use; GET /v1/models.
 
 Walks run on an event loop in a thread of their own, so that a long step of one holds up no graph request. How many
 run at once is bounded, and so is the time of each. The agent and its engine are imported when somebody asks, or when
-the server warms them. chat.py asks the same agent in OpenAI's shape.
+the server warms them. ask.py (/v1/ask) and chat.py (OpenAI's shape) ask the same agent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,18 +23,18 @@ from kgwalk.config.runtime import LoopClosed, LoopThread
 from kgwalk.serve.asgi import STOPPING_WORDS, HttpError, HttpReply, check_characters, check_question, too_long
 from kgwalk.serve.engine import NotOpened, SharedEngine
 from kgwalk.serve.graphs import ServedGraphs
-from kgwalk.serve.reading import ItemError, RequestReader, given
+from kgwalk.serve.reading import ItemError, given
 from kgwalk.serve.settings import ServeSettings
-from kgwalk.serve.shapes import AgentOptions, AskBody, EngineState, ModelEntry, ModelList
-from kgwalk.types import EngineError, KgwalkError, StopReason, UnknownEntity
+from kgwalk.serve.shapes import AgentOptions, EngineState, ModelEntry, ModelList
+from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
 
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine, Generation, Request
-    from kgwalk.walk.agent import AskResult
+    from kgwalk.walk.agent import AskResult, Start
     from kgwalk.walk.confidence import Confidence
     from kgwalk.walk.policy import AskSettings
     from kgwalk.walk.protocol import Protocol
-    from kgwalk.walk.rollout import Budget, Watch
+    from kgwalk.walk.rollout import Budget
     from kgwalk.walk.web.search import WebSearch
 
 log = logging.getLogger("kgwalk.serve")
@@ -64,6 +64,19 @@ class AgentRequest:
         from kgwalk.walk.agent import as_json  # imported by now
 
         return as_json(asked, limit=self.limit, least=self.min_confidence)
+
+
+class WalkFollower:
+    """Is told of a question on its way to an answer; mostly from the agent's thread. This one hears nothing."""
+
+    def waits(self, before: int, model: EngineState | None) -> None:
+        """It has to wait: for so many other questions, or until the model is open."""
+
+    def starts(self, start: Start, kinds: Sequence[str]) -> None:
+        """The walk begins at these topics, and from all of these kinds."""
+
+    def turns(self, episode: Episode, turn: Turn | None) -> None:
+        """A turn was done; None: the episode has ended. A `Watch`."""
 
 
 class AgentService:
@@ -123,8 +136,9 @@ class AgentService:
         except (KgwalkError, ImportError, OSError, RuntimeError):  # what a recipe, an import or a library may raise
             log.exception("the agent cannot be made ready")
 
-    async def ask(self, wanted: AgentRequest, deadline: float, watch: Watch | None = None) -> AskResult:
-        """Walk; `watch` is called from the agent's thread. Raises HttpError."""
+    async def ask(self, wanted: AgentRequest, deadline: float, follower: WalkFollower | None = None) -> AskResult:
+        """Walk, and tell whoever follows. Raises HttpError."""
+        told = follower or WalkFollower()
         self.require()
         graph = refusing(lambda: self._graphs.graph(wanted.graph))
         # In another thread: the first request imports the agent, which takes a while. Kept: most questions of a burst
@@ -136,26 +150,40 @@ class AgentService:
         check_characters(len(wanted.question), budget.total_tokens)
 
         async def walk() -> AskResult:
-            from kgwalk.walk.agent import answer_question
+            from kgwalk.walk.agent import answer_question, start_of
+            from kgwalk.walk.kinds import kinds_beside
 
+            if self.state != "open":
+                told.waits(0, self.state)
             engine = await self._engine.opened()
             check_question(wanted.question, engine, budget)
+            web = self._web if protocol.searches_web else None
+
+            def begin() -> tuple[Start, list[str]]:
+                start = start_of(wanted.question, graph, wanted.topics, protocol=protocol, web=web is not None)
+                if follower is None or not protocol.starts_from_kinds:
+                    return start, []
+                return start, [kind.name for kind in kinds_beside(wanted.question, start.topics, graph)]
+
+            # in a thread: a remote graph is slow, and so is comparing spellings
+            start, kinds = await asyncio.to_thread(begin)
+            told.starts(start, kinds)
             left = max(0.0, deadline - monotonic()) * SOFT
             return await answer_question(
                 wanted.question,
                 graph,
                 protocol=protocol,
                 engine=engine,
-                web=self._web if protocol.searches_web else None,
-                topics=wanted.topics,
+                web=web,
+                topics=start,
                 runs=wanted.runs,
                 budget=replace(budget, seconds=min(budget.seconds, left)),
-                watch=watch or (lambda episode, turn: None),
+                watch=told.turns,
                 confidence=_confidence(self._settings.adapter),
                 asking=asking,
             )
 
-        asked = await self._run(walk, deadline)
+        asked = await self._run(walk, deadline, told)
         if asked.stop is StopReason.prompt:
             raise too_long(asked.failure or "the prompt is longer than the language model can read")
         if asked.stop in (StopReason.engine_failed, StopReason.tool_failed):
@@ -192,13 +220,16 @@ class AgentService:
     def close(self) -> None:
         self._loop.close()
 
-    async def _run(self, work: Callable[[], Coroutine[Any, Any, T]], deadline: float) -> T:
+    async def _run(
+        self, work: Callable[[], Coroutine[Any, Any, T]], deadline: float, told: WalkFollower | None = None
+    ) -> T:
         """Do the work on the agent's loop, within the bounds; its failures become replies."""
-        async with self._admitted(deadline):
+        async with self._admitted(deadline, told or WalkFollower()):
             try:
                 return await self._loop.run(work)
             except UnknownEntity as error:
-                raise HttpError(422, "unknown_entity", str(error)) from error
+                facts = [[*fact[:3]] for fact in getattr(error, "facts", ())]
+                raise HttpError(422, "unknown_entity", str(error), nearest=error.nearest, facts=facts) from error
             except EngineError as error:
                 if not isinstance(error, NotOpened):
                     log.error("the language model failed: %s", error)
@@ -213,13 +244,15 @@ class AgentService:
                 raise HttpError(503, *STOPPING_WORDS) from None
 
     @asynccontextmanager
-    async def _admitted(self, deadline: float) -> AsyncIterator[None]:
+    async def _admitted(self, deadline: float, told: WalkFollower) -> AsyncIterator[None]:
         """Wait for a turn, for no longer than until the deadline, which also ends the work."""
         if self.waiting >= MOST_WAITING:
             raise _busy()
         admitted = False
         try:
             async with asyncio.timeout(max(0.0, deadline - monotonic())):
+                if self._gate.locked():
+                    told.waits(self.waiting, self.state)
                 self.waiting += 1
                 try:
                     await self._gate.acquire()
@@ -265,20 +298,6 @@ def _agents() -> list[str]:
     return [name for name in names() if "protocol" in load_recipe(name).sections]
 
 
-read_ask = RequestReader(AskBody, "the body")
-
-
-class AskRoute:
-    """POST /v1/ask: `ask --json` over HTTP."""
-
-    def __init__(self, agent: AgentService) -> None:
-        self._agent = agent
-
-    async def __call__(self, body: bytes, deadline: float) -> HttpReply:
-        wanted = refusing(lambda: _read(body))
-        return HttpReply(200, orjson.dumps(wanted.told(await self._agent.ask(wanted, deadline))))
-
-
 class ModelsRoute:
     """GET /v1/models: the language model, the agent, and the agent by recipe."""
 
@@ -292,11 +311,6 @@ class ModelsRoute:
         ]
         listed: ModelList = {"object": "list", "data": entries}
         return HttpReply(200, orjson.dumps(listed))
-
-
-def _read(body: bytes) -> AgentRequest:
-    asked = read_ask(parse(body))
-    return wanted_of(asked["question"], asked.get("recipe"), asked)
 
 
 def parse(body: bytes) -> object:

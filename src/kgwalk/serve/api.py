@@ -62,7 +62,11 @@ _REPLIES: dict[str, tuple[type, str]] = {
     ),
     "/kg/graphs": (shapes.GraphList, "The graphs served, and their counts."),
     "/health": (shapes.Health, "Whether the server answers. Needs no key."),
-    "/v1/ask": (shapes.AskReply, "Answer a question by walking a graph, with the facts behind each answer."),
+    "/v1/ask": (
+        shapes.AskReply,
+        "Answer a question by walking a graph, with the facts behind each answer. With `stream`, server-sent events: "
+        "AskWaiting where it has to wait, AskStarted, AskTurn as each happens, then AskAnswered or AskFailed.",
+    ),
     "/v1/chat/completions": (
         shapes.ChatReply,
         "OpenAI's shape. The model `kgwalk` is the agent: the last message of the user's is the question, and "
@@ -76,6 +80,10 @@ _BODIES: dict[str, type] = {
     "/kg/query": shapes.QueryBatch,
     "/v1/ask": shapes.AskBody,
     "/v1/chat/completions": shapes.ChatBody,
+}
+_STREAMS: dict[str, tuple[type, ...]] = {  # what each event of a stream is
+    "/v1/ask": get_args(shapes.AskEvent),
+    "/v1/chat/completions": (shapes.ChatChunk,),
 }
 _AGENT = "/v1/"
 _TOO_LONG = ", or its text is longer than the language model can read"
@@ -134,7 +142,7 @@ def _describe(api: FastAPI, *, with_key: bool) -> dict[str, Any]:
             *_BODIES.values(),
             *(shape for shape, _ in _REPLIES.values()),
             shapes.RequestError,
-            shapes.ChatChunk,
+            *(shape for shapes_ in _STREAMS.values() for shape in shapes_),
         ]
         _, definitions = models_json_schema(
             [(model_of(shape), "validation") for shape in described_shapes], ref_template=_REF
@@ -158,8 +166,10 @@ def _describe_operation(operation: dict[str, Any], path: str) -> None:
         operation["requestBody"] = {"required": True, "content": _content(_BODIES[path])}
     if path in _REPLIES:
         replies["200"] = {"description": "The answer.", "content": _content(_REPLIES[path][0])}
-        if path == "/v1/chat/completions":
-            replies["200"]["content"]["text/event-stream"] = {"schema": {"$ref": _REF.format(model="ChatChunk")}}
+        if path in _STREAMS:
+            events = [{"$ref": _REF.format(model=shape.__name__)} for shape in _STREAMS[path]]
+            schema = events[0] if len(events) == 1 else {"oneOf": events}
+            replies["200"]["content"]["text/event-stream"] = {"schema": schema}
     elif path == "/metrics":
         replies["200"] = {
             "description": "The counts.",

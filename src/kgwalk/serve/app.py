@@ -19,7 +19,7 @@ import orjson
 
 from kgwalk import __version__
 from kgwalk.kg.graph import Graph
-from kgwalk.serve.agent import AgentService, AskRoute, ModelsRoute
+from kgwalk.serve.agent import AgentService, ModelsRoute
 from kgwalk.serve.asgi import (
     STOPPING,
     AsgiMessage,
@@ -35,6 +35,7 @@ from kgwalk.serve.asgi import (
     send_answer,
     send_reply,
 )
+from kgwalk.serve.ask import AskRoute
 from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
 from kgwalk.serve.graphs import ServedGraphs, open_served

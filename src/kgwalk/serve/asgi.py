@@ -7,13 +7,13 @@ Imports no framework, so that a server is up before FastAPI could be imported.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from kgwalk.serve.shapes import RequestError
+from kgwalk.serve.shapes import RequestError, RequestErrorBody
 
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine
@@ -38,10 +38,24 @@ class HttpReply(NamedTuple):
 class HttpError(Exception):
     """A request that fails as a whole; the client reads `{"error": {"kind", "message"}}`."""
 
-    def __init__(self, status: int, kind: str, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        message: str,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+        *,
+        nearest: Sequence[str] = (),
+        facts: Sequence[list[str]] = (),
+    ) -> None:
         super().__init__(message)
         self.status = status
-        self.reply = error_reply(status, kind, message, headers)
+        self.about: RequestErrorBody = {"kind": kind, "message": message}
+        if nearest:
+            self.about["nearest"] = list(nearest)
+        if facts:
+            self.about["facts"] = list(facts)
+        self.reply = HttpReply(status, orjson.dumps({"error": self.about}), JSON, headers)
 
 
 class ClientGone(Exception):

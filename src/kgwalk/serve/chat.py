@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import orjson
 
-from kgwalk.serve.agent import AgentRequest, AgentService, parse, refusing, wanted_of
+from kgwalk.serve.agent import AgentRequest, AgentService, WalkFollower, parse, refusing, wanted_of
 from kgwalk.serve.asgi import STOPPING, HttpError, HttpReply, ReplyStream, check_characters, too_long
+from kgwalk.serve.ask import WalkEvents
 from kgwalk.serve.reading import ItemError, MissingField, RequestReader, given, json_type
 from kgwalk.serve.shapes import (
     AgentOptions,
@@ -32,9 +33,8 @@ from kgwalk.serve.shapes import (
     ChatUsage,
     ChunkChoice,
     SamplingOptions,
-    TurnAbout,
 )
-from kgwalk.types import Episode, Message, StopReason, Turn
+from kgwalk.types import Message, StopReason
 
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine, Generation, Request, Sampling
@@ -106,10 +106,10 @@ class ChatRoute:
         chat: Chat,
         wanted: AgentRequest | None,
         deadline: float,
-        watch: Callable[[Episode, Turn | None], None] | None,
+        follower: WalkFollower | None,
     ) -> ChatAnswer:
         if wanted is not None:
-            return _of_agent(wanted, await self._agent.ask(wanted, deadline, watch))
+            return _of_agent(wanted, await self._agent.ask(wanted, deadline, follower))
         completion = _Completion(chat)
         return completion.answer(*await self._agent.generate(completion.request, deadline))
 
@@ -117,19 +117,18 @@ class ChatRoute:
         self, chat: Chat, wanted: AgentRequest | None, writer: _Writer, deadline: float
     ) -> AsyncGenerator[bytes, None]:
         """Server-sent events: the turns, the answer, the end. An error before the first of them is raised."""
-        events: asyncio.Queue[TurnAbout | None] = asyncio.Queue()
-        watch = _forward(events)
+        events = WalkEvents()
         # A task of its own: it has a time limit, and whoever reads the parts may be another task each time.
-        job = asyncio.create_task(self._answer(chat, wanted, deadline, watch))
-        job.add_done_callback(_ended(events))
+        job = asyncio.create_task(self._answer(chat, wanted, deadline, events))
+        job.add_done_callback(events.ends)
         try:
-            event = await events.get()
-            if event is None and (error := job.exception()) is not None:
+            turn = await events.next_turn()
+            if turn is None and (error := job.exception()) is not None:
                 raise error
             yield writer.part({"role": "assistant", "content": ""})
-            while event is not None:
-                yield writer.part({"kgwalk": event})
-                event = await events.get()
+            while turn is not None:
+                yield writer.part({"kgwalk": turn})
+                turn = await events.next_turn()
             try:
                 answer = await job
             except HttpError as failed:
@@ -223,35 +222,6 @@ def _spoken(asked: AskResult, limit: int | None) -> str:
         rows = [asked.form.columns, *asked.form.rows[:limit]]
         return "\n".join([*(" | ".join(row) for row in rows), *more])
     return ", ".join([*asked.answers[:limit], *more])
-
-
-def _forward(events: asyncio.Queue[TurnAbout | None]) -> Callable[[Episode, Turn | None], None]:
-    """A watch that, from the agent's thread, puts each turn into the queue of this one."""
-    here = asyncio.get_running_loop()
-    runs: dict[int, int] = {}
-
-    def watch(episode: Episode, turn: Turn | None) -> None:
-        if turn is not None:
-            run = runs.setdefault(id(episode), len(runs) + 1)
-            about: TurnAbout = {
-                "run": run,
-                "turn": len(episode.turns),
-                "text": turn.text,
-                "observation": turn.observation,
-                "ok": turn.ok,
-            }
-            here.call_soon_threadsafe(events.put_nowait, about)
-
-    return watch
-
-
-def _ended(events: asyncio.Queue[TurnAbout | None]) -> Callable[[asyncio.Task[ChatAnswer]], None]:
-    def ended(job: asyncio.Task[ChatAnswer]) -> None:
-        if not job.cancelled():
-            job.exception()  # looked at, so that nobody warns where the client has left
-        events.put_nowait(None)
-
-    return ended
 
 
 # The language model

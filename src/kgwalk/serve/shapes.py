@@ -214,9 +214,14 @@ class Health(TypedDict):
     waiting: Annotated[int, About("questions that wait for their turn")]
 
 
+EvidenceFact = Annotated[list[str], About("[head, relation, tail]", 3, 3)]
+
+
 class RequestErrorBody(TypedDict):
     kind: str
     message: str
+    nearest: NotRequired[Annotated[list[str] | None, About("of an unknown entity: names that may be meant")]]
+    facts: NotRequired[Annotated[list[EvidenceFact] | None, About("of these, what comes nearest to the question")]]
 
 
 class RequestError(TypedDict):
@@ -244,9 +249,9 @@ class AgentOptions(TypedDict):
 class AskBody(AgentOptions):
     question: str
     recipe: NotRequired[Annotated[str | None, About("how to walk; a bundled recipe")]]
+    stream: NotRequired[Annotated[bool | None, About("server-sent events: the walk as it happens, then the answer")]]
 
 
-EvidenceFact = Annotated[list[str], About("[head, relation, tail]", 3, 3)]
 Evidence = Annotated[dict[str, list[EvidenceFact]], About("for each answer a path of facts from a topic")]
 StopWord = Literal["answered", "turns", "tokens", "time"]
 Note = Annotated[str | None, About("a warning where the model was not sure of its walk")]
@@ -313,6 +318,52 @@ class AskReply(AnswerShape):
     mentions: NotRequired[Annotated[list[MentionBody] | None, About("where the question may mean other entities")]]
 
 
+class TurnAbout(TypedDict):
+    """A turn of the walk, as it happens."""
+
+    run: Annotated[int, About("which of several walks, from 1")]
+    turn: int
+    text: Annotated[str, About("what the model wrote")]
+    words: Annotated[str, About("the same in plain words")]
+    observation: Annotated[str, About("what it was told")]
+    ok: bool
+    set: Annotated[int | None, About("the number of the set that the call made; null if none")]
+    size: Annotated[int | None, About("how many members it has")]
+    names: Annotated[list[str], About("the first of them")]
+    facts: Annotated[list[EvidenceFact], About("facts by which these were found")]
+
+
+class AskWaiting(TypedDict):
+    """Only where the question has to wait."""
+
+    event: Literal["waiting"]
+    before: Annotated[int, About("questions that wait before it")]
+    model: Annotated[EngineState | None, About("of the language model; `opening` is waited for")]
+
+
+class AskStarted(TypedDict):
+    event: Literal["start"]
+    topics: Annotated[list[str], About("entities that the walk starts from: sets 1, 2, ...")]
+    kinds: Annotated[list[str], About("all of a kind that it starts from: the sets after these")]
+    mentions: Annotated[list[MentionBody], About("where the question may mean other entities")]
+
+
+class AskTurn(TurnAbout):
+    event: Literal["turn"]
+
+
+class AskAnswered(AskReply):
+    event: Literal["answer"]
+
+
+class AskFailed(TypedDict):
+    event: Literal["error"]
+    error: RequestErrorBody
+
+
+AskEvent = AskWaiting | AskStarted | AskTurn | AskAnswered | AskFailed  # each with its name as the event's, too
+
+
 # POST /v1/chat/completions, in OpenAI's shape
 
 ChatRole = Literal["system", "developer", "user", "assistant"]
@@ -359,14 +410,6 @@ class ChatAbout(AnswerShape):
     topics: list[str]
     stop: StopWord
     note: Note
-
-
-class TurnAbout(TypedDict):
-    run: int
-    turn: int
-    text: Annotated[str, About("what the model wrote")]
-    observation: Annotated[str, About("what it was told")]
-    ok: bool
 
 
 class ChatSaid(TypedDict):

@@ -191,7 +191,10 @@ class FittedText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """`opening` and `closing` are the protocol's tags; `triples` are the facts behind it, for evidence."""
+    """`opening` and `closing` are the protocol's tags; `triples` are the facts behind it, for evidence.
+
+    `made` is the number of the set that the call made, and its size, where a protocol has named sets.
+    """
 
     opening: str
     closing: str
@@ -199,6 +202,7 @@ class Observation:
     ok: bool = True
     error: str | None = None
     triples: Sequence[Triple] = field(default_factory=tuple)
+    made: tuple[int, int] | None = None
 
     def render(self, limit: int, *, asides: bool = True) -> str:
         shown = (listing.render(limit, asides=asides) for listing in self.listings)

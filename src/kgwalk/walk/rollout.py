@@ -206,7 +206,7 @@ class EpisodeRun:
                 self.watch(self.episode, turn)
                 return StopReason.turns
             observation = await self._answer_to(turn.step)
-            turn.ok, turn.error = observation.ok, observation.error
+            turn.ok, turn.error, turn.made = observation.ok, observation.error, observation.made
             last = number + 1 == self.protocol.turns
             closing = self.walk.last_call() if last else None
             if last and closing is None:

@@ -308,7 +308,8 @@ class KgwalkWalk(Walk):
         ]
         shown = [made.came[name] for name in made.members[: self.protocol.names] if name in made.came]
         # a set without relations around it (a count, a date) needs no empty lines
-        return Observation("", "", [members, *(part for part in listings if part.items)], triples=shown)
+        parts = [members, *(part for part in listings if part.items)]
+        return Observation("", "", parts, triples=shown, made=(number, len(made)))
 
     def _look_ahead(
         self, made: NamedSet, leaving: Sequence[str], entering: Sequence[str]
