@@ -306,7 +306,7 @@ class Estimate(NamedTuple):
     high: float
 
 
-Value = str | int | float | Estimate | None
+Cell = str | int | float | Estimate | None
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ class ReportTable:
     name: str  # of its CSV file
     title: str
     columns: list[str]
-    rows: list[list[Value]]
+    rows: list[list[Cell]]
     on_page: bool = True  # some are for the CSV file alone: every step of a training
     folded: bool = False  # a figure shows it; the numbers open on a click
 
@@ -326,7 +326,7 @@ class ReportFigure:
 
 
 @dataclass(frozen=True)
-class SampledWalk:
+class ReportWalk:
     """A walk to read; `about` is its line while it is folded."""
 
     right: bool
@@ -340,7 +340,7 @@ class Section:
     note: str = ""
     figures: list[ReportFigure] = field(default_factory=list)
     tables: list[ReportTable] = field(default_factory=list)
-    walks: list[SampledWalk] = field(default_factory=list)
+    walks: list[ReportWalk] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.figures or self.tables or self.walks or self.note)
@@ -393,11 +393,11 @@ def _table_html(table: ReportTable) -> str:
     return f"<details><summary>{title}: the numbers</summary>{whole}</details>" if table.folded else whole
 
 
-def _columns(table: ReportTable) -> list[list[Value]]:
+def _columns(table: ReportTable) -> list[list[Cell]]:
     return [[row[at] for row in table.rows] for at in range(len(table.columns))]
 
 
-def _shown(cell: Value) -> str:
+def _shown(cell: Cell) -> str:
     if isinstance(cell, Estimate):
         return f"{_number(cell.value)} <small>{_number(cell.low)} to {_number(cell.high)}</small>"
     if cell is None:

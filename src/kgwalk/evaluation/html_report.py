@@ -25,7 +25,7 @@ from kgwalk.evaluation.charts import (
     Estimate,
     ReportFigure,
     ReportTable,
-    SampledWalk,
+    ReportWalk,
     Section,
     Value,
     bar_chart,
@@ -527,7 +527,7 @@ def sampled(rows: Sequence[PredictionRow], count: int, seed: int = 0) -> list[Pr
     return [*wrong[:most], *right[: count - min(most, len(wrong))]]
 
 
-def _evaluated_walks(run: Evaluated, count: int) -> Iterator[SampledWalk]:
+def _evaluated_walks(run: Evaluated, count: int) -> Iterator[ReportWalk]:
     wanted = {key_of(row): row for row in sampled(run.rows, count)}
     path = run.folder.file(PREDICTIONS)
     episodes = {key_of(row): row["episode"] for row in whole_rows(path) if key_of(row) in wanted}
@@ -540,7 +540,7 @@ def _recorded(run: Trained) -> Path:
     return run.folder.file("grpo") / STEP_EPISODES
 
 
-def _training_walks(run: Trained, count: int) -> Iterator[SampledWalk]:
+def _training_walks(run: Trained, count: int) -> Iterator[ReportWalk]:
     """Walks spread over the steps, with what each turn was rewarded and credited."""
     rows = list(_steps(_recorded(run)))
     for at in range(min(count, len(rows))):
@@ -558,14 +558,14 @@ def _training_walks(run: Trained, count: int) -> Iterator[SampledWalk]:
         yield _walk(row["episode"], right, about, _recorded(run), notes)
 
 
-def _walk(row: Any, right: bool, about: str, path: Path, notes: Sequence[str] = ()) -> SampledWalk:
+def _walk(row: Any, right: bool, about: str, path: Path, notes: Sequence[str] = ()) -> ReportWalk:
     try:
         episode = episode_from(row)
     except ValueError as error:
         raise InputError(f"not an episode: {error}", path=str(path), hint=RESTORE) from None
     gold = escaped(", ".join(episode.question.answers)) or "none"
     shown = transcript_html(episode, notes)
-    return SampledWalk(right, about, f"{shown}<p>right answer: <b>{gold}</b></p>")
+    return ReportWalk(right, about, f"{shown}<p>right answer: <b>{gold}</b></p>")
 
 
 def _mean(values: Sequence[float]) -> float:
