@@ -21,13 +21,13 @@ from kgwalk import __version__
 from kgwalk.config.run_folder import RESTORE, RunFolder, episode_from, open_run, read_rows
 from kgwalk.evaluation.charts import (
     Bar,
+    Cell,
     Curve,
     Estimate,
     ReportFigure,
     ReportTable,
     ReportWalk,
     Section,
-    Value,
     bar_chart,
     csv_text,
     line_chart,
@@ -251,7 +251,7 @@ def write_report(
 
 def _about(runs: Sequence[Run]) -> Section:
     columns = ["run", "what", "recipe", "data", "questions", "model", "adapter", "begun", "kgwalk", "folder"]
-    rows: list[list[Value]] = []
+    rows: list[list[Cell]] = []
     for run in runs:
         about = run.folder.about
         settings = about["settings"]
@@ -280,7 +280,7 @@ def _about(runs: Sequence[Run]) -> Section:
 def _scores(runs: Sequence[Evaluated]) -> Section:
     labels = [run.label for run in runs]
     names = dict.fromkeys(name for run in runs for name in run.report["metrics"])
-    rows: list[list[Value]] = []
+    rows: list[list[Cell]] = []
     for group, members in grouped(dict.fromkeys(names, 0.0)).items():
         if group == "web" and not any(run.report["metrics"].get("web_calls") for run in runs):
             continue  # most runs have no web: lines of zeros say nothing
@@ -294,14 +294,14 @@ def _scores(runs: Sequence[Evaluated]) -> Section:
     return Section("Scores", note, [ReportFigure("scores", chart)], [table])
 
 
-def _estimate(run: Evaluated, name: str) -> Value:
+def _estimate(run: Evaluated, name: str) -> Cell:
     """A metric with the interval to believe: over clusters, where there are any."""
     value = run.report["metrics"].get(name)
     intervals = run.report["intervals"] | run.report.get("clusters", {}).get("intervals", {})
     return Estimate(value, *intervals[name]) if value is not None and name in intervals else value
 
 
-def _bar(label: str, run: int, value: Value, note: str = "") -> Bar | None:
+def _bar(label: str, run: int, value: Cell, note: str = "") -> Bar | None:
     if isinstance(value, Estimate):
         return Bar(label, run, value.value, value.low, value.high, note or f"{value.value:.3f}")
     return None if not isinstance(value, int | float) else Bar(label, run, value, note=note or f"{value:.3f}")
@@ -318,7 +318,7 @@ def _by_group(runs: Sequence[Evaluated]) -> Iterator[Section]:
                 sizes[line] = max(sizes[line], one.n)
         if len(sizes) < 2:
             continue  # one line says what the scores say
-        rows: list[list[Value]] = []
+        rows: list[list[Cell]] = []
         bars = []
         largest = sorted(sizes, key=lambda line: -sizes[line])[: max(2, _BARS // len(runs))]
         for line in sizes:
@@ -346,7 +346,7 @@ def _calibration(runs: Sequence[Evaluated]) -> Section:
     labels = [run.label for run in runs]
     columns = ["run", "answers", "right", "ECE", "AUROC", "above 0.9", "of these right"]
     keys = ("n", "right", "ece", "auroc", "above_90", "above_90_right")
-    rows: list[list[Value]] = [[run.label, *(run.report["calibration"][key] for key in keys)] for _, run in having]
+    rows: list[list[Cell]] = [[run.label, *(run.report["calibration"][key] for key in keys)] for _, run in having]
     note = (
         "Whether confidence can be relied on. On the dashed line an answer is as often right as it promises; below it, "
         "less often. The larger a dot, the more answers."
@@ -363,7 +363,7 @@ def _errors(runs: Sequence[Evaluated]) -> Section:
         if not names:
             continue
         columns = [key.removesuffix("s"), "run", "walks", "share of the run's walks"]
-        rows: list[list[Value]] = []
+        rows: list[list[Cell]] = []
         bars = []
         for name in names:
             for at, run in enumerate(runs):
@@ -378,7 +378,7 @@ def _errors(runs: Sequence[Evaluated]) -> Section:
 
 def _web(runs: Sequence[Evaluated]) -> Section:
     """How often the web was asked, and with what success, where facts were hidden or there was a web."""
-    rows: list[list[Value]] = []
+    rows: list[list[Cell]] = []
     points: dict[str, dict[str, list[tuple[float, float]]]] = {"f1": defaultdict(list), "web_used": defaultdict(list)}
     for run in runs:
         settings = run.folder.about["settings"]
@@ -417,13 +417,13 @@ def _compared(first: Evaluated, second: Evaluated) -> Section:
         found = compare(first.folder.path, second.folder.path)
     except KgwalkError as why:
         return Section(title, f"They cannot be paired: {why}")
-    rows: list[list[Value]] = [
+    rows: list[list[Cell]] = [
         [name, one["n"], one["first"], one["second"], Estimate(one["difference"], *one["interval"]), f"{one['p']:.4f}"]
         for name, one in found["metrics"].items()
     ]
     columns = ["metric", "questions", first.label, second.label, "difference", "p"]
     tables = [ReportTable(slug(f"compared {title}"), "Question by question", columns, rows)]
-    changed: list[list[Value]] = [
+    changed: list[list[Cell]] = [
         [way, *one["f1"], one["id"], one["question"]] for way in ("gained", "lost") for one in found[way][:_CHANGED]
     ]
     if changed:
@@ -441,7 +441,7 @@ def _compared(first: Evaluated, second: Evaluated) -> Section:
 def _curves(runs: Sequence[Trained]) -> Section:
     labels = [run.label for run in runs]
     figures = []
-    last: list[list[Value]] = []
+    last: list[list[Cell]] = []
     for stage in STAGES:
         having = {at: run.stages[stage] for at, run in enumerate(runs) if run.stages.get(stage)}
         for name, title in CURVES.items():
@@ -454,7 +454,7 @@ def _curves(runs: Sequence[Trained]) -> Section:
             ends = [rows[-1].get(name) for name in ("loss", "reward", "f1")]
             last.append([runs[at].label, stage, rows[-1]["step"], *ends, best])
     columns = ["run", "stage", "steps", "last loss", "last reward", "last F1", "best F1 in validation"]
-    steps: list[list[Value]] = [
+    steps: list[list[Cell]] = [
         [run.label, stage, row["step"], *(row.get(name) for name in CURVES)]
         for run in runs
         for stage, rows in run.stages.items()
@@ -473,7 +473,7 @@ def _points(rows: Sequence[dict[str, Any]], name: str) -> list[tuple[float, floa
 
 def _cost(runs: Sequence[Evaluated], trained: Sequence[Trained]) -> Section:
     section = Section("Cost")
-    rows: list[list[Value]] = []
+    rows: list[list[Cell]] = []
     for run in runs:
         sums = [sum(row["metrics"].get(name, 0) for row in run.rows) for name in COSTS]
         rows += [[run.label, "all walks", len(run.rows), *sums]]
@@ -482,7 +482,7 @@ def _cost(runs: Sequence[Evaluated], trained: Sequence[Trained]) -> Section:
         columns = ["run", "of", "walks", *(name.replace("_", " ") for name in COSTS)]
         section.tables.append(ReportTable("cost", "Evaluations", columns, rows))
         section.note = "Seconds are those of the walks, many of which are under way at once."
-    learnt: list[list[Value]] = []
+    learnt: list[list[Cell]] = []
     for one in trained:
         for stage, steps in one.stages.items():
             seconds = sum(value for _, value in _points(steps, "seconds"))
