@@ -51,7 +51,9 @@ def reported(
 ) -> dict[str, Any]:
     """Put the agent in its place, and write and return the report."""
     gain = compare(folder.file(BEFORE), folder.file(AFTER))["metrics"]["f1"]
-    kept = asked.start is not None and not is_better(gain)
+    # examples cost no weights, and who has learnt to read them is better with them in doubt (docs/guides/fit.md)
+    reads = not asked.train and asked.start is not None and bool(read_adapter(asked.start).learnt.get("examples"))
+    kept = asked.start is not None and not is_better(gain, in_doubt=reads)
     trained = folder.file(TRAINED)
     stays = asked.start is not None and (kept or not asked.train)
     source, card = (asked.start, None) if stays and asked.start else (trained / ADAPTER, trained / CARD)
@@ -98,14 +100,19 @@ def reported(
     return report
 
 
-def is_better(gain: Mapping[str, float]) -> bool:
+def is_better(gain: Mapping[str, float], *, in_doubt: bool = False) -> bool:
     """Whether the result walks better than the start on the questions that both walked, by more than chance.
 
-    p is that of the paired difference. In doubt the start stays: it has learnt more than these questions show.
+    p is that of the paired difference. In doubt the start stays: it has learnt more than these questions show. With
+    `in_doubt` it is the other way round: what is not worse is taken.
 
     >>> [is_better({"first": 0.5, "second": second, "p": p}) for second, p in ((0.4, 0.01), (0.6, 0.01), (0.6, 0.5))]
     [False, True, False]
+    >>> is_better({"first": 0.5, "second": 0.5, "p": 1.0}, in_doubt=True)
+    True
     """
+    if in_doubt:
+        return gain["second"] >= gain["first"]
     return gain["second"] > gain["first"] and gain["p"] < MOST_P
 
 
