@@ -39,8 +39,9 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 LOCKS = ("lock.txt", "torch.txt", "torch-cpu.txt")
-# What the lock leaves out: vLLM brings a torch of its own, and neither `make demo` nor `make test` uses it.
-UNLOCKED = ("vllm",)
+# What the lock leaves out, since neither `make demo` nor `make test` uses it: vLLM, which brings a torch of its own, and
+# resvg, which turns a report's figures into PNG.
+UNLOCKED = ("vllm", "png")
 CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",
     "ISC License (ISCL)": "ISC",
