@@ -39,8 +39,8 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 LOCKS = ("lock.txt", "torch.txt", "torch-cpu.txt")
-# What the lock leaves out, since neither `make demo` nor `make test` uses it: vLLM, which brings a torch of its own, and
-# resvg, which turns a report's figures into PNG.
+# Extras that the lock leaves out, since neither `make demo` nor `make test` uses them: vLLM brings a torch of its own,
+# and `png` turns a report's figures into PNG.
 UNLOCKED = ("vllm", "png")
 CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",
