@@ -165,20 +165,20 @@ class Reader(ScriptedEngine):
         self.tokens = Counting()
 
 
-LONG = f"{QUESTION} {'please ' * 3000}"  # 21,018 bytes, a token each; a walk has 2,048
+LONG = f"{QUESTION} {'please ' * 3000}"  # 21,018 bytes, a token each; a walk has 3,072
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_question_that_is_too_long(stream: bool) -> None:
     with serving(Reader()) as client:
-        for question in (LONG, LONG[:2000]):  # the second fits, but not with the prompt around it
+        for question in (LONG, LONG[:3000]):  # the second fits, but not with the prompt around it
             for path, body in (
                 ("/v1/ask", {"question": question}),
                 ("/v1/chat/completions", saying(question, stream=stream)),
             ):
                 response = client.post(path, json=body)
                 assert error_of(response) == (400, "context_length_exceeded")
-                assert re.search(r"has [\d,]+ tokens and there is room for 2,048", response.text)
+                assert re.search(r"has [\d,]+ tokens and there is room for 3,072", response.text)
         assert client.post("/v1/ask", json={"question": QUESTION}).json()["answers"] == ["Penny Marshall"]
 
 
