@@ -163,8 +163,9 @@ def test_the_recipe_pays_in_two_phases_and_for_length(store: Stores) -> None:
 
 def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) -> None:
     """Three steps of GRPO, the path paid from the second on. Rollouts are told what to say; all the rest is real."""
+    from kgwalk.evaluation.report import STEP_EPISODES
     from kgwalk.training.curriculum import Curriculum, CurriculumSettings
-    from kgwalk.training.grpo import EPISODES, Grpo
+    from kgwalk.training.grpo import Grpo
     from kgwalk.training.loop import CheckpointPolicy, run_stage
     from kgwalk.training.rollouts import TrainingSet, Walker
     from kgwalk.training.settings import GrpoSettings
@@ -201,7 +202,7 @@ def test_the_step_of_a_run_reaches_the_rewards(store: Stores, tmp_path: Path) ->
     )
     care = CheckpointPolicy(save_every=10, keep=1, eval_every=0)
     run_stage(grpo.stage(), grpo.updater, tmp_path, care, seed=0, card={}, resume=False, report_to="none")
-    rows = list(read_rows(tmp_path / EPISODES))
+    rows = list(read_rows(tmp_path / STEP_EPISODES))
     assert [(one["step"], round(one["rewards"]["parts"]["eog"], 6)) for one in rows] == [
         (1, 0.0),
         (2, 0.125),

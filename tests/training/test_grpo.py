@@ -15,11 +15,12 @@ import torch
 from conftest import FILMS, store_of
 from kgwalk.config.recipe import load_recipe
 from kgwalk.config.run_folder import episode_from, read_rows
+from kgwalk.evaluation.report import STEP_EPISODES
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Sampling
 from kgwalk.score.rewards import Outcome, RewardFunction, WeightedReward
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings
-from kgwalk.training.grpo import EPISODES, Grpo
+from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import CheckpointPolicy, run_stage
 from kgwalk.training.loss import Totals
 from kgwalk.training.microbatch import Batch
@@ -300,12 +301,12 @@ def test_episodes_are_written_once_a_step_whatever_was_written_before(graph: Gra
     again.curriculum.restore(grpo.curriculum.state() | {"step": 1})
     for number in (2, 3):
         again.step(number)
-    rows = list(read_rows(tmp_path / EPISODES))
+    rows = list(read_rows(tmp_path / STEP_EPISODES))
     assert [row["step"] for row in rows] == [1, 1, 2, 2, 3, 3]
     assert rows[0]["rewards"]["whole"] == rows[0]["rewards"]["parts"]["own"]
     assert episode_from(rows[0]["episode"]).key == "0:1:0:0"
     grpo_of(graph, tmp_path, episodes=0).step(1)
-    assert len(list(read_rows(tmp_path / EPISODES))) == 6
+    assert len(list(read_rows(tmp_path / STEP_EPISODES))) == 6
     grpo.walker.close()
 
 

@@ -78,9 +78,7 @@ def report(
     ],
     file: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
     svg: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write each figure here as SVG too.")] = None,
-    png: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="And as PNG (pip install 'kgwalk\\[png]').")
-    ] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FOLDER", help="And as PNG (needs the extra `png`).")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write each table here as CSV too.")] = None,
     episodes: Annotated[int, typer.Option(min=0, help="How many walks to show, of all runs together.")] = 12,
     force: ForceOption = False,
