@@ -11,7 +11,7 @@ sets="metaqa pq-2h pq-3h wc2014 webqsp-fbpool cwq-fbpool timequestions"
 without=""; for name in $sets; do without="$without --without-phrasings $data/$name"; done
 learnt="--set protocol.language=\"full\" --set protocol.documented=false --set protocol.ahead=8 --set protocol.examples=3"
 demos() {  # QUESTIONS FILE [LIMIT]
-    kgwalk demos kgwalk --data "$1" $learnt --set demos.more_starts=0.12 --set demos.examples_share=0.35 \
+    kgwalk demos kgwalk --data "$1" $learnt --set demos.distractors=0.12 --set demos.examples_share=0.35 \
         --set 'demos.sources=["program","gold","evidence"]' ${3:+--limit "$3"} -o "$2"
 }
 sft() {  # NAME DEMOS RATE [START]

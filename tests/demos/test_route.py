@@ -15,7 +15,7 @@ from kgwalk.demos.route import (
     route_from_gold,
     route_from_program,
     route_from_search,
-    with_another_start,
+    with_distractor,
 )
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Call, Question, Triple
@@ -131,7 +131,7 @@ def test_a_start_that_is_not_needed_moves_the_numbers_and_not_the_answer(store: 
     question = Question("q", "what did Ann write or edit?", ["Ann"], ["Dune", "Emma"], extra={"program": program})
     seen = set()
     for seed in range(40):
-        more = with_another_start(question, graph, random.Random(seed))
+        more = with_distractor(question, graph, random.Random(seed))
         builder = RouteBuilder(more, graph, full=True)
         route = route_from_program(builder)
         assert route is not None
@@ -144,4 +144,4 @@ def test_a_start_that_is_not_needed_moves_the_numbers_and_not_the_answer(store: 
 def test_all_of_a_kind_has_no_other_start(store: Callable[..., StoredGraph]) -> None:
     graph = store([("Rex", "is_a", "dog"), ("Tom", "is_a", "cat")])
     question = Question("q", "all dogs", [], ["Rex"], extra={"program": [], "kinds": ["dog"]})
-    assert all(with_another_start(question, graph, random.Random(seed)) is question for seed in range(9))
+    assert all(with_distractor(question, graph, random.Random(seed)) is question for seed in range(9))

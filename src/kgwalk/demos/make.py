@@ -31,7 +31,7 @@ from kgwalk.demos.route import (
     route_from_program,
     route_from_search,
     topics_of,
-    with_another_start,
+    with_distractor,
 )
 from kgwalk.demos.voice import Voice
 from kgwalk.demos.writer import WRITERS, Played, Unwritable, Writer, play
@@ -121,8 +121,8 @@ class _DemoMaker:
 
     def _of(self, question: Question, graph: Graph) -> Iterator[Demo]:
         chance = _chance(self.seed, question.id, "starts")
-        if chance.random() < self.settings.more_starts:
-            question = with_another_start(question, graph, chance)
+        if chance.random() < self.settings.distractors:
+            question = with_distractor(question, graph, chance)
         builder = RouteBuilder(question, graph, self.protocol.starts_from_kinds)
         found = self._route(builder)
         if isinstance(found, str):

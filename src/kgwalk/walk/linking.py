@@ -30,13 +30,7 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Found
-from kgwalk.walk.name_lookup import (
-    ALIKE_LETTERS,
-    GraphNames,
-    RankedName,
-    RemoteNames,
-    Stored,
-)
+from kgwalk.walk.name_lookup import ALIKE_LETTERS, GraphNames, RankedName, RemoteNames, Stored
 from kgwalk.walk.name_matches import (
     BEFORE_A_NAME,
     COMMON,

@@ -17,13 +17,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import OSA
 
 from kgwalk.kg.names import normalise
-from kgwalk.walk.name_lookup import (
-    ALIKE,
-    ALIKE_LETTERS,
-    TITLES,
-    GraphNames,
-    RankedName,
-)
+from kgwalk.walk.name_lookup import ALIKE, ALIKE_LETTERS, TITLES, GraphNames, RankedName
 from kgwalk.walk.name_matches import (
     BEFORE_A_NAME,
     COMMON,

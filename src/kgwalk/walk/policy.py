@@ -33,7 +33,7 @@ from kgwalk.config.recipe import Parts, Recipe, imported, read_section, setting
 from kgwalk.data.bundled import beside
 from kgwalk.kg.graph import Graph
 from kgwalk.llm.engine import Engine, Sampling, takes_adapter
-from kgwalk.llm.models import LARGER, Adapter, is_adapter, known_as, read_adapter, same_model
+from kgwalk.llm.models import GGUF_ON_HUB, Adapter, is_adapter, known_as, read_adapter, same_model
 from kgwalk.types import EngineError, Episode, KgwalkError, SecondLook, Turn
 from kgwalk.walk.confidence import Confidence, best_of
 from kgwalk.walk.environment import environment_for, environment_settings
@@ -319,7 +319,7 @@ def shipped(model: str | None = None) -> Path | None:
             raise KgwalkError(f"{VARIABLE} is {named}, which is no adapter's folder; unset it, or set it to {NONE}")
         return folder
     own = Path(str(files("kgwalk.walk"))) / "shipped"
-    larger = own / known_as(model) if model is not None and known_as(model) in LARGER else own
+    larger = own / known_as(model) if model is not None and known_as(model) in GGUF_ON_HUB else own
     return next((folder for folder in (larger, own) if is_adapter(folder)), None)
 
 

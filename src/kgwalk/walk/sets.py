@@ -18,8 +18,8 @@ from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import ShortNames
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import AnswerForm, Neighbors, Triple, UnknownName
-from kgwalk.walk.ahead import Outlook
 from kgwalk.walk.kinds import Kind, is_type, names_class
+from kgwalk.walk.look_ahead import Outlook, relations_at
 from kgwalk.walk.name_lookup import NAMES, last_words
 from kgwalk.walk.paths import (
     AGGREGATES,
@@ -237,10 +237,7 @@ class NamedSets:
         return shared and not self._relations(name, True)
 
     def _relations(self, name: str, out: bool) -> list[str]:
-        try:
-            return self.graph.relations(name, out=out)
-        except UnknownName:  # a count
-            return []
+        return relations_at(self.graph, name, out)
 
     # Following a relation or a path
 

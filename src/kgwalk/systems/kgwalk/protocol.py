@@ -66,7 +66,7 @@ class Kgwalk(Protocol):
     the end of their names, as far as it tells them apart. `language` says which calls there are: "core", those that the
     first agents learnt, or "full", all of them, where a set may be empty. With `documented` the prompt says what each
     call does; an agent that has learnt the calls needs their names alone, and is five times as short to tell. With
-    `ahead` each relation is listed with what lies behind it, so many relations at most (`walk.ahead`). With
+    `ahead` each relation is listed with what lies behind it, so many relations at most (`walk.look_ahead`). With
     `constrain` an engine that can lets a model write only calls that parse, of relations that exist and sets that were
     made (`turn_grammar`); with `thoughts` a thought may come first. Of a graph with a library of worked examples
     (`kgwalk.walk.examples`) the prompt has at most `examples` of them before the question, the nearest to it.

@@ -11,7 +11,7 @@ from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Call, Question
-from kgwalk.walk.ahead import Behind, Outlook, spread
+from kgwalk.walk.look_ahead import Behind, Outlook, spread
 from kgwalk.walk.protocol import Environment, Task
 
 TABLES = {

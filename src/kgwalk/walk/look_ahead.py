@@ -153,16 +153,21 @@ class Outlook:
         return self._naming[relation]
 
     def _relations(self, name: str, out: bool) -> list[str]:
-        try:
-            return self.graph.relations(name, out=out)
-        except UnknownName:  # a count
-            return []
+        return relations_at(self.graph, name, out)
 
     def _neighbors(self, name: str, relation: str, out: bool = True) -> list[str]:
         try:
             return list(self.graph.neighbors(name, relation, out=out, limit=NEAREST).names)
         except UnknownName:
             return []
+
+
+def relations_at(graph: Graph, name: str, out: bool) -> list[str]:
+    """The relations that leave a thing, or enter it; none where it is no thing of the graph, such as a count."""
+    try:
+        return graph.relations(name, out=out)
+    except UnknownName:
+        return []
 
 
 def spread(names: Sequence[str], most: int) -> Sequence[str]:
