@@ -26,11 +26,12 @@ from hypothesis import strategies as st
 from engine_helpers import ask, ask_for_a_call, by_constrained_pass, by_full_pass, by_transformers, prompt, run
 from kgwalk.config.cache import CACHE_VARIABLE, damage
 from kgwalk.llm.engine import Engine, Generation, auto_kind, common_length, draws, first_stop, open_engine, seed_at
+from kgwalk.llm.openvino_engine.blocks import BlockTable
 from kgwalk.llm.openvino_engine.convert import check, quantise
 from kgwalk.llm.openvino_engine.engine import CpuEngine
 from kgwalk.llm.openvino_engine.model import converted_folder
 from kgwalk.llm.openvino_engine.runtime import ov
-from kgwalk.llm.openvino_engine.scheduler import BlockTable, sample
+from kgwalk.llm.openvino_engine.scheduler import sample
 from kgwalk.systems.kgwalk.protocol import parse
 from kgwalk.types import Answer, EngineError, Malformed, Message
 from tiny_models import save_tiny, tiny_model, tiny_module
@@ -232,6 +233,24 @@ def test_draft_tokens_change_nothing_that_is_written(engine: CpuEngine, folder: 
 
 
 # Ends.
+
+
+def test_what_is_asked_together_is_what_is_asked_alone_with_two_streams_too(engine: CpuEngine, folder: Path) -> None:
+    """Sixteen requests, greedy and sampled, two turns each, in two passes at a time."""
+    first = [ask([*prompt(40), *prompt(5 + n, seed=n)], f"s{n}", temperature=float(n % 2), seed=n) for n in range(16)]
+    alone = [run(engine, one)[0] for one in first]
+    both = CpuEngine(folder, dtype="float32", threads=1, streams=2)
+    try:
+        assert [one.ids for one in run(both, *first)] == [one.ids for one in alone]
+        turns = [[*one.ids, *made.ids] for one, made in zip(first, alone, strict=True)]
+        again = [ask([*ids, *prompt(9, seed=n)], f"s{n}") for n, ids in enumerate(turns)]
+        alone = [run(engine, one)[0] for one in again]
+        together = run(both, *again)
+        assert [one.ids for one in together] == [one.ids for one in alone]
+        for one, other in zip(together, alone, strict=True):
+            assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    finally:
+        asyncio.run(both.close())
 
 
 def test_a_stop_text_ends_with_the_token_that_completes_it(engine: CpuEngine) -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgwalk.llm.engine import Generation, Sampling, StopDetector, draws
-from kgwalk.llm.openvino_engine.scheduler import LONGEST, BlockTable, NgramIndex, PagedScheduler, PagedSequence, draft
+from kgwalk.llm.openvino_engine.blocks import BlockTable
+from kgwalk.llm.openvino_engine.scheduler import LONGEST, NgramIndex, PagedScheduler, PagedSequence, draft
 from kgwalk.llm.tokenizers import ByteTokenizer
 
 SIZE = 4  # tokens a block

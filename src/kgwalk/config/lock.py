@@ -88,6 +88,24 @@ def _held(place: Path, what: str, otherwise: str) -> Iterator[None]:
         _remove(made)
 
 
+def is_written(folder: Path, lately: float = 600.0) -> bool:
+    """Whether a process writes into the folder now, as far as reading tells: the lock itself is not touched.
+
+    Of a process on another machine nothing is known but that it said so: what it began counts while a file of the
+    folder is younger than `lately` seconds.
+    """
+    try:
+        about: Any = orjson.loads((folder / HOLDER).read_bytes())
+        pid, host = int(about["pid"]), str(about["host"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    if host == socket.gethostname():
+        return _runs(pid)
+    with suppress(OSError):
+        return time.time() - max(inside.stat().st_mtime for inside in folder.iterdir()) < lately
+    return False
+
+
 def _acquire(place: Path) -> BaseFileLock | None:
     """The lock, taken; None if another process has it."""
     from filelock import FileLock, Timeout  # slow to import

@@ -15,10 +15,12 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kgwalk.config.runtime import most_threads
 from kgwalk.llm.engine import Generation, Request, StopDetector, activate
 from kgwalk.llm.grammar import automaton_of
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
-from kgwalk.llm.openvino_engine.scheduler import BlockTable, PagedScheduler, PagedSequence
+from kgwalk.llm.openvino_engine.blocks import BlockTable
+from kgwalk.llm.openvino_engine.scheduler import PagedScheduler, PagedSequence
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.types import EngineError
 
@@ -33,9 +35,11 @@ class CpuEngine:
 
     `adapter` is a LoRA folder. `dtype` of weights is "int8" or "float32". `context` may be less than the model's own.
     `batch` sequences run at once. Sessions keep their cache between turns, as long as it has room for all their tokens
-    (`tokens`); its memory grows as needed. `threads` is by default OMP_NUM_THREADS, else the runtime's choice. `seed`
-    serves requests that have none. `guesses` draft tokens (prompt-lookup decoding) go through the model with a sequence
-    that is alone, and save a pass for each that is right; what is sampled is the same without them.
+    (`tokens`); its memory grows as needed. `threads` is by default OMP_NUM_THREADS, else the runtime's choice. Where
+    several sequences are under way, `streams` passes of so many threads each run at the same time: two by default, if
+    the command line chose the threads and there are cores for both. `seed` serves requests that have none. `guesses`
+    draft tokens (prompt-lookup decoding) go through the model with a sequence that is alone, and save a pass for each
+    that is right; what is sampled is the same without them.
     """
 
     exact = True
@@ -50,19 +54,21 @@ class CpuEngine:
         batch: int = BATCH,
         tokens: int = CACHE_TOKENS,
         threads: int | None = None,
+        streams: int | None = None,
         seed: int | None = None,
         guesses: int = DRAFT_TOKENS,
     ) -> None:
         _need_openvino()
         from kgwalk.llm.openvino_engine.model import PagedModel, converted_folder, graph_of, open_tokenizer, read_facts
 
-        _check(dtype, batch, guesses)
+        _check(dtype, batch, guesses, streams)
         threads = _threads() if threads is None else threads
+        streams = _streams(threads) if streams is None else streams
         if isinstance(model, LoadedModel):
             if adapter is not None:
                 raise EngineError("an adapter is merged when a model is loaded; this one is in memory already")
             graph, facts = graph_of(model, dtype)
-            self.model, run = model.name, PagedModel(graph, threads=threads)
+            self.model, run = model.name, PagedModel(graph, threads=threads, streams=streams)
             self.tokens: HfTokenizer = model.tokens
             self._source = model.module  # the graph's constants lie in its memory
         else:
@@ -71,7 +77,7 @@ class CpuEngine:
             folder = converted_folder(model, adapter, dtype)
             facts = read_facts(folder)
             with ThreadPoolExecutor(1) as beside:  # the two take about as long
-                compiled = beside.submit(PagedModel, folder / "model.xml", threads=threads)
+                compiled = beside.submit(PagedModel, folder / "model.xml", threads=threads, streams=streams)
                 self.tokens = open_tokenizer(folder, facts)
                 self.model, run = str(model), compiled.result()
         if context is not None and not 1 < context <= facts.context:
@@ -84,7 +90,12 @@ class CpuEngine:
         self._piece = functools.lru_cache(maxsize=1 << 17)(lambda number: texts.decode([number]))
         blocks = -(-max(tokens, self.context) // run.size) + batch
         self._scheduler = PagedScheduler(
-            run, BlockTable(run.size, blocks), batch=batch, prefill_tokens=PREFILL_TOKENS, draft_tokens=guesses
+            run,
+            BlockTable(run.size, blocks),
+            batch=batch,
+            prefill_tokens=PREFILL_TOKENS,
+            draft_tokens=guesses,
+            streams=streams,
         )
         # Also when the engine is dropped without being closed: the thread ends, and the weights are freed.
         self._end = weakref.finalize(self, self._scheduler.close)
@@ -133,13 +144,15 @@ def _need_openvino() -> None:
     need("transformers")
 
 
-def _check(dtype: str, batch: int, guesses: int) -> None:
+def _check(dtype: str, batch: int, guesses: int, streams: int | None) -> None:
     from kgwalk.llm.openvino_engine.model import DTYPES
 
     if dtype not in DTYPES:
         raise EngineError(f"unknown dtype {dtype!r} of the engine cpu; there are {', '.join(DTYPES)}")
     if batch < 1:
         raise EngineError(f"batch must be at least 1; it is {batch}")
+    if streams is not None and streams < 1:
+        raise EngineError(f"streams must be at least 1; they are {streams}")
     if guesses < 0:
         raise EngineError(f"guesses must be 0 or more; they are {guesses}")
 
@@ -148,3 +161,9 @@ def _threads() -> int:
     """OMP_NUM_THREADS; 0, which is the runtime's choice, if it is not set."""
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(asked) if asked.isdigit() else 0
+
+
+def _streams(threads: int) -> int:
+    """Two, where a person has set no number of threads and twice as many as were chosen have cores; else one."""
+    most = most_threads()
+    return 2 if threads and most is not None and most >= 2 * threads else 1

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -40,21 +41,27 @@ _PROBE = [Message("system", "Be brief."), Message("user", "Ünïcödé 東京 <|
 class PagedModel:
     """`model` is a graph made by `convert.export`, or the .xml file of one. With `threads` 0 the runtime chooses.
 
+    So many `streams` may be in `forward` at a time, each from a thread of the caller's and with `threads` of its own;
+    they share the weights and the cache. Nobody may `reserve` or `release` meanwhile.
+
     The blocks are in tensors of ours, one for keys and one for values a layer, which the runtime reads and writes in
     place.
     Sums are in float32 even where the processor has something faster: log-probabilities must be those of the weights.
     """
 
-    def __init__(self, model: ov.Model | Path, *, threads: int = 0) -> None:
+    def __init__(self, model: ov.Model | Path, *, threads: int = 0, streams: int = 1) -> None:
         core = ov.Core()
         try:
             graph = core.read_model(model) if isinstance(model, Path) else model
             _to_paged(graph)
             _keep_wanted_logits(graph)
-            self._compiled = core.compile_model(graph, "CPU", _settings(threads))
+            self._compiled = core.compile_model(graph, "CPU", _settings(threads, streams))
         except RuntimeError as error:
             raise EngineError(f"OpenVINO {ov.__version__} cannot run the model: {_first_line(error)}") from error
-        self._request = self._compiled.create_infer_request()
+        self._requests = [self._compiled.create_infer_request() for _ in range(streams)]
+        self._idle: SimpleQueue[Any] = SimpleQueue()
+        for request in self._requests:
+            self._idle.put(request)
         self._stores = [one for one in self._compiled.inputs if "_cache." in one.get_any_name()]
         self.size = int(self._stores[0].get_partial_shape()[2].get_length())  # tokens a block
         self.blocks = 0
@@ -78,7 +85,8 @@ class PagedModel:
             if self.blocks:
                 larger.data[: self.blocks] = self._tensors[name].data
             self._tensors[name] = larger
-            self._request.set_tensor(name, larger)
+            for request in self._requests:
+                request.set_tensor(name, larger)
         self.blocks = blocks
 
     def wipe(self, blocks: Sequence[int]) -> None:
@@ -97,25 +105,32 @@ class PagedModel:
             list(blocks[: -(-length // self.size)]) for (_, _, blocks), length in zip(sequences, lengths, strict=True)
         ]
         places = [np.arange(start, start + len(ids)) for ids, start, _ in sequences]
-        self._set("input_ids", np.concatenate([np.asarray(ids) for ids, _, _ in sequences]), np.int64)
-        self._set("position_ids", np.concatenate(places), np.int64)
-        self._set("past_lens", np.array([start for _, start, _ in sequences]), np.int32)
-        self._set("subsequence_begins", np.array([0, *ends]), np.int32)
-        self._set("block_indices", np.concatenate([np.asarray(blocks) for blocks in used]), np.int32)
-        self._set("block_indices_begins", np.cumsum([0, *map(len, used)]), np.int32)
-        self._set("max_context_len", np.array(max(lengths)), np.int32)
         asked = [np.arange(end - count, end) for end, count in zip(ends, wanted, strict=True)]
-        self._set("rows", np.concatenate(asked), np.int64)
-        self._request.infer()
-        logits: NDArray[np.float32] = self._request.get_tensor("logits").data
-        return logits.reshape(sum(wanted), -1).copy()
+        inputs = {
+            "input_ids": np.concatenate([np.asarray(ids, np.int64) for ids, _, _ in sequences]),
+            "position_ids": np.concatenate(places).astype(np.int64),
+            "past_lens": np.array([start for _, start, _ in sequences], np.int32),
+            "subsequence_begins": np.array([0, *ends], np.int32),
+            "block_indices": np.concatenate([np.asarray(blocks, np.int32) for blocks in used]),
+            "block_indices_begins": np.cumsum([0, *map(len, used)]).astype(np.int32),
+            "max_context_len": np.array(max(lengths), np.int32),
+            "rows": np.concatenate(asked).astype(np.int64),
+        }
+        request = self._idle.get()
+        try:
+            for name, values in inputs.items():
+                request.set_tensor(name, ov.Tensor(values))
+            request.infer()
+            logits: NDArray[np.float32] = request.get_tensor("logits").data
+            return logits.reshape(sum(wanted), -1).copy()
+        finally:
+            self._idle.put(request)
 
-    def _set(self, name: str, values: NDArray[Any], kind: Any) -> None:
-        self._request.set_tensor(name, ov.Tensor(np.asarray(values, dtype=kind)))
 
-
-def _settings(threads: int) -> dict[str, Any]:
-    chosen = {"INFERENCE_NUM_THREADS": threads} if threads else {}
+def _settings(threads: int, streams: int) -> dict[str, Any]:
+    chosen: dict[str, Any] = {"INFERENCE_NUM_THREADS": threads * streams} if threads else {}
+    if streams > 1:  # not pinned: a stream would wait for its core where other work has it and another is free
+        chosen |= {"NUM_STREAMS": streams, "ENABLE_CPU_PINNING": False}
     return {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": "f32",

@@ -1,12 +1,14 @@
-"""The scheduler of the engine `cpu`: many requests at once over one paged model, in a thread.
+"""The scheduler of the engine `cpu`: many requests at once over one paged model, in a thread or two.
 
-The cache's blocks, the draft tokens and the sampling that it works with are here too.
+The draft tokens and the sampling that it works with are here too; the cache's blocks are in blocks.py.
 
 Sequences join and leave between passes. A pass takes the next token of every sequence that waits for one, and as many
 tokens of new prompts as fit beside them. A prompt that begins like one that is being computed waits for it, and shares
 its blocks (`BlockTable`). Where sequences are few, a pass takes draft tokens as well (prompt-lookup decoding, `draft`),
-and those that the model would not have sampled are dropped. A pass that fails ends the requests under way and is
-logged; the next request starts afresh.
+and those that the model would not have sampled are dropped. With two streams the sequences are dealt between two passes
+that run at the same time, each in a thread: a pass over an observation is bound by one core's arithmetic, and more
+sequences in it make it no cheaper for each. A pass that fails ends the requests under way and is logged; the next
+request starts afresh.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from numpy.typing import NDArray
 
 from kgwalk.llm.engine import ActiveRequest, Generation, common_length
 from kgwalk.llm.grammar import GrammarState, TokenArray
+from kgwalk.llm.openvino_engine.blocks import BlockTable, CachedSequence
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
-FIRST = 64  # the fewest blocks of a table: room for the prefixes of several kinds of prompt
 LONGEST = 4  # tokens that are looked up together; with six, one pass in a hundred was saved
 MAX_ENTRIES = 1 << 16  # about 10 MB
 OWN_TOKENS = 2048  # the last tokens of a sequence that its drafts come from; indexing so many takes 3 ms
@@ -46,13 +48,20 @@ class Model(Protocol):
 
 class PagedScheduler:
     """At most `batch` sequences at once and `prefill_tokens` new tokens in one pass, and `draft_tokens` beside a
-    sequence that is alone.
+    sequence that is alone. So many `streams` of the model run passes at the same time.
 
     `computed` counts the tokens that went through the model and were kept. Of `drafted` tokens, `accepted` were kept.
     """
 
     def __init__(
-        self, model: Model, table: BlockTable, *, batch: int, prefill_tokens: int, draft_tokens: int = 0
+        self,
+        model: Model,
+        table: BlockTable,
+        *,
+        batch: int,
+        prefill_tokens: int,
+        draft_tokens: int = 0,
+        streams: int = 1,
     ) -> None:
         self._model, self._table = model, table
         self._batch, self._prefill_tokens, self._draft_tokens = batch, prefill_tokens, draft_tokens
@@ -62,10 +71,15 @@ class PagedScheduler:
         self._forgotten: list[str] = []
         self._waiting: list[PagedSequence] = []
         self._running: list[PagedSequence] = []
-        self._closed = False
+        self._reserved = 0  # blocks that the model has tensors for
+        self._streams = streams
+        self._passes = 0  # under way in the model
+        self._closed = self._ending = False
+        # Held by whoever looks at anything here; a stream's thread lets it go while the model works.
         self._wake = threading.Condition()
-        self._thread = threading.Thread(target=self._main, name="kgwalk-cpu", daemon=True)
-        self._thread.start()
+        self._threads = [threading.Thread(target=self._main, name="kgwalk-cpu", daemon=True) for _ in range(streams)]
+        for thread in self._threads:
+            thread.start()
 
     # Called from other threads
 
@@ -85,50 +99,49 @@ class PagedScheduler:
     def close(self) -> None:
         with self._wake:
             self._closed = True
-            self._wake.notify()
-        if self._thread is not threading.current_thread():
-            self._thread.join()
+            self._wake.notify_all()
+        if threading.current_thread() not in self._threads:
+            for thread in self._threads:
+                thread.join()
 
     def kept_sessions(self) -> list[str]:
         """The sessions whose cache is kept."""
         return [one.session for one in list(self._table.sequences) if one.session]
 
-    # The thread
+    # The threads
 
     def _main(self) -> None:
-        try:
-            while self._take_in():
-                try:
-                    self._round()
-                except Exception as error:
-                    log.exception("the model failed with %d requests under way", len(self._running))
-                    self._start_over(EngineError(f"the model failed: {type(error).__name__}: {error}"))
-        finally:
-            with self._wake:
+        with self._wake:
+            try:
+                while not self._closed:
+                    try:
+                        self._round()
+                    except Exception as error:
+                        log.exception("the model failed with %d requests under way", len(self._running))
+                        self._start_over(EngineError(f"the model failed: {type(error).__name__}: {error}"))
+            finally:
                 self._closed = True
                 self._waiting += self._new
                 self._new = []
-            self._start_over(EngineError("the engine was closed"))
-
-    def _take_in(self) -> bool:
-        """Waits for something to do, and takes what other threads asked for; False when it is time to stop."""
-        with self._wake:
-            while not (self._new or self._forgotten or self._running or self._waiting or self._closed):
-                self._wake.wait()
-            self._waiting += self._new
-            forgotten, self._new, self._forgotten = self._forgotten, [], []
-            closed = self._closed
-        for session in forgotten:
-            self._table.forget(session)
-        return not closed
+                self._start_over(EngineError("the engine was closed"))
 
     def _round(self) -> None:
-        self._waiting = [sequence for sequence in self._waiting if not sequence.future.done()]
-        for sequence in [one for one in self._running if one.future.done()]:  # cancelled
+        """A pass, or else the wait for something to do: a request, or the end of another stream's pass."""
+        self._take_in()
+        parts = [] if self._ending else self._next_pass()
+        if parts:
+            self._pass(parts)
+        else:
+            self._wake.wait()
+
+    def _take_in(self) -> None:
+        """Takes what other threads asked for, and lets those go that were cancelled."""
+        self._waiting = [one for one in [*self._waiting, *self._new] if not one.future.done()]
+        forgotten, self._new, self._forgotten = self._forgotten, [], []
+        for session in forgotten:
+            self._table.forget(session)
+        for sequence in [one for one in self._running if one.future.done() and not one.in_pass]:
             self._leave(sequence)
-        self._admit()
-        if self._running:
-            self._pass(self._next_pass())
 
     def _admit(self) -> None:
         """Gives blocks to those that wait; first those whose session has some: they cost least, and end sooner."""
@@ -145,7 +158,6 @@ class PagedScheduler:
                     return  # until one of them leaves
                 raise RuntimeError(f"no blocks for {room} tokens with nobody at work")
             sequence.cache = cache
-            self._model.reserve(self._table.count)
             self._waiting.remove(sequence)
             self._running.append(sequence)
 
@@ -160,14 +172,26 @@ class PagedScheduler:
         return soon >= now + self._table.size
 
     def _next_pass(self) -> list[tuple[PagedSequence, list[int]]]:
-        """The new tokens of each sequence in the next pass; those that sample come before prompts."""
+        """The new tokens of each sequence in this stream's next pass; those that sample come before prompts. Streams
+        that are idle too get their share of the sequences.
+        """
+        self._admit()
+        if self._table.count > self._reserved:
+            if self._passes:
+                return []  # until it has ended: the cache's tensors are about to move
+            self._model.reserve(self._table.count)
+            self._reserved = self._table.count
+        ready = sorted((one for one in self._running if not one.in_pass), key=lambda one: len(one.uncomputed) > 1)
+        idle = self._streams - self._passes
         left = self._prefill_tokens
         parts: list[tuple[PagedSequence, list[int]]] = []
-        for sequence in sorted(self._running, key=lambda one: len(one.uncomputed) > 1):
+        for sequence in ready[::idle]:
             new = sequence.uncomputed[: max(left, 0)]
             if new:
                 parts.append((sequence, new))
                 left -= len(new)
+        if len(parts) < len(ready):
+            self._wake.notify()
         return parts
 
     def _pass(self, parts: list[tuple[PagedSequence, list[int]]]) -> None:
@@ -177,13 +201,34 @@ class PagedScheduler:
             for (sequence, new), drafted in zip(parts, drafts, strict=True)
         ]
         wanted = [1 + len(drafted) for drafted in drafts]
-        logits_PV = self._model.forward(passes, wanted)
+        logits_PV = self._forward([sequence for sequence, _ in parts], passes, wanted)
         for (sequence, new), drafted, end in zip(parts, drafts, np.cumsum(wanted), strict=True):
             self.computed += len(new)
             self.drafted += len(drafted)
             sequence.cache.ids += new
-            if not sequence.uncomputed:
+            if not sequence.uncomputed and not sequence.future.done():
                 self._sample_and_verify(sequence, drafted, logits_PV[end - 1 - len(drafted) : end])
+
+    def _forward(
+        self,
+        sequences: Sequence[PagedSequence],
+        passes: Sequence[tuple[Sequence[int], int, Sequence[int]]],
+        wanted: Sequence[int],
+    ) -> NDArray[np.float32]:
+        """The model's work, while others may look and change."""
+        for sequence in sequences:
+            sequence.in_pass = True
+        self._passes += 1
+        self._wake.release()
+        try:
+            return self._model.forward(passes, wanted)
+        finally:
+            self._wake.acquire()
+            self._passes -= 1
+            for sequence in sequences:
+                sequence.in_pass = False
+            if self._streams > 1:
+                self._wake.notify_all()
 
     def _drafts(self, parts: list[tuple[PagedSequence, list[int]]]) -> list[list[int]]:
         """The draft tokens of each sequence, dealt in turn. One more sequence is one draft token less, so that a pass
@@ -241,13 +286,19 @@ class PagedScheduler:
         self._table.release(sequence.cache)
 
     def _start_over(self, error: EngineError) -> None:
-        """Ends all requests with this error, and empties the cache."""
+        """Ends all requests with this error, and empties the cache, when no other stream is in a pass."""
+        self._ending = True
+        while self._passes:
+            self._wake.wait()
+        self._ending = False
         sequences, self._running = self._running + self._waiting, []
         self._waiting = []
         self._table.clear()
         self._model.release()
+        self._reserved = 0
         for sequence in sequences:
             _settle(sequence.future, error)
+        self._wake.notify_all()
 
 
 def _settle(future: Future[Generation], outcome: Generation | EngineError) -> None:
@@ -258,161 +309,6 @@ def _settle(future: Future[Generation], outcome: Generation | EngineError) -> No
             future.set_exception(outcome)
     except InvalidStateError:
         pass  # the request was cancelled
-
-
-# Blocks of the cache: which belong to which session, what they hold, and which are reused next
-
-
-@dataclass(slots=True, eq=False)
-class CachedSequence:
-    """`ids` are the tokens whose keys and values lie in `blocks`, which may have room for more."""
-
-    session: str = ""
-    ids: list[int] = field(default_factory=list)
-    blocks: list[int] = field(default_factory=list)
-    busy: bool = True
-    last_used: int = 0  # when it was last taken, counted in takes
-
-
-class BlockTable:
-    """At most `max_blocks` blocks of `size` tokens; `count` of them have been needed so far.
-
-    A sequence has a list of blocks. A full block may be in several lists, since what it holds depends only on the
-    tokens up to its end. Nothing is ever copied: a sequence that would write into a shared block computes its tokens
-    again in a block of its own. There are no tensors here; those are in `PagedModel`.
-
-    >>> table = BlockTable(size=4, max_blocks=8)
-    >>> one = table.take("one", [1, 2, 3, 4, 5, 6], room=8)
-    >>> one.blocks, one.ids
-    ([0, 1], [])
-    >>> one.ids = [1, 2, 3, 4, 5, 6]  # computed
-    >>> two = table.take("two", [1, 2, 3, 4, 9, 9], room=8)
-    >>> two.blocks, two.ids  # the first block is shared, the second is its own
-    ([0, 2], [1, 2, 3, 4])
-    """
-
-    def __init__(self, size: int, max_blocks: int) -> None:
-        self.size, self.max_blocks, self.count = size, max_blocks, 0
-        self.sequences: list[CachedSequence] = []
-        self._sessions: dict[str, CachedSequence] = {}
-        self._free: list[int] = []
-        self._users: dict[int, int] = {}  # of each block in use: in how many lists it is
-        self._takes = 0
-
-    def take(self, session: str, ids: Sequence[int], room: int) -> CachedSequence | None:
-        """A sequence to work with: blocks for `room` tokens, and in `ids` what is cached of the request's ids already.
-        The last of these is never among them: it is computed for its logits. None if there are no blocks now.
-        """
-        found = self.idle_sequence(session)
-        offer = self._most_alike(ids)
-        if found is None or (offer is not found and self._whole(offer, ids) > common_length(found.ids, ids)):
-            found = self._borrow(offer, ids, found)
-        self._trim(found, min(common_length(found.ids, ids), len(ids) - 1))
-        found.busy = True  # so that it is not dropped for its own blocks
-        missing = -(-room // self.size) - len(found.blocks)
-        if not self._supply(missing):
-            found.busy = False
-            if not found.session:
-                self._drop(found)
-            return None
-        for _ in range(missing):
-            found.blocks.append(self._free.pop())
-            self._users[found.blocks[-1]] = 1
-        if session and session not in self._sessions:
-            found.session = session
-            self._sessions[session] = found
-        self._takes += 1
-        found.last_used = self._takes
-        return found
-
-    def idle_sequence(self, session: str) -> CachedSequence | None:
-        """The session's sequence, if it has one that is not busy."""
-        found = self._sessions.get(session) if session else None
-        return None if found is None or found.busy else found
-
-    def shared(self, ids: Sequence[int]) -> int:
-        """How many of the first tokens of ids a new sequence would not have to compute."""
-        return self._whole(self._most_alike(ids), ids)
-
-    def release(self, one: CachedSequence) -> None:
-        """The request is done; blocks that it did not fill are free again."""
-        one.busy = False
-        self._trim(one, len(one.ids))
-        if not one.ids:
-            self._drop(one)
-
-    def forget(self, session: str) -> None:
-        """Its tokens stay cached until their blocks are needed: others may begin alike."""
-        found = self._sessions.pop(session, None)
-        if found is not None:
-            found.session = ""
-
-    def clear(self) -> None:
-        for one in list(self.sequences):
-            self._drop(one)
-
-    def _most_alike(self, ids: Sequence[int]) -> CachedSequence | None:
-        """The sequence with the longest common prefix with ids; None if there is none."""
-        return max(self.sequences, key=lambda one: common_length(one.ids, ids), default=None)
-
-    def _whole(self, one: CachedSequence | None, ids: Sequence[int]) -> int:
-        """The length of the common prefix that is in full blocks, without the last of ids."""
-        common = 0 if one is None else min(common_length(one.ids, ids), len(ids) - 1)
-        return common - common % self.size
-
-    def _borrow(
-        self, offer: CachedSequence | None, ids: Sequence[int], instead: CachedSequence | None
-    ) -> CachedSequence:
-        """A new sequence that begins with another's full blocks, in place of what its session had."""
-        whole = self._whole(offer, ids)
-        new = CachedSequence(ids=list(ids[:whole]), blocks=[] if offer is None else offer.blocks[: whole // self.size])
-        for block in new.blocks:
-            self._users[block] += 1
-        self.sequences.append(new)
-        if instead is not None:
-            self._drop(instead)
-        return new
-
-    def _trim(self, one: CachedSequence, length: int) -> None:
-        """Keeps only the first `length` tokens; fewer, if the next ones would be written into a shared block."""
-        inside = length % self.size
-        if inside and self._users[one.blocks[length // self.size]] > 1:
-            length -= inside
-        del one.ids[length:]
-        keep = -(-length // self.size)
-        self._give_back(one.blocks[keep:])
-        del one.blocks[keep:]
-
-    def _supply(self, wanted: int) -> bool:
-        """Free blocks: from sequences that are over, else new ones, else from the sessions idle for longest."""
-        while len(self._free) < wanted:
-            idle = [one for one in self.sequences if not one.busy]
-            over = [one for one in idle if not one.session]
-            if over:
-                self._drop(min(over, key=lambda one: one.last_used))
-            elif self.count < self.max_blocks:
-                new = min(max(wanted - len(self._free), self.count, FIRST), self.max_blocks - self.count)
-                self._free = [*range(self.count + new - 1, self.count - 1, -1), *self._free]
-                self.count += new
-            elif idle:
-                self._drop(min(idle, key=lambda one: one.last_used))
-            else:
-                return False
-        return True
-
-    def _drop(self, one: CachedSequence) -> None:
-        if one.session:
-            del self._sessions[one.session]
-        self.sequences.remove(one)
-        self._give_back(one.blocks)
-        one.blocks, one.ids, one.session = [], [], ""
-
-    def _give_back(self, blocks: Sequence[int]) -> None:
-        for block in reversed(blocks):
-            self._users[block] -= 1
-            if not self._users[block]:
-                del self._users[block]
-                self._free.append(block)
 
 
 # Prompt-lookup decoding
@@ -496,6 +392,7 @@ class PagedSequence(ActiveRequest):
     cache: CachedSequence = field(default_factory=CachedSequence)
     own_ngrams: NgramIndex = field(default_factory=NgramIndex)
     indexed: int = 0  # how many of `ids` are in `own_ngrams`
+    in_pass: bool = False
 
     @property
     def uncomputed(self) -> list[int]:
