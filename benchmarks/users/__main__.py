@@ -1,4 +1,4 @@
-"""Score an agent on the users' graphs: `python -m benchmarks.users [--only dev|practice|sealed] [--agent ADAPTER]`."""
+"""Score an agent on the users' graphs: `python -m benchmarks.users [--only SET] [--agent ADAPTER]`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 from benchmarks.users.answers import Answers
 from benchmarks.users.gold import oracle, starts_report
-from benchmarks.users.graphs import UserGraph, dev, practice, problems, seal, sealed
+from benchmarks.users.graphs import UserGraph, dev, fresh, practice, problems, seal, sealed
 from benchmarks.users.run import Asked, run
 from benchmarks.users.score import report
 
 from kgwalk.types import KgwalkError
 
-OPEN = {"dev": dev, "practice": practice}  # sets whose questions may be read
+OPEN = {"dev": dev, "practice": practice, "fresh": fresh}  # sets whose questions may be read
 SETS = (*OPEN, "sealed")
 
 
@@ -33,7 +33,7 @@ def main() -> int:
     )
     parser.add_argument("--only", choices=SETS, help="one of the sets (default: all)")
     parser.add_argument(
-        "--graph", action="append", help="of dev or practice, only the graph of this name; may be repeated"
+        "--graph", action="append", help="of dev, practice or fresh, only the graph of this name; may be repeated"
     )
     parser.add_argument("--agent", help="an adapter's folder, shipped or none (default: the shipped one)")
     parser.add_argument(
@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--model", help="a model's name or file (default: that of the agent)")
     parser.add_argument("--engine", default=Asked.engine, help="auto, cpu, local, vllm or api (default: %(default)s)")
     parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="of dev or practice, keep the walks here, to read failures"
+        "--keep", type=Path, metavar="FOLDER", help="of dev, practice or fresh, keep the walks here, to read failures"
     )
     parser.add_argument("--oracle", action="store_true", help="ask nobody: run the gold programs, and score them")
     parser.add_argument(
@@ -53,9 +53,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     if given.graph and given.only not in OPEN:
-        parser.error("--graph needs --only dev or practice: single sealed graphs are not scored")
+        parser.error("--graph needs --only dev, practice or fresh: single sealed graphs are not scored")
     if given.keep and given.only not in OPEN:
-        parser.error("--keep needs --only dev or practice: what is asked of the sealed graphs is not read")
+        parser.error("--keep needs --only dev, practice or fresh: what is asked of the sealed graphs is not read")
     try:
         if given.seal:
             seal(given.seal)

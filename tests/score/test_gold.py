@@ -183,6 +183,8 @@ def test_true_and_false_go_by_many_words(answer: str, truth: bool, same: str) ->
 
 @given(awkward_names)
 @example('"-0')
+@example("0:-0")
+@example("at -5 °C")
 def test_a_key_is_a_name_of_its_own_key(name: str) -> None:
     assert key(key(name)) == key(name)
     assert (key(name) == "") == (not name.strip())

@@ -17,10 +17,11 @@ from kgwalk.kg.names import normalise
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import Found
-from kgwalk.walk.kinds import EVERYTHING, starts_in
+from kgwalk.walk.kinds import EVERYTHING
 from kgwalk.walk.linking import FUNCTION_WORDS, Mention, link, topics
 from kgwalk.walk.question_words import CLASS_STEMS
 from kgwalk.walk.question_words import stem as _stem
+from kgwalk.walk.starts import starts_in
 
 FACTS = [
     ("Big", "starred_actors", "Tom Hanks"),

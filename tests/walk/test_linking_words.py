@@ -10,8 +10,8 @@ import pytest
 from conftest import memory_folder, store_of
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph, open_graph
-from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import link, topics
+from kgwalk.walk.starts import starts_in
 from kgwalk.walk.values import value_of, values_in
 
 HARBOUR = [

@@ -423,7 +423,9 @@ def key(name: str) -> str:
     pieces, start = [], 0
     for at, character in enumerate(text):
         if _is_mark(character) or _is_sign(text, at):
-            pieces += [_fold(text[start:at]), "-" if character in _SIGNS else character]
+            pieces.append(_fold(text[start:at]))
+            begins = character in _SIGNS and text[at + 1 : at + 2].isdigit() and any(pieces)
+            pieces += [" -" if begins else "-" if character in _SIGNS else character]  # "at -5" is not "at-5", a hyphen
             start = at + 1
     left = "".join([*pieces, _fold(text[start:])])
     number = _NUMBER.fullmatch(left)  # what stood in quotes or brackets, say

@@ -64,6 +64,7 @@ from kgwalk.walk.question_words import (
     spellings,
     stem,
 )
+from kgwalk.walk.word_vectors import is_term
 
 # Equal names, and how much speaks for each
 
@@ -199,7 +200,8 @@ def _evidence(text: Text, names: GraphNames, first: int, last: int, best: Ranked
         return STRONG, "quoted"
     if any(text.joined_after[first:last]):
         return STRONG, "joined by _"
-    if text.hyphen_before[first] or text.hyphen_after[last]:
+    says_what = text.hyphen_after[last] and stem(text.words[last + 1].plain) in names.said_words  # English-language
+    if text.hyphen_before[first] or (text.hyphen_after[last] and not says_what):
         return COMMON, "part of a hyphenated word"
     plain = "".join(word.plain for word in words)
     if any(word.size < 1 for word in words):
@@ -325,12 +327,16 @@ def _other_form(text: Text, names: GraphNames, first: int, last: int) -> Weighed
 
 
 def _part_of_one(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
-    """Two words or more that just one name has, in this order: "the law school", of a Royal Law School."""
-    ends_in_word = text.function[first] or text.function[last] or text.digits[first]
-    if first == last or ends_in_word or not names.few or of_relations(text, names, range(first, last + 1)):
-        return None
+    """What just one name has, two words or more, in this order ("the law school", of a Royal Law School), or a code
+    of letters and figures ("the X9", of a Line X9).
+    """
     start, end = text.span(first, last)
     plain = normalise(text.question[start:end])
+    ends_in_word = text.function[first] or text.function[last] or text.digits[first]
+    if first == last and not _CODE.fullmatch(plain):
+        return None
+    if ends_in_word or not names.few or of_relations(text, names, range(first, last + 1)):
+        return None
     named = names.only_with(plain) or (names.only_with(plain.replace(" ", "")) if last == first + 1 else [])
     if not named:
         return None
@@ -343,17 +349,18 @@ def _is_abbreviation(text: Text, names: GraphNames, at: int) -> bool:
     if text.cased or not 1 < len(plain) < 5 or not is_unknown(text, names, at):
         return False
     said = at > 0 and len(plain) > 2 and text.words[at - 1].plain in ("the", *BEFORE_A_NAME)  # on the icu
-    return said or not _VOWEL.search(plain)
+    return (said and not is_term(plain)) or not _VOWEL.search(plain)  # but the mom is a word
 
 
 _VOWEL = re.compile(r"[aeiouy\d]")
+_CODE = re.compile(r"[a-z]{1,3}\d{1,4}")
 
 
 def _written_as_one(text: Text, names: GraphNames, first: int, last: int) -> WeighedMatch | None:
     """A name whose words are joined or parted otherwise: "king fisher" for Kingfisher, "LaGuardia" for La Guardia."""
     start, end = text.span(first, last)
     letters = normalise(text.question[start:end]).replace(" ", "")
-    if not names.few or last - first > 2 or len(letters) < ALIKE_LETTERS:
+    if not names.few or last - first > 2 or (len(letters) < ALIKE_LETTERS and not _CODE.fullmatch(letters)):
         return None
     named = names.squeezed(letters)
     if not named:
