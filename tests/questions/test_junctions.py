@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
 from pathlib import Path
@@ -11,14 +12,11 @@ import pytest
 
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.bank import load_bank
-from kgwalk.questions.invented.concepts import ConceptPool
-from kgwalk.questions.invented.graph import (
-    InventedDataSettings,
-    InventedSettings,
-    make_invented,
-    make_invented_graph,
-    store_of,
-)
+from kgwalk.questions.invented.columns import draw_columns, with_demonyms
+from kgwalk.questions.invented.concepts import ConceptPool, PlacedConcept
+from kgwalk.questions.invented.dataset import InventedDataSettings, make_invented
+from kgwalk.questions.invented.facts import store_of
+from kgwalk.questions.invented.graph import InventedSettings, make_invented_graph
 from kgwalk.questions.invented.junctions import Junctions, RowGraph
 from kgwalk.questions.invented.names import Namer
 from kgwalk.questions.invented.words import truth_words
@@ -33,6 +31,7 @@ from kgwalk.walk.language import Sets
 from kgwalk.walk.paths import Hop
 from kgwalk.walk.protocol import Environment, Task
 
+BANK = {concept.id: concept for concept in load_bank()}
 PARTS = {"Heron": ("Bell", "Saddle", "Wheel"), "Swift": ("Saddle", "Wheel"), "Wren": ("Wheel",)}
 COUNTRIES = {"Heron Ltd": ("Suppliers", "Italy"), "Selle": ("Suppliers", "Italy"), "Rossi": ("Customers", "Italy")}
 JUNCTIONS = Junctions(
@@ -156,7 +155,7 @@ def test_a_shared_column_takes_the_kind(graphs: tuple[StoredGraph, StoredGraph])
     builder = PlanBuilder(drawn, ["Italy"], MakeSettings(language="full"))
     builder.call("count", builder.call("head_entities", 1, "supplier_country"))
     plan = JUNCTIONS.through(builder.plan("count"), named=[kinds_of(walked)["supplier"]])
-    assert plan.program() == [["head_entities", "$1", "country"], ["intersect", "$2", "$3"], ["count", "$4"]]
+    assert plan.program() == [["head_entities", "$1", "country"], ["intersect", "$3", "$2"], ["count", "$4"]]
     assert answers(plan, walked) == {"2"}
     assert answers(JUNCTIONS.through(builder.plan("count")), walked) == {"3"}  # not told: the customer is counted
 
@@ -229,3 +228,46 @@ def test_what_is_true_or_false_fits_the_kind() -> None:
                 assert words in truth_words(kind), (kind, words)
                 seen.add(kind)
     assert len(seen) > 3
+
+
+# Columns that several kinds share
+
+
+def test_a_column_is_shared_by_kinds_that_have_it() -> None:
+    placed = [PlacedConcept(BANK[name], BANK[name].head, BANK[name].tail) for name in ("logistics-shipment-carrier",)]
+    columns = [one for seed in range(40) for one in draw_columns(placed, random.Random(seed), lambda label: True)]
+    assert columns
+    for column in columns:
+        assert {one.head for one in column.relations} == {"shipment", "carrier"}, column.label
+        assert len({one.tail for one in column.relations}) == 1
+        labels = [column.asked_label(one) for one in column.relations]
+        assert len(set(labels)) == 2
+        assert all(label.endswith(f".{column.label}") for label in labels)
+    assert not draw_columns(placed, random.Random(1), lambda label: False)  # every label is taken
+
+
+def test_questions_over_a_shared_column_start_from_the_kind() -> None:
+    """Of all that is made: whatever is asked backwards over one is of the kind that the question names alone."""
+    settings = InventedDataSettings(
+        worlds=6, per_world=30, seed=3, dev=0, test=0, world=InventedSettings(language="full"),
+        questions=MakeSettings(language="full", patterns={"chain": 1.0}, hops={1: 1.0}),
+    )  # fmt: skip
+    kept = 0
+    for part in make_invented(settings, load_bank()):
+        shared = {hops[0].relation for label, hops in part.graph.junctions.paths.items() if len(hops) == 1}
+        types: dict[str, set[str]] = {}
+        for fact in part.graph.facts:
+            types.setdefault(fact.tail, set()).add(fact.head)
+        for question in part.questions:
+            program: list[list[str]] = json.loads(json.dumps(question.extra["program"]))
+            if [step[0] for step in program] == ["head_entities", "intersect"] and program[0][2] in shared:
+                kinds: list[str] = json.loads(json.dumps(question.extra["kinds"]))
+                kind = kinds[int(program[1][2][1:]) - len(question.topic_entities) - 1]
+                assert set(question.answers) <= types[kind], question
+                kept += 1
+    assert kept
+
+
+def test_countries_are_said_as_people_say_them() -> None:
+    assert with_demonyms("Poland trucks without Diesel", ["Poland"]) == "Polish trucks without Diesel"
+    assert with_demonyms("trucks from Poland that are red", ["Poland"]) == "trucks from Poland that are red"

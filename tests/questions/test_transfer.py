@@ -16,14 +16,9 @@ from conftest import store_of
 from kgwalk.demos.path_search import reverse
 from kgwalk.questions.bank import Concept, load_bank
 from kgwalk.questions.drawing import WalkSampler
+from kgwalk.questions.invented.dataset import InventedDataSettings, InventedPart, make_invented
 from kgwalk.questions.invented.facts import InventedLexicon, MediatorEnd, passes_mediators
-from kgwalk.questions.invented.graph import (
-    InventedDataSettings,
-    InventedGraph,
-    InventedPart,
-    InventedSettings,
-    make_invented,
-)
+from kgwalk.questions.invented.graph import InventedGraph, InventedSettings
 from kgwalk.questions.invented.values import HAPPENS, LASTS
 from kgwalk.questions.patterns import DRAWS
 from kgwalk.questions.plan import MakeSettings, PlanBuilder, PlanRejected, QuestionPlan

@@ -16,7 +16,7 @@ from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
     from kgwalk.kg.store import StoredGraph
-    from kgwalk.questions.invented.graph import InventedDataReport
+    from kgwalk.questions.invented.dataset import InventedDataReport
     from kgwalk.types import Progress, Question
 
 app = typer.Typer(help="Make questions from a graph, or from invented graphs.", no_args_is_help=True)
@@ -92,7 +92,8 @@ def worlds(
     from kgwalk.data.folder import check_target
     from kgwalk.questions.bank import load_bank
     from kgwalk.questions.invented.concepts import Exclusions, label_keys, phrasings_of
-    from kgwalk.questions.invented.graph import InventedDataSettings, InventedSettings, write_invented
+    from kgwalk.questions.invented.dataset import InventedDataSettings, write_invented
+    from kgwalk.questions.invented.graph import InventedSettings
     from kgwalk.questions.plan import MakeSettings
 
     check_target(output, replace=force)

@@ -22,11 +22,12 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.score.answers import Gold, f1, gold_of
 from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of
-from kgwalk.walk.kinds import Kind, gold_kinds, kinds_of
+from kgwalk.walk.kinds import Kind, kinds_of
 from kgwalk.walk.language import CORE, CORE_DATED, Sets
 from kgwalk.walk.paths import SIGNS, limiting_set, renumbered
 from kgwalk.walk.ranking import scores
 from kgwalk.walk.sets import Reference, SetError
+from kgwalk.walk.starts import gold_kinds
 from kgwalk.walk.values import value_of
 
 HOPS = ("tail_entities", "head_entities")

@@ -105,6 +105,14 @@ def load_paths(domains: Iterable[str] | None = None) -> list[ConceptPath]:
 
 
 @cache
+def row_kinds() -> frozenset[str]:
+    """The kinds that join two others, and of which people do not speak: enrolments, order lines, stops of a line."""
+    heads = {concept.id: concept.head for concept in load_bank()}
+    found = (heads[path.steps[0][1:]] for path in load_paths() if path.steps[0].startswith("^"))
+    return frozenset(found) - {"product"}  # these are spoken of
+
+
+@cache
 def _domain(domain: str) -> tuple[Concept, ...]:
     return tuple(read_concepts(_FOLDER / f"{domain}.toml", domain))
 

@@ -57,6 +57,7 @@ BY_NAME = 0.5  # the share of walks that start from a random entity, as people a
 FORTH = 0.5  # the share of those that only go forwards, from a head of facts: "X's wife's religion"
 KEPT = 0.7  # the share of walks with a turn that keep their start among the sets on the way
 OVER_ROWS = 0.4  # the share of walks of two hops that go over rows, where a graph has rows that join two things
+SHARED = 0.15  # the share of walks of one hop backwards over a shared column, where a graph has some
 ROWS_TRIED = 4  # walks over rows that are drawn for one that has words of its own
 ONE_TAIL = 1.2  # tails of a head, at most, of a relation that is a column of a row
 EITHER = 6.0  # extra weight of a relation, times the share of its heads that are tails, too
@@ -99,7 +100,8 @@ class WalkSampler:
     Directed relations (`Way`) by what they are good for: `first_ways` start at entities with a name, `first_forth` are
     those that go forwards; `to_things` lead to entities, from which a walk can go on, and not to values; `valued` lead
     to numbers or dates that can be compared, `dated` to dates; `at_nodes` are the `valued` ones that start at nameless
-    nodes: the years of a term of office.
+    nodes: the years of a term of office; `columns` lead to one thing or value, and `into_rows` from a thing to what has
+    it in a column.
     """
 
     def __init__(self, graph: StoredGraph, settings: MakeSettings, schema: Schema | None = None) -> None:
@@ -110,6 +112,7 @@ class WalkSampler:
         self.chance = random.Random(settings.seed)
         self.used: Counter[DirectedRelation] = Counter()
         self.says_as_one: Callable[[tuple[DirectedRelation, ...]], bool] = lambda ways: False  # whether there are words
+        self.shared: list[DirectedRelation] = []  # backwards over columns that several kinds share
         relations = self.schema.relations
         # A thing's class is a kind, and no question; nor is a name of itself, as tables have it.
         trivial = {name for name, one in relations.items() if one.sample_heads == one.sample_tails}
@@ -140,8 +143,8 @@ class WalkSampler:
         self.valued_things = [way for way in self.valued if way not in self.at_nodes]
         self.dated_things = [way for way in self.dated if way not in self.at_nodes]
         self.dated_nodes = [way for way in self.dated if way in self.at_nodes]
-        self._columns = {way for way in asked if way.out and self.fan(way) <= ONE_TAIL}
-        self._into_rows = [way for way in self._first_to_things if reverse(way) in self._columns]
+        self.columns = {way for way in asked if way.out and self.fan(way) <= ONE_TAIL}
+        self.into_rows = [way for way in self._first_to_things if reverse(way) in self.columns]
         self._leaving: dict[str, tuple[DirectedRelation, ...]] = {}
         self._leading: dict[tuple[str, float], tuple[DirectedRelation, ...]] = {}
         self._onwards: dict[tuple[str, DirectedRelation, bool, bool], tuple[DirectedRelation, ...]] = {}
@@ -177,6 +180,8 @@ class WalkSampler:
 
         With `turns`, some of the walks turn back over where they came from; with `to_name`, the end is not a value.
         """
+        if hops == 1 and self.shared and self.chance.random() < SHARED:
+            return self.over_shared()
         if hops == 2 and self.chance.random() < OVER_ROWS and (found := self.over_rows(to_name=to_name)) is not None:
             return found
         loops = self.settings.loops if turns and hops > 1 else 0.0
@@ -192,17 +197,23 @@ class WalkSampler:
         again = hops > 2 and (keeps or ends) and self.alike(ways[turn - 1], reverse(ways[turn - 1]))
         return SampledWalk(ways, entities, keeps, again)
 
+    def over_shared(self) -> SampledWalk:
+        """A hop backwards over a column that several kinds share: the ports of Sweden, where clients are, too."""
+        way = self.choose(self.shared)
+        topic = self.topic(way)
+        return SampledWalk((way,), (topic, self.step(topic, way)))
+
     def over_rows(self, *, to_name: bool = False) -> SampledWalk | None:
         """A walk to a row and on to something else of that row: from a student to a course, over an enrolment.
 
         None where no such row was found. Of a few walks, one that people speak of as one hop is taken.
         """
         found: SampledWalk | None = None
-        for _ in range(ROWS_TRIED if self._into_rows else 0):
-            first = self.choose(self._into_rows)
+        for _ in range(ROWS_TRIED if self.into_rows else 0):
+            first = self.choose(self.into_rows)
             topic = self.topic(first)
             row = self.step(topic, first)
-            onward = (way for way in self.onward(row, first) if way in self._columns)
+            onward = (way for way in self.onward(row, first) if way in self.columns)
             ways = [way for way in onward if way in self.to_things or not to_name]
             spoken = [way for way in ways if self.says_as_one((first, way))]
             if ways:

@@ -25,9 +25,9 @@ from kgwalk.questions.groups import (
     check_changes,
     counting,
     named,
-    number_of_value,
     said,
 )
+from kgwalk.questions.pair_patterns import NO_SUM, against, alike_group, alike_ways, arithmetic, which
 from kgwalk.questions.patterns import BOUNDS
 from kgwalk.questions.plan import (
     AGAINST,
@@ -53,9 +53,9 @@ from kgwalk.questions.schema import ID, TRUTHS
 from kgwalk.questions.statement_patterns import dated, negation, persevering, quantifier, unanswerable, verdict, zero
 from kgwalk.questions.wording.measures import round_between
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.values import difference, quotient
 
 TRIES = 12
+BETWEEN_ALIKE = 0.25  # the share of questions by a count about relations between things of one kind
 ONWARD = 0.15  # the share of superlatives with one more hop
 OF_EVERYTHING = 0.5  # of questions about a kind, where a graph has no types, the share that starts from all things
 OF_KIND_ALONE = 0.05  # the share of questions about a kind that only count it
@@ -66,12 +66,6 @@ FEW = 10  # up to this number things are counted exactly
 
 FullDraw = Callable[[Groups], PlanBuilder]
 
-# Values that are not added up: the sum of latitudes says nothing.
-_NO_SUM = re.compile(
-    r"latitude|longitude|year|rate|ratio|score|rating|percent|temperature|age\b|density|point|rank|number$|no$|"
-    r"index|code|id$|magnitude|floor|speed|version",
-    re.IGNORECASE,
-)
 _NO_AVERAGE = re.compile(r"latitude|longitude|code|id$|numeric|version|rank|number$|group|period", re.IGNORECASE)
 
 
@@ -98,8 +92,10 @@ def of_a_kind(groups: Groups) -> PlanBuilder:
         return persevering(_of_everything, groups)
     if drawn < 0.23:
         return _typed(groups, group)
-    if drawn < 0.48:
+    if drawn < 0.45:
         return persevering(_largest, groups)
+    if drawn < 0.5:
+        return persevering(_largest_of_some, groups)
     if drawn < 0.6:
         return persevering(_within, groups)
     builder = persevering(_beyond, groups)
@@ -110,6 +106,24 @@ def of_a_kind(groups: Groups) -> PlanBuilder:
 
 def _largest(groups: Groups) -> PlanBuilder:
     return _superlative(groups, groups.of_kind())
+
+
+def _largest_of_some(groups: Groups) -> PlanBuilder:
+    """The cheapest component of which there are more than 800: those of a kind beyond a bound, then one of them."""
+    group = groups.of_kind(least=6)
+    builder = _compared(groups, group)
+    kept = len(builder.sets.made)
+    measure = groups.measure(builder.members(kept))
+    if measure.text in builder.expressions:
+        raise PlanRejected("comes back to where it was")
+    numbers = groups.numbers(builder, builder.members(kept), measure.text).values()
+    tool = groups.chance.choice(("argmax", "argmin"))
+    best = (max if tool == "argmax" else min)(numbers)
+    whole = groups.numbers(builder, group.members, measure.text).values()
+    if list(numbers).count(best) > 1 or best == (max if tool == "argmax" else min)(whole):
+        raise PlanRejected("a superlative of many")
+    builder.call(tool, kept, said(builder, measure))
+    return builder
 
 
 def _beyond(groups: Groups) -> PlanBuilder:
@@ -251,15 +265,19 @@ def top(groups: Groups) -> PlanBuilder:
 
 
 def _top(groups: Groups) -> PlanBuilder:
-    group = groups.valued(least=5, of_a_kind=0.45)
+    if groups.chance.random() < 0.4 * BETWEEN_ALIKE:
+        group, way = alike_group(groups)
+    else:
+        group, way = groups.valued(least=5, of_a_kind=0.45), None
     builder, number = group.start(groups)
-    if groups.chance.random() < 0.35:
-        text, numbers = _counts(groups, builder, group, number)
+    dates = False
+    if way is not None or groups.chance.random() < 0.35:
+        text, numbers = _counts(groups, builder, group, number, way)
     else:
         measure = groups.measure(group.members)
         numbers = groups.numbers(builder, group.members, measure.text)
-        text = said(builder, measure)
-    tool = groups.chance.choice(("top", "top", "bottom"))
+        text, dates = said(builder, measure), measure.dates
+    tool = groups.chance.choice(("top", "bottom") if dates else ("top", "top", "bottom"))  # the oldest are the first
     nth = groups.chance.random() < 0.5
     k = groups.chance.choice((2, 2, 2, 3, 3, 4, 5)) if nth else groups.chance.choice(FIRST_FEW)
     ordered = sorted(numbers.values(), reverse=tool == "top")
@@ -284,7 +302,7 @@ def _aggregate(groups: Groups) -> PlanBuilder:
     if not averaged and groups.chance.random() < 0.6:
         raise PlanRejected("no values to add up")
     tools += ["average"] * 4 * averaged
-    tools += ["sum"] * 4 * (averaged and not _NO_SUM.search(measure.relation))
+    tools += ["sum"] * 4 * (averaged and not NO_SUM.search(measure.relation))
     builder, number = group.start(groups)
     numbers = groups.numbers(builder, group.members, measure.text)
     if len(set(numbers.values())) < 2:
@@ -297,9 +315,13 @@ def by_count(groups: Groups) -> PlanBuilder:
     """Which department has the most employees? Which have more than five, or only one?"""
     if groups.chance.random() < 0.2:
         return persevering(_most_inside, groups)
-    group = groups.draw(least=4, of_a_kind=0.65)
+    way = None
+    if groups.chance.random() < BETWEEN_ALIKE and alike_ways(groups.sampler):
+        group, way = alike_group(groups)
+    else:
+        group = groups.draw(least=4, of_a_kind=0.65)
     builder, number = group.start(groups)
-    text, numbers = _counts(groups, builder, group, number)
+    text, numbers = _counts(groups, builder, group, number, way)
     counts = sorted(numbers.values())
     if counts[-1] < 2:
         raise PlanRejected("a count of one")
@@ -354,79 +376,19 @@ def _most_inside(groups: Groups) -> PlanBuilder:
     return builder
 
 
-def _counts(groups: Groups, builder: PlanBuilder, group: DrawnGroup, number: int) -> tuple[str, dict[str, float]]:
+def _counts(
+    groups: Groups, builder: PlanBuilder, group: DrawnGroup, number: int, way: DirectedRelation | None = None
+) -> tuple[str, dict[str, float]]:
     """A count for each member, as an expression, with what it is."""
     if len(group.members) > 2 * groups.sampler.settings.most_onward:
         raise PlanRejected("goes on from too many")
-    way = groups.counted(group.members, have=0.5)
+    way = way or groups.counted(group.members, have=0.5)
     if group.walk is not None and group.walk.ways[-1] == reverse(way):
         raise PlanRejected("comes back to where it was")
     text = counting(way)
     expression = builder.say(text)
     found = {name: float(builder.sets.values(name, expression)[0].text) for name in group.members}
     return text, found
-
-
-# Two things
-
-
-def which(groups: Groups) -> PlanBuilder:
-    """Which is larger, X or Y? Who directed more films, X or Y?"""
-    group = groups.draw(least=3, most=groups.sampler.settings.most_members)
-    chance = groups.chance
-    size = 3 if chance.random() < 0.15 else 2
-    names = named(groups, group.members, size)
-    builder = PlanBuilder(groups.sampler.graph, names, groups.sampler.settings, topics_answer=True)
-    if chance.random() < 0.25:
-        way = groups.counted(group.members)
-        text = counting(way)
-        expression = builder.say(text)
-        numbers = {name: float(builder.sets.values(name, expression)[0].text) for name in names}
-    else:
-        measure = groups.measure(group.members)
-        numbers = {name: number_of_value(groups, builder, name, measure) for name in names}
-        text = said(builder, measure)
-    if len(set(numbers.values())) < size:
-        raise PlanRejected("a tie in the order")
-    number = builder.call("union", 1, 2)
-    if size == 3:
-        number = builder.call("union", number, 3)
-    builder.call(chance.choice(("argmax", "argmax", "argmin")), number, text)
-    return builder
-
-
-def against(groups: Groups) -> PlanBuilder:
-    """Which countries have a larger population than X?"""
-    group = groups.draw(least=4)
-    measure = groups.measure(group.members)
-    (other,) = named(groups, group.members, 1)
-    if other in group.topics:
-        raise PlanRejected("the same topic twice")
-    builder, number = group.start(groups, [other])
-    number_of_value(groups, builder, other, measure)
-    value = builder.call("tail_entities", len(builder.topics), said(builder, measure))
-    kept = builder.call("filter", number, measure.text, groups.chance.choice(("<", ">")), value)
-    check_changes(builder, kept, group.members)
-    return builder
-
-
-def arithmetic(groups: Groups) -> PlanBuilder:
-    """How much larger is X than Y? How many times as many people live in X as in Y?"""
-    group = groups.draw(least=3, most=groups.sampler.settings.most_members)
-    measure = groups.measure(group.members)
-    one, two = named(groups, group.members, 2)
-    builder = PlanBuilder(groups.sampler.graph, [one, two], groups.sampler.settings)
-    if number_of_value(groups, builder, one, measure) <= number_of_value(groups, builder, two, measure):
-        raise PlanRejected("the first is not the larger")
-    first = builder.call("tail_entities", 1, said(builder, measure))
-    second = builder.call("tail_entities", 2, measure.text)
-    divides = not measure.dates and not _NO_SUM.search(measure.relation) and groups.chance.random() < 0.35
-    left, right = builder.members(first)[0], builder.members(second)[0]
-    made = quotient(left, right) if divides else difference(left, right)
-    if made is None or made in ("0", "1"):
-        raise PlanRejected("no difference")
-    builder.call("divide" if divides else "subtract", first, second)
-    return builder
 
 
 # Paths and rows
@@ -454,11 +416,7 @@ def repeated(groups: Groups) -> PlanBuilder:
 
 def _repeated(groups: Groups) -> PlanBuilder:
     sampler = groups.sampler
-    ways = [
-        way for way in sampler.first_ways if way in sampler.to_things and len(sampler.starts.both(way.relation)) > 2
-    ]
-    ways = [way for way in ways if way.relation not in sampler.inverses.of(way.relation)]
-    way = sampler.choose(ways)
+    way = sampler.choose(alike_ways(sampler))
     topic = sampler.topic(way)
     if not way.out and sampler.inverses.said_forwards(way.relation, sampler.graph.relations(topic)):
         raise PlanRejected(FORWARDS)
@@ -525,7 +483,7 @@ def _columns(groups: Groups, members: Sequence[str], came: set[str]) -> list[str
     ways = [way for way, share in groups.shares(members).items() if share >= 0.7 and way.out]
     names = [way.relation for way in sorted(ways) if schema[way.relation].fan_out < 1.6]
     names = [name for name in names if name not in came and schema[name].tail_kinds.get(ID, 0.0) < 0.2]
-    size = 3 if len(names) > 2 and groups.chance.random() < 0.3 else 2
+    size = 3 if len(names) > 2 and groups.chance.random() < 0.4 else 2
     if len(names) < size:
         raise PlanRejected("too few columns")
     return [groups.measure_of(name).text for name in groups.chance.sample(names, size)]

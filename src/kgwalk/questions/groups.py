@@ -20,7 +20,7 @@ from itertools import pairwise
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.bank import Concept, load_bank
-from kgwalk.questions.drawing import SampledWalk, WalkSampler
+from kgwalk.questions.drawing import SHARED, SampledWalk, WalkSampler
 from kgwalk.questions.plan import PlanBuilder, PlanRejected
 from kgwalk.questions.schema import TELLS_NOTHING, TRUTHS, Relation, ValueNode, askable, plain_name, spaced
 from kgwalk.questions.wording.bank_lexicon import BankMatch
@@ -146,7 +146,8 @@ class Groups:
         for _ in range(TRIES):
             member = sampler.starts.draw(self.chance.choice(ways), self.chance, sampler.settings.known)
             try:
-                walk = sampler.path_to(member, 1, fan=FAN)
+                shared = bool(sampler.shared) and self.chance.random() < SHARED
+                walk = sampler.over_shared() if shared else sampler.path_to(member, 1, fan=FAN)
                 builder = PlanBuilder(sampler.graph, [walk.topic], sampler.settings)
                 members = builder.members(builder.follow(1, walk.ways))
             except PlanRejected:
@@ -263,6 +264,11 @@ class Groups:
         ways = [way for way, share in self.shares(members).items() if share >= have and way in self.sampler.to_things]
         ways = [way for way in ways if self.sampler.fan(way) >= least and plain_name(way.relation) not in TELLS_NOTHING]
         return self.sampler.choose(sorted(ways))
+
+    @cached_property
+    def dated_relations(self) -> frozenset[str]:
+        """The relations whose values are dates, of which the least is the oldest."""
+        return frozenset(name for name, one in self.sampler.schema.relations.items() if self._dated(one))
 
     def _dated(self, relation: Relation) -> bool:
         return relation.dates > relation.numbers

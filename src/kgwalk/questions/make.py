@@ -52,10 +52,11 @@ from kgwalk.questions.plan import (
 from kgwalk.questions.schema import DATE, NUMBER, YEAR, Schema, literal_kind
 from kgwalk.types import Call, KgwalkError, Progress, Question, silent
 from kgwalk.walk.facts import DirectedRelation
-from kgwalk.walk.kinds import EVERYTHING, Kind, kinds_beside, kinds_of
+from kgwalk.walk.kinds import EVERYTHING, TAILS, Kind, kinds_of
 from kgwalk.walk.language import Sets
 from kgwalk.walk.paths import renumbered
 from kgwalk.walk.sets import ENTITY, NO, YES, SetError
+from kgwalk.walk.starts import kinds_beside
 
 PER_PROGRAM = 20  # a program has at most one in so many of its cell's questions...
 LEAST_OF_PROGRAM = 2  # ...but it may always come twice
@@ -322,6 +323,9 @@ class _QuestionMaker:
         if isinstance(wording, PathWording):
             self.sampler.says_as_one = wording.says_as_one
         self.stored, self.rows = graph if rows is None else rows.graph, rows  # the graph that is walked
+        if rows is not None:
+            mixed = (DirectedRelation(label, False) for label in rows.junctions.kinds)
+            self.sampler.shared = [way for way in mixed if way in self.sampler.first_ways]
         self.groups = Groups(self.sampler, graph, concepts)
         self.words = random.Random(settings.seed + 1)  # separate: how one plan is worded does not change the next draw
         self.shares = RelationShares(len(self.sampler.schema.relations))
@@ -430,7 +434,11 @@ class _QuestionMaker:
     ) -> tuple[QuestionPlan, Sets] | None:
         """The plan and its sets in the graph that is walked; None where that has other kinds, or other answers."""
         known = kinds_of(rows.graph).values()
-        if not all(kind in known for kind in plan.kinds):
+        columns = {label: hops[0].relation for label, hops in rows.junctions.paths.items() if len(hops) == 1}
+        tails = {kind.relation: kind for kind in known if kind.how == TAILS}
+        led = [tails.get(columns.get(kind.relation, ""), kind) if kind.how == TAILS else kind for kind in plan.kinds]
+        plan = replace(plan, kinds=tuple(led))  # the countries of suppliers are those of all that have a country
+        if not all(kind in known for kind in plan.kinds) or len(set(led)) < len(led):
             return None
         if not rows.junctions.passes(plan):
             return plan, sets

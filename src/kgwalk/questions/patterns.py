@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from kgwalk.demos.route import CHOICES
 from kgwalk.questions.drawing import TRIES, SampledWalk, WalkSampler
+from kgwalk.questions.pair_patterns import meeting
 from kgwalk.questions.plan import (
     CHAIN,
     COMPARISON,
@@ -36,6 +37,7 @@ ONWARD = 0.3  # the share of two-hop questions whose last hop comes after the ch
 AT_NODES = 0.6  # the share of time questions of two hops about the times of nameless nodes, if there are some
 BOUNDS = ("<", ">", "<", ">", "<=", ">=")
 THREE = 0.2  # the share of combinations of the full language with a third condition
+MEETING = 0.3  # the share of intersections of two hops, in the full language, that ask what a row of two things says
 COUNTED_BOTH = 0.3  # the share of counts that count an intersection
 
 Draw = Callable[[WalkSampler, int], PlanBuilder]
@@ -51,11 +53,14 @@ def chain(sampler: WalkSampler, hops: int) -> PlanBuilder:
 
 def combination(tool: str, sampler: WalkSampler, hops: int) -> PlanBuilder:
     """Which films were directed by X and star Y? With minus: directed by X, without Y. Some have one more hop."""
+    full = sampler.settings.language == "full"
+    if tool == "intersect" and hops == 2 and full and sampler.into_rows and sampler.chance.random() < MEETING:
+        return meeting(sampler)
     onward = hops > 2 or (hops == 2 and sampler.chance.random() < ONWARD)
     long = hops - onward
     first = sampler.path(long, to_name=True)
     second = sampler.path_to(first.end, sampler.chance.randint(1, min(long, 2)), avoid=first.topic)
-    if long == 1 and not onward and sampler.settings.language == "full" and sampler.chance.random() < THREE:
+    if long == 1 and not onward and full and sampler.chance.random() < THREE:
         return _three(tool, sampler, first, second)
     builder = PlanBuilder(sampler.graph, [first.topic, second.topic], sampler.settings)
     number = builder.combine(tool, builder.follow(1, first.ways), builder.follow(2, second.ways))

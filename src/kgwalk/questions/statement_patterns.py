@@ -10,6 +10,7 @@ have and one has not, or what nothing in the graph has. Used by `full_patterns`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from kgwalk.demos.path_search import reverse
@@ -35,6 +36,7 @@ from kgwalk.walk.facts import DirectedRelation
 from kgwalk.walk.values import DAYS_A_YEAR
 
 TRIES = 12
+_TODAY = 54.9 * DAYS_A_YEAR  # days after 1970, about the end of 2024: the last year that a question names
 OWN_KIND = 0.75  # of what nothing in the graph has, the share that is asked of such things elsewhere
 
 
@@ -300,9 +302,12 @@ def persevering(draw: Callable[[Groups], PlanBuilder], groups: Groups) -> PlanBu
 def _only(groups: Groups) -> PlanBuilder:
     group = groups.draw()
     way = groups.counted(group.members, least=1.15)
-    ends = [end for name in group.members[:60] for end in _ends(groups, name, way)]
-    topic = groups.chance.choice([end for end in ends if askable(end)] or [""])
-    if not topic or topic in group.members or topic in group.topics:
+    ends = [_ends(groups, name, way) for name in group.members[:60]]
+    # What is the one end of some and one of several of others: to ask it of all members takes long, and most draw none
+    alone = {some[0] for some in ends if len(some) == 1 and askable(some[0])}
+    alone &= {end for some in ends if len(some) > 1 for end in some}
+    topic = groups.chance.choice(sorted(alone.difference(group.members, group.topics)) or [""])
+    if not topic:
         raise PlanRejected("no topic that can be named")
     builder, number = group.start(groups, [topic])
     text = forward(builder, way)
@@ -470,15 +475,40 @@ def _now_and_on(groups: Groups) -> PlanBuilder:
 
 def _since(groups: Groups) -> PlanBuilder:
     """Since when has X had Y? Where that is so until today."""
+    return _bounded(groups, r".*\.\.", "start", "least")
+
+
+def _until(groups: Groups) -> PlanBuilder:
+    """Until when did X have Y?"""
+    return _bounded(groups, r".+\.\..+", "end", "greatest")
+
+
+def _bounded(groups: Groups, span: str, bound: str, of_several: str) -> PlanBuilder:
+    """When a fact began or ended, of those whose time looks like `span`: start(r in $2), and the least of these."""
     topic, way, facts = _dated_facts(groups)
-    names = [name for name, time in facts if time.endswith("..") and askable(name) and name != topic]
+    names = [name for name, time in facts if re.fullmatch(span, time) and askable(name) and name != topic]
     name = groups.chance.choice(names or [""])
     if not name or sum(other == name for other, _ in facts) > 1:
         raise PlanRejected("no topic that can be named")
     builder = PlanBuilder(groups.sampler.graph, [topic, name], groups.sampler.settings)
-    text = f"start({'^' * (not way.out)}{way.relation} in $2)"
+    text = f"{bound}({'^' * (not way.out)}{way.relation} in $2)"
     builder.say(text)
-    builder.call("least", 1, text)
+    builder.call(of_several, 1, text)
+    return builder
+
+
+def _in_year(groups: Groups) -> PlanBuilder:
+    """Who was the mayor of X in 2012? Where there were others before or after."""
+    topic, way, facts = _dated_facts(groups)
+    spans = [(name, *parse_time(time)) for name, time in facts]
+    if len({name for name, *_ in spans}) < 2:
+        raise PlanRejected("no facts of several times")
+    _, start, end = groups.chance.choice(spans)
+    first, last = (int(1970 + days / DAYS_A_YEAR) for days in (start, min(end, _TODAY)))
+    year = str(groups.chance.randint(first, max(first, last)))
+    builder = PlanBuilder(groups.sampler.graph, [topic], groups.sampler.settings)
+    reached = builder.call("between", 1, forward(builder, way), year, year)
+    check_changes(builder, reached, sorted({name for name, *_ in spans}))
     return builder
 
 
@@ -499,7 +529,8 @@ def _earlier(groups: Groups) -> PlanBuilder:
     return builder
 
 
-_DATED = {_when: 2, _first_or_last: 3, _before_or_after: 2, _now: 3, _now_and_on: 4, _since: 2, _earlier: 2}
+_DATED = {_when: 2, _first_or_last: 4, _before_or_after: 3, _now: 5, _now_and_on: 4, _since: 5, _until: 3}
+_DATED |= {_in_year: 4, _earlier: 2}
 
 
 # What the graph does not say

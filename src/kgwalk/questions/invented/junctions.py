@@ -69,7 +69,7 @@ class Junctions:
             if step.tool in ROUTE_HOPS and label in self.paths and (stepwise or label in self.kinds):
                 steps += self._hops(source, label, step.tool == "tail_entities", starts + len(steps))
                 if step.tool == "head_entities" and self.kinds.get(label) in places:
-                    steps.append(Call("intersect", (places[self.kinds[label]], starts + len(steps))))
+                    steps.append(Call("intersect", (starts + len(steps), places[self.kinds[label]])))
             else:
                 steps.append(self._step(step, plan.expressions, place, places))
             place[number] = starts + len(steps)

@@ -8,6 +8,7 @@ Words of one phonology look alike and those of two do not, so that a tokenizer c
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 
 
@@ -263,6 +264,22 @@ FAMILY = _words(
 TITLES = ("Sir", "Dr.", "Lady", "Saint", "Prince", "Princess", "King", "Queen", "Count", "Baron")
 ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "XI", "XIV", "XVI")
 
+# Countries with what people call the things from there: tables have them, and the words of a question differ.
+DEMONYMS: dict[str, str] = dict(
+    re.findall(
+        r"(\w+) (\w+)",
+        "Sweden Swedish, Norway Norwegian, Denmark Danish, Finland Finnish, Poland Polish, Germany German, "
+        "Italy Italian, France French, Spain Spanish, Portugal Portuguese, Austria Austrian, Switzerland Swiss, "
+        "Belgium Belgian, Greece Greek, Turkey Turkish, Hungary Hungarian, Ireland Irish, Iceland Icelandic, "
+        "Estonia Estonian, "
+        "Latvia Latvian, Lithuania Lithuanian, Croatia Croatian, Serbia Serbian, Romania Romanian, Bulgaria Bulgarian, "
+        "Ukraine Ukrainian, Japan Japanese, China Chinese, India Indian, Vietnam Vietnamese, Thailand Thai, "
+        "Indonesia Indonesian, Australia Australian, Canada Canadian, Mexico Mexican, Brazil Brazilian, Chile Chilean, "
+        "Argentina Argentinian, Peru Peruvian, Egypt Egyptian, Morocco Moroccan, Kenya Kenyan, Nigeria Nigerian, "
+        "Ghana Ghanaian, Israel Israeli, Lebanon Lebanese, Slovakia Slovak, Slovenia Slovenian, Korea Korean",
+    )
+)
+
 # Kinds with few members, whose names are the same in every graph.
 CLOSED_KINDS: dict[str, tuple[str, ...]] = {
     kind: tuple(part.strip() for part in names.split(","))
@@ -333,6 +350,12 @@ CLOSED_KINDS: dict[str, tuple[str, ...]] = {
         "fare zone": "zone A, zone B, zone C, zone D, zone E, zone F, zone G",
         "outcome": "settled, dismissed, won, lost, appealed, withdrawn, still pending",
         "package category": "utils, libs, games, admin, devel, net, science, fonts, python, sound, text",
+        "nation": ", ".join(DEMONYMS),
+        "record status": "active, inactive, pending, archived, suspended, approved, planned, closed, on hold",
+        "tier": "gold, silver, bronze, platinum, standard, premium, basic, trial",
+        "sales region": "Scandinavia, Iberia, North America, Latin America, Oceania, East Asia, Central Europe",
+        "division": "Finance, Marketing, Logistics, Purchasing, Research, Legal, Production, Quality, Training",
+        "currency code": "EUR, USD, GBP, CHF, SEK, PLN, JPY, CAD, NOK, BRL",
         "spectral class": "class O, class B, class A, class F, class G, class K, class M",
     }.items()
 }

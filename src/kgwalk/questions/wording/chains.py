@@ -288,15 +288,18 @@ def dated_question(speaker: Speaker) -> str | None:
     call = speaker.plan.steps[-1]
     if len(speaker.plan.steps) > 1 and call.tool in ("argmin", "argmax"):
         return _earlier(speaker, call)
-    if call.tool in HOPS or call.tool in ("count", "minus"):  # the start is left out of its own relatives
+    if (call.tool in HOPS and call.tool != "between") or call.tool in (
+        "count",
+        "minus",
+    ):  # the start is left out of its own relatives
         return _now(speaker)
     way, known = _dated_way(speaker.plan, call), speaker.phrase(1)
     if known is None:
         return None
-    if call.tool in ("when", "least"):
+    if call.tool in ("when", "least", "greatest"):
         other = speaker.phrase(2)
         assert other is not None
-        begun = _since if call.tool == "least" else _when
+        begun = {"least": _since, "greatest": _until, "when": _when}[call.tool]
         found = statements(speaker, way, known, other)
         return speaker.choose([(weight * share, text) for weight, one in found for share, text in begun(one)])
     questions = [text for text in speaker.templates(way).at(speaker.level).questions if fits(text, known)]
@@ -316,8 +319,15 @@ def dated_question(speaker: Speaker) -> str | None:
                 (0.5 * speaker.level, f"{word} {one} {known.text} had"),
             ]
         return speaker.choose(options)
-    when = f"{call.tool} {speaker.mark(str(call.args[2]))}"
-    options = [(1, with_term(fill(text, known), when, front=False)) for text in questions]
+    word = "in" if call.tool == "between" else call.tool
+    when = f"{word} {speaker.mark(str(call.args[2]))}"
+    past = 4 if call.tool == "between" else 1  # who was it in 2012, rather than who is
+    options = [
+        (past if _PAST_ASKED.match(text) else 1, with_term(fill(text, known), when, front=False)) for text in questions
+    ]
+    for noun in speaker.templates(way).at(speaker.level).bare[:2] if call.tool == "between" else ():
+        options += [(2, f"What was the {singular(noun)} of {known.text} {when}?")] * (not is_plural(noun))
+        options += [(speaker.level, f"{known.text}'s {noun} {when}"), (speaker.level, f"{noun} of {known.text} {when}")]
     return speaker.choose([(weight, text) for weight, text in options if text])
 
 
@@ -437,6 +447,21 @@ def _since(statement: str) -> list[tuple[float, str]]:
             elif start in ("Does ", "Did "):
                 made.append((0.7, f"{since[1]}{rest}"))
             return made
+    return []
+
+
+def _until(statement: str) -> list[tuple[float, str]]:
+    """
+    >>> _until("Does X play for Y?")[0], _until("Is Y the capital of X?")[0]
+    ((1.0, 'Until when did X play for Y?'), (1.0, 'Until when was Y the capital of X?'))
+    """
+    for asked in _when(statement):
+        rest = asked[1].removeprefix("When ")
+        return [
+            (1.0, f"Until when {rest}"),
+            (1.0, f"till when {rest}"),
+            (0.7 * rest.startswith("did"), f"How long {rest.rstrip('?')}, till when?"),
+        ]
     return []
 
 

@@ -9,7 +9,7 @@ X"); what its members are compared by is a value or a count. Yes or no, and what
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgwalk.questions.plan import (
@@ -34,7 +34,7 @@ from kgwalk.questions.wording.english import (
     word_set,
 )
 from kgwalk.questions.wording.measures import extreme_of, says_one, value_noun
-from kgwalk.questions.wording.phrases import Phrase, as_many, fill, fits, parts
+from kgwalk.questions.wording.phrases import HELPERS, LINKS, Phrase, as_many, fill, fits, parts
 from kgwalk.questions.wording.relation_names import read_name
 from kgwalk.types import Call
 from kgwalk.walk.facts import DirectedRelation
@@ -147,8 +147,10 @@ _DID = re.compile(
 _HAS = ("has", "have", "have", "does")
 
 
-def counted(speaker: Speaker, way: DirectedRelation) -> CountWords | None:
-    """Words for the number of what a relation leads to; None where there are no clear ones."""
+def counted(speaker: Speaker, way: DirectedRelation, *, passive: bool = False) -> CountWords | None:
+    """Words for the number of what a relation leads to; None where there are no clear ones. With `passive` also those
+    that say it of what is reached: "is needed by".
+    """
     templates = speaker.templates(way)
     if templates.silent or templates.kind in VALUES:
         return None
@@ -168,7 +170,34 @@ def counted(speaker: Speaker, way: DirectedRelation) -> CountWords | None:
             options.append(CountWords(asked[1], past_of(verb) + to, past_of(verb) + to, verb + to, "did"))
         else:
             options.append(CountWords(asked[1], third(verb) + to, verb + to, verb + to, "does"))
+    options += _passive(questions, templates.kind) if passive else []
     return speaker.chance.choice(options) if options else None
+
+
+_BY = re.compile(r"(?:which|what) ([a-z ]+?) ([a-z]+)( (?:in|on|for|at|to|from))? \{\}\??", re.IGNORECASE)
+_NOT_DONE = word_set("belong come lie happen live go work wait run stand sit end")  # nothing "is belonged to"
+_DONE_WITH = word_set("depend rely refer")  # with a preposition: "is relied on"
+
+
+def _passive(questions: Sequence[str], kind: str) -> list[CountWords]:
+    """What those are called to which others are related: "is depended on by ... packages".
+
+    >>> _passive(["Which packages depend on {}?", "what lies on {}", "Which packages wrote {}"], "package")
+    [CountWords(things='packages', does='is depended on by', do='are depended on by', verb='be depended on by', \
+helps='is', to='')]
+    """
+    made = []
+    for question in questions:
+        asked = _BY.fullmatch(question)
+        if asked is None or asked[1].lower() != plural(kind) or asked[2] in HELPERS | _NOT_DONE | LINKS:
+            continue
+        done = past_of(asked[2])
+        if asked[3] and asked[2] not in _DONE_WITH:
+            continue
+        if done.endswith("ed") and not asked[2].endswith(("ed", "s")):  # not "is wrote by"
+            rest = f"{done}{asked[3] or ''} by"
+            made.append(CountWords(asked[1], f"is {rest}", f"are {rest}", f"be {rest}", "is"))
+    return made
 
 
 def count_way(speaker: Speaker, text: str) -> DirectedRelation | None:
@@ -199,10 +228,13 @@ class Ranked(NamedTuple):
 def ranked_words(speaker: Speaker, text: str, most: bool) -> Ranked | None:
     way = count_way(speaker, text)
     if way is not None:
-        count = counted(speaker, way)
+        count = counted(speaker, way, passive=True)
         if count is None:
             return None
         number = "most" if most else "fewest"
+        if count.helps == "is":  # the most depended on package
+            done = f"{'most' if most else 'least'} {count.verb.removeprefix('be ').removesuffix(' by')}"
+            return Ranked(done, "", "", f"{count.does} the {number} {count.things}")
         value = f"{number} {count.things}" if count.verb == "have" else ""
         return Ranked("", value, f"number of {count.things}", f"{count.does} the {number} {count.things}")
     extreme = extreme_of(speaker, text, most)
@@ -457,7 +489,7 @@ _BOUNDS = {
 def _counted_bound(
     speaker: Speaker, call: Call, group: GroupWords, way: DirectedRelation, *, count: bool = False
 ) -> str | None:
-    words = counted(speaker, way)
+    words = counted(speaker, way, passive=True)
     comparison, bound = str(call.args[2]), str(call.args[3])
     if words is None:
         return None

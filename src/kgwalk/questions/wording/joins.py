@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kgwalk.questions.bank import row_kinds
 from kgwalk.questions.plan import HOPS, way_of
 from kgwalk.questions.wording.english import (
     VAGUE,
@@ -413,3 +414,37 @@ def either_question(speaker: Speaker, call: Call) -> str | None:
             (0.7, f"List all that are {one.text} or {two.text}.") if one.many and two.many else (0, ""),
         ]
     )
+
+
+# What a row of two things says
+
+
+def _is_in_row(speaker: Speaker, way: DirectedRelation) -> bool:
+    """Whether a relation leads to rows, and only by it; `booking.status` is one of many such columns, and says more."""
+    kind = speaker.templates(way).kind
+    shared = way.relation.startswith(f"{kind.replace(' ', '_')}.")
+    return kind in row_kinds() and not shared and speaker.lexicon.alone(way)
+
+
+def met_question(speaker: Speaker, call: Call) -> str | None:
+    """A value of the row where two things meet: "grade for X and Y"; None where other relations join them as well."""
+    made = speaker.plan.made_by(speaker.sources(call)[0])
+    if made is None or made.tool != "intersect":
+        return None
+    hops = [hop_of(speaker, number) for number in speaker.sources(made)]
+    ways = [hop for hop in hops if hop is not None and not hop[0].out and hop[1] <= len(speaker.plan.topics)]
+    if len(ways) < 2 or not all(_is_in_row(speaker, way) for way, _ in ways):
+        return None
+    phrases = [speaker.phrase(at) for _, at in ways]
+    names = [phrase.text for phrase in phrases if phrase is not None]
+    options: Weighted = []
+    for noun in speaker.templates(way_of(call)).at(speaker.level).bare[:3]:
+        for one, two in (names, names[::-1]):
+            options += [
+                (1, f"What is the {noun} for {one} and {two}?"),
+                (0.7, f"Which {noun} does {one} have for {two}?"),
+                (speaker.level, f"{noun} for {one} and {two}"),
+                (0.5 * speaker.level, f"{one} {two} {noun}"),
+                (0.5, f"{one} with {two}: what is the {noun}?"),
+            ]
+    return speaker.choose(options)

@@ -152,7 +152,7 @@ def is_many(noun: str) -> bool:
     """
     found = parts(noun)
     if found is None:
-        return noun.startswith("{}'s") and is_plural(noun.split()[-1])
+        return noun.startswith(("{}'s", "the {} ")) and is_plural(noun.split()[-1])
     if found.head.lower() in _PRONOUNS:
         return _PRONOUNS[found.head.lower()]
     return found.determiner not in ("a", "an", "another") and is_plural(found.head.split()[-1])

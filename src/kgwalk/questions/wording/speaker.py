@@ -249,6 +249,7 @@ def hop_question(speaker: Speaker, call: Call) -> str | None:
     ways: list[tuple[float, Callable[[], str | None]]] = [
         (5, lambda: _asked(speaker, questions, inner)),
         (2, lambda: _framed(speaker, way, inner)),
+        (6.0 * (not when), lambda: joins.met_question(speaker, call)),
     ]
     chain = None if when else chains.chain_of(speaker, call)
     if chain is not None:

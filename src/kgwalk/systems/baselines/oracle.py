@@ -34,12 +34,12 @@ from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Answer, Call, Document, Episode, Found, Neighbors, StopReason, Triple, Turn, UnknownName
 from kgwalk.walk.environment import crucial_facts
 from kgwalk.walk.facts import Chain, chains_of
-from kgwalk.walk.kinds import gold_kinds
 from kgwalk.walk.language import Sets
 from kgwalk.walk.policy import POLICIES
 from kgwalk.walk.protocol import Environment, Listing, Task
 from kgwalk.walk.rollout import Budget, Watch
 from kgwalk.walk.sets import Reference, SetError
+from kgwalk.walk.starts import gold_kinds
 from kgwalk.walk.web.search import WEB_FAILED, WEB_SEARCH, names, search_web, shown
 
 # A graph with facts learnt on the way

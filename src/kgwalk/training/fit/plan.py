@@ -28,6 +28,7 @@ from kgwalk.data.dataset import Data
 from kgwalk.demos.demo import encode
 from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
+from kgwalk.evaluation.runs import FIT_PLAN, FIT_REPORT, FIT_TIME
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import Request, Sampling
 from kgwalk.training.run import TrainingRun
@@ -171,7 +172,7 @@ def _between(least: int, value: float, most: int) -> int:
 
 # The time that a fit has
 
-TIME = "time.json"
+TIME = FIT_TIME
 MARGIN = 1.25  # the walks at the end may meet a busier machine, and an agent that walks further
 # In demonstrations: the cpu engine converts a new adapter once, which took as long as learning from five; that of the
 # start may be converted already. On a GPU nothing is converted, and six demonstrations take no time.
@@ -414,7 +415,7 @@ QUESTIONS = {"cpu": 1500, "cuda": 8000}  # to learn from, at most, unless told
 # Without training: worked examples alone. Of the minutes, at most a third is for making them.
 EXAMPLE_MINUTES, EXAMPLE_QUESTIONS, MAKING = 3.0, 600, 1 / 3
 BOTH = 2.5  # times the walks without examples: these, and the same with examples, whose prompts are longer
-PLAN, REPORT, ASKED, TRAINED, BEFORE, AFTER = "plan.json", "fit.json", "questions", "train", "before", "after"
+PLAN, REPORT, ASKED, TRAINED, BEFORE, AFTER = FIT_PLAN, FIT_REPORT, "questions", "train", "before", "after"
 EXAMPLES = "examples.jsonl"
 
 

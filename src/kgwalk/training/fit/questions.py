@@ -19,7 +19,8 @@ from kgwalk.data.dataset import Dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.questions.bank import load_bank
-from kgwalk.questions.invented.graph import InventedDataSettings, InventedSettings, write_invented
+from kgwalk.questions.invented.dataset import InventedDataSettings, write_invented
+from kgwalk.questions.invented.graph import InventedSettings
 from kgwalk.questions.make import SHARES, make_questions, split_key, split_questions, write_dataset
 from kgwalk.questions.plan import MakeSettings
 from kgwalk.questions.schema import survey, types_of
