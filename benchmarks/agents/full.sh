@@ -1,55 +1,71 @@
 #!/bin/sh
-# The course of the agent that comes with kgwalk, in the full walking language. DATA WORK as for `python -m benchmarks.agents
-# prepare`, which builds WORK/data first; demonstrations are made on all processors, here 16, which takes 5 minutes. One H200 with
-# another training beside it: 8 minutes for the first stage, 7 for the second.
+# The course of the agents that come with kgwalk, in the full walking language, for three sizes of model.
 #
-#     sh benchmarks/agents/full.sh WORK
+#     sh benchmarks/agents/full.sh WORK demos               # demonstrations, on all processors: 3 minutes on 16
+#     sh benchmarks/agents/full.sh WORK sft 135m            # learn from them, on one GPU
+#     MINUTES=6 sh benchmarks/agents/full.sh WORK sft 0.5b
+#     MINUTES=10 sh benchmarks/agents/full.sh WORK sft 1.5b
+#
+# WORK/data is what `python -m benchmarks.agents prepare DATA WORK` builds. The smallest goes on from START, an adapter of the course
+# before; without it, and for the larger ones, learning begins with the model alone. MODEL names a file instead of the hub's.
 set -eu
 work=$1; data=$work/data; out=$work/full; shards=${SHARDS:-16}
 mkdir -p "$out"
 sets="metaqa pq-2h pq-3h wc2014 webqsp-fbpool cwq-fbpool timequestions"
-without=""; for name in $sets; do without="$without --without-phrasings $data/$name"; done
-learnt="--set protocol.language=\"full\" --set protocol.documented=false --set protocol.ahead=8 --set protocol.examples=3"
+learnt="--set protocol.language=\"full\" --set protocol.documented=false --set protocol.ahead=8 --set protocol.samples=true --set protocol.examples=3"
+
 demos() {  # QUESTIONS FILE [LIMIT]
     kgwalk demos kgwalk --data "$1" $learnt --set demos.distractors=0.12 --set demos.examples_share=0.35 \
         --set 'demos.sources=["program","gold","evidence"]' ${3:+--limit "$3"} -o "$2"
 }
-sft() {  # NAME DEMOS RATE [START]
-    kgwalk train kgwalk --profile 135m $learnt --data world \
-        --stages sft --demos "$2" ${4:+--start "$4"} -o "$out/$1" --set sft.epochs=1 --set sft.batch=64 --set sft.lr="$3"
-}
-# 1. Invented graphs: 58 of each shard, 60 questions each, every pattern of the language.
-for shard in $(seq 1 "$shards"); do
-    (kgwalk questions worlds -o "$out/worlds-$shard" --worlds 58 --per-world 60 --seed $((700 + shard)) --language full \
-        --dated 0.15 --noise 0.15 --dev 0.03 --test 0 $without && demos "$out/worlds-$shard" "$out/worlds-$shard.jsonl") &
-done
-wait
-cat "$out"/worlds-*.jsonl > "$out/worlds.jsonl"
-sft worlds "$out/worlds.jsonl" 2e-3
-# 2. The train splits, questions made from their graphs, and some of the invented ones again.
-for name in $sets world; do
-    where=$data/$name; [ "$name" = world ] && where=world
-    case $name in metaqa) most=5000 ;; pq-2h) most=1500 ;; pq-3h) most=4000 ;; wc2014) most=3000 ;; *) most=9000 ;; esac
-    demos "$where" "$out/set-$name.jsonl" "$most" &
-done
-for one in world:2500 metaqa:1500 pq-3h:1000 wc2014:1500 cwq-fbpool:5000 timequestions:2000; do
-    name=${one%%:*}; where=$data/$name; [ "$name" = world ] && where=world
-    (kgwalk questions make "$where" -o "$out/made-$name" --count "${one##*:}" --noise 0.05 --language full &&
-        demos "$out/made-$name" "$out/made-$name.jsonl") &
-done
-wait
-python - "$out" <<'P'
+
+make_demos() {
+    without=""; for name in $sets; do without="$without --without-phrasings $data/$name"; done
+    # Invented graphs: 30 of each shard, 60 questions each, every pattern of the language.
+    for shard in $(seq 1 "$shards"); do
+        (kgwalk questions worlds -o "$out/worlds-$shard" --worlds 30 --per-world 60 --seed $((2700 + shard)) --language full \
+            --dated 0.15 --noise 0.15 --dev 0.02 --test 0 $without && demos "$out/worlds-$shard" "$out/worlds-$shard.jsonl") &
+    done
+    # The train splits, and questions made from their graphs.
+    for name in $sets world; do
+        where=$data/$name; [ "$name" = world ] && where=world
+        case $name in metaqa) most=3000 ;; pq-2h) most=800 ;; pq-3h) most=2500 ;; wc2014) most=1800 ;; *) most=9000 ;; esac
+        demos "$where" "$out/set-$name.jsonl" "$most" &
+    done
+    for one in world:1800 metaqa:900 pq-3h:600 wc2014:900 cwq-fbpool:3000 timequestions:1200; do
+        name=${one%%:*}; where=$data/$name; [ "$name" = world ] && where=world
+        (kgwalk questions make "$where" -o "$out/made-$name" --count "${one##*:}" --noise 0.05 --language full &&
+            demos "$out/made-$name" "$out/made-$name.jsonl") &
+    done
+    wait
+    python3 - "$out" <<'P'
 import random, sys
 from pathlib import Path
 
 out, chance, rows = Path(sys.argv[1]), random.Random(0), []
-again = {"set-cwq-fbpool": 3, "set-webqsp-fbpool": 4, "set-timequestions": 2, "set-world": 2}
-for file in sorted([*out.glob("set-*.jsonl"), *out.glob("made-*.jsonl")]):
-    lines = file.read_text().splitlines(keepends=True)
-    rows += lines * again.get(file.stem, 1)
-worlds = (out / "worlds.jsonl").read_text().splitlines(keepends=True)
-rows += chance.sample(worlds, min(len(worlds), 15_000))
+again = {"set-cwq-fbpool": 2, "set-webqsp-fbpool": 3, "set-timequestions": 2, "set-world": 2}
+for file in sorted(out.glob("*-*.jsonl")):
+    rows += file.read_text().splitlines(keepends=True) * again.get(file.stem, 1)
 chance.shuffle(rows)
 (out / "mix.jsonl").write_text("".join(rows))
+print(f"{len(rows)} demonstrations")
 P
-sft agent "$out/mix.jsonl" 1.5e-3 "$out/worlds/adapter"
+}
+
+sft() {  # SIZE
+    case $1 in
+    135m) model=smollm2-135m rank=16 alpha=32 rate=1.5e-3 ;;
+    0.5b) model=qwen2.5-coder-0.5b rank=8 alpha=16 rate=8e-4 ;;
+    1.5b) model=qwen2.5-coder-1.5b rank=8 alpha=16 rate=5e-4 ;;
+    *) echo "unknown size $1; there are 135m, 0.5b and 1.5b" >&2; exit 2 ;;
+    esac
+    kgwalk train kgwalk --profile 135m --model "${MODEL:-$model}" $learnt --data world --stages sft --demos "$out/mix.jsonl" \
+        ${START:+--start "$START"} -o "$out/$1" --set model.lora_rank=$rank --set model.lora_alpha=$alpha --set sft.epochs=1 \
+        --set sft.batch=64 --set sft.lr="${RATE:-$rate}" --set sft.minutes="${MINUTES:-0}" --set sft.eval_questions=0 --set sft.save_every=100000
+}
+
+case ${2:-} in
+demos) make_demos ;;
+sft) sft "${3:-}" ;;
+*) sed -n '2,10p' "$0"; exit 2 ;;
+esac

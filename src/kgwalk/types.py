@@ -355,7 +355,7 @@ class InputError(KgwalkError):
         text: str | None = None,
         hint: str | None = None,
     ) -> None:
-        self.path, self.line, self.text = path, line, text
+        self.message, self.path, self.line, self.text = message, path, line, text
         where = f"{path}:{line}: " if path and line else f"{path}: " if path else ""
         shown = "" if text is None else f"\n  the line: {_shorten(text)}"
         advice = "" if hint is None else f"\n  {hint}"

@@ -18,7 +18,8 @@ from kgwalk.demos.make import GraphExamples, make_demos
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.questions.bank import load_bank
-from kgwalk.questions.invented.graph import InventedDataSettings, InventedSettings, write_invented
+from kgwalk.questions.invented.dataset import InventedDataSettings, write_invented
+from kgwalk.questions.invented.graph import InventedSettings
 from kgwalk.questions.plan import MakeSettings
 from kgwalk.types import InputError, KgwalkError, Question
 from kgwalk.walk.agent import Agent

@@ -113,6 +113,30 @@ def test_a_relation_to_nodes_that_hold_a_value_is_listed_with_what_they_hold(sho
     assert order.relations_around(2, values=True)[0] == ["price/amount", "height", "width", "needs"]
 
 
+def test_a_unit_may_have_a_class_and_a_code(tmp_path: Path) -> None:
+    facts = [("euro", "type", "Currency"), ("euro", "currencyCode", "EUR")]
+    for at, item in enumerate(("chair", "lamp", "table")):
+        facts += [(item, "hasPrice", f"p{at}"), (f"p{at}", "amount", str(10 + at)), (f"p{at}", "currency", "euro")]
+    items = walk(store_of(tmp_path, facts), topics=("chair",))
+    assert items.relations_around(1, values=True)[0] == ["hasPrice/amount", "hasPrice/currency"]
+
+
+def test_a_value_is_read_through_the_node_that_holds_it(shop: StoredGraph) -> None:
+    """`price` alone is enough where a price is ordered, compared, added up or shown; followed, it leads to the node."""
+    order, item = ("order 7",), ("tail_entities", "$1", "item")
+    assert last(shop, item, ("argmax", "$2", "price"), topics=order) == ["table"]
+    assert last(shop, item, ("filter", "$2", "price", "<", "50"), topics=order) == ["chair", "lamp"]
+    assert last(shop, item, ("top", "$2", "price", "1"), topics=order) == ["table"]
+    assert last(shop, ("sum", "$1", "item/price"), topics=order) == ["130 EUR"]
+    assert last(shop, item, ("average", "$2", "price"), topics=("order 7",))[0].startswith("43.33")
+    made = walk(shop, item, ("table", "$2", "price", "width"), topics=order).made[-1]
+    assert made.rows["chair"] == (("20 EUR",), ("40",))
+    assert last(shop, ("tail_entities", "$1", "price"), topics=("chair",)) == ["p1"]
+    facts = walk(shop, item, ("argmax", "$2", "price"), topics=order).evidence("table", 3)
+    assert Triple("table", "price", "p2") in facts
+    assert Triple("p2", "amount", "90 EUR") in facts
+
+
 # Where a walk starts
 
 

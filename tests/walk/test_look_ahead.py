@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import store_of
 from kgwalk.kg.build import build
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import StoredGraph, open_graph
@@ -30,9 +31,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> StoredGraph:
     return open_graph(folder / "shop.kg")
 
 
-def walk(graph: StoredGraph, topics: list[str], ahead: int = 8):
+def walk(graph: StoredGraph, topics: list[str], ahead: int = 8, samples: bool = False):
     question = Question("q", "which bikes have a leather saddle", topics, [])
-    protocol = Kgwalk(language="full", documented=False, ahead=ahead)
+    protocol = Kgwalk(language="full", documented=False, ahead=ahead, samples=samples)
     return protocol.begin(Task(question, topics, kinds=[]), Environment(graph), len)
 
 
@@ -53,6 +54,27 @@ def test_every_result_looks_ahead_and_says_what_it_is(shop: StoredGraph) -> None
         "-> bike_id (bikes: price), part_id (parts: cost), quantity",
     ]
     assert one.act(Call("tail_entities", (2, "bike_id"))).render(40).splitlines()[0] == "$3 = 1 bikes: Swift"
+
+
+def test_samples_tell_numbers_days_and_names_apart(shop: StoredGraph, tmp_path: Path) -> None:
+    asked = walk(shop, ["Leather Saddle"], samples=True).prompt()[1].content
+    assert asked.splitlines()[2:] == ["-> cost = 30", "<- part_id (bike_parts: bike_id, quantity)"]  # a class is enough
+    facts = [
+        ("Ann", "born", "1990-05-01"),
+        ("Ann", "lives_in", "Oslo"),
+        ("Oslo", "mayor", "Eva"),
+        ("Oslo", "twinned_with", "a town whose name is too long to be shown whole"),
+        ("Ann", "account", "_:b7"),
+        ("Ann", "height", "n1"),
+        ("n1", "amount", "1.82 m"),
+    ]
+    people = store_of(tmp_path, facts)
+    start = walk(people, ["Ann"], samples=True)
+    assert start.prompt()[1].content.splitlines()[2] == (
+        "-> account, born = 1990-05-01, height/amount = 1.82 m, lives_in = Oslo (mayor, twinned_with)"
+    )
+    there = start.act(Call("tail_entities", (1, "lives_in"))).render(40)
+    assert there.splitlines()[1] == "-> mayor = Eva, twinned_with = a town whose name is..."
 
 
 def test_without_it_nothing_is_said(shop: StoredGraph) -> None:

@@ -55,7 +55,6 @@ from kgwalk.walk.environment import (
     with_ranker_of,
 )
 from kgwalk.walk.facts import nearest_facts
-from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
 from kgwalk.walk.policy import (
@@ -75,6 +74,7 @@ from kgwalk.walk.policy import (
 from kgwalk.walk.protocol import Environment, Protocol, Task
 from kgwalk.walk.question_words import MOST_WORDS, is_long
 from kgwalk.walk.rollout import Budget, Watch, tokens_used
+from kgwalk.walk.starts import starts_in
 from kgwalk.walk.web.search import WebSearch
 
 T = TypeVar("T")

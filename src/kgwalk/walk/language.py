@@ -225,7 +225,7 @@ class Sets(NamedSets):
         if compare is None:
             raise SetError(f'"{escape_name(comparison)}" is no comparison; use one of {" ".join(COMPARISONS)}')
         members, number = self.get(source)
-        expression = self.expression(relation, members.members)
+        expression = self.value_expression(relation, members.members)
         bounds = self._bounds_of(value, comparison, members.members)
         numbers = number + ((value,) if isinstance(value, int) else ())
         kept: dict[str, tuple[Triple, ...]] = {}
@@ -322,7 +322,7 @@ class Sets(NamedSets):
         """a row for each member with its values of the relations"""
         members, number = self.get(source)
         columns = (relation, *relations)
-        expressions = [self.expression(column, members.members) for column in columns]
+        expressions = [self.value_expression(column, members.members) for column in columns]
         rows: dict[str, tuple[tuple[str, ...], ...]] = {}
         chosen: dict[str, tuple[Triple, ...]] = {}
         for name in members.members:
@@ -397,7 +397,7 @@ class Sets(NamedSets):
         if comparison in ("=", "!=") or value_of(value) is not None:
             return [value]
         try:
-            expression = self.expression(value, near)
+            expression = self.value_expression(value, near)
         except SetError:
             expression = None
         if expression is None or not all(map(self.graph.has_relation, expression.relations)):
@@ -406,7 +406,7 @@ class Sets(NamedSets):
 
     def _measured(self, members: NamedSet, relation: str, largest: bool) -> dict[str, tuple[Quantity, Measured]]:
         """Of each member that has one, the value that counts: the largest of its numbers, or the smallest."""
-        expression = self.expression(relation, members.members)
+        expression = self.value_expression(relation, members.members)
         found = {}
         for name in members.members:
             read = [(value, one) for one in self.values(name, expression) if (value := value_of(one.text)) is not None]
@@ -442,7 +442,7 @@ class Sets(NamedSets):
 
     def _aggregate(self, how: str, source: Reference, relation: str) -> int:
         members, number = self.get(source)
-        expression = self.expression(relation, members.members)
+        expression = self.value_expression(relation, members.members)
         found = [one for name in members.members for one in self.values(name, expression)]
         if not found:
             raise SetError(f'no member has a value for "{escape_name(relation)}"')

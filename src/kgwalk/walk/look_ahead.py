@@ -1,15 +1,18 @@
 """What lies behind a relation: of what class the things are that it leads to, and which relations go on from there.
 
-    -> supplier_id (suppliers: city, country, ^ships_to), replaced_by (alike)
+    -> supplier_id (suppliers: city, country, ^ships_to), replaced_by (alike), since = 2019-04-01
+    -> born_in = Oslo (country, mayor), height = 1.82
     <- dest (flights: carrier, origin, tailnum), origin (as dest)
 
 A model that reads `dest` alone cannot know that an airline lies one step behind a flight: it takes another relation, or
 says that the graph does not know. Tables of a company are like that, where a row joins two things and has no name that
-anyone asks for.
+anyone asks for. And one that reads `since` cannot know that it is a day: a sample of what a relation leads to tells
+numbers, days and names apart.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +31,9 @@ NEAREST = 32  # neighbours of one member that these are chosen from
 CLASSES = 2  # names of classes that are shown
 NAMES = 40  # names behind all relations of a set together: a thing with many relations shows fewer behind each
 LEAST = 3  # names behind a relation that are worth showing
+SAMPLES = 24  # relations of a set that are listed with a sample of what they lead to
+SAMPLE_LENGTH = 24  # characters of a sample
+UNNAMED = re.compile(r"_:|[mg]\.[0-9a-z_]+$|cvt\.")  # nodes that only join others: their ids say nothing
 SHARED = 3  # relations that things without a class have in common, at least, to be alike
 SAME = 0.7  # and the share of relations
 
@@ -72,28 +78,39 @@ class Outlook:
     _naming: dict[str, bool] = field(default_factory=dict)
     _things: dict[str, bool] = field(default_factory=dict)
 
-    def notes(self, members: Sequence[str], around: Sequence[tuple[str, bool]], most: int) -> list[str]:
+    def notes(
+        self, members: Sequence[str], around: Sequence[tuple[str, bool]], most: int, *, samples: bool = False
+    ) -> list[str]:
         """What is behind each relation around a set, as its listing says it; `around` has relations and directions.
 
-        What is like the set itself, or like what another relation of the listing leads to, is said in a word.
+        What is like the set itself, or like what another relation of the listing leads to, is said in a word. With
+        `samples` a relation that leads to values, or to things of no class, is shown with one of their names.
         """
         own = self._sort(members)
         first: list[tuple[str, Behind]] = []
-        notes: list[str | Behind] = []
+        found: list[str | Behind] = []
         for relation, out in around:
             behind = self.behind(members, relation, out)
             twin = next((name for name, one in first if one.like(behind)), None)
             if behind.relations and own.like(behind):
-                notes.append(" (alike)")
+                found.append(" (alike)")
             elif behind.relations and twin is not None:
-                notes.append(f" (as {escape_name(twin)})")
+                found.append(f" (as {escape_name(twin)})")
             else:
                 first += [(relation, behind)] if behind.relations else []
-                notes.append(behind)
+                found.append(behind)
         each = min(most, NAMES // len(first)) if first else 0
-        if each < min(LEAST, most):
-            return ["" for _ in notes]
-        return [one if isinstance(one, str) else one.note(each) for one in notes]
+        shown = each >= min(LEAST, most)
+        left = SAMPLES if samples else 0
+        notes = []
+        for (relation, out), one in zip(around, found, strict=True):
+            note = "" if not shown else one if isinstance(one, str) else one.note(each)
+            if left and not (shown and (isinstance(one, str) or one.classes)):
+                sample = self._sample(members, relation, out)
+                left -= bool(sample)
+                note = sample + note
+            notes.append(note)
+        return notes
 
     def behind(self, members: Sequence[str], relation: str, out: bool) -> Behind:
         """Of a relation by the name that it has in the walk; nothing of a path, which says itself where it leads."""
@@ -104,6 +121,20 @@ class Outlook:
             if len(there) > ASKED:
                 break
         return self._sort(list(dict.fromkeys(there)), (relation, not out))
+
+    def _sample(self, members: Sequence[str], relation: str, out: bool) -> str:
+        """One of the names that a relation leads to, or a path of two to a value, as a listing says it."""
+        first, _, second = relation.partition("/")
+        path = second and not self.graph.has_relation(self.real(relation))
+        for name in spread(members, ASKED):
+            there = self._neighbors(name, self.real(first if path else relation), out)
+            if path and there:
+                there = self._neighbors(there[0], self.real(second))
+            if there:
+                text = " ".join(there[0].split())
+                cut = text if len(text) <= SAMPLE_LENGTH else f"{text[: SAMPLE_LENGTH - 3].rstrip()}..."
+                return "" if UNNAMED.match(text) else f" = {escape_name(cut)}"
+        return ""
 
     def _sort(self, names: Sequence[str], back: tuple[str, bool] = ("", True)) -> Behind:
         """What some things are, and the relations around them but the one that leads back."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rapidfuzz import fuzz, process
@@ -19,7 +19,7 @@ from kgwalk.kg.names import ShortNames
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import AnswerForm, Neighbors, Triple, UnknownName
 from kgwalk.walk.kinds import Kind, is_type, names_class
-from kgwalk.walk.look_ahead import Outlook, relations_at
+from kgwalk.walk.look_ahead import Outlook, relations_at, spread
 from kgwalk.walk.name_lookup import NAMES, last_words
 from kgwalk.walk.paths import (
     AGGREGATES,
@@ -42,7 +42,9 @@ RELATIONS_OF = 200
 MOST_MEMBERS = 100_000
 MOST_COUNTED = 24  # members of a set that was counted or added up, whose facts are the evidence
 SHARED = 3  # values that have the same unit, at least
+NODES_LOOKED_AT = 12  # members that are asked whether a relation leads to nodes that hold a value
 MOST_HELD = 4  # relations of a node that only holds a value: its amount, its unit
+CODES = (["code"], ["symbol"], ["abbreviation"])  # last words of relations to what else a unit is called
 ALIKE = 70  # of 100: from where on a name is taken for a misspelt other one
 
 Reference = str | int  # an entity by name, or a set by number
@@ -232,9 +234,10 @@ class NamedSets:
         return held if only and any(value_of(end) is not None for _, end in ends) else []
 
     def _is_unit(self, name: str, relation: str) -> bool:
-        """Whether a name may be the unit of values: it leads nowhere, and several values have it."""
+        """Whether a name may be the unit of values: several have it, and it leads nowhere but to its class and code."""
         shared = len(list(self._neighbors(self.graph, name, relation, False, SHARED))) >= SHARED
-        return shared and not self._relations(name, True)
+        leads = [last_words(one) for one in self._relations(name, True) if not is_type(one)]
+        return shared and all(words in NAMES or words.split()[-1:] in CODES for words in leads)
 
     def _relations(self, name: str, out: bool) -> list[str]:
         return relations_at(self.graph, name, out)
@@ -262,7 +265,8 @@ class NamedSets:
     def _hop(self, members: NamedSet, number: tuple[int, ...], relation: str, out: bool, seen: Graph) -> NamedSet:
         found: dict[str, None] = {}
         came: dict[str, Triple] = {}
-        limit = self.most + 1 if self.most < MOST_MEMBERS else None
+        # a graph elsewhere is asked for all, as others ask it, so that its answer is kept for them
+        limit = self.most + 1 if self.most < MOST_MEMBERS or isinstance(seen, StoredGraph) else None
         for name in members.members:
             others = self._neighbors(seen, name, relation, out, limit)
             if self.facts:
@@ -321,6 +325,31 @@ class NamedSets:
             return ()  # a member that is no entity (a count), or has no fact in the view
 
     # Values
+
+    def value_expression(self, text: str, members: Sequence[str]) -> Expression:
+        """A path or value that is ordered, added up, compared or shown. What ends at nodes that only hold a number, as
+        `price` does where the node has `amount` and `currency`, goes on to the number: people mean that.
+        """
+        expression = self.expression(text, members)
+        if expression.how not in ("", *AGGREGATES):
+            return expression
+        return replace(expression, path=tuple(self._through(way, members) for way in expression.path))
+
+    def _through(self, way: tuple[Hop, ...], members: Sequence[str]) -> tuple[Hop, ...]:
+        last = way[-1]
+        if last.path or last.again or not last.out or not isinstance(self.graph, StoredGraph):
+            return way
+        for name in spread(members, NODES_LOOKED_AT):
+            before = (
+                reach([name], (way[:-1],), partial(self._step, self.graph), self.most, False) if way[:-1] else [name]
+            )
+            for one in list(before)[:1]:
+                node = next(iter(self._step(self.graph, one, last)), None)
+                if node is not None:
+                    held = [Hop(held) for held in self._held(one, last.relation)]
+                    numbers = [hop for hop in held if any(map(value_of, self._step(self.graph, node, hop)))]
+                    return (*way, *numbers) if len(numbers) == 1 else way
+        return way
 
     def values(self, name: str, expression: Expression) -> list[Measured]:
         """What an expression says of a member, each value with its facts; none where the graph says nothing."""

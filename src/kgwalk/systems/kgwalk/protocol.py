@@ -38,11 +38,12 @@ from kgwalk.types import (
     Triple,
     Turn,
 )
-from kgwalk.walk.kinds import Kind, starting_kinds
+from kgwalk.walk.kinds import Kind
 from kgwalk.walk.language import Sets, line_of, tools
 from kgwalk.walk.paths import VALUE
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
 from kgwalk.walk.sets import NamedSet, SetError
+from kgwalk.walk.starts import starting_kinds
 from kgwalk.walk.tagged_text import escape_around, escape_name, quote, read_answer, split_arguments
 
 _THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
@@ -66,7 +67,8 @@ class Kgwalk(Protocol):
     the end of their names, as far as it tells them apart. `language` says which calls there are: "core", those that the
     first agents learnt, or "full", all of them, where a set may be empty. With `documented` the prompt says what each
     call does; an agent that has learnt the calls needs their names alone, and is five times as short to tell. With
-    `ahead` each relation is listed with what lies behind it, so many relations at most (`walk.look_ahead`). With
+    `ahead` each relation is listed with what lies behind it, so many relations at most (`walk.look_ahead`), and with
+    `samples` with one of the values that it leads to. With
     `constrain` an engine that can lets a model write only calls that parse, of relations that exist and sets that were
     made (`turn_grammar`); with `thoughts` a thought may come first. Of a graph with a library of worked examples
     (`kgwalk.walk.examples`) the prompt has at most `examples` of them before the question, the nearest to it.
@@ -82,6 +84,7 @@ class Kgwalk(Protocol):
     language: str = "core"
     documented: bool = True
     ahead: int = setting(0, least=0)
+    samples: bool = False
     constrain: bool = True
     thoughts: bool = True
     examples: int = setting(0, least=0, most=8)
@@ -239,7 +242,7 @@ class KgwalkWalk(Walk):
         return bool(store is not None and store.timed)
 
     def prompt(self) -> list[Message]:
-        start = [self._show(number).render(self.protocol.relations) for number in range(1, len(self.sets.made) + 1)]
+        start = [self.shown(number) for number in range(1, len(self.sets.made) + 1)]
         asked = "\n".join([*self._examples(), self.task.asked, *start])
         calls = tools_text(self.protocol.language, self.dated, self.protocol.documented)
         return [Message("system", SYSTEM.replace("{tools}", calls)), Message("user", asked)]
@@ -289,6 +292,10 @@ class KgwalkWalk(Walk):
         self.called[call] = number
         return self._show(number)
 
+    def shown(self, number: int) -> str:
+        """What the model is told of a set."""
+        return self._show(number).render(self.protocol.relations)
+
     def _show(self, number: int) -> Observation:
         made = self.sets.made[number - 1]
         leaving, entering = self.sets.relations_around(number, values=self.protocol.language == "full")
@@ -320,7 +327,7 @@ class KgwalkWalk(Walk):
             return [], [], kind  # of a graph elsewhere, every look would be a request
         most = self.protocol.relations
         around = [(name, True) for name in leaving[:most]] + [(name, False) for name in entering[:most]]
-        notes = self.sets.outlook.notes(made.members, around, self.protocol.ahead)
+        notes = self.sets.outlook.notes(made.members, around, self.protocol.ahead, samples=self.protocol.samples)
         if made.kind is None and (shared := self.sets.outlook.class_of(made.members)):
             kind = f" {escape_name(shared)}"
         return notes[: len(leaving[:most])], notes[len(leaving[:most]) :], kind
