@@ -742,6 +742,7 @@ def test_serve_with_a_key(films: Path) -> None:
             "model": None,
             "under_way": 0,
             "waiting": 0,
+            "feedback": False,
         }
         allowed = httpx.get(f"{url}/kg/graphs", headers={"Authorization": "Bearer secret"})
         assert allowed.json()["graphs"][0]["name"] == "facts"

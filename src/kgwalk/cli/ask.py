@@ -344,10 +344,16 @@ def _show_names(asked: AskResult, limit: int) -> None:
     calls = [turn.step for turn in asked.walk if isinstance(turn.step, Call)]
     counted = bool(calls) and calls[-1].tool == "count"  # a sum or a difference counts nothing
     for place, name in enumerate(asked.answers[:limit], 1):
-        out.print(f"{place}. {name}" if asked.form.ordered else name)
+        label = f"{place}. {name}" if asked.form.ordered else name
         facts = asked.evidence.get(name, [])
-        for triple in facts:
-            out.print(f"    {_fact(triple)}")
+        if out.is_terminal:
+            from kgwalk.cli.evidence import evidence_tree
+
+            out.print(evidence_tree(name, facts, out, label=label))
+        else:
+            out.print(label)
+            for triple in facts:
+                out.print(f"    {_fact(triple)}")
         if counted and is_count(name, facts) and int(name) > MOST_COUNTED:
             out.print(f"    ... (of the first {MOST_COUNTED} that were counted; {int(name) - MOST_COUNTED:,} more)")
 
