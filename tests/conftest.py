@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from browser import chromium
 from commands import Cli, caller
 from forks import Forks
 from kgwalk.kg.build import build
@@ -83,6 +84,13 @@ def memory_folder() -> Iterator[Path]:
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=shared) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser for the site's pages; playwright is imported by who asks for one."""
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -569,6 +570,14 @@ def test_the_time_limit_is_the_agents_own() -> None:
         body = {"model": "tiny-llm", "messages": USER, "stream": True}
         assert error_of(client.post("/v1/chat/completions", json=body)) == (504, "time_limit")
     assert engine.cancelled == 2
+
+
+def test_who_waits_has_all_of_the_time_from_its_turn_on() -> None:
+    """Two generations of 0.6 s, one after the other, within 1 s each: the second is answered after 1.2 s."""
+    body = {"model": "tiny-llm", "messages": USER}
+    with serving(Slow(0.6), agent_at_once=1, agent_time_limit=1.0) as client, ThreadPoolExecutor(2) as both:
+        replies = [both.submit(client.post, "/v1/chat/completions", json=body) for _ in range(2)]
+        assert [one.result().status_code for one in replies] == [200, 200]
 
 
 def test_a_walk_ends_between_turns_when_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:

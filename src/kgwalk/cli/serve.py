@@ -25,6 +25,9 @@ EXAMPLES = (
     "kgwalk serve --data world --graph-drop 0.4",
     "kgwalk serve --graph films.kg --allow-host kg.example.org",
     "kgwalk serve --graph films.kg --reload",
+    "kgwalk serve --runs runs",
+    "kgwalk serve --graph world --uploads graphs",
+    "kgwalk serve --graph films.kg --feedback said",
     "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2",
 )
 
@@ -35,6 +38,10 @@ def serve(
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="A dataset to serve the graph of; a question's id then means its view.")
+    ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Show the runs below it: curves while they train, walks, comparisons."),
     ] = None,
     graph_drop: GraphDropOption = None,
     web: WebOption = None,
@@ -86,6 +93,9 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    feedback: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep what people say of answers there, as a question set.")
+    ] = None,
     verify: Annotated[
         bool,
         typer.Option(
@@ -96,6 +106,11 @@ def serve(
     reload: Annotated[
         bool, typer.Option("--reload", help="Open the stores again when they are built again, as SIGHUP does.")
     ] = False,
+    uploads: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Let people upload files and tables; the graphs made of them lie here."),
+    ] = None,
+    max_upload: Annotated[int, typer.Option(min=1, help="At most this many bytes for one such graph.")] = 256 << 20,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request to stderr.")] = False,
 ) -> None:
     """Serve graphs over HTTP: a page to ask questions on, the agent's answers, KG-R1's four actions in batches.
@@ -104,8 +119,10 @@ def serve(
     On this machine alone (127.0.0.1) no key is needed; listening elsewhere needs one. Without a key only this
     machine's own names are answered to, and those of --allow-host: another site's page could reach you by its own name.
     """
-    if not graph and data is None:
-        raise typer.BadParameter("there is nothing to serve; give --graph DIR, or --data DIR")
+    if not graph and data is None and runs is None:
+        raise typer.BadParameter("there is nothing to serve; give --graph DIR, --data DIR or --runs FOLDER")
+    if not graph and data is None:  # a server has a graph; nobody asked for an agent beside the runs
+        graph, adapter = ["world"], adapter or "none"
     from kgwalk.llm.engine import check_kind
 
     try:
@@ -119,6 +136,10 @@ def serve(
     if set(environment.sections) - {"world"}:
         raise typer.BadParameter("--set takes values of the section world here, such as world.share=0.5")
     graphs = _named(graph or [])
+    if feedback is not None:
+        from kgwalk.serve.feedback import check_feedback
+
+        check_feedback(str(feedback), len(graphs) + (data is not None))
     if model is not None:
         _check_model(model, engine)
     elif engine != "auto":
@@ -129,11 +150,14 @@ def serve(
         for line in words:
             err.print(line)
         announce(url)
+        if runs is not None:
+            err.print(f"runs: {url}/runs")
 
     run_server(
         ServeSettings(
             graphs=graphs,
             data=data,
+            runs=None if runs is None else str(runs.resolve()),
             environment=environment.section("world"),
             host=host,
             port=port,
@@ -158,9 +182,12 @@ def serve(
             adapter=adapter,
             recipe=recipe,
             warm=warm,
+            feedback=None if feedback is None else str(feedback.absolute()),
             access_log=access_log,
             verify=verify,
             reload=reload,
+            uploads=uploads,
+            max_upload=max_upload,
         ),
         ready=ready,
     )

@@ -192,7 +192,7 @@ def _clear(path: Path) -> None:
 def _differing(about: dict[str, Any], kind: str, settings: dict[str, Any]) -> list[str]:
     if about["kind"] != kind:
         return [f"its kind is {about['kind']!r}, not {kind!r}"]
-    before, now = dict(_flat(about["settings"])), dict(_flat(settings))
+    before, now = dict(flat_settings(about["settings"])), dict(flat_settings(settings))
     return [
         f"`{key}` was {_short(before.get(key))}, is {_short(now.get(key))}"
         for key in sorted({*before, *now})
@@ -200,11 +200,11 @@ def _differing(about: dict[str, Any], kind: str, settings: dict[str, Any]) -> li
     ]
 
 
-def _flat(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def flat_settings(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Each single setting: {"rollout": {"turn_tokens": 64}} has `rollout.turn_tokens`."""
     for key, value in settings.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{above}{key}.")
+            yield from flat_settings(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
 

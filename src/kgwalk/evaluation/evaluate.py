@@ -58,12 +58,12 @@ from kgwalk.walk.environment import (
     opened_web,
     with_ranker_of,
 )
-from kgwalk.walk.kinds import starts_in
 from kgwalk.walk.linking import link
 from kgwalk.walk.linking import topics as linked_topics
 from kgwalk.walk.policy import Policy, budget_of, check_web, needs_engine, policy_of, protocol_of, walked_as_learnt
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.rollout import ids_a_token
+from kgwalk.walk.starts import starts_in
 from kgwalk.walk.web.search import GRAPH, RERANKED, WebSearch
 
 BLOCK = 8192  # episodes in memory at a time

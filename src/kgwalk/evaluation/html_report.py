@@ -71,7 +71,7 @@ CURVES = {
     "seconds": "Seconds a step",
 }
 COSTS = ("generated_tokens", "prompt_tokens", "total_tokens", "turns", "calls", "seconds")
-_WITHIN = ("before", "after", "train", "eval")  # runs inside the folder of a run
+WITHIN = ("before", "after", "train", "eval")  # runs inside the folder of a run
 _BARS = 40  # of one figure
 _CHANGED = 5  # questions that a comparison shows each way
 _CSS = Path(__file__).with_name("report.css")
@@ -124,7 +124,7 @@ def _inside(folder: RunFolder) -> Iterator[RunFolder]:
         )
     if folder.kind == "train":
         yield folder
-    for name in _WITHIN:
+    for name in WITHIN:
         if (folder.file(name) / "run.json").exists():
             inner = open_run(folder.file(name))
             if inner.kind == "train" or inner.file(METRICS).exists():
@@ -139,7 +139,7 @@ def _labels(paths: Sequence[Path]) -> dict[Path, str]:
     """
     labels = {}
     for path in paths:
-        for depth in range(2 if path.name in _WITHIN else 1, len(path.parts) + 1):
+        for depth in range(2 if path.name in WITHIN else 1, len(path.parts) + 1):
             label = "/".join(path.parts[-depth:])
             if sum(other.parts[-depth:] == path.parts[-depth:] for other in paths) == 1:
                 break
@@ -372,7 +372,7 @@ def _errors(runs: Sequence[Evaluated]) -> Section:
                 bars.append(Bar(name, at, count / len(run.rows), note=f"{count:,}"))
         section.tables.append(ReportTable(key, title, columns, rows, folded=key == "errors"))
         if key == "errors":
-            section.figures.append(ReportFigure(key, bar_chart(title, bars, labels, most=None)))
+            section.figures.append(ReportFigure(key, bar_chart(f"{title}, as a share of all", bars, labels, most=None)))
     return section
 
 

@@ -159,7 +159,7 @@ class _Build:
             report.rows += tally.rows
             report.skipped += tally.skipped
             report.notes += tally.notes
-            report.first_skipped += tally.first_skipped[: 5 - len(report.first_skipped)]
+            report.first_skipped += tally.first_skipped[: options.messages - len(report.first_skipped)]
         if labels is not None:
             tally = ReadCounts()
             for block in read_labels(labels, options, tally):

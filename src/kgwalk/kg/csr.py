@@ -9,6 +9,7 @@ number; `names` has the names.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,23 @@ class Edges:
         groups = np.searchsorted(self.start_array, positions, side="right") - 1
         entities = np.searchsorted(self.groups_array, groups, side="right") - 1
         return entities, self.relation_array[groups].astype(np.int64)
+
+    def having(self, relation: int) -> I64:
+        """The entities that have a relation."""
+        groups = np.flatnonzero(np.asarray(self.relation_array) == relation)
+        return np.searchsorted(self.groups_array, groups, side="right") - 1
+
+    def by_relation(self) -> Callable[[int], I64]:
+        """`having`, for who asks it of many relations: the groups are sorted once."""
+        relation_G = np.asarray(self.relation_array)
+        sorted_G = np.argsort(relation_G, kind="stable")
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(relation_G))])
+
+        def having(relation: int) -> I64:
+            groups = sorted_G[bounds[relation] : bounds[relation + 1]] if relation + 1 < len(bounds) else sorted_G[:0]
+            return np.searchsorted(self.groups_array, groups, side="right") - 1
+
+        return having
 
     def groups_of(self, entities: I64, relations: I64) -> I64:
         """The group of each (entity, relation), all of which exist: a binary search for all of them at once."""

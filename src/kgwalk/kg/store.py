@@ -181,7 +181,10 @@ class StoredGraph:
         return list(map(self.store.relation_name, numbers))  # numbered in alphabetical order
 
     @naming_damage
-    def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
+    def neighbors(
+        self, entity: str, relation: str, *, out: bool = True, limit: int | None = None, offset: int = 0
+    ) -> Neighbors:
+        """As every graph has it; here also a later page, without a look at those before the `offset`."""
         number = self._known(entity)
         edges = self._edges[out]
         wanted = self.store.relation_number(relation)
@@ -191,25 +194,27 @@ class StoredGraph:
             self._known_relation(relation)
             return Neighbors([], 0, [] if self.store.timed else None)
         if self.store.timed:
-            return self._dated(edges, positions, limit, out)
-        kept = positions if limit is None else positions[:limit]
+            return self._dated(edges, positions, limit, out, offset)
+        kept = positions[offset : None if limit is None else offset + limit]
         if isinstance(kept, range):
             others = edges.other[kept.start : kept.stop].tolist()
         else:
             others = [edges.other[p] for p in kept]
         return Neighbors(self._entities.several(others), len(positions))
 
-    def _dated(self, edges: Edges, positions: Sequence[int], limit: int | None, out: bool) -> Neighbors:
+    def _dated(self, edges: Edges, positions: Sequence[int], limit: int | None, out: bool, offset: int) -> Neighbors:
         """Neighbours with their dates. One may have several; its edges stand together."""
         store = self.store
         places = np.asarray(positions, np.int64)
         others = edges.other_array[places]
         firsts = np.flatnonzero(np.r_[True, others[1:] != others[:-1]]) if len(places) else places
-        shown = firsts if limit is None else firsts[:limit]
-        bounds = [*firsts.tolist(), len(places)][: len(shown) + 1]
-        triples = (places if out else store.triple_of_array[places])[: bounds[-1]].tolist()
-        dates = [store.date[store.date_of[t]] for t in triples]
-        times = [[date for date in dates[low:high] if date] for low, high in pairwise(bounds)]
+        shown = firsts[offset : None if limit is None else offset + limit]
+        after = firsts[offset + len(shown)] if offset + len(shown) < len(firsts) else len(places)
+        bounds = [*shown.tolist(), int(after)] if len(shown) else [0]
+        some = places[bounds[0] : bounds[-1]]
+        dates = [store.date[store.date_of[t]] for t in (some if out else store.triple_of_array[some]).tolist()]
+        begin = bounds[0]
+        times = [[date for date in dates[low - begin : high - begin] if date] for low, high in pairwise(bounds)]
         return Neighbors(self._entities.several(others[shown].tolist()), len(firsts), times)
 
     def match(

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -93,6 +94,7 @@ class AgentService:
         self._engine = SharedEngine(settings, engine)
         self._gate = asyncio.Semaphore(settings.agent_at_once)
         self._recipes: dict[str | None, tuple[Protocol, Budget, AskSettings]] = {}  # by name; only bundled ones
+        self._reading = Lock()  # the first recipe imports the protocols; another thread would find half of them
         self.waiting = 0  # requests that wait for their turn
         self.under_way = 0  # requests that have it
         self._loop = LoopThread("kgwalk-agent", self._engine.close)
@@ -149,9 +151,9 @@ class AgentService:
         asking = asking if wanted.walks is None else replace(asking, walks=wanted.walks)
         check_characters(len(wanted.question), budget.total_tokens)
 
-        async def walk() -> AskResult:
+        async def walk(ends: float) -> AskResult:
             from kgwalk.walk.agent import answer_question, start_of
-            from kgwalk.walk.kinds import kinds_beside
+            from kgwalk.walk.starts import kinds_beside
 
             if self.state != "open":
                 told.waits(0, self.state)
@@ -168,7 +170,7 @@ class AgentService:
             # in a thread: a remote graph is slow, and so is comparing spellings
             start, kinds = await asyncio.to_thread(begin)
             told.starts(start, kinds)
-            left = max(0.0, deadline - monotonic()) * SOFT
+            left = max(0.0, ends - monotonic()) * SOFT
             return await answer_question(
                 wanted.question,
                 graph,
@@ -196,7 +198,7 @@ class AgentService:
         """The language model alone: the request, its generation, and the generated text. Raises HttpError."""
         self.require()
 
-        async def work() -> tuple[Request, Generation, str]:
+        async def work(ends: float) -> tuple[Request, Generation, str]:
             engine = await self._engine.opened()
             request = make(engine)
             try:
@@ -221,12 +223,12 @@ class AgentService:
         self._loop.close()
 
     async def _run(
-        self, work: Callable[[], Coroutine[Any, Any, T]], deadline: float, told: WalkFollower | None = None
+        self, work: Callable[[float], Coroutine[Any, Any, T]], deadline: float, told: WalkFollower | None = None
     ) -> T:
-        """Do the work on the agent's loop, within the bounds; its failures become replies."""
-        async with self._admitted(deadline, told or WalkFollower()):
+        """Do the work on the agent's loop, within the bounds, told when it is ended; its failures become replies."""
+        async with self._admitted(deadline, told or WalkFollower()) as ends:
             try:
-                return await self._loop.run(work)
+                return await self._loop.run(lambda: work(ends))
             except UnknownEntity as error:
                 facts = [[*fact[:3]] for fact in getattr(error, "facts", ())]
                 raise HttpError(422, "unknown_entity", str(error), nearest=error.nearest, facts=facts) from error
@@ -244,32 +246,34 @@ class AgentService:
                 raise HttpError(503, *STOPPING_WORDS) from None
 
     @asynccontextmanager
-    async def _admitted(self, deadline: float, told: WalkFollower) -> AsyncIterator[None]:
-        """Wait for a turn, for no longer than until the deadline, which also ends the work."""
+    async def _admitted(self, deadline: float, told: WalkFollower) -> AsyncIterator[float]:
+        """Wait for a turn, for no longer than until the deadline. Gives when the work is ended: who had to wait has all
+        of the time from its turn on, since a walk that begins with seconds left is work for nothing.
+        """
         if self.waiting >= MOST_WAITING:
             raise _busy()
-        admitted = False
+        seconds = self._settings.agent_time_limit
+        waits = self._gate.locked()
+        if waits:
+            told.waits(self.waiting, self.state)
+        self.waiting += 1
         try:
             async with asyncio.timeout(max(0.0, deadline - monotonic())):
-                if self._gate.locked():
-                    told.waits(self.waiting, self.state)
-                self.waiting += 1
-                try:
-                    await self._gate.acquire()
-                finally:
-                    self.waiting -= 1
-                admitted = True
-                self.under_way += 1
-                yield
+                await self._gate.acquire()
         except TimeoutError as error:
-            if not admitted:
-                raise _busy() from error
-            seconds = self._settings.agent_time_limit
+            raise _busy() from error
+        finally:
+            self.waiting -= 1
+        ends = monotonic() + seconds if waits else deadline
+        self.under_way += 1
+        try:
+            async with asyncio.timeout(max(0.0, ends - monotonic())):
+                yield ends
+        except TimeoutError as error:
             raise HttpError(504, "time_limit", f"there was no answer within {seconds:g} s") from error
         finally:
-            if admitted:
-                self.under_way -= 1
-                self._gate.release()
+            self.under_way -= 1
+            self._gate.release()
 
     def _recipe(self, name: str | None) -> tuple[Protocol, Budget, AskSettings]:
         from kgwalk.config.recipe import load_recipe, unknown
@@ -278,8 +282,9 @@ class AgentService:
         # A client may name what is bundled; a path is for the settings only.
         if name is not None and name not in _agents():
             raise HttpError(422, "unknown_recipe", str(unknown("recipe", name[:60], _agents())))
-        recipe = walked_as_learnt(load_recipe(name or self._settings.recipe), self._settings.adapter)
-        return protocol_of(recipe), budget_of(recipe), asking_of(recipe)
+        with self._reading:
+            recipe = walked_as_learnt(load_recipe(name or self._settings.recipe), self._settings.adapter)
+            return protocol_of(recipe), budget_of(recipe), asking_of(recipe)
 
 
 @cache

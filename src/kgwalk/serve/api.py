@@ -23,10 +23,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from kgwalk import __version__
-from kgwalk.serve import shapes
+from kgwalk.serve import explore_shapes, feedback, run_queries, run_replies, shapes, suggest
 from kgwalk.serve.asgi import HttpError, HttpReply, ReplyStream, error_reply
 from kgwalk.serve.reading import is_union, taken_apart
 from kgwalk.serve.shapes import LENIENT, About
+from kgwalk.serve.uploads import FILE, OCTETS
 
 if TYPE_CHECKING:
     from kgwalk.serve.app import App
@@ -48,6 +49,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     503: ("busy", "too much at once, no language model, or the server is about to stop"),
     504: ("time_limit", "there was no answer in time"),
 }
+
 _REF = "#/components/schemas/{model}"
 _REPLIES: dict[str, tuple[type, str]] = {
     "/kg/actions": (
@@ -61,6 +63,10 @@ _REPLIES: dict[str, tuple[type, str]] = {
         "client. A bare list of items is accepted too.",
     ),
     "/kg/graphs": (shapes.GraphList, "The graphs served, and their counts."),
+    "/kg/suggest": (
+        suggest.Suggestions,
+        "What the end of a half-typed question may become: entities, kinds, example questions made from the graph.",
+    ),
     "/health": (shapes.Health, "Whether the server answers. Needs no key."),
     "/v1/ask": (
         shapes.AskReply,
@@ -74,18 +80,63 @@ _REPLIES: dict[str, tuple[type, str]] = {
         "messages. With `stream`, ChatChunk objects as server-sent events.",
     ),
     "/v1/models": (shapes.ModelList, "The names that /v1/chat/completions takes."),
+    "/kg/entity": (explore_shapes.EntityReply, "An entity: its kinds, and its relations with counts and first names."),
+    "/kg/around": (explore_shapes.AroundReply, "What is around an entity, some hops far, to be drawn."),
+    "/kg/kinds": (explore_shapes.KindsReply, "The kinds of thing in a graph, with how many there are of each."),
+    "/kg/members": (explore_shapes.MembersReply, "All of a kind."),
+    "/kg/schema": (explore_shapes.SchemaReply, "Which kinds are joined by which relations, with counts."),
+    "/kg/walk": (
+        explore_shapes.HandWalkReply,
+        "A walk by hand: the agent's calls without a model. The request has all calls so far.",
+    ),
+    "/kg/uploads": (explore_shapes.UploadsReply, "Whether graphs can be uploaded here, of which formats; the jobs."),
+    "/kg/build": (
+        explore_shapes.JobReply,
+        "Begin a graph from files that are then sent to /kg/build/file, one request each.",
+    ),
+    FILE: (explore_shapes.JobReply, "The bytes of one file. After the last file the build begins."),
+    "/kg/job": (explore_shapes.JobReply, "How far an upload is, and which rows cannot be read."),
+    "/kg/job/stop": (explore_shapes.JobReply, "Stop an upload or its build."),
+    "/kg/remove": (explore_shapes.RemoveReply, "Remove a graph that was uploaded."),
+    "/v1/feedback": (
+        feedback.FeedbackReply,
+        "Whether an answer was right, and the right one if it is known; kept as a question set, where the server was "
+        "started with --feedback.",
+    ),
+    **run_replies.REPLIES,
+}
+_TEXTS: dict[str, tuple[str, str]] = {  # replies that are no JSON
+    "/metrics": ("text/plain", "Counts and latencies, as Prometheus reads them."),
+    **run_replies.TEXTS,
 }
 _BODIES: dict[str, type] = {
     "/kg/actions": shapes.ActionBatch,
     "/kg/query": shapes.QueryBatch,
     "/v1/ask": shapes.AskBody,
     "/v1/chat/completions": shapes.ChatBody,
+    "/kg/walk": explore_shapes.HandWalkBody,
+    "/kg/build": explore_shapes.BuildBody,
+    "/kg/job/stop": explore_shapes.JobQuery,
+    "/kg/remove": explore_shapes.RemoveBody,
+    "/v1/feedback": feedback.FeedbackBody,
+}
+_QUERIES: dict[str, type] = {  # what stands after the "?", for routes without a body
+    "/kg/entity": explore_shapes.EntityQuery,
+    "/kg/around": explore_shapes.AroundQuery,
+    "/kg/kinds": explore_shapes.KindsQuery,
+    "/kg/members": explore_shapes.MembersQuery,
+    "/kg/schema": explore_shapes.SchemaQuery,
+    "/kg/job": explore_shapes.JobQuery,
+    FILE: explore_shapes.FileQuery,
+    "/kg/suggest": suggest.SuggestQuery,
+    **run_queries.QUERIES,
 }
 _STREAMS: dict[str, tuple[type, ...]] = {  # what each event of a stream is
     "/v1/ask": get_args(shapes.AskEvent),
     "/v1/chat/completions": (shapes.ChatChunk,),
 }
-_AGENT = "/v1/"
+_AGENT, _RUNS = "/v1/", "/v1/runs"
+_BUILDING = ("/kg/job/stop", "/kg/remove")  # that may name a job or a graph that is not there
 _TOO_LONG = ", or its text is longer than the language model can read"
 
 
@@ -94,6 +145,7 @@ def create_api(app: App) -> FastAPI:
     api = FastAPI(title="kgwalk", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     for path in app.routes:
         _add(api, app, path)
+    _add_file(api, app)
     api.add_exception_handler(HTTPException, _http_exception)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HttpError, _http_error)
@@ -126,13 +178,26 @@ def _add(api: FastAPI, app: App, path: str) -> None:
 
     async def endpoint(request: Request) -> Response:
         seconds = route.seconds or app.settings.time_limit
-        return _response(await route.handle(await request.body(), monotonic() + seconds))
+        body = await request.body() if route.reads_body else request.url.query.encode()
+        return _response(await route.handle(body, monotonic() + seconds))
 
     name = path.removeprefix("/kg").strip("/")
-    about = _REPLIES[path][1] if path in _REPLIES else "Counts and latencies, as Prometheus reads them."
-    # What a server cannot do is not described: the agent's routes where there is no language model.
-    shown = app.agent.configured or not path.startswith(_AGENT)
+    about = _REPLIES[path][1] if path in _REPLIES else _TEXTS[path][1]
+    # What a server cannot do is not described: the agent's routes where there is no language model, runs without any.
+    if path.startswith(_RUNS):
+        shown = app.settings.runs is not None
+    else:
+        shown = app.agent.configured or not path.startswith(_AGENT)
     api.add_api_route(path, endpoint, methods=[route.method], name=name, description=about, include_in_schema=shown)
+
+
+def _add_file(api: FastAPI, app: App) -> None:
+    """The one route whose body is not JSON, and is not held in memory."""
+
+    async def endpoint(request: Request) -> Response:
+        return _response(await app.uploads.take_file(request.url.query.encode(), request.stream()))
+
+    api.add_api_route(FILE, endpoint, methods=["PUT"], name="build_file", description=_REPLIES[FILE][1])
 
 
 def _describe(api: FastAPI, *, with_key: bool) -> dict[str, Any]:
@@ -164,26 +229,46 @@ def _describe_operation(operation: dict[str, Any], path: str) -> None:
     replies = operation["responses"]
     if path in _BODIES:
         operation["requestBody"] = {"required": True, "content": _content(_BODIES[path])}
+    if path == FILE:
+        operation["requestBody"] = {"required": True, "content": {OCTETS.decode(): {"schema": {"format": "binary"}}}}
+    if path in _QUERIES:
+        operation["parameters"] = _parameters(_QUERIES[path])
     if path in _REPLIES:
         replies["200"] = {"description": "The answer.", "content": _content(_REPLIES[path][0])}
         if path in _STREAMS:
             events = [{"$ref": _REF.format(model=shape.__name__)} for shape in _STREAMS[path]]
             schema = events[0] if len(events) == 1 else {"oneOf": events}
             replies["200"]["content"]["text/event-stream"] = {"schema": schema}
-    elif path == "/metrics":
+    else:
         replies["200"] = {
-            "description": "The counts.",
-            "content": {"text/plain": {"schema": {"type": "string"}}},
+            "description": "The answer.",
+            "content": {_TEXTS[path][0]: {"schema": {"type": "string"}}},
         }
     statuses = [401, 403, 421, 429, 500, *([400, 408, 413, 415, 422, 503] if path in _BODIES else [])]
-    if path.startswith(_AGENT):
+    if path in _QUERIES or path in _BUILDING:
+        statuses += [404, 422, 503]
+    if path == FILE:
+        statuses += [408, 413, 415]
+    if path.startswith(_RUNS):
+        statuses += [404, 422, 504]
+    elif path.startswith(_AGENT):
         statuses += [404, 502, 504] if path in _BODIES else [503]
-    for status in sorted(statuses):
+    for status in sorted(set(statuses)):
         longer = status == HTTPStatus.BAD_REQUEST and path.startswith(_AGENT)
         replies[str(status)] = {
             "description": _ERRORS[status][1] + (_TOO_LONG if longer else ""),
             "content": _content(shapes.RequestError),
         }
+
+
+def _parameters(shape: type) -> list[dict[str, Any]]:
+    """The fields of a query string, each a parameter."""
+    described = model_of(shape).model_json_schema()
+    required = described.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": schema}
+        for name, schema in described["properties"].items()
+    ]
 
 
 def _content(shape: type) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The ASGI application: our routes and the page answered directly, all else by FastAPI.
+"""The ASGI application: our routes and the site answered directly, all else by FastAPI.
 
 All requests come through one front door. It checks host, origin and key, bounds the body, counts the request and turns
 a bug into a plain 500. The routes behind it use no framework, since importing FastAPI takes longer than opening a
@@ -37,12 +37,20 @@ from kgwalk.serve.asgi import (
 )
 from kgwalk.serve.ask import AskRoute
 from kgwalk.serve.chat import ChatRoute
+from kgwalk.serve.explore import ExploreRoutes
+from kgwalk.serve.feedback import FeedbackRoute
 from kgwalk.serve.graph_routes import ActionRoute, QueryRoute
-from kgwalk.serve.graphs import ServedGraphs, open_served
+from kgwalk.serve.graphs import ServedGraphs, open_served, open_uploaded
+from kgwalk.serve.hand_walk import HandWalkRoute
 from kgwalk.serve.metrics import ServerMetrics
-from kgwalk.serve.page import PAGES, wanted_page
+from kgwalk.serve.pages import site, site_reply
+from kgwalk.serve.runs import SECONDS as RUN_SECONDS
+from kgwalk.serve.runs import RunRoutes
 from kgwalk.serve.settings import Access, ServeSettings, is_json
 from kgwalk.serve.shapes import GraphList, Health
+from kgwalk.serve.suggest import SuggestRoute
+from kgwalk.serve.threads import GraphThreads
+from kgwalk.serve.uploads import FILE, OCTETS, Uploads
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -58,6 +66,7 @@ WARM_AFTER = 0.1
 
 BATCHES = "send smaller batches"
 
+
 INTERNAL = error_reply(500, "internal", "the server failed on this request; its log has the reason")
 NOT_JSON = error_reply(415, "not_json", "the body must be JSON and say so: send `Content-Type: application/json`")
 
@@ -65,7 +74,8 @@ NOT_JSON = error_reply(415, "not_json", "the body must be JSON and say so: send 
 class HttpRoute(NamedTuple):
     method: str
     reads_body: bool
-    handle: Callable[[bytes, float], Awaitable[HttpReply | ReplyStream]]  # (body, deadline on the monotonic clock)
+    # (body, deadline on the monotonic clock); a route without a body is given what stands after the path's "?"
+    handle: Callable[[bytes, float], Awaitable[HttpReply | ReplyStream]]
     advice: str = "send less"  # to a client whose body is too large
     # A time limit of its own, for answers that take long; such an answer is given up when the client leaves.
     seconds: float | None = None
@@ -79,7 +89,7 @@ def create_app(
     if graphs is None:
         graphs = open_served(settings)
     elif not isinstance(graphs, ServedGraphs):
-        graphs = ServedGraphs(graphs)
+        graphs = ServedGraphs(graphs, uploaded=open_uploaded(settings.uploads, graphs))
     return App(settings, graphs, engine=engine, web=web)
 
 
@@ -115,10 +125,13 @@ class App:
         self.agent = AgentService(graphs, settings, engine, web)
         long = settings.agent_time_limit
         self.metrics = ServerMetrics(len(graphs.by_name))
+        self.threads = GraphThreads()
+        self.uploads = Uploads(settings, graphs, lambda: self.metrics.graphs(len(graphs.by_name)))
         self.routes: dict[str, HttpRoute] = {
             "/kg/actions": HttpRoute("POST", True, ActionRoute(graphs, settings, self.metrics), BATCHES),
             "/kg/query": HttpRoute("POST", True, QueryRoute(graphs, settings, self.metrics), BATCHES),
             "/kg/graphs": HttpRoute("GET", False, self._list_graphs),
+            "/kg/suggest": HttpRoute("GET", False, SuggestRoute(graphs)),
             "/health": HttpRoute("GET", False, self._health),
             "/metrics": HttpRoute("GET", False, self._metrics),
             "/v1/ask": HttpRoute("POST", True, AskRoute(self.agent), "ask a shorter question", long),
@@ -126,7 +139,21 @@ class App:
                 "POST", True, ChatRoute(self.agent), "send fewer or shorter messages", long
             ),
             "/v1/models": HttpRoute("GET", False, ModelsRoute(self.agent)),
+            "/v1/feedback": HttpRoute("POST", True, FeedbackRoute(graphs, settings.feedback)),
         }
+        self.runs = RunRoutes(settings.runs)
+        for path, handle in self.runs.handlers.items():
+            self.routes[path] = HttpRoute("GET", False, handle, seconds=RUN_SECONDS)
+        self.routes |= {
+            "/kg/walk": HttpRoute("POST", True, HandWalkRoute(graphs, self.threads), "send fewer calls"),
+            "/kg/uploads": HttpRoute("GET", False, self.uploads.about),
+            "/kg/build": HttpRoute("POST", True, self.uploads.begin),
+            "/kg/job": HttpRoute("GET", False, self.uploads.job),
+            "/kg/job/stop": HttpRoute("POST", True, self.uploads.stop),
+            "/kg/remove": HttpRoute("POST", True, self.uploads.remove),
+        }
+        explore = ExploreRoutes(graphs, self.threads).by_path
+        self.routes |= {path: HttpRoute("GET", False, handle) for path, handle in explore.items()}
         self._access = Access(settings)
         self._body = BodyReader(settings.max_body, settings.time_limit, settings.silence_time_limit)
         self._api: FastAPI | None = None
@@ -163,6 +190,9 @@ class App:
             self.metrics.request(self._label(scope, path), watched.status, monotonic() - began)
 
     def close(self) -> None:
+        self.runs.close()
+        self.uploads.close()
+        self.threads.close()
         self.agent.close()
 
     async def api(self) -> FastAPI:
@@ -175,15 +205,15 @@ class App:
     async def _answer(self, scope: Scope, receive: Receive, send: _Watched, path: str, began: float) -> None:
         self._access.check_site(scope)
         method = scope["method"]
-        if path in PAGES and (page := wanted_page(method, path, scope["headers"])) is not None:
-            await send_reply(send, page)
+        route = self.routes.get(path)
+        if route is None and (file := site_reply(method, path, scope["headers"])) is not None:
+            await send_reply(send, file)
             return
         if path != "/health":
             self._access.check_key(scope)
         settings = self.settings
-        route = self.routes.get(path)
         if route is not None and (method == route.method or (method, route.method) == ("HEAD", "GET")):
-            body = b""
+            body = scope.get("query_string", b"")
             if route.reads_body:
                 if not is_json(scope["headers"]):
                     await send_reply(send, NOT_JSON)
@@ -194,12 +224,24 @@ class App:
             else:
                 await while_there(receive, _answered(send, route, body, began + route.seconds))
             return
+        if (method, path) == ("PUT", FILE):
+            await send_reply(send, await self._take_file(scope, receive))
+            return
         body = await self._body(scope, receive, "send less")
         if body and not is_json(scope["headers"]):
             await send_reply(send, NOT_JSON)
             return
         api = self._api or await self.api()
         await api(scope, _replay(body, receive), send)
+
+    async def _take_file(self, scope: Scope, receive: Receive) -> HttpReply:
+        """A file of an upload, which may be far larger than any other body: it goes to disk as it arrives."""
+        headers = dict(scope["headers"])
+        if headers.get(b"content-type") != OCTETS:
+            raise HttpError(415, "not_octets", f"a file's bytes are sent as `Content-Type: {OCTETS.decode()}`")
+        length = headers.get(b"content-length", b"")
+        announced = int(length) if length.isdigit() else None
+        return await self.uploads.take_file(scope["query_string"], self._body.parts(receive), announced)
 
     async def _list_graphs(self, body: bytes, deadline: float) -> HttpReply:
         listed: GraphList = {"graphs": self.graphs.info()}
@@ -216,6 +258,7 @@ class App:
             "model": agent.state,
             "under_way": agent.under_way,
             "waiting": agent.waiting,
+            "feedback": self.settings.feedback is not None,
         }
         return HttpReply(200, orjson.dumps(health))
 
@@ -239,6 +282,7 @@ class App:
 
     async def _warm(self) -> None:
         await asyncio.sleep(WARM_AFTER)
+        self.runs.warm()
         await self.agent.warm()
 
     def _build_api(self) -> FastAPI:
@@ -248,7 +292,7 @@ class App:
 
     def _label(self, scope: Scope, path: str) -> str:
         """The path for the counts: one of ours, FastAPI's template, or "other" for a path that is not served."""
-        if path in self.routes or path in PAGES:
+        if path in self.routes or path in site() or path == FILE:
             return path
         return str(getattr(scope.get("route"), "path", "other"))
 

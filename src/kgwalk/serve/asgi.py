@@ -7,7 +7,7 @@ Imports no framework, so that a server is up before FastAPI could be imported.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,6 +100,21 @@ class BodyReader:
         if len(body) > self._max_body:
             raise self._too_large(advice)
         return body
+
+    async def parts(self, receive: Receive) -> AsyncIterator[bytes]:
+        """A body piece by piece, for one that is not held in memory; only silence is bounded here."""
+        more = True
+        while more:
+            try:
+                async with asyncio.timeout(self._silence):
+                    message = await receive()
+            except TimeoutError as error:
+                why = f"{self._silence:g} s passed without a byte of the body"
+                raise HttpError(408, "timeout", why) from error
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            yield message.get("body", b"")
+            more = message.get("more_body", False)
 
     async def _arriving(self, receive: Receive) -> tuple[bytes, AsgiMessage]:
         """The body and the last message, in time."""

@@ -136,7 +136,8 @@ class WalkEvents(WalkFollower):
         words = in_words(turn.step, called)
         if turn.made is not None:
             number, size = turn.made
-            called[number] = f"the {size:,} of step {len(episode.turns)}"
+            step = len(episode.turns)
+            called[number] = f"what step {step} found" if size == 1 else f"the {size:,} of step {step}"
         self._runs[run] = (episode, len(episode.seen), called)
         self._put(
             {
@@ -195,11 +196,18 @@ _WORDS = {
 }
 
 
+def _quoted(text: str) -> str:
+    """A relation of several words in quotes, so that it ends where it ends: follow “located in” from Porto."""
+    return f"“{text}”" if " " in text else text
+
+
 def in_words(step: Step, called: Mapping[int, str]) -> str:
     """A step in plain words; `called` says what the sets are called.
 
     >>> in_words(Call("tail_entities", (2, "directed_by")), {1: "Tom Hanks", 2: "the 6 of step 1"})
     'follow directed_by from the 6 of step 1'
+    >>> in_words(Call("head_entities", (1, "located in")), {1: "Porto"})
+    'follow “located in” back from Porto'
     >>> in_words(Answer((1,)), {1: "Tom Hanks"}), in_words(Call("web_search", ("Big, the film",)), {})
     ('answer with Tom Hanks', 'web search: Big, the film')
     """
@@ -210,7 +218,8 @@ def in_words(step: Step, called: Mapping[int, str]) -> str:
             used = text.count("{")
             if not text or used > len(named):  # not one of ours, or a call that the graph will refuse
                 return ": ".join([tool.replace("_", " "), *filter(None, [", ".join(named)])])
-            return ", ".join([text.format(*named), *named[used:]])
+            quoted = [_quoted(one) if isinstance(given, str) else one for given, one in zip(args, named, strict=True)]
+            return ", ".join([text.format(*quoted), *quoted[used:]])
         case Answer(names):
             listed = ", ".join(called.get(one, f"set {one}") if isinstance(one, int) else one for one in names)
             return f"answer with {listed or 'nothing: the graph does not say'}"

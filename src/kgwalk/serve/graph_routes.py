@@ -2,8 +2,8 @@
 
 This is the graph over HTTP. Each item of a batch is checked against its shape (shapes.py), answered or refused for
 itself, and counted by its outcome. Of /kg/query, kg/http.py is the client. Long lists come in pages there: `limit`
-names or facts from `offset` on, and `more` says whether another page follows; a graph walks past the first `offset`
-facts again for each page.
+names or facts from `offset` on, and `more` says whether another page follows. For each page `match` walks past the
+first `offset` facts again; a store goes to its neighbours at an offset at once.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any, cast
 
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import StoredGraph
 from kgwalk.serve import batches
 from kgwalk.serve.asgi import HttpReply
 from kgwalk.serve.graphs import ServedGraphs
@@ -42,7 +43,16 @@ from kgwalk.serve.shapes import (
     QueryItem,
     Relations,
 )
-from kgwalk.types import Found, KgwalkError, Triple, UnknownEntity, UnknownName, UnknownQuestion, UnknownRelation
+from kgwalk.types import (
+    Found,
+    KgwalkError,
+    Neighbors,
+    Triple,
+    UnknownEntity,
+    UnknownName,
+    UnknownQuestion,
+    UnknownRelation,
+)
 from kgwalk.walk.actions import ACTIONS, ActionError, ErrorKind, run, sample_not_found
 
 NEAREST = 5  # names that `find` gives, unless the query says otherwise
@@ -226,11 +236,15 @@ def _ask(graph: Graph, query: Contains | HasRelation | Relations | NeighborsOf |
 def _neighbors(graph: Graph, query: NeighborsOf) -> QueryAnswer:
     limit, offset = _page(query)
     out = given(query.get("out"), True)
-    found = graph.neighbors(query["entity"], query["relation"], out=out, limit=offset + limit)
-    times = None if found.times is None else found.times[offset:]
+    entity, relation = query["entity"], query["relation"]
+    if isinstance(graph, StoredGraph):
+        found = graph.neighbors(entity, relation, out=out, limit=limit, offset=offset)
+    else:
+        every = graph.neighbors(entity, relation, out=out, limit=offset + limit)
+        found = Neighbors(every.names[offset:], every.total, None if every.times is None else every.times[offset:])
     return {
         "ok": True,
-        "value": {"names": found.names[offset:], "total": found.total, "times": times},
+        "value": {"names": found.names, "total": found.total, "times": found.times},
         "more": found.total > offset + limit,
     }
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from copy import copy
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 from kgwalk.kg.files import HEADER
@@ -28,21 +29,29 @@ log = logging.getLogger("kgwalk.serve")
 
 # A training step asks about a few hundred questions at a time, and a view is made in tens of microseconds.
 VIEWS = 256
+STORE = ".kg"  # how the folder of an uploaded graph ends
 
 
 class ServedGraphs:
-    """Graphs by name. Where there is one, a request need not name it.
+    """Graphs by name. Where the server was given one, a request for it need not name it, whatever is `uploaded`.
 
     `views` says for some of them which view a question's id means; of the others it is the store's own subgraph.
     """
 
-    def __init__(self, graphs: Mapping[str, Graph], views: Mapping[str, Callable[[str], Graph]] | None = None) -> None:
+    def __init__(
+        self,
+        graphs: Mapping[str, Graph],
+        views: Mapping[str, Callable[[str], Graph]] | None = None,
+        uploaded: Mapping[str, Graph] | None = None,
+    ) -> None:
         if not graphs:
             raise ValueError("a server needs at least one graph")
-        self.by_name = dict(graphs)
+        self._given, self._views, self.uploaded = dict(graphs), dict(views or {}), dict(uploaded or {})
+        # those of the server come first: a page that names no graph shows the first
+        self.by_name = self._given | {name: graph for name, graph in self.uploaded.items() if name not in self._given}
         self._only = next(iter(graphs)) if len(graphs) == 1 else None
         # Not a method: what `now` copied goes on with these graphs.
-        self._view = lru_cache(VIEWS)(partial(_make_view, self.by_name, dict(views or {})))
+        self._view = lru_cache(VIEWS)(partial(_make_view, self.by_name, self._views))
 
     def now(self) -> ServedGraphs:
         """These graphs for one request, which `change` does not reach."""
@@ -51,6 +60,10 @@ class ServedGraphs:
     def change(self, other: ServedGraphs) -> None:
         """Serve the other graphs from now on."""
         self.__dict__ = dict(other.__dict__)
+
+    def with_uploaded(self, uploaded: Mapping[str, Graph]) -> None:
+        """Serve these uploaded graphs from now on, beside those that the server was given."""
+        self.change(ServedGraphs(self._given, self._views, uploaded))
 
     def graph(self, name: str | None) -> Graph:
         """The graph of that name, or the only one; raises ItemError."""
@@ -138,7 +151,22 @@ def open_served(settings: ServeSettings) -> ServedGraphs:
             for folder in graph.folders():
                 for _ in folder.verify():
                     pass
-    return ServedGraphs(opened, views)
+    return ServedGraphs(opened, views, open_uploaded(settings.uploads, opened))
+
+
+def open_uploaded(folder: str | None, taken: Container[str] = ()) -> dict[str, StoredGraph]:
+    """The graphs that were uploaded into a folder, by name. One that cannot be opened is logged and left out."""
+    opened: dict[str, StoredGraph] = {}
+    for path in sorted(Path(folder).glob(f"*{STORE}")) if folder is not None else ():
+        name = path.name.removesuffix(STORE)
+        if name in taken or path.is_symlink() or not path.is_dir():
+            log.warning("%s is not served: no folder, or another graph has this name", path)
+            continue
+        try:
+            opened[name] = open_graph(path, private=True)
+        except KgwalkError as error:
+            log.error("the uploaded graph %s is not served: %s", name, error)
+    return opened
 
 
 def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, StoredGraph]:

@@ -60,12 +60,15 @@ class ServerMetrics:
             "kgwalk_refused", "Connections closed before a request had arrived.", ["status"], registry=registry
         )
         self._exceptions = Counter("kgwalk_exceptions", "Requests that met a bug of the server.", registry=registry)
-        served = Gauge("kgwalk_graphs", "Graphs served.", registry=registry, multiprocess_mode="max")
-        served.set(graphs)
+        self._graphs = Gauge("kgwalk_graphs", "Graphs served.", registry=registry, multiprocess_mode="max")
+        self.graphs(graphs)
 
     def request(self, path: str, status: int, seconds: float) -> None:
         self._requests.labels(path, status).inc()
         self._seconds.labels(path).observe(seconds)
+
+    def graphs(self, number: int) -> None:
+        self._graphs.set(number)
 
     def refused(self, status: int) -> None:
         self._refused.labels(status).inc()

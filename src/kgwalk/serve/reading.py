@@ -29,8 +29,11 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
+from urllib.parse import parse_qsl
 
 from kgwalk.serve.shapes import About
+
+MOST_PARAMETERS = 32  # of a query string
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -97,6 +100,32 @@ class RequestReader(Generic[S]):
             field for name, field in self._fields.items() if value.get(name) is not None and not field.fits(value[name])
         )
         return ItemError("bad_request", f'"{field.name}" {field.why_not(value[field.name])}')
+
+
+class QueryStringReader(Generic[S]):
+    """Reads what stands after a path's "?" into a shape: `q=big&limit=5` is `{"q": "big", "limit": 5}`."""
+
+    def __init__(self, shape: type[S]) -> None:
+        self._read = RequestReader(shape, "the query")
+        self._kinds = {name: taken_apart(hint)[0] for name, hint in get_type_hints(shape, include_extras=True).items()}
+
+    def __call__(self, query: bytes) -> S:
+        try:
+            pairs = parse_qsl(query.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS)
+        except ValueError as error:  # UnicodeDecodeError too
+            raise ItemError("bad_request", f"the query cannot be read: {error}") from error
+        return self._read({name: self._value(name, text) for name, text in pairs})
+
+    def _value(self, name: str, text: str) -> object:
+        kind = self._kinds.get(name)
+        if kind is bool:
+            return {"true": True, "1": True, "false": False, "0": False}.get(text, text)
+        if kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:
+                return text  # the reader says what is wrong with it
+        return text
 
 
 class _Field:

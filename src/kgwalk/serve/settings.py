@@ -28,6 +28,7 @@ _COUNTS = (
     "workers",
     "max_batch",
     "max_body",
+    "max_upload",
     "limit",
     "agent_at_once",
     "max_header_bytes",
@@ -46,6 +47,7 @@ class ServeSettings:
     data: str | None = None  # a dataset whose graph is served too: a question's id then means its view
     # a recipe's section [world]: what is hidden of each question's facts, and which web the server's agent searches
     environment: dict[str, str | float] = field(default_factory=dict)
+    runs: str | None = None  # a folder whose run folders are shown
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free one
     workers: int = 1  # processes; each maps the same files, so the pages are in memory once
@@ -66,6 +68,8 @@ class ServeSettings:
     access_log: bool = False
     verify: bool = True  # read all of a large store at the start; without it by block, when a block is first asked
     reload: bool = False  # open the stores again when their files change, as SIGHUP does
+    uploads: str | None = None  # a folder for graphs that clients upload; without one they cannot
+    max_upload: int = 256 * 1024 * 1024  # bytes of all files of one such graph
     model: str | None = None  # the language model of the /v1 routes; without one they answer 503
     engine: str = "auto"  # how it runs: see kgwalk.llm.engine
     base_url: str | None = None  # of that API; else OPENAI_BASE_URL. Its key is OPENAI_API_KEY, never a setting
@@ -73,6 +77,7 @@ class ServeSettings:
     recipe: str = "kgwalk"  # how the agent walks, unless a request names a recipe
     warm: bool | None = None  # open the model at the start; None: with one worker, as each would have a model
     agent_time_limit: float = 120.0  # seconds for a question
+    feedback: str | None = None  # a folder that keeps what people say of answers, as a question set
     agent_at_once: int = 8  # questions and completions under way; more of them wait
 
     def __post_init__(self) -> None:
@@ -86,7 +91,7 @@ class ServeSettings:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not value > 0:
                 raise KgwalkError(f"`{name}` must be a number of seconds above 0, not {value!r}")
-        for name in ("data", "model", "base_url", "adapter"):
+        for name in ("data", "runs", "model", "base_url", "adapter", "uploads", "feedback"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise KgwalkError(f"`{name}` must be text, not {value!r}")
@@ -100,6 +105,10 @@ class ServeSettings:
         for name in ("verify", "reload"):
             if not isinstance(getattr(self, name), bool):
                 raise KgwalkError(f"`{name}` must be true or false, not {getattr(self, name)!r}")
+        if self.uploads is not None and self.workers > 1:
+            raise KgwalkError(
+                "`uploads` needs one worker: the others would not know of a new graph; leave out --workers"
+            )
         if not isinstance(self.warm, bool | None):
             raise KgwalkError(f"`warm` must be true, false or null, not {self.warm!r}")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):

@@ -212,6 +212,7 @@ class Health(TypedDict):
     model: Annotated[EngineState | None, About("of the language model; null where there is none")]
     under_way: Annotated[int, About("questions that are answered now")]
     waiting: Annotated[int, About("questions that wait for their turn")]
+    feedback: Annotated[bool, About("whether /v1/feedback keeps what people say of answers")]
 
 
 EvidenceFact = Annotated[list[str], About("[head, relation, tail]", 3, 3)]

@@ -76,7 +76,7 @@ _TABLES: dict[str, Callable[[Source, Tables, str], None]] = {
 _DELIMITED = ("tsv", "csv")
 _ONLY_TABLES = ("xlsx", "sqlite")
 FORMATS = (*_READERS, *_ONLY_TABLES)
-_SUFFIXES = {
+SUFFIXES = {
     ".tsv": "tsv",
     ".csv": "csv",
     ".nt": "nt",
@@ -145,14 +145,14 @@ def detect_format(path: str | Path, options: Options | None = None) -> str:
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
-    if suffix not in _SUFFIXES:
+    if suffix not in SUFFIXES:
         raise InputError(
             f"unknown format: the name ends in {suffix!r}" if suffix else "unknown format: the name has no suffix",
             path=str(path),
-            hint=f"known are {' '.join(_SUFFIXES)}, also with .gz or .zst; "
+            hint=f"known are {' '.join(SUFFIXES)}, also with .gz or .zst; "
             f"for other names `kgwalk kg build` has --format: {_listed()}",
         )
-    found = _SUFFIXES[suffix]
+    found = SUFFIXES[suffix]
     return "rog" if found == "jsonl" and _holds_graphs(path, options or Options()) else found
 
 
@@ -252,7 +252,7 @@ def table_name(path: str | Path) -> str:
     ('customers', 'orders', '2019')
     """
     name = PurePath(path).name
-    for suffix in (*COMPRESSIONS, *_SUFFIXES):
+    for suffix in (*COMPRESSIONS, *SUFFIXES):
         if name.lower().endswith(suffix):
             name = name[: -len(suffix)]
     return re.sub(r"(?:[\s_.-]+\(?\d+\)?)+$", "", name) or name or "table"
@@ -367,6 +367,7 @@ def _stage_database(source: Source, tables: Tables) -> None:
     path = _plain_file(source)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.execute("PRAGMA trusted_schema = OFF")  # the file may be a stranger's: no functions of its schema
             database.text_factory = shown
             listed = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
             virtual = [name for name, sql in listed.fetchall() if (sql or "").upper().startswith("CREATE VIRTUAL")]

@@ -45,6 +45,7 @@ class Options:
     lang: str = "en"  # RDF: the language whose names are preferred
     block_bytes: int = 16 << 20  # the most text that a block holds, unless a single line is longer
     line_bytes: int | None = None  # a longer line is refused; None: 64 blocks
+    messages: int = MOST_MESSAGES  # of rows that were left out, so many are told
 
     @property
     def longest_line(self) -> int:
@@ -87,7 +88,7 @@ class Source:
         if self.options.on_error == "stop":
             raise self.error(message, line=line, text=text, hint=hint)
         self.tally.skipped += 1
-        if len(self.tally.first_skipped) < MOST_MESSAGES:
+        if len(self.tally.first_skipped) < self.options.messages:
             where = self.name if line is None else f"{self.name}:{line}"
             self.tally.first_skipped.append(f"{where}: {message}")
 
