@@ -7,9 +7,8 @@ start; whichever process is asked for the counts adds up the files of all.
 from __future__ import annotations
 
 import os
-import struct
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -17,9 +16,12 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
     generate_latest,
     values,
 )
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from kgwalk.serve.asgi import HttpReply
 
@@ -28,8 +30,6 @@ FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _ITEMS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-
-HALF_FILE_TRIES = 5  # a worker that starts just now may be found with half a file
 
 
 def count_in_files() -> None:
@@ -84,23 +84,25 @@ class ServerMetrics:
         self._batch("/kg/query", self._queries, outcomes)
 
     def reply(self) -> HttpReply:
-        text = self._of_all_workers() if FOLDER_VARIABLE in os.environ else generate_latest(self._registry)
-        return HttpReply(200, text, CONTENT_TYPE_LATEST.encode())
-
-    def _of_all_workers(self) -> bytes:
-        """The sum over the files of all workers; a worker that starts just now may be found with half a file."""
-        from prometheus_client.multiprocess import MultiProcessCollector
-
-        for _ in range(HALF_FILE_TRIES):
-            registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-            try:
-                return generate_latest(registry)
-            except (RuntimeError, ValueError, struct.error):
-                time.sleep(0.01)
-        return generate_latest(registry)
+        folder = os.environ.get(FOLDER_VARIABLE)
+        registry: Collector = self._registry if folder is None else _AllWorkers(Path(folder))
+        return HttpReply(200, generate_latest(registry), CONTENT_TYPE_LATEST.encode())
 
     def _batch(self, path: str, counter: Counter, outcomes: Mapping[tuple[str, str], int]) -> None:
         for labels, times in outcomes.items():
             counter.labels(*labels).inc(times)
         self._items.labels(path).observe(sum(outcomes.values()))
+
+
+class _AllWorkers(Collector):
+    """The sum over the files of all workers, also of those that have ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def collect(self) -> Iterable[Metric]:
+        # A file is made empty and gets its header after that. A worker that is there just now has not counted yet, and
+        # one that was killed there never will; prometheus_client cannot read either.
+        files = [str(file) for file in self._folder.glob("*.db") if file.stat().st_size > 0]
+        found: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+        return found
