@@ -344,8 +344,8 @@ def test_the_core_protocol_leaves_out_what_it_has_no_word_for(firm: StoredGraph,
 
 def test_invented_graphs_have_types_and_values_behind_nodes(tmp_path: Path) -> None:
     chosen = InventedDataSettings(
-        worlds=6,
-        per_world=40,
+        worlds=4,
+        per_world=30,
         world=InventedSettings(language="full", dated=0.2),
         questions=MakeSettings(language="full"),
     )

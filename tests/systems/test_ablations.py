@@ -97,12 +97,18 @@ def world() -> Dataset:
     return load_dataset(world_folder())
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What all of them keep: the corpus of the graph as a web is made once, not for every row."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "what", "options"), ROWS)
 def test_each_trains_for_a_step(
-    recipe: str, what: str, options: str, world: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: str, what: str, options: str, world: Dataset, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KGWALK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("KGWALK_CACHE", str(cache))
     own = load_recipe(recipe).with_profile("smoke").with_values(["train.stages=['demos', 'sft', 'grpo']", *TINY])
     # Of a profile, what a tiny model can have: its own name and sizes stay.
     kept = () if "--profile" not in options else SIZES
