@@ -276,6 +276,24 @@ def test_bench_engine_with_workers(capfd: pytest.CaptureFixture[str], monkeypatc
     assert not [name for name in rows if "Python" in name or "decode, batch" in name or "greedy" in name]
 
 
+def test_bench_engine_beside_another(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same prompts and walks by OpenVINO, with the same weights: its figures stand beside, its tokens are checked."""
+    amount = ("--batch", "2", "--episodes", "8", "--workers", "2")
+    rows = _rows(capfd, monkeypatch, "engine", *SHORT, *amount, "--beside", "cpu", "--beside-options", '{"batch": 2}')
+    for label, what in (
+        ("2 prompts of 476 tokens", "prompts"),
+        ("kgwalk on world, one process", "episodes"),
+        ("kgwalk on world, by 2 workers", "episodes"),
+    ):
+        for row in (rows[f"{label}: {what}"], rows[f"{label}: generated"]):
+            assert row["value"] > 0
+            assert row["ratio"] == pytest.approx(row["value"] / row["baseline"])
+    alone, together = (rows[f"kgwalk on world, {how}: episodes"] for how in ("one process", "by 2 workers"))
+    assert alone["baseline"] == together["baseline"]
+    assert rows["greedy output, float32: prompts that differ, cpu"]["met"]
+    assert rows["log-probabilities, float32: mean difference, cpu"]["met"]
+
+
 def test_bench_engine_soak(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     rows = _rows(capfd, monkeypatch, "engine", *SHORT, "--soak", "--episodes", "20")
     assert rows["kgwalk on world, 20 episodes: episodes"]["value"] > 0
@@ -295,6 +313,8 @@ def test_bad_input_is_told(capfd: pytest.CaptureFixture[str], monkeypatch: pytes
         (("engine", "--batch", "1,x"), 2, "whole numbers"),
         (("engine", "--batch", "0"), 2, "from 1 on"),
         (("engine", "--check", "--soak"), 2, "one each"),
+        (("engine", "--beside", "vlm"), 1, "did you mean 'vllm'"),
+        (("engine", "--beside", "cpu", "--beside-options", "[1]"), 2, "takes a JSON object, not '[1]'"),
         (("engine", "--only", "decod"), 2, "did you mean `decode`"),
         (("engine", "--recipe", "kgwak"), 1, "did you mean `kgwalk`"),
         (("train", "--episodes", "3", "--device", "cpu"), 1, "a group of kgwalk has 8"),

@@ -20,7 +20,7 @@ import torch
 from kgwalk.bench.episodes import Workload, opened
 from kgwalk.bench.machine import Machine
 from kgwalk.bench.rows import Figure
-from kgwalk.llm.engine import Generation, Request, Sampling
+from kgwalk.llm.engine import Engine, Generation, Request, Sampling
 from kgwalk.llm.models import LoadedModel, load_model
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.training.logprobs import TokenScorer
@@ -58,11 +58,18 @@ def check_rows(
     context = max(map(len, prompts)) + amount.tokens + 1
     own = replace(plain, module=deepcopy(plain.module))  # the engine changes what it runs
     with opened(LocalEngine(own, context=context)) as engine:
-        rows = greedy_rows(engine, plain, prompts, amount.tokens, dtype)
-        if dtype == "float32":
-            rows += draw_rows(engine, plain, prompts[:DRAWN], amount.draws)
-        # Last, as it gives the plain model the trainer's head.
-        return rows + logprob_rows(engine, TokenScorer(plain.module), prompts, amount.tokens, dtype)
+        return engine_rows(engine, plain, prompts, amount, dtype)
+
+
+def engine_rows(
+    engine: Engine, plain: LoadedModel, prompts: list[list[int]], amount: Amount, dtype: str
+) -> list[Figure]:
+    """All checks of an engine that is open, against the same weights as they are loaded for the trainer."""
+    rows = greedy_rows(engine, plain, prompts, amount.tokens, dtype)
+    if dtype == "float32":
+        rows += draw_rows(engine, plain, prompts[:DRAWN], amount.draws)
+    # Last, as it gives the plain model the trainer's head.
+    return rows + logprob_rows(engine, TokenScorer(plain.module), prompts, amount.tokens, dtype)
 
 
 def prompts_of(workload: Workload, model: LoadedModel, count: int) -> list[list[int]]:
@@ -80,9 +87,7 @@ def prompts_of(workload: Workload, model: LoadedModel, count: int) -> list[list[
     return [list(prompt) for prompt in found]
 
 
-def greedy_rows(
-    engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], most: int, dtype: str
-) -> list[Figure]:
+def greedy_rows(engine: Engine, plain: LoadedModel, prompts: list[list[int]], most: int, dtype: str) -> list[Figure]:
     """The share of prompts whose greedy output differs from transformers'. In bfloat16, transformers differs from
     itself when the same prompts come in other batches: that share is the baseline.
     """
@@ -100,9 +105,7 @@ def greedy_rows(
     ]
 
 
-def logprob_rows(
-    engine: LocalEngine, trainer: TokenScorer, prompts: list[list[int]], most: int, dtype: str
-) -> list[Figure]:
+def logprob_rows(engine: Engine, trainer: TokenScorer, prompts: list[list[int]], most: int, dtype: str) -> list[Figure]:
     """Log-probabilities of sampled tokens: the engine's, and those that the trainer computes before an update.
 
     In bfloat16 the baseline is how far the trainer is from itself when it computes every sequence in a row of its own.
@@ -153,7 +156,7 @@ def trained(trainer: TokenScorer, flats: Sequence[Flat], *, share: bool = True) 
     return [value for one in found for value in one]
 
 
-def draw_rows(engine: LocalEngine, plain: LoadedModel, prompts: list[list[int]], draws: int) -> list[Figure]:
+def draw_rows(engine: Engine, plain: LoadedModel, prompts: list[list[int]], draws: int) -> list[Figure]:
     """One token after each prompt, sampled many times, against the softmax. A prompt is cut where the model is least
     certain how it goes on: where it is certain, frequencies say nothing.
     """
@@ -224,9 +227,7 @@ def chi_square_p(statistic: float, degrees: int) -> float:
     return float(torch.special.gammaincc(half, at))
 
 
-def asked(
-    engine: LocalEngine, prompts: Sequence[list[int]], sampling: Sampling, *, seeds: bool = False
-) -> list[Generation]:
+def asked(engine: Engine, prompts: Sequence[list[int]], sampling: Sampling, *, seeds: bool = False) -> list[Generation]:
     """The engine's generations, all asked for at once; with `seeds` each has a seed of its own."""
 
     async def together() -> list[Generation]:

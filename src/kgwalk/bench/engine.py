@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kgwalk.bench.checks import CHECKED, CHECKS, Amount, check_rows
 from kgwalk.bench.decode import (
@@ -86,6 +87,27 @@ class EngineBench:
     def soak(self, episodes: int) -> list[Figure]:
         """Only whether memory grows over so many episodes."""
         return [self._reported(row) for row in self._rollouts(self._workloads(), soak_rows, episodes)]
+
+    def beside(self, other: str, options: dict[str, Any]) -> list[Figure]:
+        """Only the same work by this engine and by another kind, on the first recipe."""
+        from kgwalk.bench.beside import BesideBench
+
+        model, adapter = self._named(self.recipes[0])
+        bench = BesideBench(
+            self.machine,
+            other,
+            self.recipes[0],
+            self.datasets,
+            model,
+            adapter,
+            max(self.scale.batches),
+            self.scale.episodes,
+            self.scale.checks,
+            self.workers,
+            options,
+            self.progress,
+        )
+        return [self._reported(row) for row in bench.rows()]
 
     def _reported(self, row: Figure) -> Figure:
         self.report(row)

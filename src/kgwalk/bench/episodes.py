@@ -15,14 +15,14 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
-from typing import Any
+from typing import Any, TypeVar
 
 from kgwalk.bench.machine import Machine, growth_rows
 from kgwalk.bench.rows import Figure
 from kgwalk.bench.timers import DeviceWatch, ProcessorClock, TimedProtocol, TimedTokens, engine_times
 from kgwalk.config.recipe import Recipe
 from kgwalk.data.dataset import Dataset
-from kgwalk.llm.engine import Sampling
+from kgwalk.llm.engine import Engine, Sampling
 from kgwalk.llm.models import LoadedModel
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import longest_context
@@ -38,6 +38,8 @@ GROUP = 8  # rollouts of a question
 BLOCKS = 10  # parts of a soak; memory is read after each
 MAX_GROWTH = 1.05  # times, from a fifth of a soak to its end
 HOST = ("prompt", "parse", "graph", "tokenise")
+SAMPLED = Sampling(temperature=1.0, seed=0)  # as in training
+SomeEngine = TypeVar("SomeEngine", bound=Engine)
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def _questions(dataset: Dataset) -> list[Question]:
 
 
 @contextmanager
-def opened(engine: LocalEngine) -> Iterator[LocalEngine]:
+def opened(engine: SomeEngine) -> Iterator[SomeEngine]:
     """The engine, closed at the end."""
     try:
         yield engine
@@ -113,26 +115,25 @@ class Rollouts:
     def walk(self, workload: Workload, asked: Sequence[tuple[Question, str]], protocol: Any = None) -> list[Episode]:
         """Walks as in training: at temperature 1, and the engine's cache is empty."""
         self.engine.weights_changed()
-        sampling = Sampling(temperature=1.0, seed=0)
-        if self.pool is not None:
-            try:
-                return _unbroken([one.episode for one in self.pool.walk(workload.environments, asked, sampling)])
-            except CannotTravel as why:
-                raise KgwalkError(f"{workload.label} cannot be walked by workers: {why}; give --workers 0") from why
-        with without_garbage_collection():
-            return _unbroken(
-                rollout(
-                    workload.tasks(asked),
-                    protocol or workload.protocol,
-                    self.engine,
-                    sampling=sampling,
-                    budget=workload.budget,
-                )
-            )
+        if self.pool is None:
+            return walked(self.engine, workload, asked, protocol)
+        try:
+            return _unbroken([one.episode for one in self.pool.walk(workload.environments, asked, SAMPLED)])
+        except CannotTravel as why:
+            raise KgwalkError(f"{workload.label} cannot be walked by workers: {why}; give --workers 0") from why
 
     def processor_seconds(self) -> tuple[float, float]:
         """Processor time of this process and of its workers, so far."""
         return time.process_time(), 0.0 if self.pool is None else sum(self.pool.processor_seconds())
+
+
+def walked(
+    engine: Engine, workload: Workload, asked: Sequence[tuple[Question, str]], protocol: Any = None
+) -> list[Episode]:
+    """Walks with an engine of any kind, in an event loop of this process."""
+    with without_garbage_collection():
+        tasks, how = workload.tasks(asked), protocol or workload.protocol
+        return _unbroken(rollout(tasks, how, engine, sampling=SAMPLED, budget=workload.budget))
 
 
 def _unbroken(episodes: list[Episode]) -> list[Episode]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -64,7 +64,8 @@ def soak(
 @app.command(
     epilog="Examples: kgwalk bench engine · kgwalk bench engine --data metaqa --data cwq-fbpool --adapter adapter · "
     "kgwalk bench engine --only decode,check · kgwalk bench engine --check --adapter none · "
-    "kgwalk bench engine --only episodes --workers 8 · kgwalk bench engine --batch 1,256 --context 1024 --json"
+    "kgwalk bench engine --only episodes --workers 8 · kgwalk bench engine --batch 1,256 --context 1024 --json · "
+    "kgwalk bench engine --beside vllm --data metaqa"
 )
 def engine(
     model: Annotated[str | None, typer.Option(help="A model's name or path (default: SmolLM2-135M).")] = None,
@@ -98,6 +99,13 @@ def engine(
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only: are the tokens the right ones?")] = False,
     soak: Annotated[bool, typer.Option("--soak", help="Only: does memory grow over many episodes?")] = False,
+    beside: Annotated[
+        str | None,
+        typer.Option(metavar="ENGINE", help="Only: the same prompts and walks by another engine (vllm, cpu) as well."),
+    ] = None,
+    beside_options: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Options of that engine: '{\"max_num_seqs\": 1024}' for vLLM.")
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="A profile of the recipes, such as 135m.")] = None,
     values: ValuesOption = None,
     json: JsonOption = False,
@@ -107,16 +115,20 @@ def engine(
     A few minutes on a GPU. Each figure is told on stderr as soon as it is known. Exit status 1 if the engine's tokens
     are not the model's.
     """
-    if (check, soak, only is not None).count(True) > 1:
-        raise typer.BadParameter("--check, --soak and --only are for one each; leave the others out")
+    if (check, soak, only is not None, beside is not None).count(True) > 1:
+        raise typer.BadParameter("--check, --soak, --beside and --only are for one each; leave the others out")
     batches = None if batch is None else _numbers(batch)
     from dataclasses import replace
 
     from kgwalk.bench.engine import PARTS, SOAKED, EngineBench, EngineScale, wrong
     from kgwalk.bench.machine import Machine
     from kgwalk.data.dataset import load_dataset
+    from kgwalk.llm.engine import check_kind
     from kgwalk.training.rollouts import worker_count
 
+    others = _object(beside_options, "--beside-options")
+    if beside is not None:
+        check_kind(beside)
     parts = ("check",) if check else PARTS if only is None else _parts(only, PARTS)
     recipes = [_recipe(name, profile, values) for name in recipe or ["kgwalk"]]
     machine = Machine.of(device)
@@ -131,8 +143,11 @@ def engine(
         datasets = [load_dataset(name) for name in data or ["world"]]
         count = worker_count(machine.device) if workers is None else workers
         bench = EngineBench(machine, scale, recipes, datasets, model, adapter, progress, count, _tell)
-        rows = bench.soak(episodes or SOAKED) if soak else bench.run(parts)
-    _show("kgwalk bench engine", rows, json=json, baseline="transformers")
+        if beside is not None:
+            rows = bench.beside(beside, others)
+        else:
+            rows = bench.soak(episodes or SOAKED) if soak else bench.run(parts)
+    _show("kgwalk bench engine", rows, json=json, baseline=beside or "transformers")
     if wrong(rows):
         raise typer.Exit(1)
 
@@ -206,6 +221,17 @@ def _recipe(name: str, profile: str | None, values: list[str] | None) -> Recipe:
 
     chosen = load_recipe(name)
     return (chosen if profile is None else chosen.with_profile(profile)).with_values(values or [])
+
+
+def _object(text: str | None, option: str) -> dict[str, Any]:
+    """A JSON object that an option has; none is an empty one."""
+    try:
+        found = loads(text or "{}")
+    except ValueError as error:
+        raise typer.BadParameter(f"{option} takes a JSON object; {text!r} is none: {error}") from error
+    if not isinstance(found, dict):
+        raise typer.BadParameter(f"{option} takes a JSON object, not {text!r}")
+    return found
 
 
 def _numbers(text: str) -> tuple[int, ...]:
