@@ -277,7 +277,7 @@ def test_bench_engine_with_workers(capfd: pytest.CaptureFixture[str], monkeypatc
 
 
 def test_bench_engine_beside_another(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same prompts and walks by OpenVINO, with the same weights: its figures stand beside, its tokens are checked."""
+    """The same prompts and walks by OpenVINO, same weights: its figures stand beside, its tokens are checked."""
     amount = ("--batch", "2", "--episodes", "8", "--workers", "2")
     rows = _rows(capfd, monkeypatch, "engine", *SHORT, *amount, "--beside", "cpu", "--beside-options", '{"batch": 2}')
     for label, what in (

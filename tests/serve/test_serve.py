@@ -760,12 +760,14 @@ def _workers(server: subprocess.Popen[str], number: int) -> list[psutil.Process]
 
 def test_a_worker_killed_before_it_counted_leaves_the_counts_readable(store: Path, tmp_path: Path) -> None:
     settings = json.dumps({"graphs": {"films": str(store)}, "port": 0, "workers": 2})
-    with process("-m", "kgwalk.serve.run", settings, environment={"TMPDIR": str(tmp_path)}) as (_, url):
-        with httpx.Client(base_url=url, trust_env=False) as client:
-            assert actions(client, GOOD) == [GOOD_RESULT]
-            (folder,) = tmp_path.iterdir()
-            (folder / "counter_99999.db").touch()  # what a process leaves that is killed as it makes its file
-            assert counts(client)["kgwalk_actions_total", "get_tail_relations", "ok"] == 1
+    with (
+        process("-m", "kgwalk.serve.run", settings, environment={"TMPDIR": str(tmp_path)}) as (_, url),
+        httpx.Client(base_url=url, trust_env=False) as client,
+    ):
+        assert actions(client, GOOD) == [GOOD_RESULT]
+        (folder,) = tmp_path.iterdir()
+        (folder / "counter_99999.db").touch()  # what a process leaves that is killed as it makes its file
+        assert counts(client)["kgwalk_actions_total", "get_tail_relations", "ok"] == 1
 
 
 def test_a_worker_that_dies_is_replaced_and_its_counts_stay(store: Path) -> None:
