@@ -5,6 +5,8 @@
 #     sh benchmarks/agents/full.sh WORK sft 135m            # learn from them, on one GPU
 #     MINUTES=6 sh benchmarks/agents/full.sh WORK sft 0.5b
 #     MINUTES=10 sh benchmarks/agents/full.sh WORK sft 1.5b
+#     sh benchmarks/agents/full.sh WORK questions           # fresh invented graphs to learn from by walking them
+#     MINUTES=8 sh benchmarks/agents/full.sh WORK grpo 1.5b # from the adapter that sft made, or from START
 #
 # WORK/data is what `python -m benchmarks.agents prepare DATA WORK` builds. The smallest goes on from START, an adapter of the course
 # before; without it, and for the larger ones, learning begins with the model alone. MODEL names a file instead of the hub's.
@@ -52,20 +54,46 @@ print(f"{len(rows)} demonstrations")
 P
 }
 
-sft() {  # SIZE
+of_size() {  # SIZE: its model, the size of its adapter, the rate it learns with
     case $1 in
     135m) model=smollm2-135m rank=16 alpha=32 rate=1.5e-3 ;;
     0.5b) model=qwen2.5-coder-0.5b rank=8 alpha=16 rate=8e-4 ;;
     1.5b) model=qwen2.5-coder-1.5b rank=8 alpha=16 rate=5e-4 ;;
     *) echo "unknown size $1; there are 135m, 0.5b and 1.5b" >&2; exit 2 ;;
     esac
+}
+
+sft() {  # SIZE
+    of_size "$1"
     kgwalk train kgwalk --profile 135m --model "${MODEL:-$model}" $learnt --data world --stages sft --demos "$out/mix.jsonl" \
         ${START:+--start "$START"} -o "$out/$1" --set model.lora_rank=$rank --set model.lora_alpha=$alpha --set sft.epochs=1 \
         --set sft.batch=64 --set sft.lr="${RATE:-$rate}" --set sft.minutes="${MINUTES:-0}" --set sft.eval_questions=0 --set sft.save_every=100000
 }
 
+make_questions() {  # graphs that no demonstration is of, as many as are asked in some hundred steps
+    without=""; for name in $sets; do without="$without --without-phrasings $data/$name"; done
+    for shard in $(seq 1 "$shards"); do
+        kgwalk questions worlds -o "$out/fresh-$shard" --worlds "${WORLDS:-8}" --per-world 60 --seed $((3900 + shard)) --language full \
+            --dated 0.15 --noise 0.15 --dev 0.02 --test 0 $without &
+    done
+    wait
+}
+
+grpo() {  # SIZE
+    of_size "$1"
+    given="--data world --data $data/webqsp-fbpool --data $data/cwq-fbpool --data $data/timequestions:300 --data $data/metaqa:200 --data $data/pq-3h:200"
+    for shard in $(seq 1 "$shards"); do given="$given --data $out/fresh-$shard"; done
+    # Questions whose walks differ in reward teach: after imitation most are known, so those are asked again.
+    kgwalk train kgwalk --profile 135m --model "${MODEL:-$model}" $learnt $given --stages grpo --start "${START:-$out/$1/adapter}" \
+        -o "$out/$1-grpo" --set model.lora_rank=$rank --set model.lora_alpha=$alpha --set 'curriculum.order="variance"' \
+        --set grpo.lr="${RATE:-1e-4}" --set grpo.questions="${QUESTIONS:-96}" --set grpo.group=8 --set grpo.steps="${STEPS:-120}" \
+        --set grpo.minutes="${MINUTES:-0}" --set grpo.eval_every=0 --set grpo.eval_questions=0 --set grpo.save_every=40
+}
+
 case ${2:-} in
 demos) make_demos ;;
 sft) sft "${3:-}" ;;
-*) sed -n '2,10p' "$0"; exit 2 ;;
+questions) make_questions ;;
+grpo) grpo "${3:-}" ;;
+*) sed -n '2,12p' "$0"; exit 2 ;;
 esac
