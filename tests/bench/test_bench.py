@@ -15,10 +15,11 @@ import torch
 from transformers import LlamaConfig
 
 from kgwalk.bench.checks import Amount, check_rows, chi_square, chi_square_p, least_certain
-from kgwalk.bench.decode import Decoder, decoder_of, floor_seconds, step_bytes, step_operations
+from kgwalk.bench.decode import decoder_of
 from kgwalk.bench.engine import EngineBench, EngineScale
 from kgwalk.bench.episodes import Workload
 from kgwalk.bench.machine import Machine, with_goals
+from kgwalk.bench.roofline import Decoder, floor_seconds, step_bytes, step_operations
 from kgwalk.bench.rows import Figure
 from kgwalk.bench.soak import soak
 from kgwalk.bench.timers import ProcessorClock, TimedPasses

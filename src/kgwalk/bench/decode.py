@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from kgwalk.bench.machine import Machine
+from kgwalk.bench.roofline import Decoder, floor_seconds, step_bytes, step_operations
 from kgwalk.bench.rows import Figure
 from kgwalk.llm.grammar import END, Grammar, GrammarState, automaton_of, literal, thought
 from kgwalk.llm.tokenizers import Tokenizer
@@ -205,64 +206,3 @@ def _rate(tokens: int, speed: DecodeSpeed) -> float | None:
 
 def _beside(theirs: DecodeSpeed | None, figure: Callable[[DecodeSpeed], float | None]) -> float | None:
     return None if theirs is None else figure(theirs)
-
-
-# The roofline
-
-
-@dataclass(frozen=True, slots=True)
-class Decoder:
-    """The sizes of a decoder that decide what a step costs."""
-
-    weights: int  # that a step multiplies with: all but a table of embeddings that is not the head, too
-    layers: int
-    key_heads: int
-    query_heads: int
-    width: int  # of a head
-    vocabulary: int
-    itemsize: int  # bytes of a number: 2 for bfloat16
-
-
-def step_bytes(model: Decoder, batch: int, length: float) -> float:
-    """Bytes that a step of `batch` sequences moves, which see `length` tokens each, the new one among them.
-
-    Weights are read once for all, keys and values once for each sequence, logits are written and read once.
-
-    1,000 weights, 2 layers, 1 key head of width 4, 10 tokens of vocabulary, 2 bytes a number; 3 sequences of 5 tokens:
-        weights           1000 x 2                          = 2000
-        keys and values   3 x 5 x (2 x 2 x 1 x 4) x 2       =  480
-        logits            2 x 3 x 10 x 2                    =  120
-
-    >>> step_bytes(Decoder(1000, 2, 1, 2, 4, 10, 2), batch=3, length=5)
-    2600
-    """
-    token = 2 * model.layers * model.key_heads * model.width  # numbers: a key and a value in each layer
-    logits = 2 * batch * model.vocabulary
-    return model.itemsize * (model.weights + batch * length * token + logits)
-
-
-def step_operations(model: Decoder, batch: int, length: float) -> float:
-    """Multiplications and additions of one step.
-
-    A weight costs 2 for each sequence; attention 2 for a query with a key and 2 for a share of a value, at each width.
-
-    The same model with 2 query heads; 3 sequences of 5 tokens:
-        weights     2 x 1000 x 3                 = 6000
-        attention   4 x 2 x 2 x 4 x 5 x 3        =  960
-
-    >>> step_operations(Decoder(1000, 2, 1, 2, 4, 10, 2), batch=3, length=5)
-    6960
-    """
-    attention = 4 * model.layers * model.query_heads * model.width * length
-    return batch * (2 * model.weights + attention)
-
-
-def floor_seconds(bytes_moved: float, operations: float, *, bandwidth: float, rate: float) -> float:
-    """The larger of the two times, as moving and computing go on at the same time.
-
-    2,600 bytes at 1,300 a second are 2 s, 6,960 operations at 6,960 a second 1 s:
-
-    >>> floor_seconds(2600, 6960, bandwidth=1300, rate=6960)
-    2.0
-    """
-    return max(bytes_moved / bandwidth, operations / rate)

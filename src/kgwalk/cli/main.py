@@ -27,6 +27,7 @@ COMMANDS = (
     "report",
     "calibrate",
     "train",
+    "plan",
     "fit",
     "demos",
     "paths",
