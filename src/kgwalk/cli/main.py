@@ -37,6 +37,7 @@ COMMANDS = (
     "web",
     "rank",
     "serve",
+    "mcp",
     "bench",
 )
 
@@ -46,7 +47,7 @@ SHARED = {"calibrate": "compare", "report": "compare"}
 EXTRAS = {"torch": "local", "transformers": "local", "accelerate": "local", "peft": "local", "safetensors": "local"}
 EXTRAS |= {"resvg_py": "png"}
 OF_GRAPHS = ("build", "info", "relations", "query", "find", "verify", "export", "subgraphs")  # after `kgwalk kg`
-ASKING = ("ask", "serve")  # commands that take their graph as an option, not as an argument
+ASKING = ("ask", "serve", "mcp")  # commands that take their graph as an option, not as an argument
 
 
 class VisibleGroup(TyperGroup):
