@@ -77,7 +77,7 @@ def fitted(reply: dict[str, Any], rows: int, cut: Cut, write: Write, most: int) 
     >>> cut = lambda reply, rows: {"names": reply["names"][:rows]}
     >>> fitted({"names": ["abc"] * 9}, 9, cut, lambda reply: "", 40)[0]
     {'names': ['abc', 'abc', 'abc', 'abc']}
-    >>> fitted({"names": ["x" * 5000]}, 1, cut, lambda reply: "", 400)[0]["names"][0][-36:]
+    >>> fitted({"names": ["x" * 5000]}, 1, cut, lambda reply: "", 400)[0]["names"][0][-35:]
     'xxxxxxxxxxxxx... (5,000 characters)'
     """
 

@@ -337,15 +337,11 @@ class GraphTools:
         return {"reply": {"graphs": shown}, "rows": len(shown), "more": offset + len(shown) < len(every)}
 
 
-# of what `ask --json` has; not the walk and its cost
-_ASKED = "answer_kind ordered columns confidence calibrated guess nearest walks topics stop note mentions".split()
-
-
 def _ask_rows(wanted: AgentRequest, result: "AskResult", offset: int, limit: int) -> Rows:
     whole = wanted.told(result)
     answers = whole["answers"][offset : offset + limit]
     evidence = {name: whole["evidence"][name] for name in answers}
-    reply = {name: whole[name] for name in _ASKED if name in whole}
+    reply = {name: value for name, value in whole.items() if name in AskFound.__annotations__}  # not the walk, its cost
     reply |= {"answers": answers, "evidence": {name: facts[:FACTS_OF_ONE] for name, facts in evidence.items()}}
     if long := {name: len(facts) - FACTS_OF_ONE for name, facts in evidence.items() if len(facts) > FACTS_OF_ONE}:
         reply["facts_left_out"] = long
