@@ -22,6 +22,7 @@ from kgwalk.serve.shapes import MAX_OFFSET
 
 LENGTHS = (1_000, 200, 60)  # of one text, tried one after the other where a single row does not fit
 COUNTED = {"facts": "triples", "entities": "entities", "relations": "relations"}  # of a graph, and its own word
+BY_ANSWER = ("evidence", "facts_left_out")  # fields of the agent's reply that have its answers as keys
 CURSOR_FIELDS = ("cursor", "limit")  # of a call, that may differ from page to page
 
 
@@ -114,6 +115,14 @@ def shortened(value: Any, longest: int) -> Any:
     if isinstance(value, dict):
         return {shortened(key, longest): shortened(one, longest) for key, one in value.items()}
     return value
+
+
+def first_answers(reply: dict[str, Any], rows: int) -> dict[str, Any]:
+    """A reply of the agent with so many of its answers, and what belongs to these."""
+    kept = reply["answers"][:rows]
+    own = {name: {one: reply[name][one] for one in kept if one in reply[name]} for name in BY_ANSWER if name in reply}
+    table = {"rows": reply["rows"][:rows]} if "rows" in reply else {}
+    return {**reply, "answers": kept, **own, **table}
 
 
 # Names in text

@@ -32,6 +32,7 @@ from kgwalk.serve.mcp.replies import (
     Cut,
     Write,
     cursor_at,
+    first_answers,
     fitted,
     offset_of,
     with_cursor,
@@ -360,16 +361,6 @@ def _first(*fields: str) -> Cut:
     return cut
 
 
-def _first_answers(reply: dict[str, Any], rows: int) -> dict[str, Any]:
-    kept = reply["answers"][:rows]
-    own = {name: {one: reply[name][one] for one in kept if one in reply[name]} for name in _BY_ANSWER if name in reply}
-    table = {"rows": reply["rows"][:rows]} if "rows" in reply else {}
-    return {**reply, "answers": kept, **own, **table}
-
-
-_BY_ANSWER = ("evidence", "facts_left_out")
-
-
 def _first_kinds(reply: dict[str, Any], rows: int) -> dict[str, Any]:
     kept = _first("kinds", "relations")(reply, rows)
     shown = {kind["name"] for kind in kept["kinds"]}
@@ -385,7 +376,7 @@ def _tools(on: GraphTools) -> list[GraphTool]:
             "prove it, the kind of answer, and a confidence between 0 and 1. Where the graph does not say it, the "
             "answer is empty, and the nearest facts are given. Ask one thing at a time, and name things as the graph "
             "does (`find`).",
-            AskCall, AskFound, on.ask, _first_answers, write_answers,
+            AskCall, AskFound, on.ask, first_answers, write_answers,
         ),
         GraphTool(
             "find",
