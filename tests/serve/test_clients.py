@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -126,6 +127,21 @@ def test_llamaindex(url: str) -> None:
     lost = kgwalk_tool(url=url).call(question="what is love?")
     assert lost.is_error
     assert "names no entity" in lost.content
+
+
+@pytest.mark.parametrize("package", ["openai", "langchain_core", "llama_index.core"])
+def test_the_examples_of_the_guide(url: str, package: str) -> None:
+    """docs/guides/clients.md, each block of Python run as it stands, but for the server's address."""
+    pytest.importorskip(package, reason=f"needs {package}")
+    text = (ROOT / "docs" / "guides" / "clients.md").read_text()
+    names = {"openai": "openai", "langchain_core": "clients.langchain", "llama_index.core": "clients.llamaindex"}
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if names[package] in block]
+    code = code.replace("http://127.0.0.1:8000", url)
+    env = {**os.environ, "NO_PROXY": "*"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Paris" in done.stdout
+    assert "capital" in done.stdout
 
 
 # --- an agent in this process

@@ -249,11 +249,13 @@ def around(graph: Graph, asked: AroundQuery) -> AroundReply:
 
 def path_page(graph: Graph, asked: PathQuery) -> PathReply:
     """How two entities are connected: the shortest paths between them. They do not lead through values."""
-    from kgwalk.walk.connections import HOPS, connections
     from kgwalk.walk.facts import entity_named
+    from kgwalk.walk.shortest_paths import HOPS, shortest_paths
 
     start, end = entity_named(graph, asked["start"]), entity_named(graph, asked["end"])
-    found = connections(graph, start, end, hops=given(asked.get("hops"), HOPS), passes=lambda name: not _is_value(name))
+    found = shortest_paths(
+        graph, start, end, hops=given(asked.get("hops"), HOPS), passes=lambda name: not _is_value(name)
+    )
     low = given(asked.get("offset"), 0)
     high = low + given(asked.get("limit"), PATHS)
     paths = list(islice(found.paths(), low, high + 1))

@@ -1,6 +1,6 @@
-"""How two entities are connected: the shortest paths of facts between them, followed in either direction.
+"""Shortest paths: how two entities are connected, by facts that are followed in either direction.
 
-    found = connections(graph, "Tom Hanks", "Chicago")
+    found = shortest_paths(graph, "Tom Hanks", "Chicago")
     found.hops, next(found.paths())      3, [(Cast Away, starred_actors, Tom Hanks), (Cast Away, directed_by, ...), ...]
 
 The search goes from both ends at once, a hop at a time and from the smaller side, until the sides meet. So all shortest
@@ -42,7 +42,7 @@ class _Side:
 
 
 @dataclass(slots=True)
-class Connections:
+class ShortestPaths:
     """`hops` is how long the shortest paths are; None where there is none within the limits."""
 
     hops: int | None = None
@@ -61,7 +61,7 @@ class Connections:
                     yield [*one, *reversed(other)]
 
 
-def connections(
+def shortest_paths(
     graph: Graph,
     start: str,
     end: str,
@@ -70,16 +70,16 @@ def connections(
     passes: Callable[[str], bool] = lambda name: True,
     each: int = EACH,
     most: int = MOST,
-) -> Connections:
+) -> ShortestPaths:
     """The shortest paths of at most so many hops. One leads on from an entity only if `passes` says so: two countries
     are not connected by the number of their regions. Raises UnknownEntity.
     """
     here, there = _Side([start], {start: 0}), _Side([end], {end: 0})
     for name in (start, end):
         directed_relations(graph, name)  # which raises where the name is not there
-    found = Connections()
+    found = ShortestPaths()
     if start == end:
-        return Connections(0, False, (here, there), [start])
+        return ShortestPaths(0, False, (here, there), [start])
     while here.far + there.far < hops and here.edge and there.edge and most > 0:
         side, other = (here, there) if len(here.edge) <= len(there.edge) else (there, here)
         side.far += 1
@@ -98,6 +98,6 @@ def connections(
                     side.came.setdefault(fact.other, []).append((fact.triple, name))
         met = [name for name in reached if name in other.hops and (name in (start, end) or passes(name))]
         if met:
-            return Connections(here.far + there.far, found.cut, (here, there), met)
+            return ShortestPaths(here.far + there.far, found.cut, (here, there), met)
         side.edge = [name for name in reached if passes(name)]
     return found
