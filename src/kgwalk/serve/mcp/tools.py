@@ -202,7 +202,7 @@ class Rows(TypedDict):
     more: bool
 
 
-Answer = Callable[[dict[str, Any], int, int], Awaitable[Rows]]  # of the call, from a row on, so many
+AnswerRows = Callable[[dict[str, Any], int, int], Awaitable[Rows]]  # of the call, from a row on, so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class GraphTool:
     about: str
     call: type
     reply: type
-    answer: Answer
+    answer: AnswerRows
     cut: Cut
     write: Write
     limit: int = ROWS
