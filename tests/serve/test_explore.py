@@ -65,6 +65,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 REPLIES = {
     "/kg/entity": explore_shapes.EntityReply,
     "/kg/around": explore_shapes.AroundReply,
+    "/kg/path": explore_shapes.PathReply,
     "/kg/kinds": explore_shapes.KindsReply,
     "/kg/members": explore_shapes.MembersReply,
     "/kg/schema": explore_shapes.SchemaReply,
@@ -149,6 +150,20 @@ def test_a_store_goes_to_a_later_page_at_once(store: Callable[..., StoredGraph])
             graph.neighbors("Town 1", "visit", out=False, limit=1).times
             == graph.neighbors("Town 1", "visit", out=False).times
         )
+
+
+def test_how_two_entities_are_connected(client: httpx.Client) -> None:
+    """Ana and Bo both work for Acme and are persons; that neither is 41 years old connects nobody."""
+    found = get(client, "/kg/path", graph="company", start="ana", end="Bo", limit=1)
+    assert (found["start"], found["hops"], found["more"], found["cut"]) == ("Ana", 2, True, False)
+    rest = get(client, "/kg/path", graph="company", start="Ana", end="Bo", offset=1)
+    assert sorted(found["paths"] + rest["paths"]) == [
+        [["Ana", "is_a", "person"], ["Bo", "is_a", "person"]],
+        [["Ana", "works_for", "Acme"], ["Bo", "works_for", "Acme"]],
+    ]
+    assert get(client, "/kg/path", graph="company", start="Ana", end="Bo", hops=1)["hops"] is None
+    reply = client.get("/kg/path", params={"graph": "company", "start": "Ana", "end": "Bob"})
+    assert (reply.status_code, reply.json()["error"]["nearest"]) == (422, ["Bo"])
 
 
 # Kinds and the schema

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from browser import site_page
 from kgwalk.data.dataset import load_dataset
 from walk_server import DIRECTORS, HOSTILE, HOW_MANY, IS_IT, NOT_SAID, TABLE, TAGGED, walk_server
+from world_server import world_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,29 +36,8 @@ def films(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[str]:
-    """A server as people start it, with the agent that comes with kgwalk."""
-    environment = {name: value for name, value in os.environ.items() if name != "KGWALK_AGENT"}
-    command = [sys.executable, "-m", "kgwalk", "serve", "--data", "world", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
-        try:
-            assert server.stderr is not None
-            told = []
-            for line in server.stderr:
-                told.append(line)
-                if "serves at" in line:
-                    break
-            url = next(word for word in told[-1].split() if word.startswith("http"))
-            if httpx.get(f"{url}/health", trust_env=False).json()["model"] is None:
-                pytest.skip("".join(["no agent can run here: ", *told[:-1]]))
-            assert told[0] == "agent: the one that comes with kgwalk\n"
-            for _ in range(600):
-                if httpx.get(f"{url}/health", trust_env=False).json()["model"] == "open":
-                    break
-                time.sleep(0.1)
-            yield url
-        finally:
-            server.terminate()
-            server.wait(20)
+    with world_server() as url:
+        yield url
 
 
 def ask(page: Page, question: str) -> None:

@@ -38,6 +38,7 @@ COMMANDS = (
     "web",
     "rank",
     "serve",
+    "mcp",
     "bench",
 )
 
@@ -47,7 +48,7 @@ SHARED = {"calibrate": "compare", "report": "compare"}
 EXTRAS = {"torch": "local", "transformers": "local", "accelerate": "local", "peft": "local", "safetensors": "local"}
 EXTRAS |= {"resvg_py": "png"}
 OF_GRAPHS = ("build", "info", "relations", "query", "find", "verify", "export", "subgraphs")  # after `kgwalk kg`
-ASKING = ("ask", "serve")  # commands that take their graph as an option, not as an argument
+ASKING = ("ask", "serve", "mcp")  # commands that take their graph as an option, not as an argument
 
 
 class VisibleGroup(TyperGroup):

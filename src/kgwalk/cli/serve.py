@@ -31,6 +31,8 @@ EXAMPLES = (
     "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2",
 )
 
+MAX_REPLY = "At most this many characters in an MCP tool's reply; four are about a token."
+
 
 def serve(
     graph: Annotated[
@@ -65,6 +67,7 @@ def serve(
     limit: Annotated[int, typer.Option(min=1, help="At most this many names in a result.")] = 1000,
     max_batch: Annotated[int, typer.Option(min=1, help="At most this many actions in a request.")] = 1024,
     max_body: Annotated[int, typer.Option(min=1, help="At most this many bytes in a request.")] = 4 << 20,
+    max_reply: Annotated[int, typer.Option(min=1000, help=MAX_REPLY)] = 20_000,
     time_limit: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 5.0,
     max_header_bytes: Annotated[int, typer.Option(min=1, help="At most this many bytes before the body.")] = 64 << 10,
     max_header_lines: Annotated[int, typer.Option(min=1, help="At most this many headers.")] = 100,
@@ -135,16 +138,16 @@ def serve(
     environment = Recipe("serve", {}).with_values([*environment_values(graph_drop, web), *(values or [])])
     if set(environment.sections) - {"world"}:
         raise typer.BadParameter("--set takes values of the section world here, such as world.share=0.5")
-    graphs = _named(graph or [])
+    graphs = named_graphs(graph or [])
     if feedback is not None:
         from kgwalk.serve.feedback import check_feedback
 
         check_feedback(str(feedback), len(graphs) + (data is not None))
     if model is not None:
-        _check_model(model, engine)
+        check_model(model, engine)
     elif engine != "auto":
         check_kind(engine)
-    adapter, model, words = _agent(adapter, model, graphs, data, recipe, engine)
+    adapter, model, words = chosen_agent(adapter, model, graphs, data, recipe, engine)
 
     def ready(url: str) -> None:
         for line in words:
@@ -169,6 +172,7 @@ def serve(
             limit=limit,
             max_batch=max_batch,
             max_body=max_body,
+            max_reply=max_reply,
             time_limit=time_limit,
             max_header_bytes=max_header_bytes,
             max_header_lines=max_header_lines,
@@ -193,7 +197,7 @@ def serve(
     )
 
 
-def _agent(
+def chosen_agent(
     asked: str | None, model: str | None, graphs: dict[str, str], data: str | None, recipe: str, engine: str
 ) -> tuple[str | None, str | None, list[str]]:
     """Adapter and model, and what to say of them. An agent that is found brings its model, so /v1/ask needs no --model.
@@ -229,7 +233,7 @@ def _agent(
     return choice.folder, model or choice.adapter.base or None, words
 
 
-def _check_model(model: str, engine: str) -> None:
+def check_model(model: str, engine: str) -> None:
     """Look for a model that is to run here before the server starts. Loads no weights."""
     from kgwalk.llm.engine import check_kind
     from kgwalk.llm.models import find_model
@@ -239,7 +243,7 @@ def _check_model(model: str, engine: str) -> None:
         find_model(model)
 
 
-def _named(graphs: list[str]) -> dict[str, str]:
+def named_graphs(graphs: list[str]) -> dict[str, str]:
     """Paths by name: `films=my/films.kg` is called films, a bare path by its folder's name without .kg, and a bundled
     graph by its own name.
     """

@@ -78,7 +78,7 @@ class HttpGraph:
             self._view["graph"] = graph
         if question is not None:
             self._view["question"] = question
-        self._server = _Server(url, api_key or os.environ.get("KGWALK_API_KEY"), timeout, retries)
+        self._server = ServerConnection(url, api_key or os.environ.get("KGWALK_API_KEY"), timeout, retries)
         self._answers: LruCache[bytes, dict[str, Any]] = LruCache(cache)
 
     def __repr__(self) -> str:
@@ -216,7 +216,7 @@ class HttpGraph:
         return RemoteError(f"{self._server.shown}: {error['message']} ({error['kind']})")
 
 
-class _Server:
+class ServerConnection:
     """Requests to one server: a pool of connections, retries, and errors that say what to do."""
 
     def __init__(self, url: str, api_key: str | None, timeout: float, retries: int) -> None:
@@ -293,7 +293,7 @@ class _Server:
             raise RemoteError(f"{text}\n  Pass the server's key: api_key=..., or KGWALK_API_KEY.")
         if kind in ("batch_too_large", "body_too_large"):
             raise _TooLarge(text)
-        raise RemoteError(text)
+        raise RemoteError(text, kind=kind)
 
 
 class _TooLarge(RemoteError):

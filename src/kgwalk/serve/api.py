@@ -82,6 +82,7 @@ _REPLIES: dict[str, tuple[type, str]] = {
     "/v1/models": (shapes.ModelList, "The names that /v1/chat/completions takes."),
     "/kg/entity": (explore_shapes.EntityReply, "An entity: its kinds, and its relations with counts and first names."),
     "/kg/around": (explore_shapes.AroundReply, "What is around an entity, some hops far, to be drawn."),
+    "/kg/path": (explore_shapes.PathReply, "How two entities are connected: the shortest paths of facts between them."),
     "/kg/kinds": (explore_shapes.KindsReply, "The kinds of thing in a graph, with how many there are of each."),
     "/kg/members": (explore_shapes.MembersReply, "All of a kind."),
     "/kg/schema": (explore_shapes.SchemaReply, "Which kinds are joined by which relations, with counts."),
@@ -123,6 +124,7 @@ _BODIES: dict[str, type] = {
 _QUERIES: dict[str, type] = {  # what stands after the "?", for routes without a body
     "/kg/entity": explore_shapes.EntityQuery,
     "/kg/around": explore_shapes.AroundQuery,
+    "/kg/path": explore_shapes.PathQuery,
     "/kg/kinds": explore_shapes.KindsQuery,
     "/kg/members": explore_shapes.MembersQuery,
     "/kg/schema": explore_shapes.SchemaQuery,

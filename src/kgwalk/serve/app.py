@@ -57,12 +57,14 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from kgwalk.llm.engine import Engine
+    from kgwalk.serve.mcp.server import McpEndpoint
     from kgwalk.walk.web.search import WebSearch
 
 log = logging.getLogger("kgwalk.serve")
 
 # Seconds between "ready" and the opening of the model, whose imports would hold up the first requests.
 WARM_AFTER = 0.1
+MCP = "/mcp"
 
 BATCHES = "send smaller batches"
 
@@ -154,6 +156,7 @@ class App:
         }
         explore = ExploreRoutes(graphs, self.threads).by_path
         self.routes |= {path: HttpRoute("GET", False, handle) for path, handle in explore.items()}
+        self.mcp: McpEndpoint | None = None
         self._access = Access(settings)
         self._body = BodyReader(settings.max_body, settings.time_limit, settings.silence_time_limit)
         self._api: FastAPI | None = None
@@ -224,6 +227,9 @@ class App:
             else:
                 await while_there(receive, _answered(send, route, body, began + route.seconds))
             return
+        if path == MCP:
+            await self._answer_mcp(scope, receive, send)
+            return
         if (method, path) == ("PUT", FILE):
             await send_reply(send, await self._take_file(scope, receive))
             return
@@ -233,6 +239,17 @@ class App:
             return
         api = self._api or await self.api()
         await api(scope, _replay(body, receive), send)
+
+    async def _answer_mcp(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A call of an MCP client, which is given up when the client leaves."""
+        from kgwalk.serve.mcp.server import McpEndpoint, whole_body
+
+        body = await self._body(scope, receive, "send less")
+        if body and not is_json(scope["headers"]):
+            await send_reply(send, NOT_JSON)
+            return
+        self.mcp = self.mcp or McpEndpoint(self)
+        await while_there(receive, self.mcp(scope, whole_body(body), send))
 
     async def _take_file(self, scope: Scope, receive: Receive) -> HttpReply:
         """A file of an upload, which may be far larger than any other body: it goes to disk as it arrives."""
@@ -276,6 +293,8 @@ class App:
             else:
                 if warming is not None:
                     warming.cancel()
+                if self.mcp is not None:
+                    await self.mcp.close()
                 await asyncio.to_thread(self.close)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
@@ -292,7 +311,7 @@ class App:
 
     def _label(self, scope: Scope, path: str) -> str:
         """The path for the counts: one of ours, FastAPI's template, or "other" for a path that is not served."""
-        if path in self.routes or path in site() or path == FILE:
+        if path in self.routes or path in site() or path in (FILE, MCP):
             return path
         return str(getattr(scope.get("route"), "path", "other"))
 

@@ -1,4 +1,4 @@
-"""GET /kg/entity, /kg/around, /kg/kinds, /kg/members, /kg/schema: looking around a graph, a page at a time.
+"""GET /kg/entity, /kg/around, /kg/path, /kg/kinds, /kg/members, /kg/schema: looking around a graph, a page at a time.
 
 Neighbours along one relation are /kg/query's `neighbors`, in pages too. What has to read much of a graph (kinds, the
 schema) is worked out once for each graph, in another thread; a request whose time is up meanwhile is told to come back,
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
@@ -31,6 +32,8 @@ from kgwalk.serve.explore_shapes import (
     MembersQuery,
     MembersReply,
     PageQuery,
+    PathQuery,
+    PathReply,
     RelationAtEntity,
     SchemaJoin,
     SchemaQuery,
@@ -50,6 +53,7 @@ ROWS = 50  # in a page, unless the query says otherwise
 KINDS_DRAWN = 30
 EXAMPLES = 3
 DEPTH, NODES, EACH = 1, 60, 8
+PATHS = 5
 KINDS_TOLD = 10  # of an entity
 DRAWN_AT_ONCE = 3_000_000  # facts of a graph whose schema is made in about a second
 MOST_JOINS = 300  # in one reply
@@ -72,6 +76,7 @@ class ExploreRoutes:
         return {
             "/kg/entity": self._route(EntityQuery, entity_page),
             "/kg/around": self._route(AroundQuery, around),
+            "/kg/path": self._route(PathQuery, path_page),
             "/kg/kinds": self._route(KindsQuery, kinds_page, of_store=True),
             "/kg/members": self._route(MembersQuery, members_page, of_store=True),
             "/kg/schema": self._route(SchemaQuery, schema_page, of_store=True),
@@ -242,6 +247,28 @@ def around(graph: Graph, asked: AroundQuery) -> AroundReply:
     return {"nodes": nodes, "facts": [list(fact) for fact in facts], "cut": look.cut}
 
 
+def path_page(graph: Graph, asked: PathQuery) -> PathReply:
+    """How two entities are connected: the shortest paths between them. They do not lead through values."""
+    from kgwalk.walk.facts import entity_named
+    from kgwalk.walk.shortest_paths import HOPS, shortest_paths
+
+    start, end = entity_named(graph, asked["start"]), entity_named(graph, asked["end"])
+    found = shortest_paths(
+        graph, start, end, hops=given(asked.get("hops"), HOPS), passes=lambda name: not _is_value(name)
+    )
+    low = given(asked.get("offset"), 0)
+    high = low + given(asked.get("limit"), PATHS)
+    paths = list(islice(found.paths(), low, high + 1))
+    return {
+        "start": start,
+        "end": end,
+        "hops": found.hops,
+        "paths": [[[*fact[:3]] for fact in path] for path in paths[: high - low]],
+        "more": len(paths) > high - low,
+        "cut": found.cut,
+    }
+
+
 def _degree(graph: Graph, name: str) -> int | None:
     if type(graph) is not StoredGraph or (number := graph.store.entity_number(name)) is None:
         return None
@@ -284,12 +311,12 @@ def members_page(graph: StoredGraph, asked: MembersQuery) -> MembersReply:
     if asked.get("drawn"):
         numbers = drawn(graph).members(asked["kind"])
         if numbers is None:
-            raise _no_kind(asked["kind"], "/kg/schema")
+            raise _no_kind(asked["kind"], "schema")
         names = graph.store.entity.several(numbers[low:high].tolist())
         return {"kind": asked["kind"], "names": names, "total": len(numbers), "more": high < len(numbers)}
     kind = kind_named(asked["kind"], graph)
     if kind is None or kind == EVERYTHING:
-        raise _no_kind(asked["kind"], "/kg/kinds")
+        raise _no_kind(asked["kind"], "kinds")
     if kind.how == OF_TYPE:
         found = graph.neighbors(kind.value, kind.relation, out=False, limit=high)
         names, total = found.names[low:], found.total
@@ -301,7 +328,7 @@ def members_page(graph: StoredGraph, asked: MembersQuery) -> MembersReply:
 
 
 def _no_kind(name: str, listed: str) -> ItemError:
-    return ItemError("bad_request", f'the graph has no kind "{name[:60]}"; {listed} lists them')
+    return ItemError("bad_request", f'the graph has no kind "{name[:60]}"; `{listed}` lists them')
 
 
 @kept_for_each_store

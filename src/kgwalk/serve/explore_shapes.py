@@ -12,6 +12,7 @@ from kgwalk.serve.shapes import MAX_OFFSET, MOST_TOPICS, About, EvidenceFact, Gr
 MOST_ROWS = 500  # relations, kinds or names in one reply
 MOST_EXAMPLES = 20
 MOST_DEPTH, MOST_NODES, MOST_EACH = 4, 2_000, 100
+MOST_HOPS, MOST_PATHS = 6, 100
 MOST_CALLS = 32
 MOST_MEMBERS_SHOWN = 1_000
 MOST_FILES = 16
@@ -73,6 +74,27 @@ class AroundReply(TypedDict):
     nodes: list[AroundNode]
     facts: Annotated[list[EvidenceFact], About("between these")]
     cut: Annotated[bool, About("whether a limit left entities out")]
+
+
+# GET /kg/path
+
+
+class PathQuery(TypedDict):
+    graph: NotRequired[GraphName]
+    start: Annotated[str, About("the entity where a path begins")]
+    end: Annotated[str, About("the entity where it ends")]
+    hops: NotRequired[Annotated[int | None, About("at most so many facts in a path; 4 unless given", 1, MOST_HOPS)]]
+    limit: NotRequired[Annotated[int | None, About("paths in the reply; 5 unless given", 1, MOST_PATHS)]]
+    offset: NotRequired[Annotated[int | None, About("how many paths to leave out; 0 unless given", 0, 10 * MOST_PATHS)]]
+
+
+class PathReply(TypedDict):
+    start: str
+    end: str
+    hops: Annotated[int | None, About("how long the shortest paths are; null where none was found")]
+    paths: Annotated[list[list[EvidenceFact]], About("facts from the start to the end, followed in either direction")]
+    more: Annotated[bool, About("whether there are further paths of this length")]
+    cut: Annotated[bool, About("whether a limit left facts out: there may be a shorter path")]
 
 
 # GET /kg/kinds, GET /kg/members, GET /kg/schema

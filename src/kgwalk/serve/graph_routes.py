@@ -233,15 +233,20 @@ def _ask(graph: Graph, query: Contains | HasRelation | Relations | NeighborsOf |
     return {"ok": True, "value": [cast(FoundName, asdict(one)) for one in found]}
 
 
+def neighbors_page(
+    graph: Graph, entity: str, relation: str, *, out: bool = True, limit: int = PAGE, offset: int = 0
+) -> Neighbors:
+    """Neighbours from `offset` on; `total` counts them all."""
+    if isinstance(graph, StoredGraph):
+        return graph.neighbors(entity, relation, out=out, limit=limit, offset=offset)
+    every = graph.neighbors(entity, relation, out=out, limit=offset + limit)
+    return Neighbors(every.names[offset:], every.total, None if every.times is None else every.times[offset:])
+
+
 def _neighbors(graph: Graph, query: NeighborsOf) -> QueryAnswer:
     limit, offset = _page(query)
     out = given(query.get("out"), True)
-    entity, relation = query["entity"], query["relation"]
-    if isinstance(graph, StoredGraph):
-        found = graph.neighbors(entity, relation, out=out, limit=limit, offset=offset)
-    else:
-        every = graph.neighbors(entity, relation, out=out, limit=offset + limit)
-        found = Neighbors(every.names[offset:], every.total, None if every.times is None else every.times[offset:])
+    found = neighbors_page(graph, query["entity"], query["relation"], out=out, limit=limit, offset=offset)
     return {
         "ok": True,
         "value": {"names": found.names, "total": found.total, "times": found.times},

@@ -30,6 +30,7 @@ _COUNTS = (
     "max_body",
     "max_upload",
     "limit",
+    "max_reply",
     "agent_at_once",
     "max_header_bytes",
     "max_header_lines",
@@ -37,6 +38,7 @@ _COUNTS = (
     "max_connections_per_address",
     "wrong_keys",
 )
+_LEAST = {"wrong_keys": 0, "max_reply": 1_000}  # 1 for the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class ServeSettings:
     wrong_keys: int = 10  # of one address, and one more a second; 0: no bound, as behind a proxy all have one address
     time_limit: float = 5.0  # seconds for a request, its body included
     limit: int = 1000  # most names in one action's result, whatever the request asks for
+    max_reply: int = 20_000  # characters in the reply of an MCP tool: about 5,000 tokens
     access_log: bool = False
     verify: bool = True  # read all of a large store at the start; without it by block, when a block is first asked
     reload: bool = False  # open the stores again when their files change, as SIGHUP does
@@ -82,7 +85,7 @@ class ServeSettings:
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
-            least, value = 0 if name == "wrong_keys" else 1, getattr(self, name)
+            least, value = _LEAST.get(name, 1), getattr(self, name)
             if type(value) is not int or value < least:
                 raise KgwalkError(f"`{name}` must be a whole number of at least {least}, not {value!r}")
         if type(self.port) is not int or not 0 <= self.port <= 65535:

@@ -1,0 +1,1 @@
+"""MCP: the graphs and the agent as read-only tools for any host that speaks it, on stdio and at /mcp."""
