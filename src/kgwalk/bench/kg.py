@@ -64,7 +64,7 @@ def bench_kg(folder: Path, scale: GraphScale, progress: Progress) -> list[Figure
         rows.append(Figure(f"{action}, ten times the triples", ten[action] / single[action], "x", None, growth))
     rows.append(Figure(f"open, {label} triples", _open_ms(one_store), "ms", None, ("<=", 50.0) if full else None))
     rows += _over_http(one, one_store, scale, full, progress)
-    rows += _questions(folder, scale, full, progress)
+    rows += _questions(folder, one, scale, full, progress)
     return rows
 
 
@@ -292,7 +292,7 @@ def _good(load: Load) -> Load:
     return load
 
 
-def _questions(folder: Path, scale: GraphScale, full: bool, progress: Progress) -> list[Figure]:
+def _questions(folder: Path, plain: Path, scale: GraphScale, full: bool, progress: Progress) -> list[Figure]:
     source, store = folder / "questions.jsonl", folder / "questions.kg"
     progress("making question subgraphs", 0, scale.questions)
     servers.write_rog(
@@ -302,7 +302,10 @@ def _questions(folder: Path, scale: GraphScale, full: bool, progress: Progress) 
         lambda n: progress("making question subgraphs", n, scale.questions),
     )
     progress("building question subgraphs", 0, None)
+    # The plain graph is built again: only builds one after the other can be compared on a machine with other work.
+    plain_built = _build(plain, folder / "plain.kg", "1G")
     built = _build(source, store, "1G")
+    a_triple, plain_a_triple = (one.seconds / one.report["rows"] * 1e6 for one in (built, plain_built))
     graph = open_graph(store)
     actions: list[dict[str, Any]] = []
     for number in range(scale.questions):
@@ -324,6 +327,15 @@ def _questions(folder: Path, scale: GraphScale, full: bool, progress: Progress) 
         Figure(f"{label}: ready after start", ready, "s", scan_ready, ("<=", 0.5) if full else None),
         Figure(f"{label}: server's memory", rss, "MB", scan_rss, ("<=", 300.0) if full else None),
         Figure(f"{label}: build", built.seconds, "s"),
+        Figure(f"{label}: build, most memory", built.rss, "MB", None, ("<=", 2000.0) if full else None),
+        Figure(f"{label}: build, each triple", a_triple, "us"),
+        Figure(
+            f"{label}: build, each triple, beside a plain graph of {scale.triples:,}",
+            a_triple / plain_a_triple,
+            "x",
+            None,
+            ("<=", 2.0) if full else None,
+        ),
     ]
     shapes = ("1 client", "64 clients", "batches of 256")
     return rows + [
