@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -327,8 +327,9 @@ def test_a_worker_behind_one_address_is_killed(store: Path) -> None:
             for _ in range(3):
                 if stop.wait(0.3):
                     return
-                children = psutil.Process(server.pid).children()
-                os.kill(max(children, key=lambda child: child.cpu_times().user).pid, signal.SIGKILL)
+                with suppress(psutil.Error, ValueError):  # the last one killed is just being replaced
+                    children = psutil.Process(server.pid).children()
+                    os.kill(max(children, key=lambda child: child.cpu_times().user).pid, signal.SIGKILL)
 
         killing = threading.Thread(target=kill)
         killing.start()
