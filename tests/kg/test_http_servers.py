@@ -78,6 +78,12 @@ def answered(url: str) -> int:
     return int(sum(map(float, re.findall(r"kgwalk_queries_total\{[^}]*\} (\S+)", counts))))
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls wait for the requests under way as long as those take."""
+    monkeypatch.setattr(http_servers, "PATIENCE", 60.0)
+
+
 def eventually(holds: Callable[[], bool], seconds: float = 10) -> bool:
     until = time.monotonic() + seconds
     while not holds() and time.monotonic() < until:
@@ -101,6 +107,7 @@ class Gated(ScanGraph):
         return super().relations(entity, out=out)
 
 
+@pytest.mark.usefixtures("patient")
 def test_calls_under_way_together_share_a_request() -> None:
     """With one request at once: the first has one call, and the nine calls that wait meanwhile go in the second."""
     near = Gated()
@@ -116,6 +123,7 @@ def test_calls_under_way_together_share_a_request() -> None:
         assert sorted(near.asked) == [f"t{n}" for n in range(10)]  # each once
 
 
+@pytest.mark.usefixtures("patient")
 def test_equal_calls_are_asked_once() -> None:
     near = Gated()
     with in_background(create_app(ServeSettings(), {"g": near})) as url, HttpGraph(url, cache=0, at_once=1) as far:
@@ -129,6 +137,7 @@ def test_equal_calls_are_asked_once() -> None:
         assert near.asked == ["t0", "t1"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_call_that_fails_does_not_fail_those_beside_it() -> None:
     """The body of 40,000 bytes is refused, alone and beside others; they are answered, each for itself."""
     near = Gated()
@@ -161,6 +170,7 @@ def test_more_calls_than_one_request_takes(store: Path, monkeypatch: pytest.Monk
         assert far.batch(queries) == [["colour", "next"]] * 10
 
 
+@pytest.mark.usefixtures("patient")
 def test_an_interrupted_thread_leaves_the_others_their_answers() -> None:
     """b, c and d wait for a's request. b leads the next one, and is interrupted; c and d are answered."""
     gate, sent = threading.Event(), list[list[bytes]]()
@@ -190,6 +200,29 @@ def test_an_interrupted_thread_leaves_the_others_their_answers() -> None:
     assert outcomes == {b"a": b"a", b"b": "interrupted", b"c": b"c", b"d": b"d"}
     assert sent == [[b"a"], [b"b", b"c", b"d"], [b"c", b"d"]]
     assert shared._free == 1
+
+
+def test_slow_requests_hold_up_others_only_for_a_moment() -> None:
+    """The only lane has a slow request. b and c wait for a moment, then go beside it; in the end there is one lane."""
+    slow, sent = threading.Event(), list[list[bytes]]()
+
+    def send(queries: ByKey) -> dict[bytes, dict[str, Any]]:
+        sent.append(sorted(queries))
+        if b"a" in queries:
+            slow.wait(10)
+        return {key: {"ok": True, "value": key} for key in queries}
+
+    shared = _SharedRequests(send, 1)
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(shared.ask, {b"a": {}})
+        assert eventually(lambda: sent == [[b"a"]])
+        others = [pool.submit(shared.ask, {key: {}}) for key in (b"b", b"c")]
+        assert [one.result(5)[key]["value"] for one, key in zip(others, (b"b", b"c"), strict=True)] == [b"b", b"c"]
+        assert not first.done()
+        slow.set()
+        assert first.result(5) == {b"a": {"ok": True, "value": b"a"}}
+    assert shared._free == 1
+    assert shared._waiting == []
 
 
 # Balance, and addresses

@@ -3,11 +3,11 @@
     servers = GraphServers(["http://a:8000", "http://b:8000"], graph="films")
     servers.ask({b"1": {"op": "relations", "entity": "Big"}})
 
-Three things happen to a call on its way. It waits for the calls beside it only while `at_once` requests a server are
-under way already: so a call alone goes at once, and the more there are, the more travel in one request. A request goes
-to the server with the fewest requests under way. Where a server fails, the request goes to another at once, which is
-safe because all that a graph is asked only reads; the one that failed is left alone for a while, then tried again.
-All servers must serve the same graph, and each is asked for its digest before its first use.
+Three things happen to a call on its way. It waits for a moment while `at_once` requests a server are under way already:
+so a call alone goes at once, and the more calls there are, the more travel in one request. A request goes to the server
+with the fewest requests under way. Where a server fails, the request goes to another at once, which is safe because all
+that a graph is asked only reads; the one that failed is left alone for a while, then tried again. All servers must
+serve the same graph, and each is asked for its digest before its first use.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ ByKey = Mapping[bytes, Query]  # a key is the query as JSON: equal queries have 
 
 BATCH = 1000  # queries in one request; halved where a server takes fewer
 AT_ONCE = 2  # requests under way at each server: one client in Python cannot keep more than that busy
+PATIENCE = 0.1  # seconds that a call waits for the requests under way
 FIRST_PAUSE = 0.1  # seconds before the first retry, when no server answers
 FIRST_REST = 1.0  # seconds that a server is left alone after it failed; doubled each time that it fails again
 LONGEST_REST = 30.0
@@ -284,18 +285,19 @@ class _SharedRequests:
 
     A thread that finds a free lane sends its own call at once. Where all lanes are taken it waits, and the thread whose
     request ends first hands its lane to the one that waits longest, which sends its call and those of all others that
-    wait in one request. So nobody waits for a clock, and no thread works for others longer than one request.
+    wait in one request. So no thread works for others longer than one request. Where all lanes have slow requests, who
+    has waited for `PATIENCE` seconds takes a lane beyond their number.
     """
 
     def __init__(self, send: Callable[[ByKey], dict[bytes, QueryResult]], lanes: int) -> None:
         self._send, self._free = send, lanes
         self._lock = threading.Lock()
-        self._waiting: list[_Call] = []  # empty while a lane is free
+        self._waiting: list[_Call] = []  # empty while a lane is free; `_free` is below 0 while there are more lanes
 
     def ask(self, queries: ByKey) -> dict[bytes, QueryResult]:
         call = _Call(queries)
         with self._lock:
-            if self._free:
+            if self._free > 0:
                 self._free -= 1
                 call.leads = True
             else:
@@ -310,7 +312,15 @@ class _SharedRequests:
 
     def _wait(self, call: _Call) -> None:
         try:
-            call.woken.wait()
+            if call.woken.wait(PATIENCE):
+                return
+            with self._lock:
+                if call in self._waiting:
+                    self._waiting.remove(call)
+                    self._free -= 1
+                    call.leads = True
+                    return
+            call.woken.wait()  # it is in another's request by now
         except BaseException:  # Ctrl-C
             with self._lock:
                 if call in self._waiting:
@@ -341,7 +351,7 @@ class _SharedRequests:
 
     def _hand_on(self) -> None:
         """Give this thread's lane to the call that waits longest; the caller holds the lock."""
-        if self._waiting:
+        if self._waiting and self._free >= 0:
             call = self._waiting.pop(0)
             call.leads = True
             call.woken.set()
