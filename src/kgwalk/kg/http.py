@@ -52,8 +52,8 @@ class HttpGraph:
     `url` may be several addresses of servers of the same graph, in a list or with commas between them: requests go to
     the one with least to do, and where one is dead to another. The key goes to all of them. `graph` may be left out
     where a server has one graph. `question` narrows it to one question's subgraph; an unknown one is an error at the
-    first call. `cache` counts answers, not bytes. `at_once` requests are under way at each server; other calls wait, to
-    share the next one.
+    first call. `cache` counts answers, not bytes. So many requests are under way `at_once`, or one at each server if
+    those are more; other calls wait a moment, to share the next one.
     """
 
     def __init__(

@@ -3,11 +3,11 @@
     servers = GraphServers(["http://a:8000", "http://b:8000"], graph="films")
     servers.ask({b"1": {"op": "relations", "entity": "Big"}})
 
-Three things happen to a call on its way. It waits for a moment while `at_once` requests a server are under way already:
-so a call alone goes at once, and the more calls there are, the more travel in one request. A request goes to the server
-with the fewest requests under way. Where a server fails, the request goes to another at once, which is safe because all
-that a graph is asked only reads; the one that failed is left alone for a while, then tried again. All servers must
-serve the same graph, and each is asked for its digest before its first use.
+Three things happen to a call on its way. It waits for a moment while `at_once` requests are under way already: so a
+call alone goes at once, and the more calls there are, the more travel in one request. A request goes to the server with
+the fewest requests under way. Where a server fails, the request goes to another at once, which is safe because all that
+a graph is asked only reads; the one that failed is left alone for a while, then tried again. All servers must serve the
+same graph, and each is asked for its digest before its first use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ QueryResult = dict[str, Any]  # {"ok": True, "value": ...} or {"ok": False, "err
 ByKey = Mapping[bytes, Query]  # a key is the query as JSON: equal queries have one
 
 BATCH = 1000  # queries in one request; halved where a server takes fewer
-AT_ONCE = 2  # requests under way at each server: one client in Python cannot keep more than that busy
+AT_ONCE = 2  # requests under way, or one at each server if those are more: more are slower for a client in Python
 PATIENCE = 0.1  # seconds that a call waits for the requests under way
 FIRST_PAUSE = 0.1  # seconds before the first retry, when no server answers
 FIRST_REST = 1.0  # seconds that a server is left alone after it failed; doubled each time that it fails again
@@ -62,7 +62,7 @@ class GraphServers:
         self._graph, self._retry = graph, http.Retry(retries, FIRST_PAUSE)
         self._lock = threading.Lock()
         self._info: tuple[_Server, dict[str, Any]] | None = None  # of the graph, by the first server that was asked
-        self._shared = _SharedRequests(self._ask_in_parts, at_once * len(self.all))
+        self._shared = _SharedRequests(self._ask_in_parts, max(at_once, len(self.all)))
 
     def close(self) -> None:
         for server in self.all:
